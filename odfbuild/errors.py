@@ -1,0 +1,134 @@
+"""What went wrong, why, and the way out: the errors that every layer raises, and where they point.
+
+A problem in the user's files carries a SourceSpan, so that it can be shown with the line it is
+about.  Problems of one project are collected as Diagnostics and raised together.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from enum import Enum
+from typing import ClassVar
+
+__all__ = [
+    "Diagnostic",
+    "EngineError",
+    "EngineFailedError",
+    "InvalidQueryError",
+    "Level",
+    "OdfBuildError",
+    "PlanError",
+    "ProjectError",
+    "ProjectErrors",
+    "ProtocolError",
+    "SourceSpan",
+    "StateError",
+]
+
+
+class Level(Enum):
+    """How much a diagnostic matters."""
+
+    ERROR = "error"
+    WARNING = "warning"
+    NOTE = "note"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SourceSpan:
+    """A place in a file of the user: 1-based line and column, and the text of that line."""
+
+    file: str
+    line: int
+    column: int = 1
+    length: int = 1
+    excerpt: str | None = None
+
+    def __str__(self) -> str:
+        return f"{self.file}:{self.line}:{self.column}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Diagnostic:
+    """One finding: a stable code, what is the matter, why it matters, how to mend it, and where."""
+
+    code: str
+    what: str
+    why: str
+    fix: str
+    span: SourceSpan | None = None
+    level: Level = Level.ERROR
+
+
+class OdfBuildError(Exception):
+    """Root of all errors: what happened, why it is refused, how to go on, and where if known."""
+
+    code: ClassVar[str] = "error"
+
+    def __init__(self, what: str, why: str, fix: str, span: SourceSpan | None = None) -> None:
+        super().__init__(what)
+        self.what = what
+        self.why = why
+        self.fix = fix
+        self.span = span
+
+    def diagnostics(self) -> tuple[Diagnostic, ...]:
+        """Return the findings that this error stands for, in the order of their places."""
+        return (
+            Diagnostic(
+                code=self.code, what=self.what, why=self.why, fix=self.fix, span=self.span
+            ),
+        )
+
+
+class ProjectError(OdfBuildError):
+    """A file of the project is wrong."""
+
+    code = "project"
+
+
+class ProjectErrors(ProjectError):
+    """All problems that one reading of the project found, together."""
+
+    def __init__(self, found: Sequence[Diagnostic]) -> None:
+        first = found[0]
+        super().__init__(first.what, first.why, first.fix, first.span)
+        self.found = tuple(found)
+
+    def diagnostics(self) -> tuple[Diagnostic, ...]:
+        return self.found
+
+
+class PlanError(OdfBuildError):
+    """The declared datasets and the current chains do not allow a plan."""
+
+    code = "plan"
+
+
+class ProtocolError(OdfBuildError):
+    """Bytes, a text form or a chain break the Open Data Fabric specification."""
+
+    code = "protocol"
+
+
+class StateError(OdfBuildError):
+    """The workspace does not hold what it should, or somebody else moved it on."""
+
+    code = "state"
+
+
+class EngineError(OdfBuildError):
+    """Data could not be made."""
+
+    code = "engine"
+
+
+class InvalidQueryError(EngineError):
+    """A query of the user is wrong."""
+
+    code = "invalid-query"
+
+
+class EngineFailedError(EngineError):
+    """The engine failed for a reason that is not the query's."""
+
+    code = "engine-failed"

@@ -1,0 +1,1 @@
+"""Effects that make data: fetch, prepare, read, merge, transform, seal, verify."""

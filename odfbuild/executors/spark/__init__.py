@@ -1,0 +1,1 @@
+"""The Spark engine, and the only place that imports PySpark."""

@@ -1,0 +1,1 @@
+"""The protocol, pure: values, codec, hashes, chain rules (Open Data Fabric 0.34.1)."""

@@ -1,0 +1,1 @@
+"""The planner, pure: declared datasets and current chains in, a Plan out."""

@@ -1,0 +1,1 @@
+"""The project folder: YAML in, declared datasets out, every value with its place."""
