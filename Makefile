@@ -1,0 +1,62 @@
+# Needs Python 3.11 or newer with venv, and make.  Everything else comes with the lock file.
+
+PYTHON ?= python3
+UV ?= uv
+VENV := .venv
+BIN := $(VENV)/bin
+STAMP := $(VENV)/installed
+PIP := $(BIN)/python -m pip --quiet --disable-pip-version-check --no-input
+
+.DEFAULT_GOAL := help
+.PHONY: help demo test test-long lint types bench docs lock clean
+
+help:
+	@echo "make demo       build a small project, add a file, build again"
+	@echo "make test       run the tests"
+	@echo "make test-long  run the slow tests too, with many more examples"
+	@echo "make lint       check style"
+	@echo "make types      check types"
+	@echo "make bench      measure; see bench/README.md"
+	@echo "make docs       rewrite the generated pages of docs/"
+	@echo "make lock       resolve the dependencies again (needs uv)"
+	@echo "make clean      remove everything that was made"
+
+demo: $(STAMP)
+	@PATH="$(CURDIR)/$(BIN):$$PATH" sh examples/demo.sh
+
+test: $(STAMP)
+	@$(BIN)/python -m pytest -q -m "not slow"
+
+test-long: $(STAMP)
+	@$(BIN)/python -m pytest -q --hypothesis-profile=long
+
+lint: $(STAMP)
+	@$(BIN)/python -m ruff check .
+	@$(BIN)/python -m ruff format --check .
+
+types: $(STAMP)
+	@$(BIN)/python -m mypy
+	@$(BIN)/python -m mypy docs bench
+
+bench: $(STAMP)
+	@$(BIN)/python bench/run.py
+
+docs: $(STAMP)
+	@$(BIN)/python docs/generate.py
+
+lock:
+	$(UV) pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-header \
+		--no-annotate --group dev --output-file requirements.lock pyproject.toml
+
+clean:
+	rm -rf $(VENV) build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis bench/.data
+	find . -name __pycache__ -type d -prune -exec rm -rf {} +
+
+$(STAMP): requirements.lock pyproject.toml
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
+		{ echo "odfbuild needs Python 3.11 or newer; name one: make PYTHON=python3.12 ..." >&2; exit 1; }
+	@test -x $(BIN)/python || { echo "Making $(VENV) ..."; $(PYTHON) -m venv $(VENV); }
+	@echo "Installing what requirements.lock names into $(VENV) (once) ..."
+	@$(PIP) install --require-hashes -r requirements.lock
+	@$(PIP) install --no-deps --no-build-isolation -e .
+	@touch $@
