@@ -1,0 +1,395 @@
+"""Read YAML strictly, keeping the place of every key and value.
+
+Plain scalars follow the core schema of YAML 1.2: `NO`, `12:30` and dates are texts, `014` is 14.
+Duplicate keys, tags, merge keys and keys that are not text are refused.  Aliases are followed
+within bounds, so that no small file becomes a large value.
+"""
+
+import re
+from dataclasses import dataclass
+from typing import Any, NoReturn, TypeAlias
+
+import yaml
+from yaml.events import (
+    AliasEvent,
+    DocumentStartEvent,
+    MappingEndEvent,
+    MappingStartEvent,
+    ScalarEvent,
+    SequenceEndEvent,
+    SequenceStartEvent,
+)
+
+from odfbuild.errors import Diagnostic, ProjectErrors
+from odfbuild.project.places import Places, Source, Spot
+from odfbuild.project.syntax import not_text, syntax_problem
+
+__all__ = [
+    "MAX_ALIASED",
+    "MAX_DEPTH",
+    "Document",
+    "Value",
+    "decode",
+    "read_documents",
+    "resolve_plain",
+]
+
+Value: TypeAlias = "bool | int | float | str | list[Value] | dict[str, Value] | None"
+
+MAX_DEPTH = 100
+MAX_ALIASED = 100_000
+MAX_DIGITS = 1_000
+
+_CONSTANTS: dict[str, bool | float | None] = {
+    **dict.fromkeys(("", "~", "null", "Null", "NULL"), None),
+    **dict.fromkeys(("true", "True", "TRUE"), True),
+    **dict.fromkeys(("false", "False", "FALSE"), False),
+    **{sign + word: float("inf") for sign in ("", "+") for word in (".inf", ".Inf", ".INF")},
+    **{"-" + word: float("-inf") for word in (".inf", ".Inf", ".INF")},
+    **dict.fromkeys((".nan", ".NaN", ".NAN"), float("nan")),
+}
+_NUMERIC = frozenset("+-.0123456789")
+_INT = re.compile(r"[-+]?[0-9]+", re.ASCII)
+_OCTAL = re.compile(r"0o[0-7]+")
+_HEX = re.compile(r"0x[0-9a-fA-F]+")
+_FLOAT = re.compile(r"[-+]?(\.[0-9]+|[0-9]+(\.[0-9]*)?)([eE][-+]?[0-9]+)?", re.ASCII)
+_PROPERTY = re.compile(r"[&!]\S*\s*")
+
+
+@dataclass(frozen=True, slots=True)
+class Document:
+    """One document of a file: its number from 0, its value, and where everything in it stands."""
+
+    index: int
+    value: Value
+    places: Places
+
+
+def decode(data: bytes, file: str) -> str:
+    """Return the text of a file, without its byte order mark; ProjectErrors if it is not UTF-8."""
+    try:
+        return data.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        raise ProjectErrors([not_text(data, file, error.start)]) from None
+
+
+def read_documents(text: str, file: str) -> tuple[Document, ...]:
+    """Return the documents of a file; ProjectErrors with everything that is wrong in it."""
+    reader = _Reader(Source(file, text))
+    try:
+        reader.read()
+    except _StopReading:
+        pass
+    except (yaml.YAMLError, UnicodeEncodeError) as error:
+        reader.found.append(syntax_problem(reader.source, error))
+    if reader.found:
+        raise ProjectErrors(reader.found)
+    return tuple(reader.documents)
+
+
+def resolve_plain(text: str) -> bool | int | float | str | None:
+    """Return the value of a plain scalar ("YAML 1.2", 10.3.2 "Tag Resolution")."""
+    if text in _CONSTANTS:
+        return _CONSTANTS[text]
+    if text[0] not in _NUMERIC or len(text) > MAX_DIGITS:
+        return text
+    if _INT.fullmatch(text):
+        return int(text)
+    if _OCTAL.fullmatch(text):
+        return int(text, 8)
+    if _HEX.fullmatch(text):
+        return int(text, 16)
+    return float(text) if _FLOAT.fullmatch(text) else text
+
+
+class _StopReading(Exception):
+    """The rest of the file cannot be read; the reason is among the findings."""
+
+
+class _BadKey:
+    """Stands for a key that was refused, so that its value is read and dropped."""
+
+
+_BAD_KEY = _BadKey()
+
+
+class _Open:
+    """A collection that is being read; `size` and `height` count what stands in it, aliases too."""
+
+    __slots__ = ("anchor", "height", "size", "spot")
+
+    def __init__(self, spot: Spot, anchor: str | None) -> None:
+        self.spot = spot
+        self.anchor = anchor
+        self.size = 1
+        self.height = 1
+
+
+class _OpenList(_Open):
+    __slots__ = ("spots", "value")
+
+    def __init__(self, spot: Spot, anchor: str | None) -> None:
+        super().__init__(spot, anchor)
+        self.value: list[Value] = []
+        self.spots: list[Spot] = []
+        spot.items = self.spots
+
+
+class _OpenMapping(_Open):
+    """`key` is the one whose value is awaited, None before a key."""
+
+    __slots__ = ("key", "key_range", "spots", "value")
+
+    def __init__(self, spot: Spot, anchor: str | None) -> None:
+        super().__init__(spot, anchor)
+        self.value: dict[str, Value] = {}
+        self.spots: dict[str, tuple[int, int, Spot]] = {}
+        spot.keys = self.spots
+        self.key: str | _BadKey | None = None
+        self.key_range = (0, 0)
+
+
+@dataclass(frozen=True, slots=True)
+class _Anchored:
+    value: Value
+    spot: Spot
+    size: int
+    height: int
+
+
+class _Reader:
+    """Builds values from parser events with a stack of its own: no input can exhaust Python's."""
+
+    def __init__(self, source: Source) -> None:
+        self.source = source
+        self.documents: list[Document] = []
+        self.found: list[Diagnostic] = []
+        self.stack: list[_OpenList | _OpenMapping] = []
+        self.anchors: dict[str, _Anchored | None] = {}
+        self.aliased = 0
+
+    def read(self) -> None:
+        parser = _parser(self.source.text)
+        while (event := parser.get_event()) is not None:
+            kind = type(event)
+            if kind is ScalarEvent:
+                self._scalar(event)
+            elif kind is MappingStartEvent:
+                self._open(event, _OpenMapping)
+            elif kind is SequenceStartEvent:
+                self._open(event, _OpenList)
+            elif kind is MappingEndEvent or kind is SequenceEndEvent:
+                self._close(event)
+            elif kind is AliasEvent:
+                self._alias(event)
+            elif kind is DocumentStartEvent:
+                self.anchors = {}
+
+    def _scalar(self, event: Any) -> None:
+        start, end = event.start_mark.index, event.end_mark.index
+        if event.tag is not None or event.anchor is not None:
+            start = min(self._behind_properties(start), end)
+        value: Value = event.value
+        # a plain scalar has style '' in the C parser and None in the Python one
+        if not event.style:
+            if value == "<<" and (holder := self._key_holder()) is not None:
+                self._refuse_key(holder, _MERGE_KEY, start, end)
+                return
+            value = resolve_plain(event.value)
+        spot = Spot(start, end)
+        if event.anchor is not None:
+            self.anchors[event.anchor] = _Anchored(value, spot, 1, 1)
+        self._put(value, spot, 1, 1)
+
+    def _open(self, event: Any, kind: "type[_OpenList | _OpenMapping]") -> None:
+        start = event.start_mark.index
+        if len(self.stack) >= MAX_DEPTH:
+            self._stop(_TOO_DEEP, start, start + 1)
+        if event.tag is not None or event.anchor is not None:
+            start = self._behind_properties(start)
+        if event.anchor is not None:
+            self.anchors[event.anchor] = None
+        self.stack.append(kind(Spot(start, start + 1), event.anchor))
+
+    def _close(self, event: Any) -> None:
+        done = self.stack.pop()
+        done.spot.end = max(done.spot.end, event.end_mark.index)
+        holder = self._key_holder()
+        if holder is not None:
+            self._refuse_key(holder, _COLLECTION_KEY, done.spot.start, done.spot.start + 1)
+            return
+        if done.anchor is not None:
+            self.anchors[done.anchor] = _Anchored(done.value, done.spot, done.size, done.height)
+        self._put(done.value, done.spot, done.size, done.height)
+
+    def _alias(self, event: Any) -> None:
+        start, end = event.start_mark.index, event.end_mark.index
+        if (holder := self._key_holder()) is not None:
+            self._refuse_key(holder, _ALIAS_KEY, start, end)
+            return
+        if event.anchor not in self.anchors:
+            self._refuse(_UNKNOWN_ALIAS, start, end)
+            self._put(None, Spot(start, end), 1, 1)
+            return
+        target = self.anchors[event.anchor]
+        if target is None:
+            self._stop(_ENDLESS_ALIAS, start, end)
+        self.aliased += target.size
+        if self.aliased > MAX_ALIASED:
+            self._stop(_TOO_MANY_ALIASED, start, end)
+        if len(self.stack) + target.height > MAX_DEPTH:
+            self._stop(_TOO_DEEP, start, end)
+        self._put(target.value, target.spot, target.size, target.height)
+
+    def _put(self, value: Value, spot: Spot, size: int, height: int) -> None:
+        """Give a finished value to what holds it: as key, as a mapping's value, or as an item."""
+        if not self.stack:
+            self.documents.append(Document(len(self.documents), value, Places(self.source, spot)))
+            return
+        holder = self.stack[-1]
+        if isinstance(holder, _OpenList):
+            holder.value.append(value)
+            holder.spots.append(spot)
+        elif holder.key is None:
+            self._key(holder, value, spot)
+            return
+        else:
+            if isinstance(holder.key, str):
+                holder.value[holder.key] = value
+                holder.spots[holder.key] = (*holder.key_range, spot)
+            holder.key = None
+        holder.size += size
+        if height >= holder.height:
+            holder.height = height + 1
+
+    def _key(self, holder: _OpenMapping, key: Value, spot: Spot) -> None:
+        if not isinstance(key, str):
+            self._refuse_key(holder, _KEY_NOT_TEXT, spot.start, spot.end)
+        elif key in holder.value:
+            self._refuse_key(holder, _DUPLICATE_KEY, spot.start, spot.end)
+        else:
+            holder.key = key
+            holder.key_range = (spot.start, spot.end)
+
+    def _key_holder(self) -> _OpenMapping | None:
+        """Return the mapping that the next value is a key of."""
+        holder = self.stack[-1] if self.stack else None
+        return holder if isinstance(holder, _OpenMapping) and holder.key is None else None
+
+    def _behind_properties(self, start: int) -> int:
+        """Return where the value behind its tag and anchor starts; a tag is refused."""
+        at = start
+        while self.source.text[at : at + 1] in ("&", "!"):
+            found = _PROPERTY.match(self.source.text, at)
+            if found is None:
+                break
+            if found[0][0] == "!":
+                self._refuse(_TAG, at, at + len(found[0].rstrip()))
+            at = found.end()
+        return at
+
+    def _refuse_key(self, holder: _OpenMapping, rule: "_Rule", start: int, end: int) -> None:
+        self._refuse(rule, start, end)
+        holder.key = _BAD_KEY
+
+    def _refuse(self, rule: "_Rule", start: int, end: int) -> None:
+        text = self.source.text[start:end].strip()
+        self.found.append(
+            Diagnostic(
+                code=rule.code,
+                what=rule.what.replace("{text}", text),
+                why=rule.why,
+                fix=rule.fix.replace("{text}", text),
+                span=self.source.span(start, end),
+            )
+        )
+
+    def _stop(self, rule: "_Rule", start: int, end: int) -> NoReturn:
+        self._refuse(rule, start, end)
+        raise _StopReading
+
+
+def _parser(text: str) -> Any:
+    """Return a source of parser events: libyaml's when PyYAML was built with it."""
+    try:
+        from yaml.cyaml import CParser  # type: ignore[attr-defined]
+    except ImportError:
+        return _PythonParser(text)
+    return CParser(text)
+
+
+class _PythonParser(yaml.reader.Reader, yaml.scanner.Scanner, yaml.parser.Parser):
+    def __init__(self, text: str) -> None:
+        yaml.reader.Reader.__init__(self, text)
+        yaml.scanner.Scanner.__init__(self)
+        yaml.parser.Parser.__init__(self)
+
+
+@dataclass(frozen=True, slots=True)
+class _Rule:
+    code: str
+    what: str
+    why: str
+    fix: str
+
+
+_DUPLICATE_KEY = _Rule(
+    "duplicate-key",
+    "the key '{text}' is given twice",
+    "of two values for one key, one would be lost without a word",
+    "keep one of the two",
+)
+_KEY_NOT_TEXT = _Rule(
+    "yaml-key",
+    "the key '{text}' is not text",
+    "YAML 1.2 reads it as a number, a truth value or null, and every key here is a name",
+    'put it in quotes: "{text}"',
+)
+_COLLECTION_KEY = _Rule(
+    "yaml-key",
+    "a list or a mapping stands where a key should be",
+    "every key here is a name",
+    "quote it if it is meant as text; a value that starts with { or [ needs quotes, too",
+)
+_ALIAS_KEY = _Rule(
+    "yaml-key",
+    "the alias {text} stands where a key should be",
+    "keys are names and are written out, so that they can be found",
+    "write the key itself",
+)
+_MERGE_KEY = _Rule(
+    "yaml-merge-key",
+    "the merge key << is not supported",
+    "it belongs to YAML 1.1; manifests are read as YAML 1.2, which has none",
+    "write the merged keys out",
+)
+_TAG = _Rule(
+    "yaml-tag",
+    "the tag {text} is not supported",
+    "a manifest holds plain texts, numbers, lists and mappings only",
+    "remove the tag; to make a text of a number, put it in quotes",
+)
+_UNKNOWN_ALIAS = _Rule(
+    "yaml-alias",
+    "no anchor is set for the alias {text}",
+    "an alias repeats a value that was marked with & above it, in the same document",
+    "set the anchor first; put the value in quotes if its * is meant as text",
+)
+_ENDLESS_ALIAS = _Rule(
+    "yaml-alias",
+    "the alias {text} stands inside of what it repeats",
+    "the value would have no end",
+    "write the value out",
+)
+_TOO_MANY_ALIASED = _Rule(
+    "yaml-alias",
+    f"the aliases of this file repeat more than {MAX_ALIASED} values",
+    "a small file could use up all memory that way",
+    "write the values out, or split the file",
+)
+_TOO_DEEP = _Rule(
+    "yaml-depth",
+    f"lists and mappings are nested more than {MAX_DEPTH} deep",
+    "no manifest needs that, and such a file could exhaust the reader",
+    "check for a bracket that was repeated by mistake",
+)
