@@ -1,0 +1,33 @@
+"""What every test shares: an empty home, quiet settings and how hard hypothesis tries."""
+
+import os
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from hypothesis import HealthCheck, settings
+
+_COMMON = (HealthCheck.too_slow, HealthCheck.data_too_large)
+
+settings.register_profile(
+    "default", max_examples=60, deadline=None, derandomize=True, suppress_health_check=_COMMON
+)
+settings.register_profile("long", max_examples=2_000, deadline=None, suppress_health_check=_COMMON)
+settings.load_profile("default")
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _own_home() -> Iterator[None]:
+    """Let no test read or write the home folder of who runs it."""
+    with tempfile.TemporaryDirectory(prefix="odfbuild-home-") as home:
+        before = dict(os.environ)
+        os.environ.update(
+            HOME=home,
+            XDG_CACHE_HOME=str(Path(home) / ".cache"),
+            XDG_CONFIG_HOME=str(Path(home) / ".config"),
+            ODFBUILD_CLASS_ARCHIVE="off",
+        )
+        yield
+        os.environ.clear()
+        os.environ.update(before)

@@ -1,0 +1,158 @@
+"""The layers of the package, read from the imports of every module."""
+
+import ast
+import json
+import os
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.projects import EXAMPLES
+
+PACKAGE = Path(__file__).parents[1] / "odfbuild"
+LAYERS: tuple[frozenset[str], ...] = (
+    frozenset({"errors"}),
+    frozenset({"odf"}),
+    frozenset({"planner"}),
+    frozenset({"project", "state", "lineage"}),
+    frozenset({"repositories"}),
+    frozenset({"executors"}),
+    frozenset({"app"}),
+    frozenset({"cli"}),
+)
+PURE = ("odf", "planner")
+EFFECTS = frozenset(
+    {"os", "io", "pathlib", "socket", "sqlite3", "subprocess", "time", "random", "secrets"}
+    | {"pyspark", "shutil", "tempfile"}
+)
+GENERATED = frozenset({"odf/events.py", "odf/layout.py"})
+MODULES = sorted(PACKAGE.rglob("*.py"))
+
+
+def name_of(module: Path) -> str:
+    return module.relative_to(PACKAGE).as_posix()
+
+
+def area_of(name: str) -> str:
+    """Return the layer's part that a dotted name or a path below the package belongs to."""
+    return name.replace("/", ".").removesuffix(".py").split(".")[0]
+
+
+def tree_of(module: Path) -> ast.Module:
+    return ast.parse(module.read_text("utf-8"))
+
+
+def imports_of(module: Path) -> Iterator[str]:
+    """Yield every module that a module imports, wherever in it the import stands."""
+    for node in ast.walk(tree_of(module)):
+        if isinstance(node, ast.Import):
+            yield from (alias.name for alias in node.names)
+        elif isinstance(node, ast.ImportFrom):
+            assert node.level == 0, f"{name_of(module)}: a relative import"
+            origin = node.module or ""
+            yield from (f"{origin}.{alias.name}" for alias in node.names)
+
+
+def own_imports_of(module: Path) -> Iterator[str]:
+    """Yield what a module imports of this package, without the package's name."""
+    for imported in imports_of(module):
+        if imported.startswith("odfbuild.") and imported != "odfbuild.__version__":
+            yield imported.removeprefix("odfbuild.")
+
+
+def rank(area: str) -> int:
+    return next(n for n, layer in enumerate(LAYERS) if area in layer)
+
+
+parametrized = pytest.mark.parametrize("module", MODULES, ids=name_of)
+
+
+@parametrized
+def test_imports_point_down_only(module: Path) -> None:
+    if name_of(module) == "__init__.py":
+        return
+    area = area_of(name_of(module))
+    for imported in own_imports_of(module):
+        other = area_of(imported)
+        assert other == area or rank(other) < rank(area), f"{area} imports {imported}"
+
+
+@parametrized
+def test_the_core_has_no_effects(module: Path) -> None:
+    if area_of(name_of(module)) in PURE:
+        assert EFFECTS.isdisjoint(i.split(".")[0] for i in imports_of(module))
+
+
+@parametrized
+def test_spark_is_named_in_one_folder_only(module: Path) -> None:
+    if not name_of(module).startswith("executors/spark/"):
+        assert {"pyspark", "py4j"}.isdisjoint(i.split(".")[0] for i in imports_of(module))
+
+
+@parametrized
+def test_every_module_says_what_it_is_and_what_it_offers(module: Path) -> None:
+    tree = tree_of(module)
+    assigned = {
+        target.id
+        for node in tree.body
+        if isinstance(node, ast.Assign)
+        for target in node.targets
+        if isinstance(target, ast.Name)
+    }
+    assert ast.get_docstring(tree)
+    assert "__all__" in assigned
+
+
+@parametrized
+def test_a_module_is_short_enough_to_be_one_idea(module: Path) -> None:
+    if name_of(module) not in GENERATED:
+        assert len(module.read_text("utf-8").splitlines()) <= 400
+
+
+@parametrized
+def test_only_the_command_line_prints(module: Path) -> None:
+    if area_of(name_of(module)) != "cli":
+        calls = (n.func for n in ast.walk(tree_of(module)) if isinstance(n, ast.Call))
+        assert "print" not in {c.id for c in calls if isinstance(c, ast.Name)}
+
+
+PROBE = """
+import json, sys
+started = []
+def watch(event, args):
+    if event in ("subprocess.Popen", "os.posix_spawn", "os.exec", "os.system"):
+        started.append(str(args[0]))
+sys.addaudithook(watch)
+from odfbuild.cli.main import main
+sys.argv = ["odfbuild", *sys.argv[1:]]
+code = 0
+try:
+    main()
+except SystemExit as stop:
+    code = stop.code or 0
+seen = sorted({name.split(".")[0] for name in sys.modules})
+print(json.dumps({"code": code, "modules": seen, "started": started}), file=sys.stderr)
+"""
+
+
+def probe(*arguments: str, cwd: Path) -> tuple[set[str], set[str]]:
+    """Return the top modules that a command loads in a fresh interpreter, and what it starts."""
+    done = subprocess.run(
+        [sys.executable, "-c", PROBE, *arguments],
+        cwd=cwd, env=os.environ, capture_output=True, text=True, check=True,
+    )  # fmt: skip
+    seen = json.loads(done.stderr.splitlines()[-1])
+    assert seen["code"] == 0, done.stderr
+    return set(seen["modules"]), {Path(program).name for program in seen["started"]}
+
+
+@pytest.mark.parametrize("arguments", [["--help"], ["plan"], ["status"]], ids=" ".join)
+def test_deciding_needs_no_engine(arguments: list[str], tmp_path: Path) -> None:
+    project = shutil.copytree(EXAMPLES / "water-levels", tmp_path / "project")
+    modules, started = probe(*arguments, cwd=project)
+    assert {"pyspark", "py4j", "pyarrow"}.isdisjoint(modules)
+    assert started <= {"git"}
