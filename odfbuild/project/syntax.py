@@ -56,9 +56,17 @@ _HINTS = (
         "hexadecimal numbers", "an unfinished escape in a double-quoted text", "use single quotes"
     ),
     _Hint(
-        "expected ',' or ']'", "a list in brackets is not closed", "add the comma or the bracket"
+        "expected ',' or ']'",
+        "a list in brackets is not closed",
+        "add the comma or the bracket",
+        opened=True,
     ),
-    _Hint("expected ',' or '}'", "a mapping in braces is not closed", "add the comma or the brace"),
+    _Hint(
+        "expected ',' or '}'",
+        "a mapping in braces is not closed",
+        "add the comma or the brace",
+        opened=True,
+    ),
     _Hint(
         "did not find expected key",
         "this line does not fit the indentation above it",

@@ -1,0 +1,90 @@
+"""Diagnostics as plain text: what is wrong, the line it is about, why, and the way out.  Pure."""
+
+import unicodedata
+from collections.abc import Iterable, Iterator
+
+from odfbuild.errors import Diagnostic, Level, SourceSpan
+
+__all__ = ["render_diagnostic", "render_diagnostics"]
+
+_WIDEST = 160
+_BEFORE = 60
+
+
+def render_diagnostics(found: Iterable[Diagnostic]) -> str:
+    """Return all findings, an empty line between two, and how many they are when there are more."""
+    listed = list(found)
+    parts = [render_diagnostic(each) for each in listed]
+    if len(listed) > 1:
+        parts.append(_summary(listed))
+    return "\n\n".join(parts)
+
+
+def render_diagnostic(found: Diagnostic) -> str:
+    """Return one finding without a line end at its end."""
+    place = f"{_visible(str(found.span))}: " if found.span is not None else ""
+    lines = [f"{place}{found.level.value}[{found.code}]: {_visible(found.what)}"]
+    if found.span is not None and found.span.excerpt:
+        lines += _excerpt(found.span, found.span.excerpt)
+    if found.why:
+        lines += _labelled("why", found.why)
+    if found.fix:
+        lines += _labelled("fix", found.fix)
+    return "\n".join(lines)
+
+
+def _summary(found: list[Diagnostic]) -> str:
+    counts = {level: sum(each.level is level for each in found) for level in Level}
+    return ", ".join(
+        f"{count} {level.value}{'' if count == 1 else 's'}"
+        for level, count in counts.items()
+        if count
+    )
+
+
+def _excerpt(span: SourceSpan, line: str) -> Iterator[str]:
+    """The line of a place, and carets under the part that is meant."""
+    number = str(span.line)
+    shown, start, stop = _clipped(line, span.column - 1, span.column - 1 + span.length)
+    yield f"  {number} | {shown}"
+    blank = "".join(sign if sign == "\t" else " " * _columns(sign) for sign in shown[:start])
+    carets = "^" * max(1, sum(_columns(sign) for sign in shown[start:stop]))
+    yield f"  {' ' * len(number)} | {blank}{carets}"
+
+
+def _clipped(line: str, start: int, stop: int) -> tuple[str, int, int]:
+    """Cut a very long line down to what surrounds the place."""
+    visible = _visible(line)
+    start = min(start, len(visible))
+    if len(visible) <= _WIDEST:
+        return visible, start, stop
+    first = max(0, start - _BEFORE)
+    cut = visible[first : first + _WIDEST]
+    head = "..." if first > 0 else ""
+    tail = "..." if first + _WIDEST < len(visible) else ""
+    start = start - first + len(head)
+    return head + cut + tail, start, min(stop - first, len(cut)) + len(head)
+
+
+def _labelled(label: str, text: str) -> Iterator[str]:
+    """A text of several lines goes on below its first line."""
+    first, *more = text.split("\n")
+    yield f"  {label}: {_visible(first)}"
+    for line in more:
+        yield f"       {_visible(line)}"
+
+
+def _visible(text: str) -> str:
+    """Replace what would steer the terminal, one sign for one, so that columns stay."""
+    return "".join(sign if sign == "\t" or _is_printed(sign) else "\ufffd" for sign in text)
+
+
+def _is_printed(sign: str) -> bool:
+    return unicodedata.category(sign) not in ("Cc", "Cf", "Cs", "Zl", "Zp")
+
+
+def _columns(sign: str) -> int:
+    """Return how many columns of a terminal a character takes."""
+    if unicodedata.combining(sign):
+        return 0
+    return 2 if unicodedata.east_asian_width(sign) in ("W", "F") else 1

@@ -1,0 +1,231 @@
+"""The graph of declared datasets: what each input is, and an order in which all can be made.  Pure.
+
+Inputs are declared, never discovered, so the whole graph is known before anything runs.
+"""
+
+from collections import deque
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, TypeAlias
+
+from odfbuild.errors import Diagnostic, ProjectErrors
+from odfbuild.odf.events import SetTransform
+from odfbuild.odf.identity import DatasetId
+from odfbuild.odf.refs import DatasetAlias
+from odfbuild.planner.declared import Declared
+from odfbuild.planner.names import Suggestions
+
+if TYPE_CHECKING:
+    import networkx as nx
+
+__all__ = ["Dag", "Input", "make_dag"]
+
+_Graph: TypeAlias = "nx.DiGraph[DatasetAlias]"
+_Place: TypeAlias = tuple[str | int, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Input:
+    """What an input refers to; `id` is None of a dataset that is not created yet."""
+
+    alias: DatasetAlias
+    id: DatasetId | None
+    path: _Place
+
+
+@dataclass(frozen=True, slots=True)
+class Dag:
+    """The declared datasets in topological order, by (depth, name), and the inputs of each.
+
+    An edge of the graph leads from an input to what reads it; datasets that are in the workspace
+    only, and read by a declared one, are nodes of it but have no place in the order.
+    """
+
+    order: tuple[Declared, ...]
+    inputs: Mapping[DatasetAlias, tuple[Input, ...]]
+    graph: _Graph
+
+
+def make_dag(declared: Sequence[Declared], existing: Mapping[DatasetAlias, DatasetId]) -> Dag:
+    """Return the graph of datasets over those that are in the workspace already.
+
+    Raises ProjectErrors with every name that is declared twice, every input that is not known, and
+    one finding for each group of datasets that read each other.
+    """
+    found = list(_duplicates(declared))
+    by_alias = {each.alias: each for each in reversed(declared)}
+    resolver = _Resolver(by_alias, existing)
+    inputs = {each.alias: resolver.inputs(each) for each in by_alias.values()}
+    found += resolver.found
+    graph = _graph(inputs)
+    found += _cycles(graph, by_alias, inputs)
+    if found:
+        raise ProjectErrors(sorted(found, key=_place_order))
+    return Dag(_order(graph, by_alias), inputs, graph)
+
+
+def _duplicates(declared: Iterable[Declared]) -> Iterable[Diagnostic]:
+    first: dict[DatasetAlias, Declared] = {}
+    for each in declared:
+        before = first.setdefault(each.alias, each)
+        if before is each:
+            continue
+        same = str(before.alias) == str(each.alias)
+        case = "" if same else f" as '{before.alias}'"
+        yield Diagnostic(
+            code="duplicate-name",
+            what=f"the dataset '{each.alias}' is already declared{case} at {before.span()}",
+            why="names differ only if they differ without regard to case, and one name is one chain"
+            if not same
+            else "one name is one chain, and it can have one definition only",
+            fix="rename one of the two, or remove it",
+            span=each.span(),
+        )
+
+
+class _Resolver:
+    """Finds what inputs refer to; what cannot be found is collected."""
+
+    def __init__(
+        self,
+        declared: Mapping[DatasetAlias, Declared],
+        existing: Mapping[DatasetAlias, DatasetId],
+    ) -> None:
+        self.declared = declared
+        self.existing = existing
+        self.by_id = {dataset: alias for alias, dataset in existing.items()}
+        self.found: list[Diagnostic] = []
+        self.suggestions = Suggestions(str(alias) for alias in {**declared, **existing})
+
+    def inputs(self, reader: Declared) -> tuple[Input, ...]:
+        """Return the inputs of one dataset that are known."""
+        return tuple(
+            resolved
+            for at, event in enumerate(reader.snapshot.metadata)
+            if isinstance(event, SetTransform)
+            for number, given in enumerate(event.inputs)
+            if (
+                resolved := self._input(
+                    reader, given.dataset_ref, ("metadata", at, "inputs", number, "datasetRef")
+                )
+            )
+            is not None
+        )
+
+    def _input(self, reader: Declared, ref: DatasetAlias | DatasetId, path: _Place) -> Input | None:
+        if isinstance(ref, DatasetAlias):
+            if ref in self.declared:
+                return Input(self.declared[ref].alias, self.existing.get(ref), path)
+            if ref in self.existing:
+                return Input(ref, self.existing[ref], path)
+            self.found.append(self._unknown_name(reader, ref, path))
+            return None
+        alias = self.by_id.get(ref)
+        if alias is None:
+            self.found.append(_unknown_id(reader, ref, path))
+            return None
+        return Input(alias, ref, path)
+
+    def _unknown_name(self, reader: Declared, ref: DatasetAlias, path: _Place) -> Diagnostic:
+        pull = f"odfbuild pull <repo>/{ref}"
+        guess = self.suggestions.nearest(str(ref))
+        return Diagnostic(
+            code="unknown-input",
+            what=f"no dataset named '{ref}'",
+            why='an input must be declared here or already pulled (ODF 0.34.1, "SetTransform")',
+            fix=f"declare it, or: {pull}"
+            if guess is None
+            else f"did you mean '{guess}'? Otherwise: {pull}",
+            span=reader.span(path),
+        )
+
+
+def _unknown_id(reader: Declared, ref: DatasetId, path: _Place) -> Diagnostic:
+    return Diagnostic(
+        code="unknown-input",
+        what=f"no dataset with the id {ref} in the workspace",
+        why="a dataset that is only declared has no id yet, so an id names an existing one",
+        fix=f"refer to it by its name, or: odfbuild pull <repo>/{ref}",
+        span=reader.span(path),
+    )
+
+
+def _graph(inputs: Mapping[DatasetAlias, Sequence[Input]]) -> _Graph:
+    import networkx as nx
+
+    graph: _Graph = nx.DiGraph()
+    graph.add_nodes_from(inputs)
+    graph.add_edges_from((each.alias, reader) for reader in inputs for each in inputs[reader])
+    return graph
+
+
+def _cycles(
+    graph: _Graph,
+    declared: Mapping[DatasetAlias, Declared],
+    inputs: Mapping[DatasetAlias, Sequence[Input]],
+) -> Iterable[Diagnostic]:
+    import networkx as nx
+
+    for members in nx.strongly_connected_components(graph):
+        start = min(members)
+        if len(members) == 1 and not graph.has_edge(start, start):
+            continue
+        yield _cycle(_shortest_cycle(inputs, members, start), declared, inputs)
+
+
+def _shortest_cycle(
+    inputs: Mapping[DatasetAlias, Sequence[Input]], members: set[DatasetAlias], start: DatasetAlias
+) -> list[DatasetAlias]:
+    """Return the members that lead from one of them along what they read back to it."""
+    came_from: dict[DatasetAlias, DatasetAlias] = {}
+    waiting = deque([start])
+    while start not in came_from:
+        reader = waiting.popleft()
+        for alias in sorted({each.alias for each in inputs[reader]} & members):
+            if alias not in came_from:
+                came_from[alias] = reader
+                waiting.append(alias)
+    cycle = [start]
+    while (before := came_from[cycle[-1]]) != start:
+        cycle.append(before)
+    return [start, *reversed(cycle[1:])]
+
+
+def _cycle(
+    cycle: Sequence[DatasetAlias],
+    declared: Mapping[DatasetAlias, Declared],
+    inputs: Mapping[DatasetAlias, Sequence[Input]],
+) -> Diagnostic:
+    spans = []
+    for reader, read in zip(cycle, (*cycle[1:], cycle[0]), strict=True):
+        place = next(each.path for each in inputs[reader] if each.alias == read)
+        spans.append(declared[reader].span(place))
+    names = " -> ".join(str(declared[alias].alias) for alias in (*cycle, cycle[0]))
+    if len(cycle) == 1:
+        what = f"the dataset '{cycle[0]}' reads itself: {names}"
+    else:
+        what = f"these datasets read each other in a circle: {names}"
+    others = ", ".join(str(span) for span in spans[1:])
+    return Diagnostic(
+        code="cycle",
+        what=what,
+        why="none of them could be made first" + (f"; the other inputs: {others}" * bool(others)),
+        fix="remove one of these inputs",
+        span=spans[0],
+    )
+
+
+def _order(graph: _Graph, declared: Mapping[DatasetAlias, Declared]) -> tuple[Declared, ...]:
+    import networkx as nx
+
+    return tuple(
+        declared[alias]
+        for generation in nx.topological_generations(graph)
+        for alias in sorted(generation)
+        if alias in declared
+    )
+
+
+def _place_order(found: Diagnostic) -> tuple[str, int, int, str]:
+    span = found.span
+    return (span.file, span.line, span.column, found.what) if span else ("", 0, 0, found.what)

@@ -1,0 +1,90 @@
+"""Declared: a dataset as the project wants it, in normal form, and where it was written.  Pure."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from typing import Protocol
+
+from odfbuild.errors import SourceSpan
+from odfbuild.odf.events import (
+    AddPushSource,
+    DatasetSnapshot,
+    MetadataEvent,
+    SetPollingSource,
+    SetTransform,
+    SqlQueryStep,
+    TransformInput,
+    TransformSql,
+)
+from odfbuild.odf.refs import DatasetAlias
+
+__all__ = ["Declared", "PathSteps", "Spans", "normalize"]
+
+PathSteps = Sequence[str | int]
+
+
+class Spans(Protocol):
+    """Where values and keys are written, by their path from the top of the manifest."""
+
+    def value(self, path: PathSteps) -> SourceSpan: ...
+
+    def key(self, path: PathSteps) -> SourceSpan: ...
+
+    def inside(self, path: PathSteps, text: str, offset: int, length: int = 1) -> SourceSpan: ...
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Declared:
+    """One dataset of the project.
+
+    `snapshot` is in normal form and is what gets compared; `written` is what the file says.
+    `file` is relative to the project, with forward slashes; `document` counts from 0 within it.
+    """
+
+    alias: DatasetAlias
+    snapshot: DatasetSnapshot
+    written: DatasetSnapshot
+    file: str
+    document: int
+    places: Spans = field(compare=False, repr=False)
+
+    def span(self, path: PathSteps = ()) -> SourceSpan:
+        """Return where a value of the snapshot is written, or its nearest ancestor; of the
+        snapshot itself (the empty path), where its name is.
+        """
+        return self.places.value(("content", *(path or ("name",))))
+
+    def key_span(self, path: PathSteps) -> SourceSpan:
+        """Return where the key of a value of the snapshot is written."""
+        return self.places.key(("content", *path))
+
+    def span_inside(self, path: PathSteps, text: str, offset: int, length: int = 1) -> SourceSpan:
+        """Return where a part of a text is written, such as a name in a query: `text` as read."""
+        return self.places.inside(("content", *path), text, offset, length)
+
+
+def normalize(snapshot: DatasetSnapshot) -> DatasetSnapshot:
+    """Return a snapshot in the form in which it goes into a chain.
+
+    A single `query` becomes one step of `queries`; an input without an alias is called as it is
+    referred to ("SetTransform").  What is left out stays left out.
+    """
+    return replace(snapshot, metadata=tuple(_normal_event(each) for each in snapshot.metadata))
+
+
+def _normal_event(event: MetadataEvent) -> MetadataEvent:
+    if isinstance(event, SetTransform):
+        inputs = tuple(_normal_input(each) for each in event.inputs)
+        return replace(event, inputs=inputs, transform=_normal_transform(event.transform))
+    if isinstance(event, SetPollingSource | AddPushSource) and event.preprocess is not None:
+        return replace(event, preprocess=_normal_transform(event.preprocess))
+    return event
+
+
+def _normal_input(given: TransformInput) -> TransformInput:
+    return given if given.alias is not None else replace(given, alias=str(given.dataset_ref))
+
+
+def _normal_transform(transform: TransformSql) -> TransformSql:
+    if transform.query is None or transform.queries:
+        return transform
+    return replace(transform, query=None, queries=(SqlQueryStep(query=transform.query),))

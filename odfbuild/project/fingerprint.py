@@ -1,0 +1,110 @@
+"""A cheap fingerprint of the project's files, so that nothing is read when nothing changed.
+
+Size, times and inode of every file stand for its content, as in git's index.  Git's trap is taken
+care of: a file written within one tick of the clock of the file system may change once more and
+keep its times, so of such young files the content itself is part of the fingerprint.
+"""
+
+import os
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from hashlib import blake2b
+from pathlib import Path
+
+__all__ = ["PROJECT_FILE", "Fingerprint", "fingerprint", "is_unchanged", "project_files"]
+
+PROJECT_FILE = "odfbuild.yaml"
+
+# the coarsest clocks in use (FAT, some network file systems) tick every two seconds
+_TICK = 2_000_000_000
+_SUFFIXES = (".yaml", ".yml", ".yaml.j2", ".yml.j2")
+
+
+@dataclass(frozen=True, slots=True)
+class Fingerprint:
+    """What the files looked like: a digest of their stat facts, and of young ones their content.
+
+    Take it before the files are read: what changes afterwards is then always noticed.
+    """
+
+    folders: tuple[str, ...]
+    stats: str
+    young: tuple[tuple[str, str], ...] = ()
+
+
+def fingerprint(root: Path, folders: Iterable[str], *, now: int) -> Fingerprint:
+    """Return the fingerprint of the project file and of all definitions; `now` in ns since 1970."""
+    kept = tuple(folders)
+    stats, young = _look(root, kept, now - _TICK)
+    return Fingerprint(kept, stats, tuple((name, _content(root, name)) for name in young))
+
+
+def is_unchanged(root: Path, before: Fingerprint) -> bool:
+    """Tell whether the files are certainly those of an earlier fingerprint."""
+    stats, _ = _look(root, before.folders, None)
+    return stats == before.stats and all(
+        _content(root, name) == content for name, content in before.young
+    )
+
+
+def project_files(root: Path, folders: Iterable[str]) -> list[str]:
+    """Return the definitions in some folders of a project, relative to it, sorted.
+
+    What starts with a dot is left out; links to folders are not followed, links to files are.
+    """
+    return sorted({name for name, _ in _walk(str(root), folders)})
+
+
+def _look(root: Path, folders: tuple[str, ...], young_from: int | None) -> tuple[str, list[str]]:
+    entries = dict(_walk(str(root), folders))
+    entries[PROJECT_FILE] = str(root / PROJECT_FILE)
+    digest = blake2b(digest_size=16)
+    young = []
+    for name in sorted(entries):
+        seen = _stat(entries[name])
+        if seen is None:
+            digest.update(f"{name}\0missing\n".encode("utf-8", "surrogateescape"))
+            continue
+        facts = f"{name}\0{seen.st_size} {seen.st_mtime_ns} {seen.st_ctime_ns} {seen.st_ino}\n"
+        digest.update(facts.encode("utf-8", "surrogateescape"))
+        if young_from is not None and max(seen.st_mtime_ns, seen.st_ctime_ns) >= young_from:
+            young.append(name)
+    return digest.hexdigest(), young
+
+
+def _walk(root: str, folders: Iterable[str]) -> Iterator[tuple[str, str]]:
+    """Yield the relative posix name and the path of each definition."""
+    for folder in folders:
+        inside = os.path.normpath(folder)
+        prefix = "" if inside == "." else inside.replace(os.sep, "/") + "/"
+        yield from _walk_folder(f"{root}{os.sep}{inside}" if prefix else root, prefix)
+
+
+def _walk_folder(path: str, prefix: str) -> Iterator[tuple[str, str]]:
+    try:
+        entries = os.scandir(path)
+    except (FileNotFoundError, NotADirectoryError):
+        return
+    with entries:
+        for entry in entries:
+            name = entry.name
+            if name.startswith("."):
+                continue
+            if entry.is_dir(follow_symlinks=False):
+                yield from _walk_folder(entry.path, f"{prefix}{name}/")
+            elif name.endswith(_SUFFIXES) and (prefix or name != PROJECT_FILE):
+                yield f"{prefix}{name}", entry.path
+
+
+def _stat(path: str) -> os.stat_result | None:
+    try:
+        return os.stat(path)  # noqa: PTH116
+    except OSError:
+        return None
+
+
+def _content(root: Path, name: str) -> str:
+    try:
+        return blake2b((root / name).read_bytes(), digest_size=16).hexdigest()
+    except OSError:
+        return "unreadable"
