@@ -1,0 +1,304 @@
+"""What coordinator and engine say to each other, as values.
+
+Made by schemas/generate.py from schemas/odf.yaml: change that, not this.
+
+Fields stand in the order of the wire; None means absent, which () and 0 do not.
+"""
+
+# ruff: noqa: RUF022, RUF023
+
+from __future__ import annotations
+
+from typing import TypeAlias
+
+from odfbuild.odf.events import DatasetVocabulary, OffsetInterval, Transform
+from odfbuild.odf.identity import DatasetId
+from odfbuild.odf.record import Record
+from odfbuild.odf.refs import DatasetAlias
+from odfbuild.odf.timestamp import Timestamp
+
+__all__ = [
+    "RawQueryRequest",
+    "RawQueryResponseRoot",
+    "RawQueryResponseProgress",
+    "RawQueryResponseSuccess",
+    "RawQueryResponseInvalidQuery",
+    "RawQueryResponseInternalError",
+    "TransformRequest",
+    "TransformRequestInput",
+    "Watermark",
+    "TransformResponseRoot",
+    "TransformResponseProgress",
+    "TransformResponseSuccess",
+    "TransformResponseInvalidQuery",
+    "TransformResponseInternalError",
+    "RawQueryResponse",
+    "TransformResponse",
+]
+
+
+class RawQueryRequest(Record):
+    """Ask an engine to run a query over data files that belong to no dataset (ODF 0.34.1)."""
+
+    __slots__ = ("input_data_paths", "transform", "output_data_path")
+
+    input_data_paths: tuple[str, ...]
+    transform: Transform
+    output_data_path: str
+
+    def __init__(
+        self, input_data_paths: tuple[str, ...], transform: Transform, output_data_path: str
+    ) -> None:
+        put = object.__setattr__
+        put(self, "input_data_paths", input_data_paths)
+        put(self, "transform", transform)
+        put(self, "output_data_path", output_data_path)
+
+
+class RawQueryResponseRoot(Record):
+    """The answer to a raw query, as sent (ODF 0.34.1)."""
+
+    __slots__ = ("value",)
+
+    value: RawQueryResponse
+
+    def __init__(self, value: RawQueryResponse) -> None:
+        put = object.__setattr__
+        put(self, "value", value)
+
+
+class RawQueryResponseProgress(Record):
+    """The raw query still runs (ODF 0.34.1)."""
+
+    __slots__ = ()
+
+
+class RawQueryResponseSuccess(Record):
+    """The raw query is done (ODF 0.34.1)."""
+
+    __slots__ = ("num_records",)
+
+    num_records: int
+
+    def __init__(self, num_records: int) -> None:
+        put = object.__setattr__
+        put(self, "num_records", num_records)
+
+
+class RawQueryResponseInvalidQuery(Record):
+    """The raw query is wrong (ODF 0.34.1)."""
+
+    __slots__ = ("message",)
+
+    message: str
+
+    def __init__(self, message: str) -> None:
+        put = object.__setattr__
+        put(self, "message", message)
+
+
+class RawQueryResponseInternalError(Record):
+    """The engine failed on a raw query (ODF 0.34.1)."""
+
+    __slots__ = ("message", "backtrace")
+
+    message: str
+    backtrace: str | None
+
+    def __init__(self, message: str, backtrace: str | None = None) -> None:
+        put = object.__setattr__
+        put(self, "message", message)
+        put(self, "backtrace", backtrace)
+
+
+class TransformRequest(Record):
+    """Ask an engine to run one step of a transform (ODF 0.34.1)."""
+
+    __slots__ = (
+        "dataset_id",
+        "dataset_alias",
+        "system_time",
+        "vocab",
+        "transform",
+        "query_inputs",
+        "next_offset",
+        "prev_checkpoint_path",
+        "new_checkpoint_path",
+        "new_data_path",
+    )
+
+    dataset_id: DatasetId
+    dataset_alias: DatasetAlias
+    system_time: Timestamp
+    vocab: DatasetVocabulary
+    transform: Transform
+    query_inputs: tuple[TransformRequestInput, ...]
+    next_offset: int
+    prev_checkpoint_path: str | None
+    new_checkpoint_path: str
+    new_data_path: str
+
+    def __init__(
+        self,
+        *,
+        dataset_id: DatasetId,
+        dataset_alias: DatasetAlias,
+        system_time: Timestamp,
+        vocab: DatasetVocabulary,
+        transform: Transform,
+        query_inputs: tuple[TransformRequestInput, ...],
+        next_offset: int,
+        prev_checkpoint_path: str | None = None,
+        new_checkpoint_path: str,
+        new_data_path: str,
+    ) -> None:
+        put = object.__setattr__
+        put(self, "dataset_id", dataset_id)
+        put(self, "dataset_alias", dataset_alias)
+        put(self, "system_time", system_time)
+        put(self, "vocab", vocab)
+        put(self, "transform", transform)
+        put(self, "query_inputs", query_inputs)
+        put(self, "next_offset", next_offset)
+        put(self, "prev_checkpoint_path", prev_checkpoint_path)
+        put(self, "new_checkpoint_path", new_checkpoint_path)
+        put(self, "new_data_path", new_data_path)
+
+
+class TransformRequestInput(Record):
+    """One input of a transform step: what to read and where it lies (ODF 0.34.1)."""
+
+    __slots__ = (
+        "dataset_id",
+        "dataset_alias",
+        "query_alias",
+        "vocab",
+        "offset_interval",
+        "data_paths",
+        "schema_file",
+        "explicit_watermarks",
+    )
+
+    dataset_id: DatasetId
+    dataset_alias: DatasetAlias
+    query_alias: str
+    vocab: DatasetVocabulary
+    offset_interval: OffsetInterval | None
+    data_paths: tuple[str, ...]
+    schema_file: str
+    explicit_watermarks: tuple[Watermark, ...]
+
+    def __init__(
+        self,
+        *,
+        dataset_id: DatasetId,
+        dataset_alias: DatasetAlias,
+        query_alias: str,
+        vocab: DatasetVocabulary,
+        offset_interval: OffsetInterval | None = None,
+        data_paths: tuple[str, ...],
+        schema_file: str,
+        explicit_watermarks: tuple[Watermark, ...],
+    ) -> None:
+        put = object.__setattr__
+        put(self, "dataset_id", dataset_id)
+        put(self, "dataset_alias", dataset_alias)
+        put(self, "query_alias", query_alias)
+        put(self, "vocab", vocab)
+        put(self, "offset_interval", offset_interval)
+        put(self, "data_paths", data_paths)
+        put(self, "schema_file", schema_file)
+        put(self, "explicit_watermarks", explicit_watermarks)
+
+
+class Watermark(Record):
+    """By system_time no record before event_time was expected any more (ODF 0.34.1)."""
+
+    __slots__ = ("system_time", "event_time")
+
+    system_time: Timestamp
+    event_time: Timestamp
+
+    def __init__(self, system_time: Timestamp, event_time: Timestamp) -> None:
+        put = object.__setattr__
+        put(self, "system_time", system_time)
+        put(self, "event_time", event_time)
+
+
+class TransformResponseRoot(Record):
+    """The answer to a transform request, as sent (ODF 0.34.1)."""
+
+    __slots__ = ("value",)
+
+    value: TransformResponse
+
+    def __init__(self, value: TransformResponse) -> None:
+        put = object.__setattr__
+        put(self, "value", value)
+
+
+class TransformResponseProgress(Record):
+    """The transform still runs (ODF 0.34.1)."""
+
+    __slots__ = ()
+
+
+class TransformResponseSuccess(Record):
+    """The transform is done (ODF 0.34.1)."""
+
+    __slots__ = ("new_offset_interval", "new_watermark")
+
+    new_offset_interval: OffsetInterval | None
+    new_watermark: Timestamp | None
+
+    def __init__(
+        self,
+        new_offset_interval: OffsetInterval | None = None,
+        new_watermark: Timestamp | None = None,
+    ) -> None:
+        put = object.__setattr__
+        put(self, "new_offset_interval", new_offset_interval)
+        put(self, "new_watermark", new_watermark)
+
+
+class TransformResponseInvalidQuery(Record):
+    """The query of the transform is wrong (ODF 0.34.1)."""
+
+    __slots__ = ("message",)
+
+    message: str
+
+    def __init__(self, message: str) -> None:
+        put = object.__setattr__
+        put(self, "message", message)
+
+
+class TransformResponseInternalError(Record):
+    """The engine failed on a transform (ODF 0.34.1)."""
+
+    __slots__ = ("message", "backtrace")
+
+    message: str
+    backtrace: str | None
+
+    def __init__(self, message: str, backtrace: str | None = None) -> None:
+        put = object.__setattr__
+        put(self, "message", message)
+        put(self, "backtrace", backtrace)
+
+
+RawQueryResponse: TypeAlias = (
+    RawQueryResponseProgress
+    | RawQueryResponseSuccess
+    | RawQueryResponseInvalidQuery
+    | RawQueryResponseInternalError
+)
+"""The ways a raw query can go."""
+
+TransformResponse: TypeAlias = (
+    TransformResponseProgress
+    | TransformResponseSuccess
+    | TransformResponseInvalidQuery
+    | TransformResponseInternalError
+)
+"""The ways a transform can go."""

@@ -1,0 +1,357 @@
+"""Names of datasets and how they are referred to (ODF 0.34.1, "Dataset Identity", grammar).
+
+    DatasetRefAny      = DatasetRefRemote / DatasetRef
+    DatasetRef         = DatasetId / DatasetAlias
+    DatasetRefRemote   = (RepoName "/")? DatasetId / DatasetAliasRemote / Url
+    DatasetAlias       = (AccountName "/")? DatasetName
+    DatasetAliasRemote = RepoName "/" (AccountName "/")? DatasetName
+    DatasetName, AccountName, RepoName = Subdomain ("." Subdomain)*
+    Subdomain          = [a-zA-Z0-9]+ ("-" [a-zA-Z0-9]+)*
+
+Names are compared, hashed and ordered without regard to case but keep their spelling.
+"""
+
+import re
+from dataclasses import dataclass
+from typing import TypeAlias
+
+from odfbuild.errors import ProtocolError
+from odfbuild.odf.identity import DatasetId
+
+__all__ = [
+    "AmbiguousAlias",
+    "AmbiguousPattern",
+    "DatasetAlias",
+    "DatasetAliasPattern",
+    "DatasetAliasPatternRemote",
+    "DatasetAliasRemote",
+    "DatasetIdRemote",
+    "DatasetRef",
+    "DatasetRefAny",
+    "DatasetRefAnyPattern",
+    "DatasetRefPattern",
+    "DatasetRefRemote",
+    "DatasetUrl",
+    "InvalidNameError",
+    "PushTarget",
+    "RepositoryName",
+    "is_name",
+    "matches",
+    "name_pattern_prefix",
+    "parse_any_pattern",
+    "parse_any_ref",
+    "parse_dataset_ref",
+    "parse_push_target",
+    "parse_ref_pattern",
+    "parse_remote_ref",
+]
+
+_HOST = r"[a-zA-Z0-9]+(?:[.-][a-zA-Z0-9]+)*"
+_NAME = re.compile(_HOST)
+_URL = re.compile(r"[a-zA-Z0-9]+(?:\+[a-zA-Z0-9]+)*://\S+")
+_ID = "did:odf:"
+_PATTERN = re.compile(rf"(?:{_HOST}[.-]?)?(?:%+[.-]?{_HOST}[.-]?(?=%))*%+(?:[.-]?{_HOST})?|{_HOST}")
+
+
+class InvalidNameError(ProtocolError):
+    """A text is not a name, alias, reference or pattern of the grammar."""
+
+    code = "invalid-name"
+
+
+class _Folded:
+    """Equality, hash and order by lower-case text; `str` keeps the spelling."""
+
+    __slots__ = ()
+
+    def _key(self) -> tuple[str, ...]:
+        return tuple(str(self).lower().split("/"))
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, _Folded) or other.__class__ is not self.__class__:
+            return NotImplemented
+        return self._key() == other._key()
+
+    def __hash__(self) -> int:
+        return hash(str(self).lower())
+
+    def __lt__(self, other: object) -> bool:
+        if not isinstance(other, _Folded) or other.__class__ is not self.__class__:
+            return NotImplemented
+        return (len(self._key()), self._key()) < (len(other._key()), other._key())
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class DatasetAlias(_Folded):
+    """The name of a dataset in this workspace, maybe within an account."""
+
+    account: str | None
+    name: str
+
+    @classmethod
+    def parse(cls, text: str) -> "DatasetAlias":
+        """Read `name` or `account/name`."""
+        match _names(text):
+            case [name]:
+                return cls(None, name)
+            case [account, name]:
+                return cls(account, name)
+        raise _refusal(text, "a dataset alias", "it is `name` or `account/name`")
+
+    def __str__(self) -> str:
+        return self.name if self.account is None else f"{self.account}/{self.name}"
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class DatasetAliasRemote(_Folded):
+    """The name of a dataset in a repository, maybe within an account."""
+
+    repo: str
+    account: str | None
+    name: str
+
+    @classmethod
+    def parse(cls, text: str) -> "DatasetAliasRemote":
+        """Read `repo/name` or `repo/account/name`."""
+        match _names(text):
+            case [repo, name]:
+                return cls(repo, None, name)
+            case [repo, account, name]:
+                return cls(repo, account, name)
+        raise _refusal(text, "a remote alias", "it is `repo/name` or `repo/account/name`")
+
+    def __str__(self) -> str:
+        return "/".join(part for part in (self.repo, self.account, self.name) if part is not None)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class AmbiguousAlias(_Folded):
+    """`x/name`, where x is a repository or an account: only the known repositories tell."""
+
+    prefix: str
+    name: str
+
+    def local(self) -> DatasetAlias:
+        """Take the prefix as an account."""
+        return DatasetAlias(self.prefix, self.name)
+
+    def remote(self) -> DatasetAliasRemote:
+        """Take the prefix as a repository."""
+        return DatasetAliasRemote(self.prefix, None, self.name)
+
+    def __str__(self) -> str:
+        return f"{self.prefix}/{self.name}"
+
+
+@dataclass(frozen=True, slots=True)
+class DatasetIdRemote:
+    """The id of a dataset, to be found in a certain repository."""
+
+    repo: str
+    dataset: DatasetId
+
+    def __str__(self) -> str:
+        return f"{self.repo}/{self.dataset}"
+
+
+@dataclass(frozen=True, slots=True)
+class DatasetUrl:
+    """Where a dataset lies, with no repository known for it."""
+
+    url: str
+
+    def __str__(self) -> str:
+        return self.url
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class RepositoryName(_Folded):
+    """The name of a known repository."""
+
+    name: str
+
+    def __str__(self) -> str:
+        return self.name
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class DatasetAliasPattern(_Folded):
+    """Names with `%` for any run of characters, in any account or in the one named."""
+
+    account: str | None
+    pattern: str
+
+    def __str__(self) -> str:
+        return self.pattern if self.account is None else f"{self.account}/{self.pattern}"
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class DatasetAliasPatternRemote(_Folded):
+    """A name pattern within an account of a repository."""
+
+    repo: str
+    account: str
+    pattern: str
+
+    def __str__(self) -> str:
+        return f"{self.repo}/{self.account}/{self.pattern}"
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class AmbiguousPattern(_Folded):
+    """A name pattern within a repository or an account: only the known repositories tell."""
+
+    prefix: str
+    pattern: str
+
+    def __str__(self) -> str:
+        return f"{self.prefix}/{self.pattern}"
+
+
+DatasetRef: TypeAlias = DatasetId | DatasetAlias
+DatasetRefRemote: TypeAlias = DatasetId | DatasetIdRemote | DatasetAliasRemote | DatasetUrl
+DatasetRefAny: TypeAlias = DatasetRef | AmbiguousAlias | DatasetRefRemote
+DatasetRefPattern: TypeAlias = DatasetRef | DatasetAliasPattern
+DatasetRefAnyPattern: TypeAlias = (
+    DatasetRefAny | DatasetAliasPattern | AmbiguousPattern | DatasetAliasPatternRemote
+)
+PushTarget: TypeAlias = DatasetAliasRemote | RepositoryName | DatasetUrl
+
+
+def is_name(text: str) -> bool:
+    """Tell whether a text may name a dataset, an account or a repository."""
+    return _NAME.fullmatch(text) is not None
+
+
+def parse_dataset_ref(text: str) -> DatasetRef:
+    """Read a reference to a dataset of this workspace: an id, else an alias."""
+    return DatasetId.parse(text) if text.startswith(_ID) else DatasetAlias.parse(text)
+
+
+def parse_remote_ref(text: str) -> DatasetRefRemote:
+    """Read a reference to a dataset elsewhere: an id, maybe after `repo/`, an alias, a URL."""
+    if (known := _id_or_url(text)) is not None:
+        return known
+    return DatasetAliasRemote.parse(text)
+
+
+def parse_any_ref(text: str) -> DatasetRefAny:
+    """Read a local or remote reference; `x/name` stays ambiguous."""
+    if (known := _id_or_url(text)) is not None:
+        return known
+    match _names(text):
+        case [name]:
+            return DatasetAlias(None, name)
+        case [prefix, name]:
+            return AmbiguousAlias(prefix, name)
+        case [repo, account, name]:
+            return DatasetAliasRemote(repo, account, name)
+    raise _refusal(text, "a dataset reference", "it is an id, a name, `repo/name` or a URL")
+
+
+def parse_push_target(text: str) -> PushTarget:
+    """Read where to push: `repo/name`, a repository alone, or a URL."""
+    if _URL.fullmatch(text):
+        return DatasetUrl(text)
+    return RepositoryName(text) if is_name(text) else DatasetAliasRemote.parse(text)
+
+
+def parse_ref_pattern(text: str) -> DatasetRefPattern:
+    """Read a local reference, or a pattern if there is a `%` in it."""
+    if "%" not in text:
+        return parse_dataset_ref(text)
+    match _pattern_parts(text):
+        case [pattern]:
+            return DatasetAliasPattern(None, pattern)
+        case [account, pattern]:
+            return DatasetAliasPattern(account, pattern)
+    raise _refusal(text, "a pattern", "it is `pattern` or `account/pattern`")
+
+
+def parse_any_pattern(text: str) -> DatasetRefAnyPattern:
+    """Read any reference, or a pattern if there is a `%` in it; `x/pattern` stays ambiguous."""
+    if "%" not in text or _URL.fullmatch(text):
+        return parse_any_ref(text)
+    match _pattern_parts(text):
+        case [pattern]:
+            return DatasetAliasPattern(None, pattern)
+        case [prefix, pattern]:
+            return AmbiguousPattern(prefix, pattern)
+        case [repo, account, pattern]:
+            return DatasetAliasPatternRemote(repo, account, pattern)
+    raise _refusal(text, "a pattern", "it is `pattern`, `x/pattern` or `repo/account/pattern`")
+
+
+def matches(wanted: DatasetRefPattern, alias: DatasetAlias, dataset: DatasetId | None) -> bool:
+    """Tell whether a reference or pattern means the dataset with this alias and id."""
+    match wanted:
+        case DatasetId():
+            return wanted == dataset
+        case DatasetAlias(account, name):
+            inside = account is None or _same(account, alias.account)
+            return inside and _same(name, alias.name)
+        case DatasetAliasPattern(account, pattern):
+            inside = account is None or _same(account, alias.account)
+            return inside and _like(pattern.lower(), alias.name.lower())
+
+
+def name_pattern_prefix(text: str) -> tuple[str, str] | None:
+    """Split off the longest start that is a name or a name pattern; None if there is none.
+
+    pattern = start? ("%"+ middle)* "%"+ end?, where each part is a name and may have one
+    "." or "-" towards a "%".
+    """
+    found = _PATTERN.match(text)
+    return None if found is None else (found[0], text[found.end() :])
+
+
+def _like(pattern: str, name: str) -> bool:
+    """Match `%` as any run: each piece is taken at its first place, the last one at the end."""
+    first, *rest = pattern.split("%")
+    if not rest:
+        return pattern == name
+    last = rest.pop()
+    end = len(name) - len(last)
+    if not (name.startswith(first) and name.endswith(last) and len(first) <= end):
+        return False
+    at = len(first)
+    for piece in rest:
+        at = name.find(piece, at, end)
+        if at < 0:
+            return False
+        at += len(piece)
+    return True
+
+
+def _same(one: str, other: str | None) -> bool:
+    return other is not None and one.lower() == other.lower()
+
+
+def _id_or_url(text: str) -> DatasetId | DatasetIdRemote | DatasetUrl | None:
+    if text.startswith(_ID):
+        return DatasetId.parse(text)
+    repo, slash, rest = text.partition("/")
+    if slash and rest.startswith(_ID) and is_name(repo):
+        return DatasetIdRemote(repo, DatasetId.parse(rest))
+    return DatasetUrl(text) if _URL.fullmatch(text) else None
+
+
+def _names(text: str) -> list[str]:
+    """Split at slashes; nothing if a part is not a name."""
+    parts = text.split("/")
+    return parts if all(map(is_name, parts)) else []
+
+
+def _pattern_parts(text: str) -> list[str]:
+    """Split at slashes into names and a last pattern; nothing if a part is neither."""
+    *names, last = text.split("/")
+    good = all(map(is_name, names)) and "%" in last and _PATTERN.fullmatch(last)
+    return [*names, last] if good else []
+
+
+def _refusal(text: str, kind: str, form: str) -> InvalidNameError:
+    return InvalidNameError(
+        what=f"{text!r} is not {kind}",
+        why=f"{form}; names are letters and digits, with single dots and hyphens between them",
+        fix="use letters, digits, '.' and '-' only",
+    )

@@ -1,0 +1,1 @@
+"""What `schemas/generate.py` is made of."""
