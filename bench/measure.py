@@ -1,0 +1,75 @@
+"""Time whole processes, in turn, and say medians and ratios."""
+
+import os
+import statistics
+import subprocess
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+__all__ = ["Command", "Run", "Spread", "compare", "spread"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Run:
+    """What one finished process took: seconds, and its greatest memory in MiB."""
+
+    wall: float
+    cpu: float
+    memory: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Command:
+    """A process to time: its name, arguments, folder and settings, and what makes it ready."""
+
+    name: str
+    arguments: tuple[str, ...]
+    folder: Path
+    settings: Mapping[str, str]
+    prepare: Callable[[], None] = lambda: None
+
+    def run(self) -> Run:
+        """Make ready, run to the end, and return what the run alone took."""
+        self.prepare()
+        environment = {**os.environ, **self.settings}
+        with (self.folder / "bench.log").open("ab") as log:
+            started = time.perf_counter()
+            process = subprocess.Popen(
+                self.arguments, cwd=self.folder, env=environment, stdout=log, stderr=log
+            )
+            _, status, used = os.wait4(process.pid, 0)
+            wall = time.perf_counter() - started
+        process.returncode = os.waitstatus_to_exitcode(status)
+        if process.returncode != 0:
+            raise SystemExit(f"{self.name}: exit {process.returncode}, see {log.name}")
+        return Run(wall=wall, cpu=used.ru_utime + used.ru_stime, memory=used.ru_maxrss / 1024)
+
+
+@dataclass(frozen=True, slots=True)
+class Spread:
+    """The least, middle and greatest of some figures."""
+
+    least: float
+    median: float
+    most: float
+
+    def __str__(self) -> str:
+        return f"{self.median:.2f} ({self.least:.2f} to {self.most:.2f})"
+
+
+def spread(figures: Sequence[float]) -> Spread:
+    """Return the spread of some figures."""
+    return Spread(min(figures), statistics.median(figures), max(figures))
+
+
+def compare(commands: Sequence[Command], *, runs: int) -> tuple[tuple[Run, ...], ...]:
+    """Run the commands in turn, A B A B ..., one round uncounted; return the runs of each.
+
+    Turns make the ratio of a pair hold when the machine's speed drifts.
+    """
+    for command in commands:
+        command.run()
+    rounds = [[command.run() for command in commands] for _ in range(runs)]
+    return tuple(zip(*rounds, strict=True))

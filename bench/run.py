@@ -1,0 +1,170 @@
+"""Measure odfbuild: whole processes, medians, and ratios against a plain way to do the same.
+
+python bench/run.py [CASE ...] [--runs N]; without a case, all of them.  Projects are made once, in
+bench/.data.  Results are printed; bench/README.md keeps those that were worth keeping.
+"""
+
+import argparse
+import os
+import shutil
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterable
+from pathlib import Path
+
+from measure import Command, Run, compare, spread
+from projects import many_datasets, one_table
+
+__all__ = ["main"]
+
+DATA = Path(__file__).parent / ".data"
+PROGRAM = str(Path(sys.executable).parent / "odfbuild")
+NO_ARCHIVE = {"ODFBUILD_CLASS_ARCHIVE": "off"}
+
+
+def main() -> None:
+    """Run the cases that were asked for."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("cases", nargs="*", choices=[*CASES, []], metavar="CASE")
+    parser.add_argument("--runs", type=int, default=5)
+    chosen = parser.parse_args()
+    DATA.mkdir(exist_ok=True)
+    for name in chosen.cases or CASES:
+        print(f"\n## {name}\n", flush=True)
+        CASES[name](chosen.runs)
+
+
+def start_up(runs: int) -> None:
+    """Time `odfbuild --help` against an empty interpreter, and say what is imported."""
+    empty = Command(
+        name="python -c pass", arguments=(sys.executable, "-c", "pass"), folder=DATA, settings={}
+    )
+    report([odfbuild("--help", folder=DATA), empty], runs)
+    done = subprocess.run(
+        [sys.executable, "-X", "importtime", "-c", "import odfbuild.cli.main"],
+        capture_output=True, text=True, check=True,
+    )  # fmt: skip
+    lines = [line.split("|") for line in done.stderr.splitlines() if line.count("|") == 2]
+    taken = sorted((int(whole), name) for _, whole, name in lines[1:])
+    print("\nslowest imports, ms with what they import:")
+    for whole, name in reversed(taken[-15:]):
+        print(f"{whole / 1000:8.1f} {name.rstrip()}")
+
+
+def nothing_to_do(count: int) -> Callable[[int], None]:
+    """Time plan and apply of a project where everything is up to date."""
+
+    def case(runs: int) -> None:
+        folder = made(f"many-{count}", lambda at: many_datasets(at, count))
+        if not (folder / ".odfbuild").exists():
+            print(f"building {count} datasets once ...", flush=True)
+            odfbuild("apply", "--yes", folder=folder).run()
+        report([odfbuild("plan", folder=folder), odfbuild("apply", "--yes", folder=folder)], runs)
+
+    return case
+
+
+def first_build(runs: int) -> None:
+    """Time the first apply of one small dataset, without a class archive and with one."""
+    folder = made("one", lambda at: one_table(at, 1000))
+    warm_archive(folder)
+    plain = fresh_apply("apply, no archive", folder, NO_ARCHIVE)
+    report([plain, fresh_apply("apply, archive", folder, {})], runs)
+
+
+def twenty_small(runs: int) -> None:
+    """Time the first apply of ten small roots and a derivative of each, against one dataset."""
+    twenty = made("many-20", lambda at: many_datasets(at, 20, rows=1000))
+    one = made("one", lambda at: one_table(at, 1000))
+    warm_archive(one)
+    report([fresh_apply("apply of 20", twenty, {}), fresh_apply("apply of 1", one, {})], runs)
+
+
+def bulk(rows: int) -> Callable[[int], None]:
+    """Time the ingest of one CSV file against a bare Spark script."""
+
+    def case(runs: int) -> None:
+        folder = made(f"table-{rows}", lambda at: one_table(at, rows))
+        source = next((folder / "data" / "bench.table").glob("*.csv"))
+        script = str(Path(__file__).parent / "bare_spark.py")
+        target = str(folder / "bare")
+        bare = Command(
+            name="bare Spark", arguments=(sys.executable, script, str(source), target),
+            folder=folder, settings={},
+        )  # fmt: skip
+        warm_archive(made("one", lambda at: one_table(at, 1000)))
+        report([fresh_apply("apply", folder, {}), bare], runs)
+
+    return case
+
+
+def odfbuild(*arguments: str, folder: Path) -> Command:
+    """Return the command that runs odfbuild in a folder."""
+    name = f"odfbuild {arguments[0]}"
+    return Command(name=name, arguments=(PROGRAM, *arguments), folder=folder, settings={})
+
+
+def fresh_apply(name: str, folder: Path, settings: dict[str, str]) -> Command:
+    """Return an apply that finds no workspace, whatever was built before."""
+    return Command(
+        name=name, arguments=(PROGRAM, "apply", "--yes"), folder=folder, settings=settings,
+        prepare=lambda: shutil.rmtree(folder / ".odfbuild", ignore_errors=True),
+    )  # fmt: skip
+
+
+def made(name: str, make: Callable[[Path], object]) -> Path:
+    """Return a project folder, making it if it is not there yet."""
+    folder = DATA / name
+    if not folder.exists():
+        print(f"making {name} ...", flush=True)
+        partial = DATA / f"{name}.partial"
+        shutil.rmtree(partial, ignore_errors=True)
+        make(partial)
+        partial.rename(folder)
+    return folder
+
+
+def warm_archive(folder: Path) -> None:
+    """Build once with the class archive on, and wait until it is there."""
+    fresh_apply("warm-up", folder, {}).run()
+    cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "odfbuild"
+    for _ in range(120):
+        if any(cache.rglob("*.jsa")) or any(cache.rglob("*.aot")):
+            return
+        time.sleep(1)
+
+
+def report(commands: list[Command], runs: int) -> None:
+    """Run the commands in turn and print a row for each, then the ratio of the first two."""
+    measured = compare(commands, runs=runs)
+    print("| command | wall s | cpu s | peak MiB |\n|---|---|---|---|")
+    for command, taken in zip(commands, measured, strict=True):
+        print(f"| {command.name} | {of(taken, 'wall')} | {of(taken, 'cpu')} | {memory(taken)} |")
+    pairs = zip(measured[0], measured[1], strict=True)
+    ratio = spread([first.wall / second.wall for first, second in pairs])
+    print(f"\n{commands[0].name} / {commands[1].name}: {ratio}, median of {runs} pairs")
+
+
+def of(taken: Iterable[Run], figure: str) -> str:
+    """Say the spread of one figure."""
+    return str(spread([getattr(run, figure) for run in taken]))
+
+
+def memory(taken: Iterable[Run]) -> str:
+    """Say the greatest memory of the largest single process."""
+    return f"{max(run.memory for run in taken):.0f}"
+
+
+CASES: dict[str, Callable[[int], None]] = {
+    "start-up": start_up,
+    "idle-1000": nothing_to_do(1000),
+    "idle-5000": nothing_to_do(5000),
+    "first": first_build,
+    "small-20": twenty_small,
+    "csv-1m": bulk(1_000_000),
+    "csv-10m": bulk(10_000_000),
+}
+
+if __name__ == "__main__":
+    main()
