@@ -1,0 +1,93 @@
+"""Read the event time of a file from its name (ODF 0.34.1, "EventTimeSource::FromPath").
+
+The format may be written as strftime has it (`%Y-%m-%d`, the default) or, since the
+specification names it, as Java's SimpleDateFormat does (`yyyy-MM-dd`): one without any `%` is
+taken as the latter.
+"""
+
+import re
+from datetime import datetime
+from typing import Final
+
+from odfbuild.executors.http import FetchError
+from odfbuild.odf.timestamp import Timestamp
+
+__all__ = ["EventTimeError", "from_name", "strftime_of"]
+
+_DEFAULT: Final = "%Y-%m-%d"
+_JAVA_RUN: Final = re.compile(r"'(?:[^']|'')*'|([A-Za-z])\1*|.", re.DOTALL)
+_JAVA: Final = {
+    "yyyy": "%Y", "uuuu": "%Y", "y": "%Y", "u": "%Y", "yy": "%y", "M": "%m", "MM": "%m",
+    "MMM": "%b", "MMMM": "%B", "d": "%d", "dd": "%d", "D": "%j", "DDD": "%j", "E": "%a",
+    "EEE": "%a", "EEEE": "%A", "a": "%p", "H": "%H", "HH": "%H", "h": "%I", "hh": "%I",
+    "m": "%M", "mm": "%M", "s": "%S", "ss": "%S", "S": "%f", "SSS": "%f", "SSSSSS": "%f",
+    "Z": "%z", "X": "%z", "XX": "%z", "XXX": "%z", "z": "%Z",
+}  # fmt: skip
+
+
+class EventTimeError(FetchError):
+    """The name of a file does not hold the time that it should hold."""
+
+    code = "event-time"
+
+
+def from_name(name: str, pattern: str, form: str | None) -> Timestamp:
+    """Return the time that group 1 of the pattern finds in a file name; no zone means UTC.
+
+    A date alone is its midnight.  Raises EventTimeError.
+    """
+    text = _find(name, pattern)
+    shape = strftime_of(form or _DEFAULT)
+    try:
+        return Timestamp.from_datetime(datetime.strptime(text, shape))
+    except (ValueError, re.error) as error:
+        raise EventTimeError(
+            what=f"'{text}' in the file name {name} is not a time of the form {form or _DEFAULT}",
+            why=str(error),
+            fix="correct `eventTime.pattern` or `eventTime.timestampFormat`, or rename the file",
+        ) from None
+
+
+def strftime_of(form: str) -> str:
+    """Return a format in strftime's letters; one with a `%` already is."""
+    if "%" in form:
+        return form
+    return "".join(_run(run.group(), form) for run in _JAVA_RUN.finditer(form))
+
+
+def _run(run: str, form: str) -> str:
+    if run.startswith("'"):
+        return "'" if run == "''" else run[1:-1].replace("''", "'")
+    if not run[0].isalpha():
+        return run
+    if run in _JAVA:
+        return _JAVA[run]
+    raise EventTimeError(
+        what=f"the time format {form} has the part '{run}', which is not known",
+        why="a format without % is read as Java's SimpleDateFormat",
+        fix="use letters such as yyyy-MM-dd HH:mm:ss, or strftime's %Y-%m-%d %H:%M:%S",
+    )
+
+
+def _find(name: str, pattern: str) -> str:
+    try:
+        found = re.search(pattern, name)
+    except re.error as error:
+        raise EventTimeError(
+            what=f"`eventTime.pattern` {pattern} is not a regular expression",
+            why=str(error),
+            fix=r"write for example (\d+-\d+-\d+)\.csv; group 1 is the time",
+        ) from None
+    if found is None:
+        raise EventTimeError(
+            what=f"the file name {name} does not match `eventTime.pattern` {pattern}",
+            why="the time of its rows is taken from the name",
+            fix="rename the file, narrow `fetch.path`, or correct the pattern",
+        )
+    if not found.re.groups or found.group(1) is None:
+        raise EventTimeError(
+            what=f"`eventTime.pattern` {pattern} has no group 1 in {name}",
+            why="group 1 is the time",
+            fix=r"put the time in parentheses, for example (\d+-\d+-\d+)",
+        )
+    return found.group(1)

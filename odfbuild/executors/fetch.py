@@ -1,0 +1,305 @@
+"""Fetch one round of a source: what is new since the stored state, or that nothing is.
+
+FilesGlob gives one file a round and reads it in place; a `file:` url is read in place when its
+modification time is another one; http and https are downloaded into the cache.  An `ETag` wins
+over `Last-Modified` as state (as in the reference); the event time comes from `Last-Modified`
+either way, where the reference loses it.  Other kinds and schemes are refused by name.
+"""
+
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+from urllib.parse import quote, quote_plus
+
+from odfbuild import __version__
+from odfbuild.executors import http
+from odfbuild.executors.eventtime import from_name
+from odfbuild.executors.http import FetchError, NotFoundError, UnreachableError
+from odfbuild.executors.local import (
+    ETAG,
+    LAST_MODIFIED,
+    Listings,
+    UnsupportedSourceError,
+    file_of,
+    is_local,
+    is_unchanged,
+    mtime_millis,
+    news,
+    pending,
+)
+from odfbuild.executors.substitute import substitute, variables
+from odfbuild.odf.events import (
+    EventTimeSource,
+    EventTimeSourceFromMetadata,
+    EventTimeSourceFromPath,
+    EventTimeSourceFromSystemTime,
+    FetchStep,
+    FetchStepFilesGlob,
+    FetchStepUrl,
+    SourceState,
+)
+from odfbuild.odf.timestamp import InvalidTimestampError, Timestamp
+
+__all__ = [
+    "FetchError",
+    "Fetched",
+    "Listings",
+    "NotFoundError",
+    "UnreachableError",
+    "UnsupportedSourceError",
+    "UpToDate",
+    "fetch",
+    "is_local",
+    "pending",
+]
+
+_SOURCE: Final = "default"
+_TIMEOUT: Final = "ODFBUILD_HTTP_TIMEOUT"
+_KINDS_LATER: Final = {
+    "FetchStepContainer": "Container",
+    "FetchStepMqtt": "Mqtt",
+    "FetchStepEthereumLogs": "EthereumLogs",
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Fetched:
+    """What a round brought; `event_time` None means the round's system time.
+
+    `temporary` says that `path` is a download that the caller may delete after use; else it is
+    the user's own file.
+    """
+
+    path: Path
+    state: SourceState | None
+    event_time: Timestamp | None
+    has_more: bool
+    name: str
+    temporary: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class UpToDate:
+    """The source has nothing that was not fetched before."""
+
+
+def fetch(
+    step: FetchStep,
+    state: SourceState | None,
+    *,
+    now: Timestamp,
+    project_dir: Path,
+    cache: Path,
+    env: Mapping[str, str],
+) -> Fetched | UpToDate:
+    """Return what is new since `state`; a state of an unknown kind counts as none.
+
+    Raises NotFoundError, UnreachableError, UnsupportedSourceError, TemplateError or FetchError.
+    """
+    match step:
+        case FetchStepFilesGlob():
+            return _glob(step, state, now, project_dir)
+        case FetchStepUrl():
+            return _url(step, state, now=now, project_dir=project_dir, cache=cache, env=env)
+        case _:
+            kind = _KINDS_LATER[type(step).__name__]
+            raise UnsupportedSourceError(
+                what=f"sources of kind {kind} cannot be fetched",
+                why="this version fetches files, http and https",
+                fix="let another program write the data to files, and use `kind: FilesGlob`",
+            )
+
+
+def _glob(
+    step: FetchStepFilesGlob, state: SourceState | None, now: Timestamp, project_dir: Path
+) -> Fetched | UpToDate:
+    found = news(step, state, project_dir)
+    if found is None:
+        raise NotFoundError(
+            what=f"no file matches {step.path}",
+            why="the source was never read, so an empty match is more likely a slip",
+            fix="correct `fetch.path` (relative to the project folder), or put the files there",
+        )
+    if not found:
+        return UpToDate()
+    path = Path(found[0])
+    _readable(path)
+    return Fetched(
+        path=path,
+        state=SourceState(source_name=_SOURCE, kind=ETAG, value=path.name),
+        event_time=_of_file(step.event_time, path.name, now),
+        has_more=len(found) > 1,
+        name=_shown(path, project_dir),
+    )
+
+
+def _of_file(source: EventTimeSource | None, name: str, now: Timestamp) -> Timestamp | None:
+    match source:
+        case EventTimeSourceFromPath(pattern=pattern, timestamp_format=form):
+            return from_name(name, pattern, form)
+        case EventTimeSourceFromMetadata():
+            raise _incompatible("FromMetadata", "FilesGlob", "FromPath or FromSystemTime")
+        case EventTimeSourceFromSystemTime():
+            return now
+        case None:
+            return None
+
+
+def _url(
+    step: FetchStepUrl,
+    state: SourceState | None,
+    *,
+    now: Timestamp,
+    project_dir: Path,
+    cache: Path,
+    env: Mapping[str, str],
+) -> Fetched | UpToDate:
+    url = substitute(step.url.strip(), env)
+    scheme = url.partition(":")[0].lower()
+    if isinstance(step.event_time, EventTimeSourceFromPath):
+        raise _incompatible("FromPath", "Url", "FromMetadata or FromSystemTime")
+    if scheme == "file":
+        return _file(step, file_of(url, project_dir), state, now, project_dir)
+    if scheme in {"http", "https"}:
+        return _http(step, url, state, now=now, cache=cache, env=env)
+    raise UnsupportedSourceError(
+        what=f"{http.printable(step.url)} cannot be fetched",
+        why="this version knows the schemes file, http and https",
+        fix="publish the data over https, or fetch it to a file first",
+    )
+
+
+def _file(
+    step: FetchStepUrl, path: Path, state: SourceState | None, now: Timestamp, project_dir: Path
+) -> Fetched | UpToDate:
+    millis = mtime_millis(path)
+    if is_unchanged(state, millis):
+        return UpToDate()
+    _readable(path)
+    changed = Timestamp.from_millis(millis)
+    by_clock = isinstance(step.event_time, EventTimeSourceFromSystemTime)
+    return Fetched(
+        path=path,
+        state=SourceState(source_name=_SOURCE, kind=LAST_MODIFIED, value=str(changed)),
+        event_time=now if by_clock else changed,
+        has_more=False,
+        name=_shown(path, project_dir),
+    )
+
+
+def _http(
+    step: FetchStepUrl,
+    url: str,
+    state: SourceState | None,
+    *,
+    now: Timestamp,
+    cache: Path,
+    env: Mapping[str, str],
+) -> Fetched | UpToDate:
+    request = _request(step, url, state, env)
+    answer = http.download(request, cache)
+    if isinstance(answer, http.NotModified):
+        return UpToDate()
+    changed = _http_date(answer.last_modified)
+    by_clock = isinstance(step.event_time, EventTimeSourceFromSystemTime)
+    return Fetched(
+        path=answer.path,
+        state=_http_state(answer.etag, changed),
+        event_time=now if by_clock else changed,
+        has_more=False,
+        name=request.name,
+        temporary=True,
+    )
+
+
+def _request(
+    step: FetchStepUrl, url: str, state: SourceState | None, env: Mapping[str, str]
+) -> http.Request:
+    kind = None if state is None else state.kind
+    return http.Request(
+        url=url,
+        name=http.printable(step.url.strip()),
+        headers=tuple((h.name, substitute(h.value, env)) for h in step.headers or ()),
+        secrets=_secrets(step, env),
+        etag=state.value if state is not None and kind == ETAG else None,
+        modified_since=_since(state.value) if state and kind == LAST_MODIFIED else None,
+        timeout=_timeout(env),
+        agent=f"odfbuild/{__version__}",
+    )
+
+
+def _secrets(step: FetchStepUrl, env: Mapping[str, str]) -> tuple[str, ...]:
+    """Return the values that the templates of the source use, plain and as a URL spells them."""
+    texts = (step.url, *(header.value for header in step.headers or ()))
+    names = (name for text in texts for name in variables(text))
+    values = [env[name] for name in names if name in env]
+    return tuple({form for v in values for form in (v, quote(v), quote(v, ""), quote_plus(v))})
+
+
+def _since(value: str) -> str | None:
+    from email.utils import format_datetime
+
+    try:
+        return format_datetime(Timestamp.parse(value).to_datetime(), usegmt=True)
+    except InvalidTimestampError:
+        return None
+
+
+def _http_date(text: str | None) -> Timestamp | None:
+    """Return the instant of a Last-Modified header; one that cannot be read counts as absent."""
+    from email.utils import parsedate_to_datetime
+
+    try:
+        return None if text is None else Timestamp.from_datetime(parsedate_to_datetime(text))
+    except (ValueError, TypeError, OverflowError):
+        return None
+
+
+def _http_state(etag: str | None, changed: Timestamp | None) -> SourceState | None:
+    if etag is not None:
+        return SourceState(source_name=_SOURCE, kind=ETAG, value=etag)
+    if changed is not None:
+        return SourceState(source_name=_SOURCE, kind=LAST_MODIFIED, value=str(changed))
+    return None
+
+
+def _timeout(env: Mapping[str, str]) -> float:
+    text = env.get(_TIMEOUT, "30")
+    try:
+        seconds = float(text)
+    except ValueError:
+        seconds = 0.0
+    if 0 < seconds < 86_400:
+        return seconds
+    raise FetchError(
+        what=f"{_TIMEOUT} is {text!r}",
+        why="it is the time to connect, in seconds, more than 0",
+        fix=f"set {_TIMEOUT}=30, or unset it",
+    )
+
+
+def _incompatible(source: str, kind: str, instead: str) -> UnsupportedSourceError:
+    return UnsupportedSourceError(
+        what=f"`eventTime: {{kind: {source}}}` does not go with `fetch: {{kind: {kind}}}`",
+        why="such a source has nothing to take the time from",
+        fix=f"use {instead}, or leave `eventTime` out",
+    )
+
+
+def _readable(path: Path) -> None:
+    """Refuse a file that vanished after it was listed, or that may not be read."""
+    if os.access(path, os.R_OK):
+        return
+    gone = not path.exists()
+    raise NotFoundError(
+        what=f"the file {path} vanished" if gone else f"the file {path} may not be read",
+        why="it was there when the folder was listed" if gone else "permission denied",
+        fix="run the same command again" if gone else "allow the reading of the file",
+    )
+
+
+def _shown(path: Path, project_dir: Path) -> str:
+    """Return the path as people know it: relative to the project if it lies inside."""
+    return str(path.relative_to(project_dir)) if path.is_relative_to(project_dir) else str(path)

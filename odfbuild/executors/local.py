@@ -1,0 +1,232 @@
+"""Look at local sources: what files are there, which are news.  Cheap, and imports nothing heavy.
+
+A FilesGlob source takes one file a round, in the byte order of the file NAMES, and remembers the
+last name (`odf/etag`); a `file:` url remembers the file's modification time in milliseconds
+(`odf/last-modified`), and any difference counts, also an older time.
+"""
+
+import fnmatch
+import glob
+import os
+import re
+from bisect import bisect_left, bisect_right
+from collections.abc import Iterator, MutableMapping
+from itertools import pairwise
+from pathlib import Path
+from typing import Final, TypeAlias
+from urllib.parse import unquote, urlsplit
+
+from odfbuild.executors.http import FetchError, NotFoundError
+from odfbuild.odf.events import (
+    FetchStep,
+    FetchStepFilesGlob,
+    FetchStepUrl,
+    SourceOrdering,
+    SourceState,
+)
+from odfbuild.odf.timestamp import InvalidTimestampError, Timestamp
+
+__all__ = [
+    "ETAG",
+    "LAST_MODIFIED",
+    "Listings",
+    "UnsupportedSourceError",
+    "file_of",
+    "is_local",
+    "is_unchanged",
+    "mtime_millis",
+    "news",
+    "pending",
+]
+
+ETAG: Final = "odf/etag"
+LAST_MODIFIED: Final = "odf/last-modified"
+Listings: TypeAlias = MutableMapping[str, list[bytes]]
+"""Names of the plain files of folders, sorted; one may be shared by the looks of one plan."""
+
+
+class UnsupportedSourceError(FetchError):
+    """The source is of a kind, or uses an option, that this version does not fetch."""
+
+    code = "unsupported-source"
+
+
+def is_local(step: FetchStep) -> bool:
+    """Say whether a look at the file system tells if the source has news."""
+    match step:
+        case FetchStepFilesGlob():
+            return True
+        case FetchStepUrl(url=url):
+            return url.lower().startswith("file:")
+        case _:
+            return False
+
+
+def pending(
+    step: FetchStep,
+    state: SourceState | None,
+    project_dir: Path,
+    listings: Listings | None = None,
+) -> tuple[str, ...]:
+    """Return the names that a fetch would bring next, in order; empty if there is no news.
+
+    A source that is missing counts as news under its own name: the fetch then says so.
+    Give one `listings` to many looks, and each folder is read once.  Raises
+    UnsupportedSourceError for a source that is not local.
+    """
+    match step:
+        case FetchStepFilesGlob():
+            found = news(step, state, project_dir, listings)
+            return tuple(Path(path).name for path in found) if found is not None else (step.path,)
+        case FetchStepUrl() if is_local(step):
+            return _pending_url(step, state, project_dir)
+        case _:
+            raise UnsupportedSourceError(
+                what="a remote source cannot be looked at without a fetch",
+                why="only FilesGlob sources and file: urls are local",
+                fix="plan it as a check",
+            )
+
+
+def news(
+    step: FetchStepFilesGlob,
+    state: SourceState | None,
+    project_dir: Path,
+    listings: Listings | None = None,
+) -> list[str] | None:
+    """Return the paths after the last ingested name, in order; None if there never was a file.
+
+    Raises UnsupportedSourceError for an order that is not by name, and FetchError for two new
+    files of one name in different folders, because only one of them would ever be read.
+    """
+    if step.order not in {None, SourceOrdering.BY_NAME}:
+        raise UnsupportedSourceError(
+            what="FilesGlob sources cannot be ordered by event time",
+            why="the state of such a source is the last file name, so files come in name order",
+            fix="set `order: ByName`, and put the date first in the file names",
+        )
+    last = state.value if state is not None and state.kind == ETAG else None
+    known = {} if listings is None else listings
+    found = sorted(_after(step.path, os.fsencode(last or ""), project_dir, known))
+    _refuse_twins(found)
+    return None if last is None and not found else [path for _, path in found]
+
+
+def file_of(url: str, project_dir: Path) -> Path:
+    """Return the path that a `file:` url names; a relative one starts in the project folder."""
+    parts = urlsplit(url)
+    if parts.netloc not in {"", "localhost"}:
+        raise UnsupportedSourceError(
+            what=f"the url {url} names the host '{parts.netloc}'",
+            why="a file: url can only name a file of this machine",
+            fix="write file:///absolute/path or file:path/in/the/project",
+        )
+    return project_dir / unquote(parts.path)
+
+
+def mtime_millis(path: Path) -> int:
+    """Return the modification time of a file in milliseconds; NotFoundError if there is none."""
+    try:
+        status = path.stat()
+    except OSError as error:
+        raise NotFoundError(
+            what=f"the file {path} cannot be read" if path.exists() else f"no file {path}",
+            why=error.strerror or str(error),
+            fix="put the file there, or correct `fetch.url` (relative to the project folder)",
+        ) from None
+    if not os.path.isfile(path):  # noqa: PTH113
+        raise NotFoundError(
+            what=f"{path} is not a file",
+            why="a file: url names one file",
+            fix="name a file, or use `kind: FilesGlob` for the files of a folder",
+        )
+    return status.st_mtime_ns // 1_000_000
+
+
+def _pending_url(
+    step: FetchStepUrl, state: SourceState | None, project_dir: Path
+) -> tuple[str, ...]:
+    if "${{" in step.url:
+        return (step.url,)
+    try:
+        path = file_of(step.url, project_dir)
+        now = mtime_millis(path)
+    except NotFoundError:
+        return (step.url,)
+    return () if is_unchanged(state, now) else (path.name,)
+
+
+def is_unchanged(state: SourceState | None, millis: int) -> bool:
+    """Say whether the stored state is this modification time; an unreadable state is not."""
+    if state is None or state.kind != LAST_MODIFIED:
+        return False
+    try:
+        return Timestamp.parse(state.value).millis == millis
+    except InvalidTimestampError:
+        return False
+
+
+def _after(
+    pattern: str, last: bytes, project_dir: Path, listings: Listings
+) -> Iterator[tuple[bytes, str]]:
+    """Yield name and path of the files that match and have a greater name, in no order."""
+    folder, slash, name = pattern.rpartition("/")
+    if glob.has_magic(folder) or name == "**":
+        base = "/" if pattern.startswith("/") else str(project_dir)
+        for relative in glob.iglob(pattern.lstrip("/"), root_dir=base, recursive=True):  # noqa: PTH207
+            path = os.path.join(base, relative)  # noqa: PTH118
+            key = os.fsencode(os.path.basename(path))  # noqa: PTH119
+            if key > last and os.path.isfile(path):  # noqa: PTH113
+                yield key, path
+        return
+    place = os.path.join(project_dir, folder + slash)  # noqa: PTH118
+    names = _listing(place, listings)
+    for key in _matching(names[bisect_right(names, last) :], name):
+        yield key, place + ("" if place.endswith("/") else "/") + os.fsdecode(key)
+
+
+def _listing(folder: str, listings: Listings) -> list[bytes]:
+    known = listings.get(folder)
+    if known is None:
+        known = listings[folder] = sorted(_files(folder))
+    return known
+
+
+def _files(folder: str) -> list[bytes]:
+    try:
+        with os.scandir(folder) as entries:
+            return [os.fsencode(entry.name) for entry in entries if entry.is_file()]
+    except (FileNotFoundError, NotADirectoryError):
+        return []
+    except OSError as error:
+        raise FetchError(
+            what=f"the folder {folder} cannot be listed",
+            why=error.strerror or str(error),
+            fix="allow the reading of the folder, or correct `fetch.path`",
+        ) from None
+
+
+def _matching(names: list[bytes], pattern: str) -> Iterator[bytes]:
+    """Yield the sorted names that match; a pattern with one `*` needs no regular expression."""
+    head, star, tail = (os.fsencode(part) for part in pattern.partition("*"))
+    hidden = pattern.startswith(".")
+    if glob.has_magic(tail) or glob.has_magic(head):
+        wanted = re.compile(os.fsencode(fnmatch.translate(pattern))).match
+        yield from (name for name in names if (hidden or name[:1] != b".") and wanted(name))
+        return
+    for name in names[bisect_left(names, head) :]:
+        if not name.startswith(head):
+            return
+        fits = name.endswith(tail) and len(name) >= len(head) + len(tail) if star else name == head
+        if fits and (hidden or name[:1] != b"."):
+            yield name
+
+
+def _refuse_twins(found: list[tuple[bytes, str]]) -> None:
+    for (one, path), (other, path2) in pairwise(found):
+        if one == other:
+            raise FetchError(
+                what=f"two new files have the name {os.fsdecode(one)}: {path} and {path2}",
+                why="files are taken and remembered by name alone, so one would never be read",
+                fix="give the files names of their own, or narrow `fetch.path` to one folder",
+            )

@@ -1,0 +1,78 @@
+"""Fill `${{ ... }}` templates of a source with the caller's variables; values are never logged.
+
+A template holds alternatives from left to right, `${{ env.NAME || 'text' || 42 }}`; the first
+that resolves wins.  `env.NAME` names a variable (letters, digits, `_`, `-`), a number stands for
+itself, text in single quotes for its trimmed inside (no `}` and no `'`).  Each template is
+filled once: a value that itself looks like a template stays text, so that whoever controls one
+variable cannot read another.
+"""
+
+import re
+from collections.abc import Mapping
+
+from odfbuild.errors import EngineError
+
+__all__ = ["TemplateError", "substitute", "variables"]
+
+_TEMPLATE = re.compile(r"\$\{\{([^}]*)\}\}")
+_VARIABLE = re.compile(r"env\.([A-Za-z0-9_-]+)")
+_NUMBER = re.compile(r"-?\d+(?:\.\d+)?", re.ASCII)
+_TEXT = re.compile(r"'([^'}]*)'")
+
+
+class TemplateError(EngineError):
+    """A `${{ ... }}` template is malformed, or none of its alternatives has a value."""
+
+    code = "template"
+
+
+def substitute(text: str, env: Mapping[str, str]) -> str:
+    """Return the text with every template filled from `env`.
+
+    Raises TemplateError that names the template, never a value.
+    """
+    return _TEMPLATE.sub(lambda found: _fill(found.group(1).strip(), env), text)
+
+
+def variables(text: str) -> tuple[str, ...]:
+    """Return the names of the variables that the templates of a text may read, in order."""
+    inner = (found.group(1) for found in _TEMPLATE.finditer(text))
+    names = (_VARIABLE.fullmatch(token) for part in inner for token in _alternatives(part))
+    return tuple(dict.fromkeys(name.group(1) for name in names if name))
+
+
+def _fill(inner: str, env: Mapping[str, str]) -> str:
+    for token in _alternatives(inner):
+        value = _value(token, env)
+        if value is not None:
+            return value
+    raise TemplateError(
+        what=f"no value for the template '{inner}'",
+        why="none of its alternatives is set",
+        fix=f"set {_missing(inner)}, or give a default: ${{{{ {inner} || 'default' }}}}",
+    )
+
+
+def _alternatives(inner: str) -> list[str]:
+    return [token.strip() for token in inner.split("||")]
+
+
+def _value(token: str, env: Mapping[str, str]) -> str | None:
+    if variable := _VARIABLE.fullmatch(token):
+        return env.get(variable.group(1))
+    if text := _TEXT.fullmatch(token):
+        return text.group(1).strip()
+    if _NUMBER.fullmatch(token):
+        return token
+    raise TemplateError(
+        what=f"invalid pattern '{token}' in a template",
+        why="an alternative is env.NAME, a number, or text in single quotes",
+        fix=f"write env.{token} for a variable or '{token}' for the text itself"
+        if token.isalnum()
+        else "correct the template",
+    )
+
+
+def _missing(inner: str) -> str:
+    names = [name.group(1) for t in _alternatives(inner) if (name := _VARIABLE.fullmatch(t))]
+    return " or ".join(names) + " in the environment"
