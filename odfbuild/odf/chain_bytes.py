@@ -1,0 +1,127 @@
+"""Chain states as bytes, quick to read: the form in which the index keeps them.
+
+JSON with one array a value: its class, then its fields in order without the empty ones at the
+end.  Values that JSON lacks are objects of one key:
+
+    {"h": hash} {"d": dataset id} {"a": alias} {"n": nanoseconds} {"b": base64} {"e": [enum, value]}
+    {"t": [items of a tuple]} {"m": [[key, value] of a mapping]}
+
+This is no wire format: it changes with the classes, so its reader may refuse anything.
+"""
+
+import json
+from base64 import b64decode, b64encode
+from binascii import Error as Base64Error
+from collections.abc import Callable, Mapping
+from dataclasses import fields, is_dataclass
+from enum import Enum
+from functools import lru_cache
+from typing import Any
+
+from odfbuild.errors import OdfBuildError, ProtocolError
+from odfbuild.odf import events
+from odfbuild.odf.chain_state import ChainState
+from odfbuild.odf.identity import DatasetId, Multihash
+from odfbuild.odf.refs import DatasetAlias
+from odfbuild.odf.timestamp import Timestamp
+
+__all__ = ["UnreadableStateError", "from_bytes", "to_bytes"]
+
+
+class UnreadableStateError(ProtocolError):
+    """Bytes are no chain state, or one of another version of this program."""
+
+    code = "unreadable-state"
+
+
+def to_bytes(state: ChainState) -> bytes:
+    """Return a state as bytes for `from_bytes` of this same version."""
+    return json.dumps(_plain(state), separators=(",", ":"), ensure_ascii=False).encode()
+
+
+def from_bytes(data: bytes) -> ChainState:
+    """Return the state that `to_bytes` gave these bytes for; else raise UnreadableStateError."""
+    try:
+        state = _value(json.loads(data))
+    except (ValueError, TypeError, LookupError, AttributeError, Base64Error, OdfBuildError):
+        state = None
+    if not isinstance(state, ChainState):
+        raise UnreadableStateError(
+            what="the bytes are no chain state of this version",
+            why="the form follows the classes of the program that wrote it",
+            fix="fold the chain again",
+        )
+    return state
+
+
+def _plain(value: object) -> object:
+    match value:
+        case None | bool() | int() | str():
+            return value
+        case Multihash():
+            return {"h": str(value)}
+        case DatasetId():
+            return {"d": str(value)}
+        case DatasetAlias():
+            return {"a": str(value)}
+        case Timestamp():
+            return {"n": value.nanos}
+        case bytes():
+            return {"b": b64encode(value).decode()}
+        case Enum():
+            return {"e": [type(value).__name__, value.value]}
+        case tuple():
+            return {"t": [_plain(each) for each in value]}
+        case Mapping():
+            return {"m": [[_plain(key), _plain(each)] for key, each in value.items()]}
+    if not is_dataclass(value):
+        raise TypeError(f"a chain state does not hold {type(value).__name__}")
+    return _plain_record(value)
+
+
+def _plain_record(value: Any) -> list[object]:
+    plain = [_plain(getattr(value, each.name)) for each in fields(value)]
+    while plain and plain[-1] is None:
+        plain.pop()
+    return [type(value).__name__, *plain]
+
+
+def _value(plain: Any) -> Any:
+    kind = type(plain)
+    if kind is list:
+        make, names = _records()[plain[0]]
+        return make(**dict(zip(names, [_value(each) for each in plain[1:]], strict=False)))
+    if kind is dict:
+        ((tag, inner),) = plain.items()
+        return _ATOMS[tag](inner)
+    return plain
+
+
+_ATOMS: Mapping[str, Callable[[Any], Any]] = {
+    "h": Multihash.parse,
+    "d": DatasetId.parse,
+    "a": DatasetAlias.parse,
+    "n": Timestamp,
+    "b": b64decode,
+    "e": lambda pair: _enums()[pair[0]](pair[1]),
+    "t": lambda items: tuple([_value(each) for each in items]),
+    "m": lambda pairs: {_value(key): _value(each) for key, each in pairs},
+}
+
+
+@lru_cache(maxsize=1)
+def _records() -> Mapping[str, tuple[Callable[..., Any], tuple[str, ...]]]:
+    found = [each for each in vars(events).values() if is_dataclass(each)]
+    return {
+        each.__name__: (each, tuple(field.name for field in fields(each)))
+        for each in (ChainState, *found)
+        if isinstance(each, type)
+    }
+
+
+@lru_cache(maxsize=1)
+def _enums() -> Mapping[str, type[Enum]]:
+    found = vars(events).values()
+    return {
+        each.__name__: each for each in found if isinstance(each, type) and issubclass(each, Enum)
+    }

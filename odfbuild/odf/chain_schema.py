@@ -1,0 +1,111 @@
+"""Whether one SetDataSchema may follow another: data schemas only ever gain optional fields.
+
+Order and attributes of fields are free.  Arrow says of nearly every field that it is nullable, so
+optionality is compared only between schemas in ODF form.
+"""
+
+from odfbuild.odf.chain_errors import invalid, no_op
+from odfbuild.odf.events import (
+    DataField,
+    DataSchema,
+    DataType,
+    DataTypeDuration,
+    DataTypeList,
+    DataTypeMap,
+    DataTypeOption,
+    DataTypeStruct,
+    DataTypeTime,
+    DataTypeTimestamp,
+    SetDataSchema,
+    TimeUnit,
+)
+
+__all__ = ["check_schema", "schema_of"]
+
+
+def check_schema(current: SetDataSchema, new: SetDataSchema) -> None:
+    """Refuse a schema that changes nothing, or that breaks the readers of the current one."""
+    old_schema, new_schema = schema_of(current), schema_of(new)
+    if old_schema == new_schema:
+        raise no_op(new, "the schema is already so")
+    both_odf = current.schema is not None and new.schema is not None
+    for problem in _field_problems(old_schema.fields, new_schema.fields, "", strict=both_odf):
+        raise invalid(
+            new,
+            problem,
+            "slices written so far keep their schema, so later ones can only add to it",
+            "keep the field and add an optional one beside it, or start a new dataset",
+        )
+
+
+def schema_of(event: SetDataSchema) -> DataSchema:
+    """Return the schema that an event sets, decoding it when it is in Arrow's form.
+
+    Raises ProtocolError when the bytes are no schema, or use a type that ODF does not have.
+    """
+    from odfbuild.odf.schema import from_arrow_bytes
+
+    if event.schema is not None:
+        return event.schema
+    return from_arrow_bytes(event.raw_arrow_schema or b"")
+
+
+def _field_problems(
+    old: tuple[DataField, ...], new: tuple[DataField, ...], path: str, *, strict: bool
+) -> list[str]:
+    old_by_name = {each.name: each for each in old}
+    new_by_name = {each.name: each for each in new}
+    problems = []
+    for name, each in old_by_name.items():
+        place = f"{path}{name}"
+        if name not in new_by_name:
+            problems.append(f"field {place!r} is gone")
+        else:
+            problems += _type_problems(each.type, new_by_name[name].type, place, strict=strict)
+    for name, each in new_by_name.items():
+        if strict and name not in old_by_name and not isinstance(each.type, DataTypeOption):
+            problems.append(f"new field {path + name!r} is required")
+    return problems
+
+
+def _type_problems(old: DataType, new: DataType, place: str, *, strict: bool) -> list[str]:
+    became = _optionality_change(old, new)
+    if strict and became is not None:
+        return [f"field {place!r} became {became}"]
+    old, new = _inner(old), _inner(new)
+    match old, new:
+        case DataTypeStruct(), DataTypeStruct():
+            return _field_problems(old.fields, new.fields, f"{place}.", strict=strict)
+        case DataTypeList(), DataTypeList() if old.fixed_length == new.fixed_length:
+            return _type_problems(old.item_type, new.item_type, f"{place}[]", strict=strict)
+        case DataTypeMap(), DataTypeMap():
+            keys = _type_problems(old.key_type, new.key_type, f"{place}.key", strict=strict)
+            values = _type_problems(old.value_type, new.value_type, f"{place}.value", strict=strict)
+            return keys + values
+        case _ if _spelled_out(old) != _spelled_out(new):
+            return [f"field {place!r} changed its type"]
+    return []
+
+
+def _optionality_change(old: DataType, new: DataType) -> str | None:
+    was, is_now = isinstance(old, DataTypeOption), isinstance(new, DataTypeOption)
+    if was == is_now:
+        return None
+    return "optional" if is_now else "required"
+
+
+def _inner(of: DataType) -> DataType:
+    return of.inner if isinstance(of, DataTypeOption) else of
+
+
+def _spelled_out(of: DataType) -> DataType:
+    """Return the type with its defaults filled in, so that short and long forms are equal."""
+    match of:
+        case DataTypeTimestamp():
+            return DataTypeTimestamp(of.unit or TimeUnit.MILLISECOND, of.timezone or "UTC")
+        case DataTypeTime():
+            return DataTypeTime(of.unit or TimeUnit.MILLISECOND)
+        case DataTypeDuration():
+            return DataTypeDuration(of.unit or TimeUnit.MILLISECOND)
+        case _:
+            return of
