@@ -1,0 +1,81 @@
+"""The steps that make things last: every durable change of a workspace is made of these four.
+
+They are gathered behind one small class so that tests can cut a change off after any of them.
+"""
+
+import errno
+import os
+import secrets
+import shutil
+from pathlib import Path
+
+__all__ = ["Disk", "pending", "read_file"]
+
+_CHUNK = 1 << 16
+
+
+class Disk:
+    """The file system of this machine."""
+
+    def write(self, path: Path, data: bytes, mode: int = 0o666) -> None:
+        """Make a new file with these bytes, on disk on return; FileExistsError if there is one."""
+        flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC
+        with open(os.open(path, flags, mode), "wb", buffering=0) as file:  # noqa: PTH123
+            left = memoryview(data)
+            while left:
+                left = left[file.write(left) :]
+            os.fsync(file.fileno())
+
+    def sync(self, path: Path) -> None:
+        """Have the content of a file, or the names in a folder, on disk on return."""
+        opened = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+        try:
+            os.fsync(opened)
+        finally:
+            os.close(opened)
+
+    def rename(self, old: Path, new: Path) -> None:
+        """Put a file in its place at once, replacing what was there."""
+        os.replace(old, new)  # noqa: PTH105
+
+    def link(self, old: Path, new: Path) -> None:
+        """Put a file in its place at once; FileExistsError if the place is taken."""
+        os.link(old, new)
+
+
+def pending(folder: Path) -> Path:
+    """Return an unused name in a folder for a file that is not in its place yet."""
+    return folder / f".pending-{secrets.token_hex(8)}"
+
+
+def read_file(path: str | Path) -> bytes | None:
+    """Return the bytes of a file, or None if there is none."""
+    try:
+        opened = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+    except (FileNotFoundError, NotADirectoryError):
+        return None
+    try:
+        data = os.read(opened, _CHUNK)
+        if len(data) < _CHUNK:
+            return data
+        parts = [data]
+        while more := os.read(opened, 1 << 20):
+            parts.append(more)
+        return b"".join(parts)
+    finally:
+        os.close(opened)
+
+
+def move(disk: Disk, source: Path, target: Path) -> None:
+    """Have a file on disk and then in its place, copying it when it lies on another disk."""
+    disk.sync(source)
+    try:
+        disk.rename(source, target)
+    except OSError as error:
+        if error.errno != errno.EXDEV:
+            raise
+        near = pending(target.parent)
+        shutil.copyfile(source, near)
+        disk.sync(near)
+        disk.rename(near, target)
+        source.unlink()

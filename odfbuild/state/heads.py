@@ -1,0 +1,169 @@
+"""Heads: the one thing of a dataset that is ever rewritten, and only by compare-and-swap.
+
+`refs/head` holds the text of a hash and nothing else (ODF 0.34.1, "Dataset Layout").  Nobody sets
+a head without saying which one they believe to replace.
+"""
+
+import re
+import threading
+from collections.abc import Iterator
+from contextlib import AbstractContextManager, contextmanager
+from pathlib import Path
+from typing import ClassVar, Protocol
+
+from odfbuild.errors import StateError
+from odfbuild.odf.identity import InvalidMultihashError, Multihash
+from odfbuild.state.disk import Disk, pending, read_file
+from odfbuild.state.lock import locked
+
+__all__ = [
+    "DEFAULT_LOCK_TIMEOUT",
+    "HEAD",
+    "CorruptHeadError",
+    "HeadMovedError",
+    "HeadStore",
+    "LocalHeads",
+    "MemoryHeads",
+]
+
+HEAD = "head"
+DEFAULT_LOCK_TIMEOUT = 10.0
+_NAME = re.compile(r"[a-z][a-z0-9-]*")
+
+
+class HeadMovedError(StateError):
+    """The head is not what a change was built on: a lost race, nothing was changed."""
+
+    code = "head-moved"
+    rejection: ClassVar[str] = "RefCASFailed"
+
+    def __init__(self, expected: Multihash | None, actual: Multihash | None) -> None:
+        super().__init__(
+            what=f"the head is {_shown(actual)}, not {_shown(expected)}",
+            why="somebody else changed the dataset meanwhile, and history is never overwritten",
+            fix="plan again on the new head",
+        )
+        self.expected = expected
+        self.actual = actual
+
+
+class CorruptHeadError(StateError):
+    """A head file does not hold a hash."""
+
+    code = "corrupt-head"
+
+
+class HeadStore(Protocol):
+    """Named heads of one dataset."""
+
+    def read(self, name: str = HEAD) -> Multihash | None:
+        """Return a head, or None if there is none yet."""
+
+    def swap(self, name: str, *, expected: Multihash | None, new: Multihash) -> None:
+        """Replace a head if it is still the expected one (None: must not exist).
+
+        Raises HeadMovedError when it is another, LockedError when the dataset is being changed.
+        """
+
+    def lock(self, timeout: float | None = None) -> AbstractContextManager[None]:
+        """Keep others from changing heads for a while; seconds to wait, None for the default."""
+
+
+class LocalHeads:
+    """Heads as files of a dataset folder's `refs`; the lock is on the dataset folder."""
+
+    def __init__(
+        self,
+        folder: Path,
+        disk: Disk | None = None,
+        *,
+        timeout: float = DEFAULT_LOCK_TIMEOUT,
+        note: Path | None = None,
+    ) -> None:
+        self._folder = folder
+        self._refs = folder / "refs"
+        self._disk = disk or Disk()
+        self._timeout = timeout
+        self._note = note
+        self._mine = threading.RLock()
+        self._depth = 0
+
+    def read(self, name: str = HEAD) -> Multihash | None:
+        path = self._refs / _checked(name)
+        text = read_file(path)
+        return None if text is None else parse_head(text, path)
+
+    def swap(self, name: str, *, expected: Multihash | None, new: Multihash) -> None:
+        path = self._refs / _checked(name)
+        with self.lock():
+            actual = self.read(name)
+            if actual != expected:
+                raise HeadMovedError(expected, actual)
+            near = pending(self._refs)
+            self._disk.write(near, str(new).encode())
+            self._disk.rename(near, path)
+            self._disk.sync(self._refs)
+
+    @contextmanager
+    def lock(self, timeout: float | None = None) -> Iterator[None]:
+        with self._mine:
+            if self._depth:
+                yield
+                return
+            self._refs.mkdir(parents=True, exist_ok=True)
+            wait = self._timeout if timeout is None else timeout
+            with locked(self._folder, timeout=wait, note=self._note):
+                self._depth += 1
+                try:
+                    yield
+                finally:
+                    self._depth -= 1
+
+
+class MemoryHeads:
+    """Heads in memory, for tests."""
+
+    def __init__(self) -> None:
+        self._heads: dict[str, Multihash] = {}
+        self._mine = threading.RLock()
+
+    def read(self, name: str = HEAD) -> Multihash | None:
+        return self._heads.get(_checked(name))
+
+    def swap(self, name: str, *, expected: Multihash | None, new: Multihash) -> None:
+        with self._mine:
+            actual = self.read(name)
+            if actual != expected:
+                raise HeadMovedError(expected, actual)
+            self._heads[name] = new
+
+    @contextmanager
+    def lock(self, timeout: float | None = None) -> Iterator[None]:  # noqa: ARG002
+        with self._mine:
+            yield
+
+
+def parse_head(text: bytes, path: Path | str) -> Multihash:
+    """Read the content of a head file; CorruptHeadError if it is no hash."""
+    try:
+        return Multihash.parse(text.decode("ascii"))
+    except (UnicodeDecodeError, InvalidMultihashError) as error:
+        raise CorruptHeadError(
+            what=f"{path} does not hold the hash of a block",
+            why="it holds the text of a hash and nothing else, not even a line end",
+            fix="restore the file from a copy, or write the hash of the last good block into it",
+        ) from error
+
+
+def _checked(name: str) -> str:
+    if _NAME.fullmatch(name) is None:
+        raise StateError(
+            what=f"{name!r} is not the name of a head",
+            why="names of heads are lower-case letters, digits and dashes",
+            fix=f"use {HEAD!r}",
+        )
+    return name
+
+
+def _shown(head: Multihash | None) -> str:
+    return "not there" if head is None else str(head)

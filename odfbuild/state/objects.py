@@ -1,0 +1,191 @@
+"""Immutable objects named by the hash of their bytes: blocks, data slices, checkpoints.
+
+A folder of objects has one file an object, named by the hash text (ODF 0.34.1, "Dataset Layout").
+Names starting with a dot are unfinished.
+"""
+
+import hashlib
+import os
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Protocol
+
+from odfbuild.errors import StateError
+from odfbuild.odf.identity import InvalidMultihashError, Multicodec, Multihash
+from odfbuild.state.disk import Disk, move, pending, read_file
+
+__all__ = [
+    "CorruptObjectError",
+    "LocalObjects",
+    "MemoryObjects",
+    "MissingObjectError",
+    "ObjectStore",
+    "hash_file",
+]
+
+
+class MissingObjectError(StateError):
+    """An object that a chain speaks of is not there."""
+
+    code = "missing-object"
+
+    def __init__(self, missing: Multihash, place: str) -> None:
+        super().__init__(
+            what=f"{missing} is missing from {place}",
+            why="everything that a chain speaks of is kept beside it",
+            fix="pull the dataset again, or restore the file from a copy",
+        )
+        self.missing = missing
+
+
+class CorruptObjectError(StateError):
+    """The bytes of an object do not hash to its name."""
+
+    code = "corrupt-object"
+
+    def __init__(self, named: Multihash, actual: Multihash, place: str) -> None:
+        super().__init__(
+            what=f"the bytes of {named} in {place} hash to {actual}",
+            why="an object is named by the hash of its bytes, so these were changed or damaged",
+            fix="delete the file and pull the dataset again, or restore it from a copy",
+        )
+        self.named = named
+        self.actual = actual
+
+
+class ObjectStore(Protocol):
+    """A set of objects by hash; an object never changes."""
+
+    def put(self, objects: Mapping[Multihash, bytes | Path]) -> None:
+        """Take in bytes, or finished files, which are moved; on return they are there to stay.
+
+        Bytes must hash to their name, or CorruptObjectError; for files that is up to the caller.
+        """
+
+    def get(self, hash: Multihash) -> bytes:
+        """Return an object, or raise MissingObjectError or CorruptObjectError."""
+
+    def has(self, hash: Multihash) -> bool:
+        """Say whether an object is there."""
+
+    def path(self, hash: Multihash) -> Path:
+        """Return where other programs can read an object as a file."""
+
+    def list(self) -> Iterator[Multihash]:
+        """Yield the hashes of all objects in no order."""
+
+
+class LocalObjects:
+    """Objects as files of one folder, which is made with the first of them."""
+
+    def __init__(self, folder: Path, disk: Disk | None = None) -> None:
+        self._folder = folder
+        self._prefix = f"{folder}{os.sep}"
+        self._disk = disk or Disk()
+
+    def put(self, objects: Mapping[Multihash, bytes | Path]) -> None:
+        if not objects:
+            return
+        self._make_folder()
+        for name, source in objects.items():
+            self._put(name, source)
+        self._disk.sync(self._folder)
+
+    def _make_folder(self) -> None:
+        if not self._folder.is_dir():
+            self._folder.mkdir(parents=True, exist_ok=True)
+            self._disk.sync(self._folder.parent)
+
+    def _put(self, name: Multihash, source: bytes | Path) -> None:
+        target = self._folder / str(name)
+        if isinstance(source, Path):
+            # a file that was moved here by an attempt that failed later is in its place already
+            if source.exists() or not target.exists():
+                move(self._disk, source, target)
+            return
+        _verify(name, source, str(self._folder))
+        near = pending(self._folder)
+        self._disk.write(near, source)
+        self._disk.rename(near, target)
+
+    def get(self, hash: Multihash) -> bytes:
+        data = read_file(f"{self._prefix}{hash}")
+        if data is None:
+            raise MissingObjectError(hash, str(self._folder))
+        _verify(hash, data, str(self._folder))
+        return data
+
+    def has(self, hash: Multihash) -> bool:
+        return self.path(hash).is_file()
+
+    def path(self, hash: Multihash) -> Path:
+        return self._folder / str(hash)
+
+    def list(self) -> Iterator[Multihash]:
+        if not self._folder.is_dir():
+            return
+        with os.scandir(self._folder) as entries:
+            for entry in entries:
+                if (name := _as_hash(entry.name)) is not None:
+                    yield name
+
+
+class MemoryObjects:
+    """Objects in memory, for tests; `scratch` is where `path` puts copies."""
+
+    def __init__(self, scratch: Path | None = None) -> None:
+        self._objects: dict[Multihash, bytes] = {}
+        self._scratch = scratch
+
+    def put(self, objects: Mapping[Multihash, bytes | Path]) -> None:
+        for name, source in objects.items():
+            if isinstance(source, Path):
+                self._objects[name] = source.read_bytes()
+                source.unlink()
+            else:
+                _verify(name, source, "memory")
+                self._objects[name] = source
+
+    def get(self, hash: Multihash) -> bytes:
+        if hash not in self._objects:
+            raise MissingObjectError(hash, "memory")
+        return self._objects[hash]
+
+    def has(self, hash: Multihash) -> bool:
+        return hash in self._objects
+
+    def path(self, hash: Multihash) -> Path:
+        if self._scratch is None:
+            raise MissingObjectError(hash, "the file system: it is kept in memory")
+        place = self._scratch / str(hash)
+        place.write_bytes(self.get(hash))
+        return place
+
+    def list(self) -> Iterator[Multihash]:
+        yield from tuple(self._objects)
+
+
+def hash_file(path: Path, code: int = Multicodec.SHA3_256) -> Multihash:
+    """Return the physical hash of a file, by default sha3-256."""
+    with path.open("rb") as file:
+        digest = hashlib.file_digest(file, _algorithm(code)).digest()
+    return Multihash(int(code), digest)
+
+
+def _algorithm(code: int) -> str:
+    return "sha256" if code == Multicodec.SHA2_256 else "sha3_256"
+
+
+def _verify(name: Multihash, data: bytes, place: str) -> None:
+    digest = hashlib.new(_algorithm(name.code), data).digest()
+    if digest != name.digest:
+        raise CorruptObjectError(name, Multihash(name.code, digest), place)
+
+
+def _as_hash(text: str) -> Multihash | None:
+    if not text.startswith("f"):
+        return None
+    try:
+        return Multihash.parse(text)
+    except InvalidMultihashError:
+        return None

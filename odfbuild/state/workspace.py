@@ -1,0 +1,250 @@
+"""A workspace: the folder that holds datasets, their names, keys, and what is being made.
+
+    datasets/<fed01...>/{refs,blocks,data,checkpoints}/    nothing else, so it can be served
+    names/<alias in lower case, / as %2F>                  the id, and the alias as spelled
+    staging/<random>/   keys/   cache/   index.sqlite
+
+A name is written last, so a dataset without one is what an interrupted creation left.
+"""
+
+import os
+import re
+import secrets
+import shutil
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, suppress
+from pathlib import Path
+
+from odfbuild.errors import ProtocolError, StateError
+from odfbuild.odf.chain import ChainState
+from odfbuild.odf.events import DatasetKind, Seed
+from odfbuild.odf.identity import DatasetId, Multihash
+from odfbuild.odf.refs import DatasetAlias
+from odfbuild.state.dataset import Dataset, Stores
+from odfbuild.state.disk import Disk, pending, read_file
+from odfbuild.state.heads import DEFAULT_LOCK_TIMEOUT, HEAD, LocalHeads, parse_head
+from odfbuild.state.index import Index
+from odfbuild.state.keys import Keys
+from odfbuild.state.lock import locked, open_locked
+from odfbuild.state.objects import LocalObjects
+from odfbuild.state.prepared import Prepared
+
+__all__ = ["AliasTakenError", "CorruptNameError", "UnusableNameError", "Workspace"]
+
+_PARTS = ("refs", "blocks", "data", "checkpoints")
+_FOLDER = re.compile(r"fed01[0-9a-f]{64}")
+_HOST = r"[a-z0-9]+(?:[.-][a-z0-9]+)*"
+_NAME_FILE = re.compile(rf"{_HOST}(?:%2F{_HOST})?")
+_LONGEST_NAME = 240
+
+
+class AliasTakenError(StateError):
+    """There is a dataset of that name, in this or another spelling."""
+
+    code = "alias-taken"
+
+
+class CorruptNameError(StateError):
+    """A file of `names/` is not what this program writes."""
+
+    code = "corrupt-name"
+
+
+class UnusableNameError(StateError):
+    """An alias cannot be the name of a file."""
+
+    code = "unusable-name"
+
+
+class Workspace:
+    """The datasets in one folder; reading makes no folders, so an absent one is empty."""
+
+    def __init__(
+        self,
+        root: Path,
+        *,
+        disk: Disk | None = None,
+        lock_timeout: float = DEFAULT_LOCK_TIMEOUT,
+    ) -> None:
+        self.root = root
+        self.keys = Keys(root / "keys", disk)
+        self.index = Index(root / "index.sqlite")
+        self._disk = disk or Disk()
+        self._lock_timeout = lock_timeout
+        self._datasets = root / "datasets"
+        self._names = root / "names"
+        self._staging = root / "staging"
+
+    # names and heads
+
+    def names(self) -> Mapping[DatasetAlias, DatasetId]:
+        """Return the ids of all datasets by alias."""
+        found = (self._read_name(each) for each in _file_names(self._names))
+        return dict(each for each in found if each is not None)
+
+    def heads(self) -> Mapping[DatasetId, Multihash]:
+        """Return the heads of all datasets that have one, also of those without a name."""
+        found: dict[DatasetId, Multihash] = {}
+        folder = f"{self._datasets}{os.sep}"
+        end = f"{os.sep}refs{os.sep}{HEAD}"
+        for name in _file_names(self._datasets):
+            if _FOLDER.fullmatch(name) is None:
+                continue
+            path = f"{folder}{name}{end}"
+            text = read_file(path)
+            if text is not None:
+                found[DatasetId(bytes.fromhex(name[5:]))] = parse_head(text, path)
+        return found
+
+    def states(self) -> Mapping[DatasetAlias, ChainState]:
+        """Return the state of every named dataset, from the index where that is up to date."""
+        heads = self.heads()
+        known = self.index.get_many(heads)
+        states: dict[DatasetAlias, ChainState] = {}
+        for alias, id in self.names().items():
+            state = known.get(id) or self.dataset(id).state()
+            if state is not None:
+                states[alias] = state
+        return states
+
+    # datasets
+
+    def open(self, ref: DatasetAlias | DatasetId) -> Dataset | None:
+        """Return a dataset by name or id, or None if there is none."""
+        id = ref if isinstance(ref, DatasetId) else self._id_of(ref)
+        if id is None:
+            return None
+        dataset = self.dataset(id)
+        return None if dataset.head() is None else dataset
+
+    def dataset(self, id: DatasetId) -> Dataset:
+        """Return the dataset of an id whether or not it has a block; makes nothing on disk."""
+        folder = self._datasets / id.multibase
+        note = self.root / "cache" / "locks" / id.multibase
+        heads = LocalHeads(folder, self._disk, timeout=self._lock_timeout, note=note)
+        objects = (LocalObjects(folder / part, self._disk) for part in _PARTS[1:])
+        return Dataset(id, Stores(heads, *objects), self.index)
+
+    def create(
+        self,
+        alias: DatasetAlias,
+        kind: DatasetKind,
+        prepared: Prepared,
+        *,
+        id: DatasetId | None = None,
+    ) -> Dataset:
+        """Make a dataset: a Seed, then the prepared events; without an id it gets a new key.
+
+        Raises AliasTakenError, and what `Dataset.commit` raises.
+        """
+        self._refuse_taken(alias)
+        new = self.keys.new_dataset_key() if id is None else id
+        seed = Seed(dataset_id=new, dataset_kind=kind)
+        dataset = self.make_room(new)
+        whole = Prepared((seed, *prepared.events), prepared.system_time, prepared.files)
+        dataset.commit(whole, expected=None)
+        self.name(alias, new)
+        return dataset
+
+    def make_room(self, id: DatasetId) -> Dataset:
+        """Make the folders of a dataset and return it, ready for its first block."""
+        folder = self._datasets / id.multibase
+        for part in _PARTS:
+            (folder / part).mkdir(parents=True, exist_ok=True)
+        for each in (folder, self._datasets, self.root):
+            self._disk.sync(each)
+        return self.dataset(id)
+
+    def name(self, alias: DatasetAlias, id: DatasetId) -> None:
+        """Give a dataset its name, the last step of making it; AliasTakenError if it is taken."""
+        path = self._name_path(alias)
+        self._names.mkdir(parents=True, exist_ok=True)
+        near = pending(self._names)
+        try:
+            self._disk.write(near, f"{id}\n{alias}\n".encode())
+            self._disk.link(near, path)
+        except FileExistsError:
+            self._refuse_taken(alias)
+            raise
+        finally:
+            near.unlink(missing_ok=True)
+        self._disk.sync(self._names)
+
+    # staging
+
+    @contextmanager
+    def staging(self) -> Iterator[Path]:
+        """Give a new folder on the disk of the datasets, gone afterwards; sweep stale ones."""
+        self._staging.mkdir(parents=True, exist_ok=True)
+        with locked(self._staging, timeout=self._lock_timeout):
+            self._sweep()
+            folder = self._staging / secrets.token_hex(8)
+            folder.mkdir()
+            opened = open_locked(folder)
+        try:
+            yield folder
+        finally:
+            shutil.rmtree(folder, ignore_errors=True)
+            if opened is not None:
+                os.close(opened)
+
+    def _sweep(self) -> None:
+        """Delete the folders of processes that are gone: theirs alone are not locked."""
+        for name in _file_names(self._staging):
+            folder = self._staging / name
+            if folder.is_dir() and (opened := open_locked(folder)) is not None:
+                shutil.rmtree(folder, ignore_errors=True)
+                os.close(opened)
+
+    # name files
+
+    def _id_of(self, alias: DatasetAlias) -> DatasetId | None:
+        found = self._read_name(self._name_path(alias).name)
+        return None if found is None else found[1]
+
+    def _read_name(self, name: str) -> tuple[DatasetAlias, DatasetId] | None:
+        text = read_file(f"{self._names}{os.sep}{name}")
+        if text is None:
+            return None
+        with suppress(ProtocolError, UnicodeDecodeError, ValueError):
+            id, spelling, rest = text.decode("ascii").split("\n")
+            alias = DatasetAlias.parse(spelling)
+            if not rest and _name_file(alias) == name:
+                return alias, DatasetId.parse(id)
+        raise CorruptNameError(
+            what=f"{self._names / name} is damaged",
+            why="it holds the id of a dataset and its name, a line each",
+            fix="restore it from a copy; the id is the name of a folder in datasets/",
+        )
+
+    def _name_path(self, alias: DatasetAlias) -> Path:
+        return self._names / _name_file(alias)
+
+    def _refuse_taken(self, alias: DatasetAlias) -> None:
+        found = self._read_name(_name_file(alias))
+        if found is not None:
+            raise AliasTakenError(
+                what=f"there is a dataset {found[0]} already: {found[1]}",
+                why="names are unique without regard to case",
+                fix="choose another name, or open the dataset",
+            )
+
+
+def _name_file(alias: DatasetAlias) -> str:
+    """Return the file name of an alias; whatever could leave the folder is refused."""
+    name = str(alias).lower().replace("/", "%2F")
+    if _NAME_FILE.fullmatch(name) is None or len(name) > _LONGEST_NAME:
+        raise UnusableNameError(
+            what=f"{str(alias)[:80]!r} cannot name a dataset here",
+            why=f"names are letters, digits, inner dots and dashes, at most {_LONGEST_NAME} long",
+            fix="give the dataset another name",
+        )
+    return name
+
+
+def _file_names(folder: Path) -> list[str]:
+    """Return the names in a folder in order, without those that start with a dot."""
+    try:
+        return sorted(each for each in os.listdir(folder) if not each.startswith("."))  # noqa: PTH208
+    except FileNotFoundError:
+        return []
