@@ -1,0 +1,87 @@
+"""Metadata blocks as bytes: the form that gives a block its hash (ODF 0.34.1, "MetadataBlock").
+
+A block is written to a buffer of its own; a Manifest around it tells what it is and in which
+version.  Version 2, which every reader of ODF 0.34.1 takes, places Timestamp structs without
+alignment; version 3 aligns them to four bytes.  The hash of a block is that of the bytes as
+they are stored: a block that is copied must not be written anew.
+"""
+
+from typing import TypeVar
+
+from odfbuild.errors import ProtocolError
+from odfbuild.odf.events import Manifest, MetadataBlock
+from odfbuild.odf.flat_reader import MalformedBytesError, UnsupportedVariantError, read_table
+from odfbuild.odf.flat_writer import UnwritableValueError, write_table
+from odfbuild.odf.identity import Multicodec, Multihash, sha3_256
+from odfbuild.odf.record import Record
+
+__all__ = [
+    "DEFAULT_VERSION",
+    "MalformedBytesError",
+    "UnsupportedVariantError",
+    "UnsupportedVersionError",
+    "UnwritableValueError",
+    "block_hash",
+    "decode_block",
+    "decode_table",
+    "encode_block",
+    "encode_table",
+]
+
+DEFAULT_VERSION = 2
+_TIME_ALIGN = {2: 1, 3: 4}
+_BLOCK = int(Multicodec.ODF_METADATA_BLOCK)
+
+_T = TypeVar("_T", bound=Record)
+
+
+class UnsupportedVersionError(ProtocolError):
+    """The manifest has a version that is too old or too new."""
+
+    code = "unsupported-version"
+
+    def __init__(self, version: int) -> None:
+        older = version < min(_TIME_ALIGN)
+        super().__init__(
+            what=f"metadata blocks of version {version} are not supported",
+            why="versions 2 and 3 are in use; version 1 had no sequence numbers",
+            fix="rebuild the dataset with a newer tool" if older else "update odfbuild",
+        )
+        self.version = version
+
+
+def encode_block(block: MetadataBlock, version: int = DEFAULT_VERSION) -> bytes:
+    """Return the content of a block file."""
+    content = encode_table(block, version)
+    return write_table(Manifest(kind=_BLOCK, version=version, content=content), time_align=4)
+
+
+def decode_block(data: bytes) -> MetadataBlock:
+    """Return the block in a block file; raise ProtocolError if there is none."""
+    manifest = read_table(Manifest, data)
+    if manifest.kind != _BLOCK:
+        raise MalformedBytesError(
+            what=f"an object of kind {manifest.kind:#x} is not a metadata block",
+            why=f"metadata blocks carry the kind {_BLOCK:#x}",
+            fix="check where the bytes come from",
+        )
+    if manifest.version not in _TIME_ALIGN:
+        raise UnsupportedVersionError(manifest.version)
+    return read_table(MetadataBlock, manifest.content)
+
+
+def block_hash(data: bytes) -> Multihash:
+    """Return the hash of a block file: its name, and what the next block refers to."""
+    return sha3_256(data)
+
+
+def encode_table(value: Record, version: int = DEFAULT_VERSION) -> bytes:
+    """Return any value as a finished FlatBuffers buffer, without a manifest."""
+    if version not in _TIME_ALIGN:
+        raise UnsupportedVersionError(version)
+    return write_table(value, _TIME_ALIGN[version])
+
+
+def decode_table(cls: type[_T], data: bytes) -> _T:
+    """Return the value of a class in a finished buffer; raise ProtocolError if there is none."""
+    return read_table(cls, data)
