@@ -1,0 +1,443 @@
+"""Read one SQL text as plain values: its names, calls, stars and clauses, each with its place.
+
+The only module that knows sqlglot, which is imported on first use.  Nothing here judges; what a
+text may do is said in `query`, how columns are put into it in `carry`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from sqlglot import exp
+    from sqlglot.tokens import Token
+
+__all__ = ["Name", "Place", "SqlTextError", "Star", "Statement", "read"]
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Where in a text something stands: 0-based start and length, 1-based line and column."""
+
+    start: int
+    length: int
+    line: int
+    column: int
+
+    @classmethod
+    def of(cls, text: str, start: int, length: int) -> Place:
+        head = text[:start]
+        return cls(start, max(length, 1), head.count("\n") + 1, start - head.rfind("\n"))
+
+
+@dataclass(frozen=True, slots=True)
+class Name:
+    """A name as written, without its quotes; `qualifier` is what stands before the last dot."""
+
+    text: str
+    place: Place
+    qualifier: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Star:
+    """One `*`; `exclusion` spans what stands in the parentheses of its `EXCEPT (...)`."""
+
+    place: Place
+    carries: bool
+    exclusion: tuple[int, int] | None
+    excluded: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Statement:
+    """What one SELECT statement says; `bars` is what keeps it from working row by row."""
+
+    text: str
+    selects: tuple[int, ...]
+    stars: tuple[Star, ...]
+    alias_lists: tuple[int, ...]
+    tables: tuple[Name, ...]
+    columns: tuple[Name, ...]
+    aliases: tuple[Name, ...]
+    relations: frozenset[str]
+    calls: tuple[Name, ...]
+    empty_calls: tuple[Name, ...]
+    words: tuple[Name, ...]
+    bars: tuple[Name, ...]
+    outputs: tuple[str, ...] | None
+    ordered: bool
+    unites: bool
+
+
+class SqlTextError(ValueError):
+    """The text is not one readable SELECT statement; `place` is where reading stopped."""
+
+    def __init__(self, code: str, message: str, place: Place) -> None:
+        super().__init__(message)
+        self.code = code
+        self.place = place
+
+
+def read(text: str) -> Statement:
+    """Return what the text says.  Raises SqlTextError."""
+    return _Reader(text).statement()
+
+
+_CLAUSES = {
+    "distinct": ("DISTINCT", "DISTINCT"),
+    "group": ("GROUP BY", "GROUP_BY"),
+    "having": ("HAVING", "HAVING"),
+    "qualify": ("QUALIFY", "QUALIFY"),
+    "order": ("ORDER BY", "ORDER_BY"),
+    "sort": ("SORT BY", "SORT_BY"),
+    "cluster": ("CLUSTER BY", "CLUSTER_BY"),
+    "distribute": ("DISTRIBUTE BY", "DISTRIBUTE_BY"),
+    "limit": ("LIMIT", "LIMIT"),
+    "offset": ("OFFSET", "OFFSET"),
+    "windows": ("WINDOW", "WINDOW"),
+    "joins": ("JOIN", "JOIN"),
+    "sample": ("TABLESAMPLE", "TABLE_SAMPLE"),
+    "pivots": ("PIVOT", "PIVOT"),
+}
+_SELECT_PARTS = frozenset({"expressions", "from_", "where", "laterals", "with_", "hint"})
+_SUBQUERY_PARTS = frozenset({"this", "alias", "with_"})
+_TABLE_PARTS = frozenset({"this", "db", "catalog", "alias"})
+_UNION_PARTS = frozenset({"this", "expression", "distinct", "by_name", "with_"})
+
+
+@lru_cache(maxsize=1)
+def _dialect() -> Any:
+    import sqlglot
+
+    return sqlglot.Dialect.get_or_raise("spark")
+
+
+class _Reader:
+    """One pass over tokens and tree; kept as a class only to share both."""
+
+    def __init__(self, text: str) -> None:
+        self.text = text
+        self.tokens = _mended(self._tokenize())
+        self._check_start()
+        self.tree = self._parse()
+        self.bars: list[Name] = []
+        self.visited: set[int] = set()
+        self.unites = False
+
+    def statement(self) -> Statement:
+        from sqlglot import exp
+
+        selects = self._select_starts()
+        self._relation(self.tree)
+        for select in self.tree.find_all(exp.Select):
+            if id(select) not in self.visited:
+                self._bar("a subquery in an expression", "SELECT", 1)
+        if self.tree.find(exp.Window):
+            self._bar("a window function (OVER)", "OVER")
+        if len(selects) != len(self.visited) and not self.bars:
+            self._bar("this form of statement", None)
+        calls, empty = self._calls()
+        columns = tuple(self._columns())
+        return Statement(
+            text=self.text,
+            selects=selects,
+            stars=tuple(self._stars()),
+            alias_lists=tuple(self._alias_lists()),
+            tables=tuple(sorted(self._tables(), key=lambda name: name.place.start)),
+            columns=columns,
+            aliases=tuple(self._aliases()),
+            relations=frozenset(self._relation_names()),
+            calls=calls,
+            empty_calls=empty,
+            words=tuple(self._words()),
+            bars=tuple(dict.fromkeys(self.bars)),
+            outputs=self._outputs(),
+            ordered=bool(self.tree.args.get("order")),
+            unites=self.unites,
+        )
+
+    # Reading
+
+    def _tokenize(self) -> list[Token]:
+        from sqlglot.errors import TokenError
+
+        try:
+            tokens: list[Token] = _dialect().tokenize(self.text)
+        except TokenError:
+            place = Place.of(self.text, len(self.text.rstrip()), 1)
+            message = "the text ends inside a string, a quoted name or a comment"
+            raise SqlTextError("syntax-error", message, place) from None
+        while tokens and tokens[-1].token_type.name == "SEMICOLON":
+            tokens.pop()
+        return tokens
+
+    def _check_start(self) -> None:
+        if not self.tokens:
+            place = Place(0, 1, 1, 1)
+            raise SqlTextError("syntax-error", "the query is empty", place)
+        for token in self.tokens:
+            if token.token_type.name == "SEMICOLON":
+                message = "there is more than one statement"
+                raise SqlTextError("several-statements", message, self._at(token))
+            if token.token_type.name == "PIPE_GT":
+                message = "the pipe form (|>) is not read here"
+                raise SqlTextError("syntax-error", message, self._at(token))
+        first = next((t for t in self.tokens if t.token_type.name != "L_PAREN"), self.tokens[0])
+        if first.token_type.name not in {"SELECT", "WITH", "FROM"}:
+            message = f"a query starts with SELECT or WITH, not with {first.text!r}"
+            raise SqlTextError("not-a-select", message, self._at(first))
+
+    def _parse(self) -> exp.Expr:
+        from sqlglot import exp
+        from sqlglot.errors import ParseError
+
+        try:
+            parsed = _dialect().parser().parse(self.tokens, self.text)
+        except ParseError as error:
+            raise self._unreadable(error) from None
+        tree = parsed[0] if len(parsed) == 1 else None
+        if not isinstance(tree, exp.Query):
+            raise SqlTextError("not-a-select", "this is not a SELECT", self._at(self.tokens[0]))
+        return tree
+
+    def _unreadable(self, error: Any) -> SqlTextError:
+        found = error.errors[0] if error.errors else {}
+        near = str(found.get("highlight") or "")
+        line, end = int(found.get("line") or 1), int(found.get("col") or 1)
+        starts = [0, *(n + 1 for n, letter in enumerate(self.text) if letter == "\n")]
+        at = starts[min(line, len(starts)) - 1] + max(end - len(near), 0)
+        message = f"the text cannot be read at {near!r}" if near else "the text ends too early"
+        return SqlTextError("syntax-error", message, Place.of(self.text, at, len(near)))
+
+    # The shape: what is row by row, and what is not
+
+    def _relation(self, node: Any) -> None:
+        from sqlglot import exp
+
+        self._parts(node)
+        if isinstance(node, exp.Select):
+            self.visited.add(id(node))
+            self._extra(node, _SELECT_PARTS)
+            source = node.args.get("from_")
+            if source is None:
+                self._bar("SELECT without FROM", "SELECT")
+            else:
+                self._relation(source.this)
+        elif isinstance(node, exp.SetOperation):
+            self._set_operation(node)
+        elif isinstance(node, exp.Subquery):
+            self._extra(node, _SUBQUERY_PARTS)
+            self._relation(node.this)
+        elif isinstance(node, exp.Table) and isinstance(node.this, exp.Identifier):
+            self._extra(node, _TABLE_PARTS)
+        else:
+            self._bar("a table function or VALUES", None)
+
+    def _parts(self, node: Any) -> None:
+        """Read the common table expressions of a query."""
+        with_ = node.args.get("with_")
+        if with_ is None:
+            return
+        if with_.args.get("recursive"):
+            self._bar("WITH RECURSIVE", "RECURSIVE")
+        for part in with_.expressions:
+            self._relation(part.this)
+
+    def _set_operation(self, node: Any) -> None:
+        from sqlglot import exp
+
+        self.unites = True
+        if not isinstance(node, exp.Union):
+            self._bar(type(node).__name__.upper(), type(node).__name__.upper())
+        elif node.args.get("distinct"):
+            self._bar("UNION without ALL", "UNION")
+        self._extra(node, _UNION_PARTS)
+        self._relation(node.this)
+        self._relation(node.expression)
+
+    def _extra(self, node: Any, allowed: frozenset[str]) -> None:
+        for part, value in node.args.items():
+            if value and part not in allowed:
+                clause, token = _CLAUSES.get(part, (part.strip("_").upper(), None))
+                self._bar(clause, token)
+
+    def _bar(self, clause: str, token_type: str | None, skip: int = 0) -> None:
+        found = [t for t in self.tokens if t.token_type.name == token_type]
+        at = found[min(skip, len(found) - 1)] if found else self.tokens[0]
+        self.bars.append(Name(clause, self._at(at)))
+
+    # Names and places
+
+    def _select_starts(self) -> tuple[int, ...]:
+        """Return for each SELECT the offset at which its first item may be put."""
+        starts = []
+        for at, token in enumerate(self.tokens):
+            if token.token_type.name == "SELECT":
+                last = token
+                for after in self.tokens[at + 1 : at + 3]:
+                    if after.token_type.name not in {"HINT", "ALL"}:
+                        break
+                    last = after
+                starts.append(last.end + 1)
+        return tuple(starts)
+
+    def _stars(self) -> Iterator[Star]:
+        from sqlglot import exp
+
+        for star in self.tree.find_all(exp.Star):
+            start = star.meta.get("start")
+            if isinstance(star.parent, exp.Count) or start is None:
+                continue
+            parts = star.args.get("except_") or ()
+            yield Star(
+                Place.of(self.text, start, 1),
+                self._carries(star),
+                self._exclusion(start),
+                tuple(part.name for part in parts),
+            )
+
+    def _carries(self, star: exp.Star) -> bool:
+        """Tell whether a star stands for the columns of the relation that is read."""
+        from sqlglot import exp
+
+        column = star.parent
+        if not isinstance(column, exp.Column) or not column.table:
+            return True
+        select = star.find_ancestor(exp.Select)
+        source = select.args.get("from_") if select else None
+        return source is not None and source.this.alias_or_name == column.table
+
+    def _exclusion(self, start: int) -> tuple[int, int] | None:
+        at = next(n for n, t in enumerate(self.tokens) if t.start == start)
+        kinds = [t.token_type.name for t in self.tokens[at + 1 : at + 3]]
+        if len(kinds) < 2 or kinds[0] != "EXCEPT" or kinds[1] != "L_PAREN":
+            return None
+        depth = 0
+        for token in self.tokens[at + 2 :]:
+            kind = token.token_type.name
+            depth += {"L_PAREN": 1, "R_PAREN": -1}.get(kind, 0)
+            if depth == 0:
+                return self.tokens[at + 2].end + 1, token.start
+        return None
+
+    def _alias_lists(self) -> Iterator[int]:
+        from sqlglot import exp
+
+        for alias in self.tree.find_all(exp.TableAlias):
+            if alias.columns and not isinstance(alias.parent, exp.Lateral):
+                yield alias.columns[0].meta["start"]
+
+    def _tables(self) -> Iterator[Name]:
+        from sqlglot import exp
+
+        for table in self.tree.find_all(exp.Table):
+            if isinstance(table.this, exp.Identifier) and not _is_local(table):
+                name = ".".join(part.name for part in table.parts)
+                first, last = table.parts[0].meta, table.parts[-1].meta
+                place = Place.of(self.text, first["start"], last["end"] + 1 - first["start"])
+                yield Name(name, place, table.db or None)
+
+    def _columns(self) -> Iterator[Name]:
+        from sqlglot import exp
+
+        for column in self.tree.find_all(exp.Column):
+            name = column.this
+            if isinstance(name, exp.Identifier) and not column.find_ancestor(exp.Star):
+                yield Name(name.name, self._of(name), column.table or None)
+
+    def _aliases(self) -> Iterator[Name]:
+        from sqlglot import exp
+
+        for alias in self.tree.find_all(exp.Alias):
+            yield Name(alias.alias, self._of(alias.args["alias"]))
+
+    def _relation_names(self) -> Iterator[str]:
+        from sqlglot import exp
+
+        for node in self.tree.find_all(exp.Table, exp.Subquery, exp.CTE):
+            yield node.alias_or_name
+
+    def _calls(self) -> tuple[tuple[Name, ...], tuple[Name, ...]]:
+        """Return every name before a parenthesis in lower case, and those with no arguments."""
+        calls, empty = [], []
+        kinds = [t.token_type.name for t in self.tokens] + ["", ""]
+        for at, token in enumerate(self.tokens):
+            if kinds[at + 1] != "L_PAREN" or not (token.text[:1].isalpha()):
+                continue
+            if at and kinds[at - 1] in {"LIKE", "ILIKE", "RLIKE"}:
+                continue
+            name = Name(token.text.lower(), self._at(token))
+            calls.append(name)
+            if kinds[at + 2] == "R_PAREN":
+                empty.append(name)
+        return tuple(calls), tuple(empty)
+
+    def _words(self) -> Iterator[Name]:
+        """Yield the unquoted words that stand alone, and strings behind their type: `DATE 'x'`."""
+        kinds = ["", *(t.token_type.name for t in self.tokens), ""]
+        for at, token in enumerate(self.tokens, 1):
+            before, kind, after = kinds[at - 1 : at + 2]
+            if kind == "STRING" and (before.startswith(("DATE", "TIMESTAMP")) or after == "ALIAS"):
+                yield Name(f"'{token.text.strip().lower()}'", self._at(token))
+            elif kind not in {"STRING", "IDENTIFIER", "NUMBER"} and (
+                before not in {"DOT", "ALIAS"} and after not in {"DOT", "L_PAREN"}
+            ):
+                yield Name(token.text.lower(), self._at(token))
+
+    def _outputs(self) -> tuple[str, ...] | None:
+        if self.tree.is_star:
+            return None
+        return tuple(self.tree.named_selects)
+
+    def _of(self, identifier: Any) -> Place:
+        meta = identifier.meta
+        start, length = meta.get("start", 0), meta.get("end", 0) + 1 - meta.get("start", 0)
+        return Place(start, length, meta.get("line", 1), meta.get("col", length) - length + 1)
+
+    def _at(self, token: Token) -> Place:
+        length = token.end + 1 - token.start
+        return Place(token.start, length, token.line, token.col - length + 1)
+
+
+def _is_local(table: exp.Table) -> bool:
+    """Tell whether a table's name means a common table expression that is in scope there."""
+    from sqlglot import exp
+
+    if table.db:
+        return False
+    child: Any = table
+    node = table.parent
+    while node is not None:
+        scope: Sequence[Any] = ()
+        if isinstance(node, exp.With):
+            scope = node.expressions[
+                : next(n for n, e in enumerate(node.expressions) if e is child)
+            ]
+        elif node.args.get("with_") is not None and node.args["with_"] is not child:
+            scope = node.args["with_"].expressions
+        if any(part.alias == table.name for part in scope):
+            return True
+        child, node = node, node.parent
+    return False
+
+
+def _mended(tokens: list[Token]) -> list[Token]:
+    """Return the tokens with the two words that Spark takes as names, and sqlglot does not."""
+    from sqlglot.tokens import Token, TokenType
+
+    def as_name(token: Token) -> Token:
+        return Token(TokenType.VAR, token.text, token.line, token.col, token.start, token.end)
+
+    mended = list(tokens)
+    for at, token in enumerate(tokens):
+        following = tokens[at + 1].token_type.name if at + 1 < len(tokens) else ""
+        kind = token.token_type.name
+        if (kind == "WINDOW" and following == "L_PAREN") or (
+            kind == "FROM" and following in {"COMMA", "FROM"}
+        ):
+            mended[at] = as_name(token)
+    return mended
