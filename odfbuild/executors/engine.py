@@ -1,0 +1,101 @@
+"""What an engine does for a step, and the plain values it is asked with.
+
+Engines see rows and queries, never chains.  They return frames: `op`, the event time if there is
+one, then the data columns, rows in their final order; offsets and system time are given later.
+"""
+
+import importlib.metadata
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Protocol
+
+from odfbuild.executors.frames import Frame
+from odfbuild.odf.events import (
+    DataSchema,
+    DatasetVocabulary,
+    MergeStrategy,
+    OffsetInterval,
+    TransformSql,
+)
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+__all__ = ["Engine", "IngestRequest", "TransformInputFrame", "TransformWork", "engine_version"]
+
+_REVISION = 1  # grows with every change of a pinned setting, of a class of queries or of row order
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class IngestRequest:
+    """Merge one source frame into a dataset.
+
+    `history` are the dataset's slices, oldest first, read with the schema `in_force`: columns that
+    a slice lacks are null.  `infer` asks for the default preprocess: the source declared neither a
+    schema nor a query.  `staging` is a folder for files that the returned frame may name.
+    """
+
+    source: Frame
+    preprocess: TransformSql | None
+    merge: MergeStrategy
+    vocab: DatasetVocabulary
+    history: tuple[Path, ...]
+    in_force: DataSchema | None
+    staging: Path
+    infer: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TransformInputFrame:
+    """The new rows of one input: slices oldest first and the offsets of them that count.
+
+    `interval` is closed; None means that the input brought no rows.
+    """
+
+    alias: str
+    paths: tuple[Path, ...]
+    interval: OffsetInterval | None
+    schema: DataSchema
+    vocab: DatasetVocabulary
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TransformWork:
+    """One step of a derivative dataset; `vocab` is the vocabulary of the output."""
+
+    inputs: tuple[TransformInputFrame, ...]
+    transform: TransformSql
+    vocab: DatasetVocabulary
+    staging: Path
+
+
+class Engine(Protocol):
+    """Makes data of data.  Equal requests give equal rows in equal order.
+
+    Raises InvalidQueryError when the user's text or data is at fault, else EngineFailedError.
+    """
+
+    def ingest(self, request: IngestRequest) -> Frame:
+        """Preprocess and merge one source frame ("Merge Strategies")."""
+
+    def transform(self, work: TransformWork) -> Frame:
+        """Run one step of a transform over the new rows of its inputs ("Execute Query")."""
+
+    def validate(self, work: TransformWork) -> "pa.Schema":
+        """Return the schema that the step would give, without reading rows ("Validate Query")."""
+
+    def cancel(self) -> None:
+        """Interrupt what runs now, from any thread; interrupted calls raise EngineFailedError."""
+
+    def close(self) -> None:
+        """Stop and free everything; the engine may not be used again."""
+
+
+def engine_version(name: str) -> str | None:
+    """Return the version text of an engine of ours, or None for an engine that we lack.
+
+    Recorded in `SetTransform.transform.version`; looked up without importing the engine.
+    """
+    if name != "spark":
+        return None
+    return f"{importlib.metadata.version('pyspark')}+odfbuild.{_REVISION}"

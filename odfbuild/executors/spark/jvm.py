@@ -1,0 +1,261 @@
+"""Start the JVM of Spark directly, without waiting for it; it ends when this process does.
+
+`launch` returns at once, so that the caller can read files while Java starts; `Jvm.connect` waits.
+The standard input of the JVM stays open as long as we live: it ends when that closes, however we
+die.  What it prints goes to a log file, which is kept only if something failed.
+"""
+
+import contextlib
+import logging
+import os
+import secrets
+import shutil
+import struct
+import subprocess
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from importlib.util import find_spec
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from odfbuild.errors import EngineFailedError
+from odfbuild.executors.spark.java import Java
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+__all__ = ["Jvm", "JvmFailedError", "class_path", "java_options", "launch", "new_folder", "spark_home"]
+
+_OPENED = [
+    "java.lang",
+    "java.lang.invoke",
+    "java.lang.reflect",
+    "java.io",
+    "java.net",
+    "java.nio",
+    "java.util",
+    "java.util.concurrent",
+    "java.util.concurrent.atomic",
+    "jdk.internal.ref",
+    "sun.nio.ch",
+    "sun.nio.cs",
+    "sun.security.action",
+    "sun.util.calendar",
+]
+_HOT = (
+    "spark-catalyst",
+    "spark-sql_",
+    "scala-library",
+    "spark-core",
+    "spark-sql-api",
+    "spark-",
+    "hadoop-client-api",
+    "hadoop-client-runtime",
+    "py4j",
+    "log4j",
+    "slf4j",
+    "scala-",
+    "jackson-",
+    "json4s",
+    "arrow-",
+    "netty-",
+    "parquet-",
+    "antlr4",
+)
+_PATIENCE = 120.0  # seconds until a JVM that says nothing is given up
+_LOG4J = Path(__file__).with_name("log4j2.properties")
+
+
+class JvmFailedError(EngineFailedError):
+    """The JVM did not start, or is gone."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Jvm:
+    """A JVM that was started, whether or not it is ready."""
+
+    process: "subprocess.Popen[bytes]"
+    folder: Path
+    settings: Mapping[str, str]
+
+    @property
+    def log(self) -> Path:
+        """Return where the JVM writes what it prints."""
+        return self.folder / "jvm.log"
+
+    def connect(self) -> "SparkSession":
+        """Wait until the JVM is ready and return the root session.  Raises JvmFailedError."""
+        port, secret = _wait(self)
+        _silence()
+        return _session(port, secret, self.settings)
+
+    def stop(self, *, keep_log: bool = False) -> None:
+        """End the JVM and remove its files; the log stays if asked for."""
+        if self.process.stdin is not None:
+            with contextlib.suppress(OSError):
+                self.process.stdin.close()
+        try:
+            self.process.wait(timeout=30)
+        except subprocess.TimeoutExpired:
+            self.process.kill()
+            self.process.wait()
+        if not keep_log:
+            shutil.rmtree(self.folder, ignore_errors=True)
+
+
+def launch(java: Java, options: Sequence[str], settings: Mapping[str, str], folder: Path) -> Jvm:
+    """Start a JVM that serves PySpark; its own files go to `folder`, which is created."""
+    folder.mkdir(parents=True, exist_ok=True)
+    command = [str(java.program), *options, *_submit(settings)]
+    environment = {
+        **_environment(),
+        "_PYSPARK_DRIVER_CONN_INFO_PATH": str(folder / "connection"),
+        "SPARK_HOME": str(spark_home()),
+        "SPARK_LOCAL_IP": "127.0.0.1",
+    }
+    with (folder / "jvm.log").open("wb") as log:
+        process = subprocess.Popen(
+            command,
+            stdin=subprocess.PIPE,
+            stdout=log,
+            stderr=log,
+            env=environment,
+            cwd=folder,
+            process_group=0,
+        )
+    return Jvm(process=process, folder=folder, settings=settings)
+
+
+def java_options(
+    java: Java, *, quick: bool, folder: Path, archive: Sequence[str] = ()
+) -> list[str]:
+    """Return the options of `java` up to the main class.
+
+    `quick` leaves out the second compiler: less time for small work, more for large.
+    """
+    options = ["-XX:+UseSerialGC", "-Xss4m", "-Duser.timezone=UTC", "-Dfile.encoding=UTF-8"]
+    options += ["-XX:TieredStopAtLevel=1"] if quick else []
+    options += [f"-XX:ErrorFile={folder / 'hs_err.log'}", f"-Djava.io.tmpdir={folder}"]
+    return [*options, *archive, *module_options(java), "-cp", class_path()]
+
+
+def module_options(java: Java) -> list[str]:
+    """Return what opens the Java runtime to Spark; archives are bound to these options."""
+    options = [f"--add-opens=java.base/{package}=ALL-UNNAMED" for package in _OPENED]
+    options += [
+        "-Djdk.reflect.useDirectMethodHandle=false",
+        "-Dio.netty.tryReflectionSetAccessible=true",
+    ]
+    options += ["--enable-native-access=ALL-UNNAMED"] if java.major >= 24 else []
+    options += ["--sun-misc-unsafe-memory-access=allow"] if java.major >= 23 else []
+    return options
+
+
+def class_path() -> str:
+    """Return the class path of Spark, each file named: archives are bound to it.
+
+    The files that nearly every class comes from stand first, so that the rest is seldom opened.
+    """
+    jars = sorted((spark_home() / "jars").glob("*.jar"), key=lambda jar: (_rank(jar), jar.name))
+    return os.pathsep.join(map(str, jars))
+
+
+def _rank(jar: Path) -> int:
+    return next((n for n, start in enumerate(_HOT) if jar.name.startswith(start)), len(_HOT))
+
+
+def spark_home() -> Path:
+    """Return the folder of the installed PySpark, found without importing it."""
+    spec = find_spec("pyspark")
+    if spec is None or spec.origin is None:
+        raise JvmFailedError(
+            what="PySpark is not installed",
+            why="data is made with Spark",
+            fix="pip install odfbuild again, or pip install pyspark",
+        )
+    return Path(spec.origin).parent
+
+
+def _submit(settings: Mapping[str, str]) -> list[str]:
+    confs = [part for key, value in settings.items() for part in ("--conf", f"{key}={value}")]
+    main = "org.apache.spark.deploy.SparkSubmit"
+    return [f"-Dlog4j2.configurationFile={_LOG4J}", main, *confs, "pyspark-shell"]
+
+
+def _environment() -> dict[str, str]:
+    """Return our environment without what would change Spark's behaviour."""
+    unwanted = ("SPARK_", "PYSPARK_", "JAVA_TOOL_OPTIONS", "_JAVA_OPTIONS", "JDK_JAVA_OPTIONS")
+    return {key: value for key, value in os.environ.items() if not key.startswith(unwanted)}
+
+
+def _wait(jvm: Jvm) -> tuple[int, str]:
+    """Return port and secret once the JVM has written them."""
+    path = jvm.folder / "connection"
+    until = time.monotonic() + _PATIENCE
+    while not path.exists():
+        if jvm.process.poll() is not None:
+            raise _failed(jvm, f"Java ended with code {jvm.process.returncode} while starting")
+        if time.monotonic() > until:
+            raise _failed(jvm, f"Java was not ready after {_PATIENCE:.0f} seconds")
+        time.sleep(0.01)
+    return _connection(path.read_bytes())
+
+
+def _connection(written: bytes) -> tuple[int, str]:
+    port, length = struct.unpack_from(">ii", written)
+    return port, written[8 : 8 + length].decode()
+
+
+def _failed(jvm: Jvm, what: str) -> JvmFailedError:
+    last = jvm.log.read_text("utf-8", "replace").strip().splitlines()[-1:]
+    return JvmFailedError(
+        what=what,
+        why=f"it said: {last[0]}" if last else "it said nothing",
+        fix=f"see {jvm.log}; another Java can be chosen with JAVA_HOME",
+    )
+
+
+def _session(port: int, secret: str, settings: Mapping[str, str]) -> "SparkSession":
+    from pyspark import SparkConf, SparkContext
+    from pyspark.sql import SparkSession
+
+    if SparkContext._active_spark_context is not None:
+        raise JvmFailedError(
+            what="this process already has a Spark session",
+            why="there can be one, and its settings decide what queries mean",
+            fix="stop that session first, or run odfbuild in a process of its own",
+        )
+    conf = SparkConf(loadDefaults=False).setAll(list(settings.items()))
+    with _gateway(port, secret):
+        context = SparkContext(conf=conf)
+    return SparkSession(context)
+
+
+@contextlib.contextmanager
+def _gateway(port: int, secret: str) -> Iterator[None]:
+    """Let PySpark find the JVM: it looks for these two in the environment, once."""
+    added = {"PYSPARK_GATEWAY_PORT": str(port), "PYSPARK_GATEWAY_SECRET": secret}
+    before = {name: os.environ.get(name) for name in added}
+    os.environ.update(added)
+    try:
+        yield
+    finally:
+        for name, value in before.items():
+            if value is None:
+                del os.environ[name]
+            else:
+                os.environ[name] = value
+
+
+def _silence() -> None:
+    """Keep PySpark from printing the errors that we show ourselves."""
+    for name in ("SQLQueryContextLogger", "DataFrameQueryContextLogger"):
+        logger = logging.getLogger(name)
+        logger.propagate = False
+        logger.disabled = True
+
+
+def new_folder(cache: Path) -> Path:
+    """Return the path of a folder for one JVM below a cache folder."""
+    return cache / "spark" / f"{os.getpid()}-{secrets.token_hex(4)}"
