@@ -1,0 +1,92 @@
+"""Data types beyond their fields: optional or not, defaults spelled out, names for people."""
+
+from dataclasses import replace
+
+from odfbuild.odf.events import (
+    DataField,
+    DataType,
+    DataTypeBinary,
+    DataTypeDecimal,
+    DataTypeDuration,
+    DataTypeList,
+    DataTypeMap,
+    DataTypeOption,
+    DataTypeStruct,
+    DataTypeTime,
+    DataTypeTimestamp,
+    TimeUnit,
+)
+
+__all__ = ["inner", "is_optional", "optional", "spelled_out", "type_name"]
+
+
+def is_optional(of: DataType) -> bool:
+    """Tell whether values of the type may be null."""
+    return isinstance(of, DataTypeOption)
+
+
+def inner(of: DataType) -> DataType:
+    """Return the type of values that are not null."""
+    return inner(of.inner) if isinstance(of, DataTypeOption) else of
+
+
+def optional(of: DataType) -> DataType:
+    """Return the type with null allowed."""
+    return of if isinstance(of, DataTypeOption) else DataTypeOption(of)
+
+
+def spelled_out(of: DataType) -> DataType:
+    """Return the type with all defaults filled in, so that short and long forms are equal.
+
+    A timestamp without time zone has the empty text for a zone: an absent one means UTC.
+    """
+    match of:
+        case DataTypeOption(inner=value):
+            return DataTypeOption(spelled_out(value))
+        case DataTypeTimestamp(unit=unit, timezone=zone):
+            return DataTypeTimestamp(_unit(unit), "UTC" if zone is None else zone)
+        case DataTypeTime(unit=unit):
+            return DataTypeTime(_unit(unit))
+        case DataTypeDuration(unit=unit):
+            return DataTypeDuration(_unit(unit))
+        case DataTypeList(item_type=item, fixed_length=length):
+            return DataTypeList(spelled_out(item), length)
+        case DataTypeMap(key_type=key, value_type=value, keys_sorted=is_sorted):
+            return DataTypeMap(spelled_out(key), spelled_out(value), bool(is_sorted))
+        case DataTypeStruct(fields=fields):
+            return DataTypeStruct(tuple(replace(f, type=spelled_out(f.type)) for f in fields))
+        case _:
+            return of
+
+
+def type_name(of: DataType) -> str:
+    """Return the type as people write it: `Decimal(18, 4)`, `Option<List<String>>`."""
+    match spelled_out(of):
+        case DataTypeOption(inner=value):
+            return f"Option<{type_name(value)}>"
+        case DataTypeTimestamp(unit=TimeUnit() as unit, timezone=zone):
+            return f"Timestamp({unit.value}, {zone or 'no zone'})"
+        case DataTypeTime(unit=TimeUnit() as unit):
+            return f"Time({unit.value})"
+        case DataTypeDuration(unit=TimeUnit() as unit):
+            return f"Duration({unit.value})"
+        case DataTypeDecimal(precision=precision, scale=scale):
+            return f"Decimal({precision}, {scale})"
+        case DataTypeBinary(fixed_length=int() as length):
+            return f"Binary({length})"
+        case DataTypeList(item_type=item, fixed_length=length):
+            return f"List<{type_name(item)}{'' if length is None else f', {length}'}>"
+        case DataTypeMap(key_type=key, value_type=value):
+            return f"Map<{type_name(key)}, {type_name(value)}>"
+        case DataTypeStruct(fields=fields):
+            return f"Struct<{', '.join(map(_member, fields))}>"
+        case plain:
+            return type(plain).__name__.removeprefix("DataType")
+
+
+def _member(field: DataField) -> str:
+    return f"{field.name}: {type_name(field.type)}"
+
+
+def _unit(unit: TimeUnit | None) -> TimeUnit:
+    return TimeUnit.MILLISECOND if unit is None else unit
