@@ -6,13 +6,16 @@ from difflib import get_close_matches
 __all__ = ["Suggestions", "did_you_mean"]
 
 _LIMIT = 20
+_LISTED = 12
 
 
 def did_you_mean(given: str, known: Iterable[str]) -> str:
-    """Return `did you mean 'x'?`, or what there is to choose from, in the order given."""
+    """Return `did you mean 'x'?`, else what there is to choose from; nothing if that is too much."""
     names = list(known)
     guess = Suggestions(names).nearest(given)
-    return f"did you mean '{guess}'?" if guess is not None else f"use one of: {', '.join(names)}"
+    if guess is not None:
+        return f"did you mean '{guess}'?"
+    return f"use one of: {', '.join(names)}" if 0 < len(names) <= _LISTED else ""
 
 
 class Suggestions:

@@ -1,0 +1,328 @@
+"""What must hold of a source: where it fetches from, how it reads, and how it merges."""
+
+import re
+from collections.abc import Sequence
+
+from odfbuild.odf.events import (
+    AddPushSource,
+    DataField,
+    DataSchema,
+    DatasetVocabulary,
+    DataTypeDate,
+    DataTypeOption,
+    DataTypeTimestamp,
+    EventTimeSource,
+    EventTimeSourceFromMetadata,
+    EventTimeSourceFromPath,
+    FetchStep,
+    FetchStepFilesGlob,
+    FetchStepUrl,
+    MergeStrategy,
+    MergeStrategyAppend,
+    MergeStrategyLedger,
+    MergeStrategySnapshot,
+    PrepStep,
+    PrepStepDecompress,
+    ReadStep,
+    ReadStepCsv,
+    ReadStepJson,
+    ReadStepNdJson,
+    ReadStepParquet,
+    SetPollingSource,
+)
+from odfbuild.odf.schema import DdlError, parse_ddl
+from odfbuild.planner.names import Suggestions, did_you_mean
+from odfbuild.project.findings import Findings
+
+__all__ = ["check_fetch", "check_prepare", "check_reading"]
+
+_Steps = tuple[str | int, ...]
+
+_SCHEMES = ("file", "http", "https")
+_READS = (ReadStepCsv, ReadStepJson, ReadStepNdJson, ReadStepParquet)
+_MERGES = (MergeStrategyAppend, MergeStrategyLedger, MergeStrategySnapshot)
+_URL = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*):")
+_NOT_YET = "this version of odfbuild cannot run it, and data would be missing without a word"
+
+
+def check_fetch(fetch: FetchStep, path: _Steps, findings: Findings) -> None:
+    """Check that a fetch step is one that can be run here."""
+    if isinstance(fetch, FetchStepUrl):
+        _check_url(fetch.url, (*path, "url"), findings)
+        _check_event_time(fetch.event_time, EventTimeSourceFromPath, path, findings)
+    elif isinstance(fetch, FetchStepFilesGlob):
+        _check_glob(fetch.path, (*path, "path"), findings)
+        _check_event_time(fetch.event_time, EventTimeSourceFromMetadata, path, findings)
+    else:
+        name = type(fetch).__name__.removeprefix("FetchStep")
+        findings.refuse(
+            "unsupported-source",
+            (*path, "kind"),
+            f"fetch steps of kind {name} are not supported",
+            _NOT_YET,
+            "fetch a Url (file, http, https) or a FilesGlob; a script can write the files for it",
+        )
+
+
+def check_prepare(steps: Sequence[PrepStep], path: _Steps, findings: Findings) -> None:
+    """Check that prepare steps are ones that can be run here."""
+    for at, step in enumerate(steps):
+        if not isinstance(step, PrepStepDecompress):
+            findings.refuse(
+                "unsupported-source",
+                (*path, at, "kind"),
+                "prepare steps of kind Pipe are not supported",
+                _NOT_YET,
+                "run the command before, and fetch the file that it writes",
+            )
+
+
+def check_reading(
+    source: SetPollingSource | AddPushSource,
+    vocab: DatasetVocabulary,
+    path: _Steps,
+    findings: Findings,
+) -> None:
+    """Check how a source reads and merges; without a preprocess query, also which columns."""
+    read = source.read
+    if not isinstance(read, _READS):
+        findings.refuse(
+            "unsupported-source",
+            (*path, "read", "kind"),
+            f"read steps of kind {type(read).__name__.removeprefix('ReadStep')} are not supported",
+            _NOT_YET,
+            "convert the data to Csv, Json, NdJson or Parquet first",
+        )
+    _check_merge(source.merge, (*path, "merge"), findings)
+    schema = _read_schema(read, (*path, "read"), findings)
+    if schema is None or source.preprocess is not None:
+        return
+    columns = _Columns(schema, findings.written_key((*path, "read"), "ddlSchema", "schema"))
+    _check_system_columns(columns, source.merge, vocab, findings)
+    _check_key_columns(columns, source.merge, (*path, "merge"), findings)
+    _check_event_time_column(columns, vocab, findings)
+
+
+class _Columns:
+    """The columns that reach the merge, and where their list is written."""
+
+    def __init__(self, schema: DataSchema, path: _Steps) -> None:
+        self.fields = {field.name: field for field in schema.fields}
+        self.index = {field.name: at for at, field in enumerate(schema.fields)}
+        self.path = path
+
+    def place(self, name: str, findings: Findings) -> _Steps:
+        """Return where a column is declared: an item of a DDL list, or of `fields`."""
+        written = findings.at(self.path)
+        if isinstance(written, list) and len(written) == len(self.fields):
+            return (*self.path, self.index[name])
+        return (*self.path, "fields", self.index[name], "name")
+
+
+def _check_url(url: str, path: _Steps, findings: Findings) -> None:
+    if url.lstrip().startswith("${{"):
+        return
+    found = _URL.match(url.strip())
+    if found is not None and found[1].lower() in _SCHEMES:
+        return
+    what = (
+        f"urls of the scheme '{found[1]}' are not supported"
+        if found is not None
+        else f"'{url}' is not a url"
+    )
+    findings.refuse(
+        "unsupported-source",
+        path,
+        what,
+        f"this version of odfbuild fetches {', '.join(_SCHEMES)} only",
+        "use the http(s) address of the same file, or download it and use FilesGlob"
+        if found is not None
+        else "write it with its scheme, such as https://; of files, use FilesGlob",
+    )
+
+
+def _check_glob(pattern: str, path: _Steps, findings: Findings) -> None:
+    if not pattern.strip():
+        findings.refuse(
+            "unsupported-source",
+            path,
+            "the path is empty",
+            "it says which files to read",
+            "write a pattern relative to the project, such as data/*.csv",
+        )
+
+
+def _check_event_time(
+    source: EventTimeSource | None,
+    impossible: type[EventTimeSourceFromPath] | type[EventTimeSourceFromMetadata],
+    path: _Steps,
+    findings: Findings,
+) -> None:
+    if isinstance(source, impossible):
+        name = impossible.__name__.removeprefix("EventTimeSource")
+        of_files = impossible is EventTimeSourceFromMetadata
+        findings.refuse(
+            "event-time-source",
+            (*path, "eventTime", "kind"),
+            f"{name} does not work with {'FilesGlob' if of_files else 'Url'}",
+            "names of files hold times, answers of servers have metadata; not the other way round",
+            f"use {'FromPath' if of_files else 'FromMetadata'} or FromSystemTime",
+        )
+    elif isinstance(source, EventTimeSourceFromPath):
+        _check_pattern(source.pattern, (*path, "eventTime", "pattern"), findings)
+
+
+def _check_pattern(pattern: str, path: _Steps, findings: Findings) -> None:
+    try:
+        groups = re.compile(pattern).groups
+        why = "the time is what its first group matches"
+    except (re.error, RecursionError, OverflowError) as error:
+        groups = 0
+        why = f"it is no regular expression: {error}"
+    if groups == 0:
+        findings.refuse(
+            "event-time-pattern",
+            path,
+            "no time can be found with this pattern",
+            why,
+            r"write for example (\d+-\d+-\d+)\.csv",
+        )
+
+
+def _read_schema(read: ReadStep, path: _Steps, findings: Findings) -> DataSchema | None:
+    if read.ddl_schema is not None and read.schema is not None:
+        findings.refuse(
+            "two-schemas",
+            (*path, "ddlSchema"),
+            "the read step has both `schema` and `ddlSchema`",
+            "two schemas may contradict each other",
+            "keep one of them",
+            key=True,
+        )
+        return None
+    if read.ddl_schema is None:
+        return read.schema
+    return _ddl_schema(read.ddl_schema, findings.written_key(path, "ddlSchema", "schema"), findings)
+
+
+def _ddl_schema(columns: Sequence[str], path: _Steps, findings: Findings) -> DataSchema | None:
+    try:
+        return parse_ddl(columns)
+    except DdlError as error:
+        _refuse_column(error, (*path, error.index), findings)
+        rest = error.index + 1
+    for at, column in enumerate(columns[rest:], rest):
+        try:
+            parse_ddl(column)
+        except DdlError as error:
+            _refuse_column(error, (*path, at), findings)
+    return None
+
+
+def _refuse_column(error: DdlError, path: _Steps, findings: Findings) -> None:
+    part = (error.text, error.offset)
+    findings.refuse("invalid-schema", path, error.what, error.why, error.fix, part=part)
+
+
+def _check_merge(merge: MergeStrategy, path: _Steps, findings: Findings) -> None:
+    name = type(merge).__name__.removeprefix("MergeStrategy")
+    if not isinstance(merge, _MERGES):
+        findings.refuse(
+            "unsupported-source",
+            (*path, "kind"),
+            f"the merge strategy {name} is not supported",
+            _NOT_YET,
+            "use Append, Ledger or Snapshot",
+        )
+    if isinstance(merge, MergeStrategyAppend):
+        return
+    if not merge.primary_key:
+        findings.refuse(
+            "primary-key",
+            (*path, "primaryKey"),
+            "the primary key has no columns",
+            f"{name} tells records apart by them",
+            "name at least one column, or use Append",
+        )
+    for at, column in enumerate(merge.primary_key):
+        if column in merge.primary_key[:at]:
+            findings.refuse(
+                "primary-key",
+                (*path, "primaryKey", at),
+                f"the column '{column}' is twice in the primary key",
+                "it would not tell more records apart",
+                "remove one of the two",
+            )
+
+
+def _check_key_columns(
+    columns: _Columns, merge: MergeStrategy, path: _Steps, findings: Findings
+) -> None:
+    if isinstance(merge, MergeStrategyAppend):
+        return
+    named = {"primaryKey": merge.primary_key}
+    if isinstance(merge, MergeStrategySnapshot):
+        named["compareColumns"] = merge.compare_columns or ()
+    for key, names in named.items():
+        for at, name in enumerate(names):
+            if name not in columns.fields:
+                findings.refuse(
+                    "unknown-column",
+                    (*path, key, at),
+                    f"no column named '{name}' in the read schema",
+                    "without a preprocess query, records are merged as they are read",
+                    did_you_mean(name, columns.fields) or "name a column of the schema",
+                )
+
+
+def _check_system_columns(
+    columns: _Columns, merge: MergeStrategy, vocab: DatasetVocabulary, findings: Findings
+) -> None:
+    reserved = [vocab.offset_column, vocab.system_time_column]
+    if isinstance(merge, _MERGES):
+        reserved.append(vocab.operation_type_column)
+    for name in reserved:
+        if name in columns.fields:
+            findings.refuse(
+                "system-column",
+                columns.place(name, findings),
+                f"the column '{name}' has the name of a system column",
+                'every record gets that column (ODF 0.34.1, "Common Data Schema")',
+                "rename it here or in a preprocess query, or rename the system column by SetVocab",
+            )
+
+
+def _check_event_time_column(
+    columns: _Columns, vocab: DatasetVocabulary, findings: Findings
+) -> None:
+    name = vocab.event_time_column
+    field = columns.fields.get(name)
+    if field is None:
+        _warn_of_event_time(columns, name, findings)
+        return
+    if not _is_time(field):
+        findings.refuse(
+            "event-time-column",
+            columns.place(name, findings),
+            f"the event time column '{name}' is neither a DATE nor a TIMESTAMP",
+            "watermarks and windows are made of event times",
+            "change its type, or convert it in a preprocess query",
+        )
+
+
+def _is_time(field: DataField) -> bool:
+    kind = field.type.inner if isinstance(field.type, DataTypeOption) else field.type
+    return isinstance(kind, DataTypeDate | DataTypeTimestamp)
+
+
+def _warn_of_event_time(columns: _Columns, name: str, findings: Findings) -> None:
+    times = [field.name for field in columns.fields.values() if _is_time(field)]
+    guess = Suggestions(times).nearest(name)
+    if guess is not None:
+        findings.warn(
+            "event-time-column",
+            columns.path,
+            f"no column named '{name}', so event times come from the source",
+            "a column with nearly that name is read, too",
+            f"if '{guess}' is meant, name it as `eventTimeColumn` of SetVocab",
+        )
