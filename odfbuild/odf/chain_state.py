@@ -60,6 +60,7 @@ class ChainState:
     `last_offset`, `watermark` and `checkpoint` are those of the latest data event of either type;
     `source_state` has the last state of each source; `progress` has for every input ever read how
     far it was read, as `new_block_hash` and `new_offset` (the `prev_` fields are not used there).
+    `transform_is_new` says that the transform in force has not run yet.
     """
 
     dataset: DatasetId
@@ -82,6 +83,7 @@ class ChainState:
     progress: Mapping[DatasetId, ExecuteTransformInput] = field(default_factory=dict)
     last_add_data: AddData | None = None
     last_execute_transform: ExecuteTransform | None = None
+    transform_is_new: bool = False
 
     @property
     def position(self) -> Position:
@@ -160,7 +162,7 @@ def _with_event(state: ChainState, event: MetadataEvent) -> ChainState:  # noqa:
             left = {name: push for name, push in state.push.items() if name != event.source_name}
             return replace(state, push=left)
         case SetTransform():
-            return replace(state, transform=event)
+            return replace(state, transform=event, transform_is_new=True)
         case SetDataSchema():
             return replace(state, schema=event)
         case SetVocab():
@@ -206,6 +208,7 @@ def _with_execute_transform(state: ChainState, event: ExecuteTransform) -> Chain
         checkpoint=checkpoint_of(event),
         progress={**state.progress, **read},
         last_execute_transform=event,
+        transform_is_new=False,
     )
 
 

@@ -75,6 +75,13 @@ class Workspace:
         self._names = root / "names"
         self._staging = root / "staging"
 
+    @property
+    def cache(self) -> Path:
+        """Return the folder of what can be made again, making it first."""
+        folder = self.root / "cache"
+        folder.mkdir(parents=True, exist_ok=True)
+        return folder
+
     # names and heads
 
     def names(self) -> Mapping[DatasetAlias, DatasetId]:
