@@ -1,0 +1,204 @@
+"""The plan: a value that says which blocks to append, what to run, and why.
+
+It is made from the project and the heads alone, so equal input gives an equal plan, byte for byte.
+What cannot be known is symbolic: an input that does not exist yet stands as its alias.
+"""
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, TypeAlias
+
+from odfbuild.errors import Diagnostic
+from odfbuild.odf.events import DatasetKind, MetadataEvent
+from odfbuild.odf.identity import DatasetId, Multihash, sha3_256
+from odfbuild.odf.manifest import to_mapping
+from odfbuild.odf.refs import DatasetAlias
+from odfbuild.planner.reasons import Reason
+
+__all__ = [
+    "FORMAT",
+    "Append",
+    "Based",
+    "Ingest",
+    "Plan",
+    "Planned",
+    "Step",
+    "Transform",
+    "Work",
+    "is_check",
+    "plan_hash",
+    "to_json",
+]
+
+FORMAT = "1.0"
+
+
+@dataclass(frozen=True, slots=True)
+class Append:
+    """Append events to the chain; `creates` is the kind of a dataset that does not exist yet."""
+
+    creates: DatasetKind | None
+    events: tuple[MetadataEvent, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Ingest:
+    """Poll the source of a root dataset until it has nothing new."""
+
+
+@dataclass(frozen=True, slots=True)
+class Transform:
+    """Run the transform of a derivative dataset over what its inputs gained."""
+
+    inputs: tuple[DatasetAlias | DatasetId, ...]
+
+
+Work: TypeAlias = Append | Ingest | Transform
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Step:
+    """One piece of work on one dataset, the steps it waits for, and why it is there."""
+
+    id: str
+    target: DatasetAlias
+    work: Work
+    after: tuple[str, ...]
+    reasons: tuple[Reason, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Based:
+    """Where a dataset stood when the plan was made."""
+
+    id: DatasetId
+    head: Multihash
+
+
+@dataclass(frozen=True, slots=True)
+class Planned:
+    """A declared dataset: its kind, where it is declared, where it stood (None: does not exist)."""
+
+    kind: DatasetKind
+    place: str
+    based_on: Based | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Plan:
+    """What apply would do; `datasets` names every dataset of the project in topological order."""
+
+    odf_version: str
+    project_hash: str
+    datasets: Mapping[DatasetAlias, Planned]
+    steps: tuple[Step, ...]
+    unchanged: tuple[DatasetAlias, ...]
+    notes: tuple[Diagnostic, ...]
+
+    @property
+    def is_empty(self) -> bool:
+        """Say whether there is nothing to do but, perhaps, to ask sources for news."""
+        return all(is_check(step) for step in self.steps)
+
+
+def is_check(step: Step) -> bool:
+    """Say whether a step only asks a source, or follows one that does."""
+    from odfbuild.planner.reasons import InputMayAdvance, SourceToAsk
+
+    return all(isinstance(reason, SourceToAsk | InputMayAdvance) for reason in step.reasons)
+
+
+def to_json(plan: Plan) -> dict[str, Any]:
+    """Return the plan in its published form (schemas/plan.schema.json), its own hash included."""
+    body = _body(plan)
+    return {**body, "plan_hash": _hash(body)}
+
+
+def plan_hash(plan: Plan) -> str:
+    """Return the sha3-256 multihash of the plan's canonical JSON."""
+    return _hash(_body(plan))
+
+
+def _hash(body: Mapping[str, Any]) -> str:
+    text = json.dumps(body, sort_keys=True, separators=(",", ":"), ensure_ascii=False)
+    return str(sha3_256(text.encode()))
+
+
+def _body(plan: Plan) -> dict[str, Any]:
+    return {
+        "format_version": FORMAT,
+        "odf_version": plan.odf_version,
+        "project": plan.project_hash,
+        "datasets": [_dataset(plan, alias, each) for alias, each in plan.datasets.items()],
+        "steps": [_step(step) for step in plan.steps],
+        "notes": [_note(note) for note in plan.notes],
+        "summary": _summary(plan),
+    }
+
+
+def _dataset(plan: Plan, alias: DatasetAlias, planned: Planned) -> dict[str, Any]:
+    based = planned.based_on
+    steps = [step for step in plan.steps if step.target == alias]
+    appends = [step.work for step in steps if isinstance(step.work, Append)]
+    return {
+        "name": str(alias),
+        "kind": planned.kind.value,
+        "source": planned.place,
+        "did": None if based is None else str(based.id),
+        "base_head": None if based is None else str(based.head),
+        "action": _action(based, steps),
+        "blocks": [to_mapping(event) for work in appends for event in work.events],
+    }
+
+
+def _action(based: Based | None, steps: list[Step]) -> str:
+    if based is None:
+        return "create"
+    if any(isinstance(step.work, Append) for step in steps):
+        return "change"
+    return "run" if steps else "none"
+
+
+def _step(step: Step) -> dict[str, Any]:
+    return {
+        "id": step.id,
+        "target": str(step.target),
+        "work": type(step.work).__name__.lower(),
+        "after": list(step.after),
+        "reasons": [_reason(reason) for reason in step.reasons],
+    }
+
+
+def _reason(reason: Reason) -> dict[str, Any]:
+    fields = {
+        name: list(value) if isinstance(value := getattr(reason, name), tuple) else _plain(value)
+        for name in reason.__slots__
+    }
+    return {"kind": type(reason).__name__, **fields}
+
+
+def _plain(value: object) -> str | int | None:
+    return value if value is None or isinstance(value, int) else str(value)
+
+
+def _note(note: Diagnostic) -> dict[str, Any]:
+    return {
+        "code": note.code,
+        "level": note.level.value,
+        "what": note.what,
+        "why": note.why,
+        "fix": note.fix,
+    }
+
+
+def _summary(plan: Plan) -> dict[str, int]:
+    created = sum(each.based_on is None for each in plan.datasets.values())
+    appended = sum(isinstance(step.work, Append) for step in plan.steps)
+    return {
+        "create": created,
+        "change": appended - created,
+        "ingest": sum(isinstance(step.work, Ingest) for step in plan.steps),
+        "transform": sum(isinstance(step.work, Transform) for step in plan.steps),
+        "unchanged": len(plan.unchanged),
+    }

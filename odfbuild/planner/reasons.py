@@ -1,0 +1,86 @@
+"""Why a step is in the plan: values recorded where the decision is made, printed elsewhere."""
+
+from dataclasses import dataclass
+from typing import TypeAlias
+
+from odfbuild.odf.identity import DatasetId
+from odfbuild.odf.refs import DatasetAlias
+from odfbuild.odf.timestamp import Timestamp
+
+__all__ = [
+    "DefinitionChanged",
+    "FirstRun",
+    "InputAdvanced",
+    "InputMayAdvance",
+    "NotYetCreated",
+    "Reason",
+    "SourceHasNews",
+    "SourceToAsk",
+]
+
+
+@dataclass(frozen=True, slots=True)
+class NotYetCreated:
+    """The dataset is declared at `place` and not in the workspace."""
+
+    place: str
+
+
+@dataclass(frozen=True, slots=True)
+class DefinitionChanged:
+    """The declared event at `place` differs from the one in force; `event` is its kind."""
+
+    event: str
+    place: str
+
+
+@dataclass(frozen=True, slots=True)
+class FirstRun:
+    """Nothing was ever read into the dataset."""
+
+
+@dataclass(frozen=True, slots=True)
+class SourceHasNews:
+    """A local source holds files that were not ingested yet, in the order in which they will be."""
+
+    names: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class SourceToAsk:
+    """Only the fetch can tell whether the source at `origin` has news."""
+
+    origin: str
+
+
+@dataclass(frozen=True, slots=True)
+class InputAdvanced:
+    """An input holds records, or the inputs a watermark, that the output has not consumed.
+
+    `consumed` and `present` are last offsets (None: no record); `watermark` is the one that the
+    output would reach, None if it would not move.
+    """
+
+    dataset: DatasetId
+    alias: str
+    consumed: int | None
+    present: int | None
+    watermark: Timestamp | None
+
+
+@dataclass(frozen=True, slots=True)
+class InputMayAdvance:
+    """A step of this plan may give the input new records."""
+
+    dataset: DatasetAlias
+
+
+Reason: TypeAlias = (
+    NotYetCreated
+    | DefinitionChanged
+    | FirstRun
+    | SourceHasNews
+    | SourceToAsk
+    | InputAdvanced
+    | InputMayAdvance
+)
