@@ -10,7 +10,7 @@ _LISTED = 12
 
 
 def did_you_mean(given: str, known: Iterable[str]) -> str:
-    """Return `did you mean 'x'?`, else what there is to choose from; nothing if that is too much."""
+    """Return `did you mean 'x'?`, else what there is to choose from, or nothing if it is long."""
     names = list(known)
     guess = Suggestions(names).nearest(given)
     if guess is not None:

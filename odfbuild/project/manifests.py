@@ -1,0 +1,81 @@
+"""Read the DatasetSnapshot manifests of one file (ODF 0.34.1, "Manifests")."""
+
+from dataclasses import dataclass, field
+
+from odfbuild.errors import Diagnostic
+from odfbuild.odf.events import DatasetSnapshot
+from odfbuild.odf.manifest import ManifestErrors, from_manifest
+from odfbuild.planner.declared import Declared, normalize
+from odfbuild.project.checks import check_snapshot
+from odfbuild.project.findings import Findings
+from odfbuild.project.yaml import Document, Value, read_documents
+
+__all__ = ["Manifests", "read_manifests"]
+
+
+@dataclass(slots=True)
+class Manifests:
+    """What one file declares and what is wrong in it; `hidden` when a document was unreadable.
+
+    A definition that breaks a rule is declared all the same, so that others can refer to it.
+    """
+
+    declared: list[Declared] = field(default_factory=list)
+    errors: list[Diagnostic] = field(default_factory=list)
+    notes: list[Diagnostic] = field(default_factory=list)
+    hidden: bool = False
+
+
+def read_manifests(text: str, file: str) -> Manifests:
+    """Return what the documents of a file declare; ProjectErrors if it is no YAML at all.
+
+    Documents without content are passed over: a definition may be commented out.
+    """
+    manifests = Manifests()
+    for document in read_documents(text, file):
+        if document.value is not None:
+            _read_document(document, file, manifests)
+    return manifests
+
+
+def _read_document(document: Document, file: str, manifests: Manifests) -> None:
+    findings = Findings(document.value, document.places)
+    snapshot = _snapshot(document.value, findings)
+    if snapshot is None:
+        manifests.hidden = True
+    else:
+        check_snapshot(snapshot, findings)
+        manifests.declared.append(_declared(snapshot, document, file))
+    manifests.errors += findings.errors
+    manifests.notes += findings.notes
+
+
+def _declared(snapshot: DatasetSnapshot, document: Document, file: str) -> Declared:
+    return Declared(
+        alias=snapshot.name,
+        snapshot=normalize(snapshot),
+        written=snapshot,
+        file=file,
+        document=document.index,
+        places=document.places,
+    )
+
+
+def _snapshot(value: Value, findings: Findings) -> DatasetSnapshot | None:
+    try:
+        _, _, decoded = from_manifest(value)
+    except ManifestErrors as errors:
+        for each in errors.problems:
+            key = each.code == "unknown-field"
+            findings.refuse(each.code, each.path, each.what, each.why, each.fix, key=key)
+        return None
+    if isinstance(decoded, DatasetSnapshot):
+        return decoded
+    findings.refuse(
+        "unknown-kind",
+        ("kind",),
+        "the manifest does not declare a dataset",
+        "the files of a project do, blocks and events are written by odfbuild apply",
+        "write kind: DatasetSnapshot, or move the file out of the folder",
+    )
+    return None
