@@ -7,7 +7,7 @@ writers may add them; tags that we do not know are refused by name.
 
 from collections.abc import Callable
 from enum import Enum
-from functools import cache, cached_property
+from functools import cached_property
 from struct import Struct, error, unpack
 from typing import NamedTuple, TypeAlias, TypeVar, cast
 
@@ -17,7 +17,7 @@ from odfbuild.odf.identity import DatasetId, Multihash
 from odfbuild.odf.layout import ENUMS, TABLES, UNIONS
 from odfbuild.odf.record import Record
 from odfbuild.odf.refs import DatasetAlias, parse_dataset_ref
-from odfbuild.odf.slots import Slot
+from odfbuild.odf.slots import MadeOnce, Slot
 from odfbuild.odf.timestamp import Timestamp
 
 __all__ = ["MalformedBytesError", "UnsupportedVariantError", "read_table"]
@@ -58,7 +58,7 @@ class UnsupportedVariantError(ProtocolError):
 def read_table(cls: type[_T], data: bytes) -> _T:
     """Return the value in a finished buffer; raise ProtocolError subclasses only."""
     try:
-        return cast("_T", _Reader(data).table(_plan(cls), 0))
+        return cast("_T", _Reader(data).table(_PLANS[cls], 0))
     except (error, UnicodeDecodeError) as problem:
         raise _malformed(f"{cls.__name__}: {problem}") from problem
 
@@ -187,9 +187,7 @@ class _Plan:
         return shape
 
 
-@cache
-def _plan(cls: type[Record]) -> _Plan:
-    return _Plan(cls)
+_PLANS: MadeOnce[type[Record], _Plan] = MadeOnce(_Plan)
 
 
 def _absent(slot: Slot) -> object:
@@ -246,18 +244,18 @@ def _enum_reader(enum: type[Enum]) -> _Read:
 
 
 def _table_reader(cls: type[Record]) -> _Read:
-    plan = _plan(cls)
+    plan = _PLANS[cls]
     return lambda reader, at, _: reader.table(plan, at)
 
 
 def _tables_reader(cls: type[Record]) -> _Read:
-    plan = _plan(cls)
+    plan = _PLANS[cls]
     return lambda reader, at, _: tuple([reader.table(plan, item) for item in reader.items(at)])
 
 
 def _union_reader(union: str) -> _Read:
     """Read the tag at the first place and the value at the second."""
-    plans = tuple(map(_plan, UNIONS[union].members))
+    plans = tuple(_PLANS[member] for member in UNIONS[union].members)
 
     def read(reader: _Reader, at: int, value: int) -> Record:
         tag = _U8(reader.data, at)[0]

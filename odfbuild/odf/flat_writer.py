@@ -8,14 +8,13 @@ end.  Equal vtables are shared.
 
 from collections.abc import Callable, Iterable
 from enum import Enum
-from functools import cache
 from struct import Struct, error, pack
 from typing import Any, NamedTuple, TypeAlias, cast
 
 from odfbuild.errors import ProtocolError
 from odfbuild.odf.layout import ENUMS, TABLES, UNIONS
 from odfbuild.odf.record import Record
-from odfbuild.odf.slots import Slot
+from odfbuild.odf.slots import MadeOnce, Slot
 from odfbuild.odf.timestamp import Timestamp
 
 __all__ = ["MAX_DEPTH", "SCALARS", "UnwritableValueError", "write_table"]
@@ -112,7 +111,7 @@ class _Writer:
 
     def table(self, value: Record) -> int:
         """Add a table and all that belongs to it; return its place."""
-        steps, slots = _plan(type(value))
+        steps, slots = _PLANS[type(value)]
         self.depth += 1
         if self.depth > MAX_DEPTH:
             raise _too_deep(value)
@@ -167,11 +166,13 @@ _Outside: TypeAlias = Callable[[_Writer, Any], Any]
 _Inside: TypeAlias = Callable[[_Writer, Any, _Step, list[int]], None]
 
 
-@cache
 def _plan(cls: type[Record]) -> tuple[tuple[_Step, ...], int]:
     """Return the steps of a class and the number of its vtable slots."""
     steps = tuple(map(_step, TABLES[cls].slots))
     return steps, max((step.slot + (step.inside is _union) for step in steps), default=-1) + 1
+
+
+_PLANS = MadeOnce(_plan)
 
 
 def _step(slot: Slot) -> _Step:

@@ -4,9 +4,8 @@ A decoder gets a plain value and the Places where it stands, notes what is wrong
 so that one reading finds every problem.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from enum import Enum
-from functools import cache
 from typing import Any, NamedTuple, cast, get_args
 
 from odfbuild.odf.layout import TABLES, UNIONS
@@ -23,19 +22,18 @@ from odfbuild.odf.manifest_scalars import (
 )
 from odfbuild.odf.manifest_writer import KINDS
 from odfbuild.odf.record import Record
-from odfbuild.odf.slots import Slot
+from odfbuild.odf.slots import MadeOnce, Slot
 
 __all__ = ["read_value"]
 
 
 def read_value(cls: Any, value: object, at: Places) -> Any:
     """Decode a class, a union or an enum; problems are noted, not raised."""
-    if isinstance(cls, type):
-        return (_enum(cls) if issubclass(cls, Enum) else _table(cls))(value, at)
-    return _union(_union_name(get_args(cls)))(value, at)
+    if not isinstance(cls, type):
+        return _UNIONS[_union_name(get_args(cls))](value, at)
+    return (_enum(cls) if issubclass(cls, Enum) else _TABLES[cls])(value, at)
 
 
-@cache
 def _union_name(members: tuple[type[Record], ...]) -> str:
     return next(name for name, union in UNIONS.items() if union.members == members)
 
@@ -128,7 +126,6 @@ class _Decoder:
                 )
 
 
-@cache
 def _table(cls: type[Record]) -> Decode:
     table = TABLES[cls]
     if table.transparent:
@@ -142,7 +139,6 @@ def _table(cls: type[Record]) -> Decode:
     return _Decoder(cls)
 
 
-@cache
 def _union(name: str) -> Decode:
     union = UNIONS[name]
     members = {
@@ -168,12 +164,15 @@ def _union(name: str) -> Decode:
                 near(kind, union.kinds),
             )
             return None
-        return _table(cls)(value, at)
+        return _TABLES[cls](value, at)
 
     return decode
 
 
-@cache
+_TABLES = MadeOnce(_table)
+_UNIONS = MadeOnce(_union)
+
+
 def _enum(cls: type[Enum]) -> Decode:
     members = {spelling: member for member in cls for spelling in _spellings(member.value)}
 
@@ -202,26 +201,26 @@ def _decoder(slot: Slot) -> Decode:
         case "enum":
             return _enum(cast("type[Enum]", slot.of))
         case "table":
-            return _later(_table, slot.of)
+            return _later(_TABLES, slot.of)
         case "union":
-            return _later(_union, slot.of)
+            return _later(_UNIONS, slot.of)
         case "texts":
             return list_of(text)
         case "tables":
-            return list_of(_later(_table, slot.of))
+            return list_of(_later(_TABLES, slot.of))
         case "unions":
-            return list_of(_later(_union, slot.of))
+            return list_of(_later(_UNIONS, slot.of))
         case kind if kind in RANGES:
             return number(*RANGES[kind])
         case kind:
             return SCALARS[kind]
 
 
-def _later(make: Callable[[Any], Decode], of: object) -> Decode:
+def _later(decoders: Mapping[Any, Decode], of: object) -> Decode:
     """Make a decoder when it is first used, as types may contain themselves."""
 
     def decode(value: Any, at: Places) -> Any:
-        return make(of)(value, at)
+        return decoders[of](value, at)
 
     return decode
 

@@ -3,13 +3,12 @@
 import json
 from binascii import b2a_base64
 from collections.abc import Callable
-from functools import cache
 from typing import Any, NamedTuple
 
 from odfbuild.errors import ProtocolError
 from odfbuild.odf.layout import TABLES, UNIONS
 from odfbuild.odf.record import Record
-from odfbuild.odf.slots import Slot
+from odfbuild.odf.slots import MadeOnce, Slot
 
 __all__ = ["KINDS", "InvalidAttributesError", "to_mapping"]
 
@@ -46,7 +45,7 @@ def to_mapping(value: Record) -> Any:
 
     The attributes of ExtraAttributes and the answers of engines stand for themselves.
     """
-    plan = _plan(type(value))
+    plan = _PLANS[type(value)]
     if plan.transparent:
         field = plan.fields[0]
         return _plain(field, getattr(value, field.name))
@@ -63,7 +62,6 @@ def _plain(field: _Field, item: Any) -> Any:
     return item if field.write is None else field.write(item)
 
 
-@cache
 def _plan(cls: type[Record]) -> _Plan:
     table = TABLES[cls]
     fields = tuple(
@@ -73,6 +71,9 @@ def _plan(cls: type[Record]) -> _Plan:
         for slot in table.slots
     )
     return _Plan(KINDS.get(cls), fields, table.transparent)
+
+
+_PLANS = MadeOnce(_plan)
 
 
 def _newer(cls: type[Record], slot: Slot) -> str | None:

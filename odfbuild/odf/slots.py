@@ -1,10 +1,14 @@
 """How one value class lies in a FlatBuffers table and in a mapping: the terms of `layout`."""
 
-from typing import Literal, NamedTuple, TypeAlias
+from collections.abc import Callable
+from typing import Literal, NamedTuple, TypeAlias, TypeVar
 
 from odfbuild.odf.record import Record
 
-__all__ = ["Kind", "Slot", "Table", "Union"]
+__all__ = ["Kind", "MadeOnce", "Slot", "Table", "Union"]
+
+_K = TypeVar("_K")
+_V = TypeVar("_V")
 
 Kind: TypeAlias = Literal[
     "bool", "u8", "u16", "u32", "u64", "i16", "i32", "i64", "enum",
@@ -47,3 +51,15 @@ class Union(NamedTuple):
 
     kinds: tuple[str, ...]
     members: tuple[type[Record], ...]
+
+
+class MadeOnce(dict[_K, _V]):
+    """What is made of a class or a name when it is first asked for, such as its decoder."""
+
+    def __init__(self, make: Callable[[_K], _V]) -> None:
+        super().__init__()
+        self._make = make
+
+    def __missing__(self, key: _K) -> _V:
+        made = self[key] = self._make(key)
+        return made
