@@ -17,6 +17,7 @@ from odfbuild.odf.refs import DatasetAlias
 from odfbuild.planner.declared import Declared
 from odfbuild.planner.diff import Change, diff
 from odfbuild.planner.plan import Append, Based, Ingest, Plan, Planned, Step, Transform
+from odfbuild.planner.queries import check_queries
 from odfbuild.planner.reasons import (
     DefinitionChanged,
     FirstRun,
@@ -47,6 +48,7 @@ SourceLook = tuple[str, ...] | ToAsk
 class _Making:
     current: Mapping[DatasetAlias, ChainState]
     by_id: Mapping[DatasetId, DatasetAlias]
+    op_columns: frozenset[str]  # the names of the operation column anywhere: a query may mean any
     steps: list[Step] = field(default_factory=list)
     last_step: dict[DatasetAlias, str] = field(default_factory=dict)
     moves: set[DatasetAlias] = field(default_factory=set)
@@ -67,7 +69,11 @@ def make_plan(
     `sources` what a look at each polling source found: names not ingested yet, or that it has to
     be asked.  Raises ProjectErrors with everything that refuses the plan.
     """
-    making = _Making(current, {state.dataset: alias for alias, state in current.items()})
+    making = _Making(
+        current,
+        {state.dataset: alias for alias, state in current.items()},
+        frozenset({"op"} | {state.vocab.operation_type_column for state in current.values()}),
+    )
     for each in declared:
         try:
             _plan_dataset(making, each, sources.get(each.alias, ()), engines)
@@ -104,6 +110,7 @@ def _plan_dataset(
         return ref if known is None else known.dataset
 
     changes = diff(each.snapshot, state, resolve, engines)
+    making.found += check_queries(each, changes, making.op_columns)
     if state is None or changes:
         creates = each.snapshot.kind if state is None else None
         reasons = _why_append(each, state, changes)

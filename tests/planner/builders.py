@@ -140,10 +140,10 @@ def root(name: str, *events: MetadataEvent) -> Declared:
     return declare(name, DatasetKind.ROOT, events or (polling(),))
 
 
-def derivative(name: str, *inputs: str, query: str = "select * from x") -> Declared:
-    """Declare a derivative dataset."""
+def derivative(name: str, *inputs: str, query: str | None = None) -> Declared:
+    """Declare a derivative dataset; by default it copies its first input."""
     refs = tuple(TransformInput(DatasetAlias.parse(each), each) for each in inputs)
-    event = SetTransform(inputs=refs, transform=sql(query))
+    event = SetTransform(inputs=refs, transform=sql(query or f"select * from `{inputs[0]}`"))
     return declare(name, DatasetKind.DERIVATIVE, (event,))
 
 

@@ -87,9 +87,9 @@ def test_a_transform_that_leaves_the_version_out_is_not_changed_by_another_engin
 def test_another_query_is_a_change() -> None:
     (event,) = changes(derivative("b", "a"), None)
     chain = Chain("b", DatasetKind.DERIVATIVE, [event])
-    (changed,) = changes(derivative("b", "a", query="select a from x"), chain)
+    (changed,) = changes(derivative("b", "a", query="select a from a"), chain)
     assert isinstance(changed, SetTransform)
-    assert changed.transform == replace(sql("select a from x"), version="4.3.0+odfbuild.1")
+    assert changed.transform == replace(sql("select a from a"), version="4.3.0+odfbuild.1")
 
 
 def test_a_polling_source_that_is_gone_is_disabled_before_a_push_source_is_added() -> None:
