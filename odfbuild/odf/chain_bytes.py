@@ -16,6 +16,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import fields, is_dataclass
 from enum import Enum
 from functools import lru_cache
+from operator import index
 from typing import Any
 
 from odfbuild.errors import OdfBuildError, ProtocolError
@@ -101,7 +102,7 @@ _ATOMS: Mapping[str, Callable[[Any], Any]] = {
     "h": Multihash.parse,
     "d": DatasetId.parse,
     "a": DatasetAlias.parse,
-    "n": Timestamp,
+    "n": lambda nanos: Timestamp(index(nanos)),
     "b": b64decode,
     "e": lambda pair: _enums()[pair[0]](pair[1]),
     "t": lambda items: tuple([_value(each) for each in items]),

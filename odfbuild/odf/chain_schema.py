@@ -5,6 +5,7 @@ optionality is compared only between schemas in ODF form.
 """
 
 from odfbuild.odf.chain_errors import invalid, no_op
+from odfbuild.odf.chain_state import ChainState
 from odfbuild.odf.events import (
     DataField,
     DataSchema,
@@ -20,7 +21,7 @@ from odfbuild.odf.events import (
     TimeUnit,
 )
 
-__all__ = ["check_schema", "schema_of"]
+__all__ = ["check_schema", "schema_in_force", "schema_of"]
 
 
 def check_schema(current: SetDataSchema, new: SetDataSchema) -> None:
@@ -36,6 +37,11 @@ def check_schema(current: SetDataSchema, new: SetDataSchema) -> None:
             "slices written so far keep their schema, so later ones can only add to it",
             "keep the field and add an optional one beside it, or start a new dataset",
         )
+
+
+def schema_in_force(state: ChainState) -> DataSchema | None:
+    """Return the schema of the dataset's data, system columns included; None before the first."""
+    return None if state.schema is None else schema_of(state.schema)
 
 
 def schema_of(event: SetDataSchema) -> DataSchema:

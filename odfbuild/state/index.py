@@ -7,10 +7,9 @@ very head just read, and its checksum fits; whatever else is found is thrown awa
 import sqlite3
 import threading
 import zlib
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from pathlib import Path
-from typing import TypeVar
 
 from odfbuild import __version__
 from odfbuild.odf.chain import ChainState, from_bytes, to_bytes
@@ -20,13 +19,11 @@ from odfbuild.odf.identity import DatasetId, InvalidDatasetIdError, Multihash
 __all__ = ["Index"]
 
 _FORMAT = f"1:{__version__}"
-_SCHEMA = """
-create table if not exists about (format text not null);
-create table if not exists states (
+_STATES = """
+create table states (
     dataset text primary key, head text not null, check_sum integer not null, state blob not null
-) without rowid;
+) without rowid
 """
-_T = TypeVar("_T")
 _Row = tuple[str, str, int, bytes]
 
 
@@ -37,11 +34,11 @@ class Index:
         self._path = path
         self._mine = threading.RLock()
         self._opened: sqlite3.Connection | None = None
+        self._is_away = False
 
     def get(self, dataset: DatasetId) -> ChainState | None:
         """Return the state of a dataset at some head of its past or present, if one is known."""
-        query = "select * from states where dataset = ?"
-        rows = self._read(query, (dataset.multibase,))
+        rows = self._read("select * from states where dataset = ?", (dataset.multibase,))
         return _state(rows[0]) if rows else None
 
     def get_many(self, heads: Mapping[DatasetId, Multihash]) -> dict[DatasetId, ChainState]:
@@ -57,14 +54,7 @@ class Index:
     def put(self, *states: ChainState) -> None:
         """Remember states, each replacing what was known of its dataset."""
         rows = [_row(each) for each in states]
-        with self._mine, suppress(sqlite3.Error), self._connection() as opened:
-            opened.executemany("insert or replace into states values (?, ?, ?, ?)", rows)
-
-    def forget(self, datasets: Iterable[DatasetId]) -> None:
-        """Drop what is known of datasets that are gone."""
-        rows = [(each.multibase,) for each in datasets]
-        with self._mine, suppress(sqlite3.Error), self._connection() as opened:
-            opened.executemany("delete from states where dataset = ?", rows)
+        self._use(lambda opened: _write(opened, rows))
 
     def close(self) -> None:
         """Let go of the file; the index can be used again."""
@@ -74,36 +64,43 @@ class Index:
             self._opened = None
 
     def _read(self, query: str, values: tuple[str, ...]) -> list[_Row]:
-        """Return rows: none while others keep the file busy, or when it has to be started anew."""
+        return self._use(lambda opened: opened.execute(query, values).fetchall())
+
+    def _use(self, work: Callable[[sqlite3.Connection], list[_Row]]) -> list[_Row]:
+        """Return what the work finds, or nothing when the file cannot be used.
+
+        A file that others keep busy is left alone; a damaged one is deleted, to be started anew.
+        """
         with self._mine:
             try:
-                return self._connection().execute(query, values).fetchall()
+                return work(self._connection())
             except sqlite3.OperationalError:
                 return []
             except sqlite3.DatabaseError:
-                self._start_anew()
+                self.close()
+                if self._path is not None:
+                    _delete(self._path)
                 return []
 
     def _connection(self) -> sqlite3.Connection:
+        path = self._path if self._path is not None and self._path.parent.is_dir() else None
+        if self._opened is not None and self._is_away and path is not None:
+            self.close()
         if self._opened is None:
-            self._opened = self._open()
+            self._opened, self._is_away = _open(path), path is None
         return self._opened
 
-    def _open(self) -> sqlite3.Connection:
-        if self._path is None or not self._path.parent.is_dir():
-            return _prepared(_connect(":memory:"))
-        try:
-            return _prepared(_connect(self._path))
-        except sqlite3.OperationalError:  # read-only, or kept busy by others: do without
-            return _prepared(_connect(":memory:"))
-        except sqlite3.DatabaseError:
-            _delete(self._path)
-            return _prepared(_connect(self._path))
 
-    def _start_anew(self) -> None:
-        self.close()
-        if self._path is not None:
-            _delete(self._path)
+def _open(path: Path | None) -> sqlite3.Connection:
+    if path is None:
+        return _prepared(_connect(":memory:"))
+    try:
+        return _prepared(_connect(path))
+    except sqlite3.OperationalError:  # read-only, or kept busy by others: do without
+        return _prepared(_connect(":memory:"))
+    except sqlite3.DatabaseError:
+        _delete(path)
+        return _prepared(_connect(path))
 
 
 def _connect(path: Path | str) -> sqlite3.Connection:
@@ -123,13 +120,19 @@ def _prepared(opened: sqlite3.Connection) -> sqlite3.Connection:
     return opened
 
 
+def _write(opened: sqlite3.Connection, rows: list[_Row]) -> list[_Row]:
+    with opened:
+        opened.executemany("insert or replace into states values (?, ?, ?, ?)", rows)
+    return []
+
+
 def _make_tables(opened: sqlite3.Connection) -> None:
-    for statement in _SCHEMA.split(";"):
+    opened.execute("create table if not exists about (format text)")
+    if opened.execute("select * from about").fetchall() == [(_FORMAT,)]:
+        return
+    for statement in ("drop table if exists states", "delete from about", _STATES):
         opened.execute(statement)
-    if opened.execute("select format from about").fetchall() != [(_FORMAT,)]:
-        opened.execute("delete from states")
-        opened.execute("delete from about")
-        opened.execute("insert into about values (?)", (_FORMAT,))
+    opened.execute("insert into about values (?)", (_FORMAT,))
 
 
 def _delete(path: Path) -> None:
