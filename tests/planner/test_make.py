@@ -2,14 +2,23 @@
 
 import json
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 
+import jsonschema
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from odfbuild.errors import ProjectErrors
 from odfbuild.odf.chain import ChainState
-from odfbuild.odf.events import AddData, DatasetKind, SetInfo, SetTransform, SourceState
+from odfbuild.odf.events import (
+    AddData,
+    DatasetKind,
+    SetInfo,
+    SetTransform,
+    SourceState,
+    TransformInput,
+)
 from odfbuild.odf.refs import DatasetAlias
 from odfbuild.planner.declared import Declared
 from odfbuild.planner.make import SourceLook, ToAsk, make_plan, project_hash
@@ -24,6 +33,7 @@ from odfbuild.planner.reasons import (
     SourceToAsk,
 )
 from tests.planner.builders import Chain, derivative, polling, root, schema
+from tests.projects import REPOSITORY
 
 ENGINES = {"spark": "4.3.0+odfbuild.1"}
 Looks = Mapping[str, SourceLook]
@@ -159,3 +169,30 @@ def test_the_json_of_a_plan_holds_whole_events() -> None:
     assert dataset["action"] == "create"
     assert dataset["did"] is None
     assert dataset["blocks"][0]["kind"] == "SetPollingSource"
+
+
+def test_the_json_of_a_plan_keeps_its_published_schema() -> None:
+    published = json.loads((REPOSITORY / "schemas" / "plan.schema.json").read_text("utf-8"))
+    declared = [root("a"), derivative("b", "a")]
+    chain = built("a", declared[0], rows=3)
+    for made in (plan(declared), plan(declared, {"a": chain, "gone": chain}, {"a": ("n.csv",)})):
+        jsonschema.validate(to_json(made), published)
+
+
+def test_a_bad_query_is_refused_at_its_place() -> None:
+    with pytest.raises(ProjectErrors) as caught:
+        plan([root("a"), derivative("b", "a", query="select rand() as x from a")])
+    (found,) = caught.value.found
+    assert found.code == "not-deterministic"
+    assert found.span is not None
+    assert found.span.column == len("select ") + 1
+
+
+def test_a_query_that_is_in_force_is_not_read_again() -> None:
+    declared = derivative("b", "a", query="select rand() as x from a")
+    inputs = built("a", root("a"))
+    transform = declared.snapshot.metadata[0]
+    assert isinstance(transform, SetTransform)
+    known = replace(transform, inputs=(TransformInput(inputs.state.dataset, "a"),))
+    chain = Chain("b", DatasetKind.DERIVATIVE, [known])
+    assert plan([root("a"), declared], {"a": inputs, "b": chain}, {"a": ()}).notes == ()

@@ -1,0 +1,249 @@
+"""The verbs: one short function each, wiring the edges to the core.
+
+A plan is made the long way, files -> declared -> plan, or not at all: while the files, heads and
+local sources are as they were when a plan had nothing to do, it still has nothing to do.
+"""
+
+import os
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from time import time_ns
+from typing import TYPE_CHECKING
+
+from odfbuild import __version__
+from odfbuild.errors import StateError
+from odfbuild.executors.engine import engine_version
+from odfbuild.executors.local import Listings, is_local, pending
+from odfbuild.odf.chain import ChainState
+from odfbuild.odf.events import (
+    FetchStep,
+    FetchStepFilesGlob,
+    FetchStepUrl,
+    SetPollingSource,
+    SourceState,
+)
+from odfbuild.odf.identity import DatasetId, Multihash, sha3_256
+from odfbuild.odf.refs import DatasetAlias
+from odfbuild.odf.timestamp import Timestamp
+from odfbuild.planner.declared import Declared
+from odfbuild.planner.make import SourceLook, ToAsk, make_plan, project_hash
+from odfbuild.planner.plan import Append, Plan, is_check
+from odfbuild.project.config import SparkOptions, find_project, load_config
+from odfbuild.project.fingerprint import Fingerprint, fingerprint, is_unchanged
+from odfbuild.state.dataset import Dataset
+from odfbuild.state.settled import Settled, SettledSource, recall, record
+from odfbuild.state.workspace import Workspace
+
+if TYPE_CHECKING:
+    from odfbuild.executors.report import Report
+    from odfbuild.executors.runner import Progress
+
+__all__ = ["Opened", "Unchanged", "apply", "find_dataset", "make", "open_project", "unchanged"]
+
+SOURCE_NAME = "default"
+
+
+@dataclass(frozen=True, slots=True)
+class Opened:
+    """A project's folder, how Spark is started for it, and its workspace."""
+
+    root: Path
+    folders: tuple[str, ...]
+    target: str
+    spark: SparkOptions
+    workspace: Workspace
+
+
+@dataclass(frozen=True, slots=True)
+class Unchanged:
+    """Files, heads and local sources are as they were when a plan had nothing to do."""
+
+    datasets: int
+
+
+def open_project(directory: Path | None) -> Opened:
+    """Find the project, read its settings, open its workspace.
+
+    Raises ProjectError when there is no project or its settings are wrong.
+    """
+    root = find_project(Path.cwd(), directory)
+    config = load_config(root)
+    target = config.target()
+    return Opened(
+        root, config.datasets, target.name, target.spark, Workspace(root / target.workspace)
+    )
+
+
+def unchanged(project: Opened) -> Unchanged | None:
+    """Say in a moment that there is nothing to do, or None: then a plan has to be made.
+
+    Reads no YAML but the project file, builds no graph, starts no engine.
+    """
+    known = recall(project.workspace.cache)
+    if known is None or known.versions != _versions() or known.folders != project.folders:
+        return None
+    before = Fingerprint(known.folders, known.stats, known.young)
+    if not is_unchanged(project.root, before):
+        return None
+    if known.heads != _heads_digest(project.workspace.heads()):
+        return None
+    listings: Listings = {}
+    for source in known.sources:
+        if pending(_step(source), _state(source), project.root, listings):
+            return None
+    return Unchanged(known.datasets)
+
+
+def make(project: Opened) -> Plan:
+    """Load the project, look at chains and local sources, and plan.
+
+    A plan with nothing to do, not even to ask a source, is remembered for `unchanged`.
+    Raises ProjectErrors with all that is wrong.
+    """
+    from odfbuild.project.load import load_project
+
+    seen = fingerprint(project.root, project.folders, now=time_ns())
+    heads = project.workspace.heads()
+    current = project.workspace.states()
+    loaded = load_project(project.root, known={a: s.dataset for a, s in current.items()})
+    sources = _look(project.root, loaded.declared, current)
+    plan = make_plan(
+        loaded.declared,
+        current=current,
+        sources=sources,
+        engines=_engines(),
+        project_hash=project_hash(loaded.declared),
+    )
+    if not plan.steps:
+        settled = _settled(seen, heads, loaded.declared, current)
+        record(project.workspace.cache, settled)
+    return plan
+
+
+def apply(project: Opened, plan: Plan, *, jobs: int, progress: "Progress") -> "Report":
+    """Execute a plan and return what became of each step.
+
+    Raises StalePlanError, with nothing done, when a dataset is not where the plan found it.
+    """
+    from odfbuild.executors.runner import check_heads, run
+    from odfbuild.executors.site import Site
+    from odfbuild.executors.spark.engine import SparkEngine
+
+    check_heads(plan, {alias: state.head for alias, state in project.workspace.states().items()})
+    engine = SparkEngine(project.workspace.cache, project.spark)
+    site = Site(
+        workspace=project.workspace,
+        engine=engine,
+        clock=lambda: Timestamp.from_millis(time_ns() // 1_000_000),
+        project_dir=project.root,
+        env=os.environ,
+    )
+    try:
+        if any(not isinstance(step.work, Append) and not is_check(step) for step in plan.steps):
+            engine.prepare()
+        return run(plan, site, jobs=jobs, progress=progress)
+    finally:
+        engine.close()
+
+
+def find_dataset(project: Opened, name: str) -> Dataset:
+    """Open a dataset by its name; StateError names the nearest one when there is none."""
+    from odfbuild.planner.names import did_you_mean
+
+    dataset = project.workspace.open(DatasetAlias.parse(name))
+    if dataset is None:
+        known = [str(alias) for alias in project.workspace.names()]
+        raise StateError(
+            what=f"no dataset named '{name}' in the workspace",
+            why="it was never applied, or has another name",
+            fix=did_you_mean(name, known) or "odfbuild status lists the datasets",
+        )
+    return dataset
+
+
+def _look(
+    root: Path, declared: Sequence[Declared], current: Mapping[DatasetAlias, ChainState]
+) -> dict[DatasetAlias, SourceLook]:
+    """Look at the source of each root: names of new files, or that it has to be asked."""
+    listings: Listings = {}
+    looks: dict[DatasetAlias, SourceLook] = {}
+    for each in declared:
+        source = _polling(each)
+        if source is None:
+            continue
+        state = current.get(each.alias)
+        known = None if state is None else state.source_state.get(SOURCE_NAME)
+        if is_local(source.fetch):
+            looks[each.alias] = pending(source.fetch, known, root, listings)
+        else:
+            looks[each.alias] = ToAsk(_origin(source.fetch))
+    return looks
+
+
+def _polling(each: Declared) -> SetPollingSource | None:
+    return next(
+        (event for event in each.snapshot.metadata if isinstance(event, SetPollingSource)), None
+    )
+
+
+def _origin(step: FetchStep) -> str:
+    """Name a remote source without anything that may be secret: no user, no query."""
+    from urllib.parse import urlsplit
+
+    if not isinstance(step, FetchStepUrl):
+        return type(step).__name__.removeprefix("FetchStep")
+    parts = urlsplit(step.url)
+    return f"{parts.scheme}://{parts.hostname or ''}{parts.path}"
+
+
+def _settled(
+    seen: Fingerprint,
+    heads: Mapping[DatasetId, Multihash],
+    declared: Sequence[Declared],
+    current: Mapping[DatasetAlias, ChainState],
+) -> Settled:
+    sources = []
+    for each in declared:
+        source = _polling(each)
+        known = current[each.alias].source_state.get(SOURCE_NAME)
+        if source is not None and known is not None:
+            sources.append(_remembered(source.fetch, known))
+    return Settled(
+        versions=_versions(),
+        folders=seen.folders,
+        stats=seen.stats,
+        young=seen.young,
+        heads=_heads_digest(heads),
+        datasets=len(declared),
+        sources=tuple(sources),
+    )
+
+
+def _remembered(step: FetchStep, state: SourceState) -> SettledSource:
+    if isinstance(step, FetchStepFilesGlob):
+        return SettledSource("glob", step.path, state.kind, state.value)
+    assert isinstance(step, FetchStepUrl)  # noqa: S101 - no other kind is local
+    return SettledSource("url", step.url, state.kind, state.value)
+
+
+def _step(source: SettledSource) -> FetchStep:
+    if source.kind == "glob":
+        return FetchStepFilesGlob(path=source.where)
+    return FetchStepUrl(url=source.where)
+
+
+def _state(source: SettledSource) -> SourceState:
+    return SourceState(SOURCE_NAME, source.state_kind, source.state_value)
+
+
+def _versions() -> str:
+    return f"{__version__} {_engines()}"
+
+
+def _engines() -> dict[str, str]:
+    return {"spark": engine_version("spark") or ""}
+
+
+def _heads_digest(heads: Mapping[DatasetId, Multihash]) -> str:
+    return str(sha3_256(b"".join(sorted(id.key + head.digest for id, head in heads.items()))))

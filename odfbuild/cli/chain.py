@@ -1,0 +1,36 @@
+"""A block of a chain as text: hash, number, time, then the event as YAML."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from odfbuild.odf.chain_schema import schema_of
+from odfbuild.odf.ddl import to_ddl
+from odfbuild.odf.events import MetadataBlock, SetDataSchema
+from odfbuild.odf.identity import Multihash
+from odfbuild.odf.manifest import to_mapping
+
+__all__ = ["block_text"]
+
+
+def block_text(block_hash: Multihash, block: MetadataBlock) -> str:
+    """Return one block for people; an Arrow schema is shown as the columns it describes."""
+    event = to_mapping(block.event)
+    kind = event.pop("kind")
+    if isinstance(block.event, SetDataSchema):
+        event = {"columns": list(to_ddl(schema_of(block.event)))}
+    lines = [
+        f"block {block_hash}",
+        f"  {block.sequence_number}  {block.system_time}  {kind}",
+        *_yaml(event, 4),
+        "",
+    ]
+    return "\n".join(lines) + "\n"
+
+
+def _yaml(value: Mapping[str, Any], indent: int) -> list[str]:
+    import yaml
+
+    if not value:
+        return []
+    text = yaml.safe_dump(dict(value), sort_keys=False, allow_unicode=True, width=10_000)
+    return [" " * indent + line for line in text.splitlines()]

@@ -1,0 +1,29 @@
+"""Exit codes: stable, one meaning each."""
+
+from odfbuild.errors import OdfBuildError
+
+__all__ = [
+    "DONE",
+    "ERROR",
+    "LOCKED",
+    "NOT_VERIFIED",
+    "PARTLY",
+    "STALE",
+    "USAGE",
+    "exit_code",
+]
+
+DONE = 0
+ERROR = 1  # nothing was committed
+PARTLY = 4  # some was committed, some failed or was skipped
+STALE = 5  # a head moved
+LOCKED = 6
+NOT_VERIFIED = 7
+USAGE = 64
+
+_BY_CODE = {"stale-plan": STALE, "head-moved": STALE, "locked": LOCKED, "usage": USAGE}
+
+
+def exit_code(error: OdfBuildError) -> int:
+    """Return the exit code for an error that ended a command before anything was committed."""
+    return _BY_CODE.get(error.code, ERROR)

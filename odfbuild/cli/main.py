@@ -1,0 +1,179 @@
+"""The command line: global flags, commands, and errors turned into exit codes.
+
+Each command imports what it needs when it runs, so that `--help` and `plan` start fast.
+"""
+
+import os
+import sys
+from enum import StrEnum
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from typer.exceptions import Exit, TyperException
+
+from odfbuild import __version__
+from odfbuild.errors import OdfBuildError
+
+__all__ = ["app", "main"]
+
+EXIT_USAGE = 64
+EXIT_INTERRUPTED = 130
+
+app = typer.Typer(
+    name="odfbuild",
+    help="Plan and build Open Data Fabric datasets from a folder of YAML definitions.",
+    no_args_is_help=True,
+    add_completion=False,
+    rich_markup_mode=None,
+    pretty_exceptions_enable=False,
+)
+
+ProjectDir = Annotated[
+    Path | None,
+    typer.Option(
+        "-C",
+        "--project-dir",
+        envvar="ODFBUILD_PROJECT_DIR",
+        help="The project folder. Default: the nearest parent with an odfbuild.yaml.",
+    ),
+]
+Name = Annotated[str, typer.Argument(help="The name of a dataset.")]
+
+
+class PlanFormat(StrEnum):
+    """How a plan is printed."""
+
+    TEXT = "text"
+    JSON = "json"
+
+
+class RowFormat(StrEnum):
+    """How rows are printed."""
+
+    TABLE = "table"
+    JSON = "json"
+    CSV = "csv"
+    NDJSON = "ndjson"
+
+
+@app.callback(invoke_without_command=True)
+def _globals(
+    version: Annotated[bool, typer.Option("--version", help="Print the version and end.")] = False,
+) -> None:
+    if version:
+        typer.echo(f"odfbuild {__version__}")
+        raise Exit(0)
+
+
+@app.command()
+def init(
+    directory: Annotated[Path, typer.Argument(help="Where the project goes.")] = Path(),
+) -> None:
+    """Lay out a new project with a small example in it."""
+    from odfbuild.cli.author import init_project
+
+    raise Exit(init_project(directory))
+
+
+@app.command()
+def plan(
+    project_dir: ProjectDir = None,
+    output: Annotated[PlanFormat, typer.Option("-o", "--output")] = PlanFormat.TEXT,
+    verbose: Annotated[
+        bool, typer.Option("-v", "--verbose", help="Print the whole blocks to append.")
+    ] = False,
+) -> None:
+    """Say which blocks would be appended, what would run, and why. Changes nothing."""
+    from odfbuild.cli.decide import show_plan
+
+    raise Exit(show_plan(project_dir, as_json=output is PlanFormat.JSON, verbose=verbose))
+
+
+@app.command()
+def apply(
+    project_dir: ProjectDir = None,
+    yes: Annotated[
+        bool, typer.Option("-y", "--yes", envvar="ODFBUILD_YES", help="Do not ask.")
+    ] = False,
+    jobs: Annotated[int, typer.Option("-j", "--jobs", min=1, help="Steps at a time.")] = 4,
+    no_progress: Annotated[bool, typer.Option("--no-progress", help="Plain lines only.")] = False,
+) -> None:
+    """Plan, ask, and do what was planned."""
+    from odfbuild.cli.act import apply_project
+
+    raise Exit(apply_project(project_dir, yes=yes, jobs=jobs, progress=not no_progress))
+
+
+@app.command()
+def status(project_dir: ProjectDir = None) -> None:
+    """List the datasets of the workspace: head, rows, watermark."""
+    from odfbuild.cli.read import show_status
+
+    raise Exit(show_status(project_dir))
+
+
+@app.command()
+def log(
+    name: Name,
+    project_dir: ProjectDir = None,
+    limit: Annotated[
+        int | None, typer.Option("-n", "--limit", min=1, help="The newest N blocks only.")
+    ] = None,
+) -> None:
+    """Show the metadata chain of a dataset, newest block first."""
+    from odfbuild.cli.read import show_log
+
+    raise Exit(show_log(project_dir, name, limit))
+
+
+@app.command()
+def show(
+    name: Name,
+    project_dir: ProjectDir = None,
+    output: Annotated[RowFormat, typer.Option("-o", "--output")] = RowFormat.TABLE,
+    limit: Annotated[int, typer.Option("-n", "--limit", min=1, help="The last N rows.")] = 20,
+) -> None:
+    """Show the last rows of a dataset."""
+    from odfbuild.cli.read import show_rows
+
+    raise Exit(show_rows(project_dir, name, output.value, limit))
+
+
+@app.command()
+def verify(
+    names: Annotated[
+        list[str] | None, typer.Argument(help="Datasets; all of them if none is named.")
+    ] = None,
+    project_dir: ProjectDir = None,
+) -> None:
+    """Rehash every block and data file, and recheck links and rules."""
+    from odfbuild.cli.act import verify_datasets
+
+    raise Exit(verify_datasets(project_dir, names or []))
+
+
+def main() -> None:
+    """Run the command line and end the process with one of the documented exit codes."""
+    try:
+        code = app(standalone_mode=False) or 0
+    except TyperException as error:
+        sys.stderr.write(f"odfbuild: {error.format_message()}\n")
+        code = EXIT_USAGE
+    except OdfBuildError as error:
+        code = _explain(error)
+    except KeyboardInterrupt:
+        sys.stderr.write("odfbuild: interrupted; nothing half done is left\n")
+        code = EXIT_INTERRUPTED
+    except BrokenPipeError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        code = 0
+    sys.exit(code)
+
+
+def _explain(error: OdfBuildError) -> int:
+    from odfbuild.cli.diagnostics import render
+    from odfbuild.cli.exits import exit_code
+
+    sys.stderr.write(render(error.diagnostics()))
+    return exit_code(error)

@@ -1,0 +1,58 @@
+"""odfbuild status, log and show."""
+
+import sys
+from pathlib import Path
+
+from odfbuild import app
+from odfbuild.cli import exits
+
+__all__ = ["show_log", "show_rows", "show_status"]
+
+
+def show_status(directory: Path | None) -> int:
+    """Print one line a dataset."""
+    from odfbuild.cli.tables import print_table
+
+    project = app.open_project(directory)
+    states = project.workspace.states()
+    rows = [
+        (
+            str(alias),
+            state.kind.value.lower(),
+            state.head.short(),
+            f"{state.sequence + 1:,}",
+            f"{state.next_offset:,}",
+            "-" if state.watermark is None else str(state.watermark),
+            str(state.system_time),
+        )
+        for alias, state in sorted(states.items())
+    ]
+    columns = ("dataset", "kind", "head", ">blocks", ">records", "watermark", "last block")
+    print_table(columns, rows)
+    noun = "dataset" if len(rows) == 1 else "datasets"
+    sys.stdout.write(f"{len(rows):,} {noun}\n")
+    return exits.DONE
+
+
+def show_log(directory: Path | None, name: str, limit: int | None) -> int:
+    """Print the chain, newest block first."""
+    from odfbuild.cli.chain import block_text
+
+    project = app.open_project(directory)
+    dataset = app.find_dataset(project, name)
+    blocks = tuple(dataset.blocks())
+    for number, (block_hash, block) in enumerate(reversed(blocks)):
+        if limit is not None and number >= limit:
+            break
+        sys.stdout.write(block_text(block_hash, block))
+    return exits.DONE
+
+
+def show_rows(directory: Path | None, name: str, output: str, limit: int) -> int:
+    """Print the last rows by offset."""
+    from odfbuild.cli.rows import last_rows, write_rows
+
+    project = app.open_project(directory)
+    dataset = app.find_dataset(project, name)
+    write_rows(last_rows(dataset, limit), output, sys.stdout)
+    return exits.DONE

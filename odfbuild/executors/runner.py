@@ -1,0 +1,196 @@
+"""The scheduler: walk a plan in order, several steps at a time; skipped is not failed.
+
+Order is the plan's, and only that.  A step runs when those it waits for are done; when one fails,
+what follows from it is skipped, and everything else goes on.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
+from dataclasses import dataclass, field, replace
+from typing import Protocol, assert_never
+
+from odfbuild.errors import OdfBuildError, StateError
+from odfbuild.executors.ingest import ingest
+from odfbuild.executors.report import Done, Failed, Outcome, Report, Round, Skipped
+from odfbuild.executors.site import Site
+from odfbuild.executors.transform import transform
+from odfbuild.odf.events import MetadataEvent, SetTransform, TransformInput
+from odfbuild.odf.identity import Multihash
+from odfbuild.odf.refs import DatasetAlias
+from odfbuild.planner.plan import Append, Ingest, Plan, Step, Transform
+from odfbuild.state.dataset import Dataset
+from odfbuild.state.prepared import Prepared
+
+__all__ = ["Progress", "StalePlanError", "check_heads", "run"]
+
+
+class Progress(Protocol):
+    """Who watches a run: called from the thread of the step."""
+
+    def started(self, step: Step) -> None: ...
+
+    def advanced(self, step: Step, done: Round) -> None: ...
+
+    def finished(self, step: Step, outcome: Outcome) -> None: ...
+
+
+class StalePlanError(StateError):
+    """A dataset moved after the plan was made."""
+
+    code = "stale-plan"
+
+
+@dataclass(slots=True)
+class _Run:
+    site: Site
+    progress: Progress
+    waiting: dict[str, Step]
+    outcomes: dict[str, Outcome] = field(default_factory=dict)
+    rounds: dict[str, list[Round]] = field(default_factory=dict)
+
+
+def check_heads(plan: Plan, heads: Mapping[DatasetAlias, Multihash]) -> None:
+    """Refuse a plan whose datasets moved since; `heads` are those of the named datasets.
+
+    Raises StalePlanError; nothing has been done then.
+    """
+    for alias, planned in plan.datasets.items():
+        now = heads.get(alias)
+        then = None if planned.based_on is None else planned.based_on.head
+        if now != then:
+            raise StalePlanError(
+                what=f"{alias} is not where the plan found it",
+                why=f"the plan was made against {then or 'no dataset'}, and now it is {now}",
+                fix="plan again",
+            )
+
+
+def run(plan: Plan, site: Site, *, jobs: int, progress: Progress) -> Report:
+    """Execute a plan, `jobs` steps at a time, and return what became of every step."""
+    state = _Run(site, progress, {step.id: step for step in plan.steps})
+    running: dict[Future[None], Step] = {}
+    with ThreadPoolExecutor(max_workers=jobs, thread_name_prefix="step") as pool:
+        try:
+            while state.waiting or running:
+                for step in _ready(state, jobs - len(running)):
+                    running[pool.submit(_run_step, state, step)] = step
+                if not running:
+                    break
+                finished, _ = wait(running, return_when=FIRST_COMPLETED)
+                for future in finished:
+                    del running[future]
+                    future.result()
+        except BaseException:
+            site.engine.cancel()
+            raise
+    return Report(tuple((step, state.outcomes[step.id]) for step in plan.steps))
+
+
+def _ready(state: _Run, room: int) -> Sequence[Step]:
+    """Take the steps that may start now out of the waiting ones; settle those that never may."""
+    ready: list[Step] = []
+    for step in tuple(state.waiting.values()):
+        failed = next((each for each in step.after if _failed(state, each)), None)
+        if failed is not None:
+            del state.waiting[step.id]
+            _settle(state, step, Skipped(_root_cause(state, failed)))
+        elif len(ready) < room and not any(_pending(state, each) for each in step.after):
+            del state.waiting[step.id]
+            ready.append(step)
+    return ready
+
+
+def _failed(state: _Run, step: str) -> bool:
+    return isinstance(state.outcomes.get(step), Failed | Skipped)
+
+
+def _pending(state: _Run, step: str) -> bool:
+    return step not in state.outcomes
+
+
+def _root_cause(state: _Run, step: str) -> str:
+    outcome = state.outcomes[step]
+    return outcome.because if isinstance(outcome, Skipped) else step
+
+
+def _run_step(state: _Run, step: Step) -> None:
+    rounds: list[Round] = []
+
+    def done(each: Round) -> None:
+        rounds.append(each)
+        state.progress.advanced(step, each)
+
+    state.progress.started(step)
+    try:
+        _work(state.site, step, done)
+    except OdfBuildError as error:
+        _settle(state, step, Failed(error, tuple(rounds)))
+    except OSError as error:
+        _settle(state, step, Failed(_system_error(step, error), tuple(rounds)))
+    else:
+        _settle(state, step, Done(tuple(rounds)))
+
+
+def _settle(state: _Run, step: Step, outcome: Outcome) -> None:
+    state.outcomes[step.id] = outcome
+    state.progress.finished(step, outcome)
+
+
+def _work(site: Site, step: Step, done: Callable[[Round], None]) -> None:
+    match step.work:
+        case Append():
+            _append(site, step.target, step.work, done)
+        case Ingest():
+            ingest(site, _existing(site, step.target), done)
+        case Transform():
+            transform(site, _existing(site, step.target), done)
+        case _:
+            assert_never(step.work)
+
+
+def _append(site: Site, target: DatasetAlias, work: Append, done: Callable[[Round], None]) -> None:
+    events = tuple(_resolved(site, event) for event in work.events)
+    if work.creates is not None:
+        site.workspace.create(target, work.creates, Prepared(events, site.clock()))
+        done(Round("definition", len(events) + 1, 0))
+        return
+    dataset = _existing(site, target)
+    state = dataset.state()
+    if state is not None:
+        now = max(site.clock(), state.system_time)
+        dataset.commit(Prepared(events, now), expected=state.head)
+        done(Round("definition", len(events), 0))
+
+
+def _resolved(site: Site, event: MetadataEvent) -> MetadataEvent:
+    """Put ids in the place of the aliases of datasets that this run created."""
+    if not isinstance(event, SetTransform):
+        return event
+    inputs = tuple(_resolved_input(site, each) for each in event.inputs)
+    return replace(event, inputs=inputs)
+
+
+def _resolved_input(site: Site, source: TransformInput) -> TransformInput:
+    if not isinstance(source.dataset_ref, DatasetAlias):
+        return source
+    return replace(source, dataset_ref=_existing(site, source.dataset_ref).id)
+
+
+def _existing(site: Site, alias: DatasetAlias) -> Dataset:
+    dataset = site.workspace.open(alias)
+    if dataset is None:
+        raise StateError(
+            what=f"{alias} is not in the workspace",
+            why="an earlier step was to create it",
+            fix="plan and apply again",
+        )
+    return dataset
+
+
+def _system_error(step: Step, error: OSError) -> StateError:
+    return StateError(
+        what=f"{step.target}: {error.strerror or error}"
+        + (f": {error.filename}" if error.filename else ""),
+        why="the operating system refused to read or write a file of the workspace or the source",
+        fix="check that the disk has room and the files are accessible, then apply again",
+    )

@@ -1,0 +1,22 @@
+"""What every step works with: the workspace, the engine, the clock, the project's surroundings."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from odfbuild.executors.engine import Engine
+from odfbuild.odf.timestamp import Timestamp
+from odfbuild.state.workspace import Workspace
+
+__all__ = ["Site"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Site:
+    """The one place where effects come from; tests give their own clock and engine."""
+
+    workspace: Workspace
+    engine: Engine
+    clock: Callable[[], Timestamp]
+    project_dir: Path
+    env: Mapping[str, str]

@@ -1,0 +1,155 @@
+"""One step of a derivative dataset: bind the inputs, run the query, seal the result, commit.
+
+The step reads what the inputs gained since the recorded blocks, and no more.  Inputs that brought
+nothing cut it off before any engine starts (ODF 0.34.1, "ExecuteTransform").
+"""
+
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+from odfbuild.errors import StateError
+from odfbuild.executors.engine import Engine, TransformInputFrame, TransformWork
+from odfbuild.executors.frames import Frame
+from odfbuild.executors.report import Round
+from odfbuild.executors.site import Site
+from odfbuild.executors.slices import Sealed, seal
+from odfbuild.executors.staged import schema_events, staged_files
+from odfbuild.odf.chain import ChainState
+from odfbuild.odf.chain_schema import schema_in_force
+from odfbuild.odf.events import (
+    ExecuteTransform,
+    MetadataEvent,
+    SetTransform,
+)
+from odfbuild.odf.timestamp import Timestamp
+from odfbuild.planner.bind import Batch, BoundInput, PendingInput, bind
+from odfbuild.planner.rebuild import InputNow, diverged
+from odfbuild.state.dataset import Dataset, NotInChainError
+from odfbuild.state.prepared import Prepared
+
+__all__ = ["execute", "transform"]
+
+
+def transform(site: Site, dataset: Dataset, done: Callable[[Round], None]) -> None:
+    """Run the dataset's transform over what its inputs gained; commit at most one slice.
+
+    Raises DivergedInputError when an input was rewritten, and the engine's and commit's errors.
+    """
+    state = dataset.state()
+    if state is None or state.transform is None:
+        return
+    inputs = _open_inputs(site, state.transform)
+    batch = bind(state, [_pending(state, alias, each) for alias, each in inputs])
+    if batch is None:
+        return
+    now = max(site.clock(), state.system_time)
+    with site.workspace.staging() as staging:
+        sealed = None
+        if batch.has_records or state.schema is None:
+            work = _work(state, state.transform, batch, [each for _, each in inputs], staging)
+            sealed = execute(site.engine, state, work, now)
+        events = _events(state, batch, sealed)
+        if events:
+            dataset.commit(Prepared(events, now, staged_files(sealed)), expected=state.head)
+            names = ", ".join(each.alias for each in batch.inputs if each.slices)
+            done(Round(names, len(events), 0 if sealed is None else sealed.records))
+
+
+def execute(engine: Engine, state: ChainState, work: TransformWork, now: Timestamp) -> Sealed:
+    """Run one step and seal its result; `state` is the output as it was before the step."""
+    return seal(
+        _bound_columns(engine.transform(work), state),
+        vocab=state.vocab,
+        system_time=now,
+        event_time=now,
+        start=state.next_offset,
+        in_force=schema_in_force(state),
+        into=work.staging / "slice.parquet",
+    )
+
+
+def _work(
+    state: ChainState,
+    transform: SetTransform,
+    batch: Batch,
+    inputs: Sequence[Dataset],
+    staging: Path,
+) -> TransformWork:
+    return TransformWork(
+        inputs=tuple(
+            _frame(bound, source) for bound, source in zip(batch.inputs, inputs, strict=True)
+        ),
+        transform=transform.transform,
+        vocab=state.vocab,
+        staging=staging,
+    )
+
+
+def _bound_columns(frame: Frame, state: ChainState) -> Frame:
+    """Leave out columns that inputs gained after the query in force was accepted (`select *`)."""
+    schema = schema_in_force(state)
+    if schema is None or state.transform_is_new:
+        return frame
+    known = {field.name for field in schema.fields}
+    return frame.select([name for name in frame.schema.names if name in known])
+
+
+def _open_inputs(site: Site, transform: SetTransform) -> list[tuple[str, Dataset]]:
+    opened = []
+    for source in transform.inputs:
+        dataset = site.workspace.open(source.dataset_ref)
+        if dataset is None:
+            raise StateError(
+                what=f"the input {source.dataset_ref} is not in the workspace",
+                why="a transform reads the chains of its inputs",
+                fix="declare the input in the project and apply again",
+            )
+        opened.append((source.alias or str(source.dataset_ref), dataset))
+    return opened
+
+
+def _pending(output: ChainState, alias: str, dataset: Dataset) -> PendingInput:
+    state = dataset.state()
+    if state is None:
+        raise diverged(alias, "has no blocks")
+    before = output.progress.get(state.dataset)
+    after = None if before is None else before.new_block_hash
+    try:
+        blocks = tuple(dataset.blocks(after=after, upto=state.head))
+    except NotInChainError:
+        raise diverged(alias, "no longer holds the block that was read last") from None
+    return PendingInput(InputNow(alias, state), blocks)
+
+
+def _frame(bound: BoundInput, dataset: Dataset) -> TransformInputFrame:
+    state = dataset.state()
+    schema = None if state is None else schema_in_force(state)
+    if state is None or schema is None:
+        raise diverged(bound.alias, "has lost its schema")
+    return TransformInputFrame(
+        alias=bound.alias,
+        paths=tuple(dataset.data_path(piece.physical_hash) for piece in bound.slices),
+        interval=bound.interval,
+        schema=schema,
+        vocab=state.vocab,
+    )
+
+
+def _events(state: ChainState, batch: Batch, sealed: Sealed | None) -> tuple[MetadataEvent, ...]:
+    """Return the blocks of the step.
+
+    A step without rows records how far it read only with a watermark that moved: other such blocks
+    change nothing by the chain rules, so the interval stays open and the next step takes it again.
+    """
+    events = schema_events(state, sealed)
+    piece = None if sealed is None else sealed.slice
+    if piece is None and batch.watermark == state.watermark:
+        return events
+    executed = ExecuteTransform(
+        query_inputs=batch.query_inputs,
+        prev_checkpoint=state.checkpoint,
+        prev_offset=state.last_offset,
+        new_data=piece,
+        new_watermark=batch.watermark,
+    )
+    return (*events, executed)
