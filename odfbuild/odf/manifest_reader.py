@@ -31,7 +31,9 @@ def read_value(cls: Any, value: object, at: Places) -> Any:
     """Decode a class, a union or an enum; problems are noted, not raised."""
     if not isinstance(cls, type):
         return _UNIONS[_union_name(get_args(cls))](value, at)
-    return (_enum(cls) if issubclass(cls, Enum) else _TABLES[cls])(value, at)
+    if issubclass(cls, Enum):
+        return _enum(cls)(value, at)
+    return _TABLES[cast("type[Record]", cls)](value, at)
 
 
 def _union_name(members: tuple[type[Record], ...]) -> str:
