@@ -1,0 +1,86 @@
+"""Bring Arrow columns to the types of a schema: nested members by name, instants to milliseconds.
+
+Only differences that keep values are bridged: encodings, time units (finer ones are cut, towards
+the past), members that came later (null).  Anything else raises pyarrow's ArrowInvalid.
+"""
+
+from collections.abc import Iterator
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from odfbuild.odf.rendering import storage
+
+__all__ = ["conform", "unexpected_nulls"]
+
+_PER_MILLI = {"us": 1_000, "ns": 1_000_000}
+
+
+def conform(array: pa.Array, to: pa.DataType) -> pa.Array:
+    """Return the column in another type; the same array if the type is right already."""
+    if array.type == to:
+        return array
+    array = storage(array)
+    if pa.types.is_timestamp(to) and pa.types.is_timestamp(array.type):
+        return _instants(array, to)
+    if pa.types.is_struct(to) and pa.types.is_struct(array.type):
+        return _struct(array, to)
+    if _is_list(to) and _is_list(array.type):
+        return _list(array, to)
+    return array.cast(to)
+
+
+def unexpected_nulls(array: pa.Array, field: pa.Field, path: str = "") -> Iterator[tuple[str, int]]:
+    """Yield every place of a column, or inside it, that is required but null, and how often."""
+    place = path + field.name
+    if array.null_count and not field.nullable:
+        yield place, array.null_count
+    if pa.types.is_struct(field.type):
+        present = array.drop_null() if array.null_count else array
+        for index in range(field.type.num_fields):
+            yield from unexpected_nulls(present.field(index), field.type.field(index), place + ".")
+    elif _is_list(field.type) or pa.types.is_fixed_size_list(field.type):
+        item = field.type.value_field.with_name("[]")
+        if not item.nullable or item.type.num_fields:
+            yield from unexpected_nulls(array.flatten(), item, place)
+
+
+def _instants(array: pa.Array, to: Any) -> pa.Array:
+    """Cut instants to milliseconds, towards the past also before 1970; no zone counts as UTC."""
+    per_milli = _PER_MILLI.get(array.type.unit)
+    if to.unit != "ms" or per_milli is None:
+        return array.cast(to)
+    ticks = array.view(pa.int64())
+    millis = pc.divide(ticks, per_milli)
+    if (pc.min(ticks).as_py() or 0) < 0:
+        late = pc.greater(pc.multiply(millis, per_milli), ticks)
+        millis = pc.subtract(millis, late.cast(pa.int64()))
+    return millis.view(to)
+
+
+def _struct(array: Any, to: Any) -> pa.Array:
+    known = {array.type.field(index).name: index for index in range(array.type.num_fields)}
+    members = [to.field(index) for index in range(to.num_fields)]
+    children = [
+        conform(array.field(known[member.name]), member.type)
+        if member.name in known
+        else pa.nulls(len(array), member.type)
+        for member in members
+    ]
+    mask = array.is_null() if array.null_count else None
+    return pa.StructArray.from_arrays(children, fields=members, mask=mask)
+
+
+def _list(array: Any, to: Any) -> pa.Array:
+    if len(array) == 0:
+        return pa.array([], to)
+    starts = array.offsets.cast(pa.int32())
+    first, last = starts[0].as_py(), starts[-1].as_py()
+    items = conform(array.values.slice(first, last - first), to.value_type)
+    mask = array.is_null() if array.null_count else None
+    return pa.ListArray.from_arrays(pc.subtract(starts, first), items, type=to, mask=mask)
+
+
+def _is_list(data_type: pa.DataType) -> bool:
+    return bool(pa.types.is_list(data_type) or pa.types.is_large_list(data_type))
