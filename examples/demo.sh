@@ -1,11 +1,15 @@
 #!/bin/sh
 # Builds examples/water-levels in a folder of its own, lets new files arrive, and builds again.
-# Needs odfbuild on the PATH; everything made here is removed at the end.
+# Needs odfbuild on the PATH.  demo.sh FOLDER works in that folder and leaves everything there.
 set -eu
 
 here=$(cd "$(dirname "$0")" && pwd)
-work=$(mktemp -d "${TMPDIR:-/tmp}/odfbuild-demo.XXXXXX")
-trap 'rm -rf "$work"' EXIT
+if [ $# -gt 0 ]; then
+    work=$1
+else
+    work=$(mktemp -d "${TMPDIR:-/tmp}/odfbuild-demo.XXXXXX")
+    trap 'rm -rf "$work"' EXIT
+fi
 
 run() {
     printf '\n\033[1m$ %s\033[0m\n' "$*"
@@ -36,9 +40,9 @@ run cp later/2031-04-03-stations.csv data/stations/2031-04-03.csv
 run odfbuild plan
 run odfbuild apply --yes
 run odfbuild show water.high-water
-say "-C and +C are a correction, -R takes a row back: they went through to the sensors."
+say "op 2 and 3 are a correction, 1 takes a row back: they went through to the sensors."
 run odfbuild show water.sensors
 
-say "The chain of a dataset says how each row came to be; verify does it all again and compares."
+say "The chain of a dataset says how each row came to be; verify rehashes blocks and data."
 run odfbuild log water.sensors
 run odfbuild verify

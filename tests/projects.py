@@ -29,7 +29,7 @@ def environment(**more: str) -> dict[str, str]:
 
 def odfbuild(*arguments: str, cwd: Path, **more: str) -> Done:
     """Run odfbuild to its end."""
-    return _run([sys.executable, "-m", "odfbuild", *arguments], cwd, more)
+    return _run([str(Path(sys.executable).parent / "odfbuild"), *arguments], cwd, more)
 
 
 def shell(line: str, cwd: Path, **more: str) -> Done:

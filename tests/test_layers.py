@@ -104,7 +104,7 @@ def test_every_module_says_what_it_is_and_what_it_offers(module: Path) -> None:
         if isinstance(target, ast.Name)
     }
     assert ast.get_docstring(tree)
-    assert "__all__" in assigned
+    assert "__all__" in assigned or len(tree.body) == 1
 
 
 @parametrized

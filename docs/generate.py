@@ -1,0 +1,84 @@
+"""Rewrite the pages of docs/ that come from the program: its commands and its error codes.
+
+python docs/generate.py [--check]; with --check, say which pages are out of date and fail.
+"""
+
+import ast
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+__all__ = ["pages"]
+
+DOCS = Path(__file__).parent
+PACKAGE = DOCS.parent / "odfbuild"
+COMMANDS = ("init", "plan", "apply", "status", "log", "show", "verify")
+MARK = "<!-- generated from here on by docs/generate.py -->"
+
+
+def pages() -> dict[Path, str]:
+    """Return what every generated page should hold."""
+    return {DOCS / "commands.md": _commands(), DOCS / "errors.md": _errors(DOCS / "errors.md")}
+
+
+def main() -> int:
+    """Write the pages, or check them."""
+    stale = [
+        path for path, text in pages().items() if not path.exists() or path.read_text() != text
+    ]
+    for path in stale:
+        print(f"{'stale' if '--check' in sys.argv else 'written'}: {path.name}")
+        if "--check" not in sys.argv:
+            path.write_text(pages()[path], "utf-8")
+    return 1 if stale and "--check" in sys.argv else 0
+
+
+def _commands() -> str:
+    parts = ["# Commands\n", f"{MARK}\n", _help()]
+    for command in COMMANDS:
+        parts.append(f"## {command}\n")
+        parts.append(_help(command))
+    return "\n".join(parts)
+
+
+def _help(*arguments: str) -> str:
+    program = Path(sys.executable).parent / "odfbuild"
+    environment = {**os.environ, "COLUMNS": "90", "NO_COLOR": "1", "TERM": "dumb"}
+    done = subprocess.run(
+        [program, *arguments, "--help"],
+        env=environment, capture_output=True, text=True, check=True,
+    )  # fmt: skip
+    lines = [line.rstrip() for line in done.stdout.strip("\n").splitlines()]
+    return "```text\n" + "\n".join(lines) + "\n```\n"
+
+
+def _errors(page: Path) -> str:
+    """Keep what is written by hand above the mark, and list every code below it."""
+    written, _, _ = page.read_text("utf-8").partition(MARK)
+    rows = sorted(set(_codes()))
+    table = "\n".join(f"| `{code}` | {meaning} |" for code, meaning in rows)
+    return f"{written}{MARK}\n\n| code | meaning |\n|---|---|\n{table}\n"
+
+
+def _codes() -> Iterator[tuple[str, str]]:
+    for module in sorted(PACKAGE.rglob("*.py")):
+        for node in ast.walk(ast.parse(module.read_text("utf-8"))):
+            if isinstance(node, ast.ClassDef):
+                yield from _code_of(node)
+
+
+def _code_of(node: ast.ClassDef) -> Iterator[tuple[str, str]]:
+    meaning = (ast.get_docstring(node) or "").split("\n\n")[0].replace("\n", " ")
+    for item in node.body:
+        match item:
+            case (
+                ast.Assign(targets=[ast.Name(id="code")], value=ast.Constant(value=str(code)))
+                | ast.AnnAssign(target=ast.Name(id="code"), value=ast.Constant(value=str(code)))
+            ) if code != "error":
+                yield code, meaning
+
+
+if __name__ == "__main__":
+    sys.exit(main())

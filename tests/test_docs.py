@@ -1,0 +1,47 @@
+"""The pages that come from the program say what the program says."""
+
+import ast
+import re
+import runpy
+from collections.abc import Iterator
+from pathlib import Path
+
+from odfbuild.planner.query import Reason
+from tests.projects import REPOSITORY
+
+ERRORS = (REPOSITORY / "docs" / "errors.md").read_text("utf-8")
+MAKERS = {"refuse", "warn", "note", "_Rule", "SqlTextError"}
+
+
+def test_generated_pages_are_up_to_date() -> None:
+    pages: dict[Path, str] = runpy.run_path(str(REPOSITORY / "docs" / "generate.py"))["pages"]()
+    stale = [path.name for path, text in pages.items() if path.read_text("utf-8") != text]
+    assert stale == [], "run `make docs`"
+
+
+def test_every_code_of_a_finding_is_explained() -> None:
+    explained = set(re.findall(r"`([a-z0-9-]+)`", ERRORS))
+    used = {reason.value for reason in Reason}
+    for module in (REPOSITORY / "odfbuild").rglob("*.py"):
+        used |= set(codes(ast.parse(module.read_text("utf-8"))))
+    assert len(used) > 40
+    assert used - explained == set()
+
+
+def codes(tree: ast.Module) -> Iterator[str]:
+    """Yield the codes that stand in a module: `code="..."`, or first in what makes a finding."""
+    for call in (node for node in ast.walk(tree) if isinstance(node, ast.Call)):
+        given = [keyword.value for keyword in call.keywords if keyword.arg == "code"]
+        if name(call.func) in MAKERS:
+            given += call.args[:1]
+        for value in given:
+            if isinstance(value, ast.Constant) and isinstance(value.value, str):
+                yield value.value
+
+
+def name(called: ast.expr) -> str:
+    match called:
+        case ast.Attribute(attr=word) | ast.Name(id=word):
+            return word
+        case _:
+            return ""

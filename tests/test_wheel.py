@@ -1,0 +1,59 @@
+"""The wheel is complete: what was built from it works without the repository."""
+
+import os
+import subprocess
+import sys
+import zipfile
+from pathlib import Path
+
+import pytest
+
+from tests.projects import REPOSITORY
+
+BUILD = "import sys, hatchling.build as b; print(b.build_wheel(sys.argv[1]))"
+
+
+@pytest.fixture(scope="module")
+def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("wheel")
+    done = subprocess.run(
+        [sys.executable, "-c", BUILD, str(folder)],
+        cwd=REPOSITORY, capture_output=True, text=True, check=True,
+    )  # fmt: skip
+    return folder / done.stdout.split()[-1]
+
+
+@pytest.fixture(scope="module")
+def unpacked(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("site")
+    with zipfile.ZipFile(wheel) as archive:
+        archive.extractall(folder)
+    return folder
+
+
+def files(folder: Path) -> set[str]:
+    return {path.relative_to(folder).as_posix() for path in folder.rglob("*") if path.is_file()}
+
+
+def test_it_has_the_schemas_the_template_and_the_licence(unpacked: Path) -> None:
+    data = unpacked / "odfbuild" / "_data"
+    assert files(data / "schemas") == files(REPOSITORY / "schemas")
+    assert files(data / "project_template") == files(REPOSITORY / "project_template")
+    assert list(unpacked.glob("*.dist-info/licenses/LICENSE"))
+    assert (unpacked / "odfbuild" / "py.typed").exists()
+
+
+def test_it_has_nothing_else(unpacked: Path) -> None:
+    assert {path.suffix or path.name for path in unpacked.iterdir()} == {"odfbuild", ".dist-info"}
+    assert not [name for name in files(unpacked) if name.endswith(".pyc")]
+
+
+def test_a_project_can_be_made_and_planned_from_it(unpacked: Path, tmp_path: Path) -> None:
+    environment = {**os.environ, "PYTHONPATH": str(unpacked)}
+    for arguments in (["init", "project"], ["plan", "-C", "project"]):
+        done = subprocess.run(
+            [sys.executable, "-c", "from odfbuild.cli.main import main; main()", *arguments],
+            cwd=tmp_path, env=environment, capture_output=True, text=True, check=False,
+        )  # fmt: skip
+        assert done.returncode == 0, done.stderr
+    assert files(tmp_path / "project") >= files(REPOSITORY / "project_template")
