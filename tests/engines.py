@@ -1,0 +1,96 @@
+"""An engine without a JVM: rows as Python dicts, for tests of everything around an engine."""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from odfbuild.errors import EngineFailedError
+from odfbuild.executors.engine import IngestRequest, TransformInputFrame, TransformWork
+from odfbuild.executors.frames import Frame
+from odfbuild.odf.events import DatasetVocabulary, MergeStrategyAppend, MergeStrategyLedger
+
+__all__ = ["FakeEngine", "Rows", "copy_all"]
+
+Rows = list[dict[str, Any]]
+Query = Callable[[Mapping[str, Rows]], Rows]
+
+
+def copy_all(inputs: Mapping[str, Rows]) -> Rows:
+    """Return the new rows of all inputs, one after the other."""
+    return [row for rows in inputs.values() for row in rows]
+
+
+@dataclass
+class FakeEngine:
+    """Merges Append and Ledger, and runs Python functions in the place of query texts."""
+
+    queries: Mapping[str, Query] = field(default_factory=dict)
+    failing: frozenset[str] = frozenset()
+    started: list[str] = field(default_factory=list)
+
+    def prepare(self, planned_bytes: int | None = None) -> None:
+        self.started.append("prepare")
+
+    def ingest(self, request: IngestRequest) -> Frame:
+        table = request.source.table
+        assert table is not None
+        rows = table.to_pylist()
+        match request.merge:
+            case MergeStrategyAppend():
+                kept = rows
+            case MergeStrategyLedger(primary_key=key):
+                history = [pq.read_table(path).to_pylist() for path in request.history]
+                seen = {_key(row, key) for old in history for row in old}
+                kept = [row for row in rows if _key(row, key) not in seen]
+            case other:
+                raise AssertionError(f"{other} is not for this engine")
+        return _frame(kept, table.schema, request.vocab)
+
+    def transform(self, work: TransformWork) -> Frame:
+        (step,) = work.transform.queries or ()
+        if step.query in self.failing:
+            raise EngineFailedError(what="it broke", why="the test asked for it", fix="none")
+        tables = {each.alias: _read(each) for each in work.inputs}
+        inputs = {alias: table.to_pylist() for alias, table in tables.items()}
+        rows = self.queries.get(step.query, copy_all)(inputs)
+        schema = next(iter(tables.values())).schema
+        return _frame(rows, schema, work.vocab)
+
+    def validate(self, work: TransformWork) -> pa.Schema:
+        raise AssertionError("not asked in these tests")
+
+    def cancel(self) -> None:
+        self.started.append("cancel")
+
+    def close(self) -> None:
+        self.started.append("close")
+
+
+def _key(row: Mapping[str, Any], key: Sequence[str]) -> tuple[Any, ...]:
+    return tuple(row[column] for column in key)
+
+
+def _read(source: TransformInputFrame) -> pa.Table:
+    from odfbuild.odf.arrow import to_arrow
+
+    hidden = {source.vocab.offset_column, source.vocab.system_time_column}
+    wanted = [f for f in to_arrow(source.schema) if f.name not in hidden]
+    schema = pa.schema(wanted)
+    if not source.paths or source.interval is None:
+        return schema.empty_table()
+    table = pa.concat_tables([pq.read_table(path) for path in source.paths])
+    low, high = source.interval.start, source.interval.end
+    offsets = table.column(source.vocab.offset_column).to_pylist()
+    mask = pa.array([low <= each <= high for each in offsets])
+    return table.filter(mask).select(schema.names)
+
+
+def _frame(rows: Rows, schema: pa.Schema, vocab: DatasetVocabulary) -> Frame:
+    op = vocab.operation_type_column
+    fields = [pa.field(op, pa.int32(), nullable=False)]
+    fields += [field for field in schema if field.name != op]
+    full = [{op: 0, **row} for row in rows]
+    return Frame.of(pa.Table.from_pylist(full, schema=pa.schema(fields)))
