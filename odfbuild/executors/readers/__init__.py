@@ -1,0 +1,55 @@
+"""Read prepared files into typed columns: one module a format (ODF 0.34.1, "ReadStep").
+
+Small files become a table in memory, large ones one Parquet file in the staging folder; memory
+stays bounded either way.
+"""
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from odfbuild.executors.readers.problems import InvalidSourceError, UnsupportedReadError
+from odfbuild.odf.events import (
+    ReadStep,
+    ReadStepCsv,
+    ReadStepJson,
+    ReadStepNdJson,
+    ReadStepParquet,
+)
+
+if TYPE_CHECKING:
+    from odfbuild.executors.frames import Frame
+
+__all__ = ["InvalidSourceError", "UnsupportedReadError", "read"]
+
+
+def read(step: ReadStep, path: Path, *, staging: Path, name: str) -> "Frame | None":
+    """Return the rows of a file in the columns and types that the step declares.
+
+    None means that there is nothing to read and no schema that would make it an empty table.
+    `name` is how messages call the file.  Raises InvalidSourceError for data that is not what
+    the step says, UnsupportedReadError for what this version does not read.
+    """
+    match step:
+        case ReadStepCsv():
+            from odfbuild.executors.readers.csv import read_csv
+
+            return read_csv(step, path, staging=staging, name=name)
+        case ReadStepNdJson():
+            from odfbuild.executors.readers.ndjson import read_ndjson
+
+            return read_ndjson(step, path, staging=staging, name=name)
+        case ReadStepJson():
+            from odfbuild.executors.readers.json import read_json
+
+            return read_json(step, path, staging=staging, name=name)
+        case ReadStepParquet():
+            from odfbuild.executors.readers.parquet import read_parquet
+
+            return read_parquet(step, path, staging=staging, name=name)
+        case _:
+            kind = type(step).__name__.removeprefix("ReadStep")
+            raise UnsupportedReadError(
+                what=f"`read: {{kind: {kind}}}` is not read by this version",
+                why="it reads Csv, Json, NdJson and Parquet",
+                fix="convert the data to one of these first",
+            )

@@ -1,0 +1,108 @@
+"""Decide which field of a CSV record is which declared column."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import pyarrow as pa
+
+from odfbuild.executors.readers.columns import infer
+from odfbuild.executors.readers.problems import InvalidSourceError, quoted
+from odfbuild.executors.readers.values import Formats
+
+__all__ = ["Binding", "bind", "unbound"]
+
+_LISTED = 40
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Binding:
+    """For each column of the schema the position of its field, None if the file lacks it.
+
+    `width` is how many fields each record must have.
+    """
+
+    schema: pa.Schema
+    positions: tuple[int | None, ...]
+    width: int
+
+
+def bind(name: str, declared: pa.Schema, header: Sequence[str] | None, width: int) -> Binding:
+    """Bind by name if one set of names contains the other, else by position.
+
+    `header` None: the file has no header, `width` counts its first record.  Raises
+    InvalidSourceError if neither way works.
+    """
+    if header is None:
+        return _by_position(name, declared, width, None)
+    names = [field.strip() for field in header]
+    ours, theirs = set(declared.names), set(names)
+    if not (ours <= theirs or theirs <= ours):
+        return _by_position(name, declared, len(names), names)
+    twice = sorted(n for n in ours if names.count(n) > 1)
+    if twice:
+        raise InvalidSourceError(
+            what=f"{name}: the header names {quoted(twice[0])} {names.count(twice[0])} times",
+            why="columns are bound by name, so each name must be one column",
+            fix="rename the columns in the file, or skip the header and bind by position",
+        )
+    lacking = [f.name for f in declared if not f.nullable and f.name not in theirs]
+    if lacking:
+        raise InvalidSourceError(
+            what=f"{name}: the header lacks the required column {lacking[0]}",
+            why=f"it names {_listed(names)}",
+            fix="correct the name, or make the column optional",
+        )
+    positions = tuple(names.index(n) if n in theirs else None for n in declared.names)
+    return Binding(schema=declared, positions=positions, width=len(names))
+
+
+def unbound(
+    name: str,
+    header: Sequence[str] | None,
+    sample: Sequence[Sequence[str]],
+    width: int,
+    *,
+    formats: Formats | None,
+    null_value: str,
+) -> Binding:
+    """Make a schema from the header, and with `formats` types from a sample; all optional."""
+    names = [f.strip() or f"column_{i}" for i, f in enumerate(header or [""] * width, start=1)]
+    twice = sorted(n for n in set(names) if names.count(n) > 1)
+    if twice:
+        raise InvalidSourceError(
+            what=f"{name}: the header names {quoted(twice[0])} {names.count(twice[0])} times",
+            why="without a schema the header gives the columns their names",
+            fix="declare `schema` in `read`; columns then bind by position if names differ",
+        )
+    types = [pa.string()] * width
+    if formats is not None:
+        nothing = {"", null_value}
+        cells = [[row[i] for row in sample if i < len(row)] for i in range(width)]
+        types = [
+            infer(pa.array([None if c in nothing else c for c in column], pa.string()), formats)
+            for column in cells
+        ]
+    fields = [pa.field(n, t) for n, t in zip(names, types, strict=True)]
+    return Binding(schema=pa.schema(fields), positions=tuple(range(width)), width=width)
+
+
+def _by_position(
+    name: str, declared: pa.Schema, width: int, names: Sequence[str] | None
+) -> Binding:
+    if len(declared) != width:
+        raise InvalidSourceError(
+            what=f"{name}: {width} columns in the file, {len(declared)} in the schema",
+            why="without a header columns bind by position, which needs equal counts"
+            if names is None
+            else f"the file has {_listed(names)}; the schema has {_listed(declared.names)}; "
+            "neither contains the other, and binding by position needs equal counts",
+            fix="declare every column of the file, in its order"
+            if names is None
+            else "correct the names in `read.schema`, or declare every column in order",
+        )
+    return Binding(schema=declared, positions=tuple(range(width)), width=width)
+
+
+def _listed(names: Sequence[str]) -> str:
+    shown = ", ".join(names[:_LISTED])
+    return shown if len(names) <= _LISTED else f"{shown} and {len(names) - _LISTED} more"

@@ -1,0 +1,94 @@
+"""Give the columns of a source the types of its schema, and find the values that do not fit."""
+
+from collections.abc import Sequence
+from typing import Final
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from odfbuild.executors.readers.problems import Bad, Rejected, UnsupportedReadError, quoted
+from odfbuild.executors.readers.values import (
+    Column,
+    Formats,
+    Misfit,
+    expected,
+    failing,
+    is_readable,
+    typed,
+)
+
+__all__ = ["cast_columns", "check_nulls", "check_readable", "infer"]
+
+_COUNTED: Final = 100
+_CANDIDATES: Final = (
+    pa.bool_(),
+    pa.int64(),
+    pa.float64(),
+    pa.date32(),
+    pa.timestamp("ms", "UTC"),
+)
+
+
+def check_readable(schema: pa.Schema) -> None:
+    """Refuse a schema with types that one cell of text cannot hold."""
+    for field in schema:
+        if not is_readable(field.type):
+            raise UnsupportedReadError(
+                what=f"the column {field.name} has the type {field.type}",
+                why="one cell of text cannot hold a value of this type",
+                fix="declare the column as STRING, and convert it in `preprocess`",
+            )
+
+
+def cast_columns(
+    columns: Sequence[Column | None], schema: pa.Schema, formats: Formats, size: int
+) -> list[Column]:
+    """Return columns of text, None for one that is not there, in the types of the schema.
+
+    Raises Rejected with the rows at fault.
+    """
+    made: list[Column] = []
+    bad: list[Bad] = []
+    more = False
+    for column, field in zip(columns, schema, strict=True):
+        if column is None:
+            made.append(pa.nulls(size, field.type))
+        else:
+            try:
+                made.append(typed(column, field.type, formats))
+            except Misfit:
+                found = failing(column, field.type, formats, _COUNTED)
+                more = more or len(found) == _COUNTED
+                bad += [Bad(row, _misfit(field, text, formats)) for row, text in found]
+    if bad:
+        raise Rejected(bad, more)
+    check_nulls(made, schema)
+    return made
+
+
+def check_nulls(columns: Sequence[Column], schema: pa.Schema) -> None:
+    """Raise Rejected if a required column has a null; the first one of each column is told."""
+    bad = [
+        Bad(pc.index(pc.is_null(column), True).as_py(), f"column {field.name}: no value")
+        for column, field in zip(columns, schema, strict=True)
+        if not field.nullable and column.null_count
+    ]
+    if bad:
+        raise Rejected(bad, more=True)
+
+
+def infer(column: Column, formats: Formats) -> pa.DataType:
+    """Return the narrowest of bool, int64, float64, date, timestamp and string that fits all."""
+    if column.null_count == len(column):
+        return pa.string()
+    for candidate in _CANDIDATES:
+        try:
+            typed(column, candidate, formats)
+        except Misfit:
+            continue
+        return candidate
+    return pa.string()
+
+
+def _misfit(field: pa.Field, text: str, formats: Formats) -> str:
+    return f"column {field.name}: {quoted(text)} is not {expected(field.type, formats)}"

@@ -1,0 +1,286 @@
+"""Read CSV into typed columns (ODF 0.34.1, "ReadStep::Csv").
+
+Arrow splits the text into cells, `columns` gives them their types.  A row after the end of the
+file proves that the last quote was closed.  What is wrong is found again with Python's own
+parser, which knows the lines; so a good file never pays for the messages of a bad one.
+
+With `header` columns bind by NAME when one set of names contains the other: a declared column
+that the file lacks is null, one that is not declared is dropped.  Otherwise they bind by POSITION
+as in the reference, which needs equal counts.  An unquoted empty cell is null; a quoted one is
+the empty text in text columns and null in all others, and so it is with `nullValue`.
+"""
+
+import mmap
+from collections.abc import Iterator
+from dataclasses import dataclass
+from itertools import chain, islice
+from pathlib import Path
+from typing import Final
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.csv as arrow_csv
+
+from odfbuild.executors.frames import Frame
+from odfbuild.executors.readers.binding import Binding, bind, unbound
+from odfbuild.executors.readers.columns import cast_columns, check_readable
+from odfbuild.executors.readers.options import declared_schema, formats_of
+from odfbuild.executors.readers.problems import (
+    InvalidSourceError,
+    Rejected,
+    misfits,
+    quoted,
+    refusal,
+)
+from odfbuild.executors.readers.quoting import (
+    Dialect,
+    Record,
+    dialect_of,
+    lines,
+    records,
+    unescaped,
+)
+from odfbuild.executors.readers.sink import LARGE, empty, on_disk
+from odfbuild.executors.readers.text import BLOCK, BlockFile, check_encoding, utf8_blocks
+from odfbuild.executors.readers.values import Column, Formats
+from odfbuild.odf.events import ReadStepCsv
+
+__all__ = ["read_csv"]
+
+_SAMPLE: Final = 1000
+_LONGEST_ROW: Final = 64 << 20
+_COUNTED: Final = 100
+
+
+def read_csv(step: ReadStepCsv, path: Path, *, staging: Path, name: str) -> Frame | None:
+    """Return the rows in the declared types; None if there is no record and no schema.
+
+    Raises InvalidSourceError with lines and columns, UnsupportedReadError for options.
+    """
+    source = _Source(path, name, check_encoding(step.encoding), dialect_of(step))
+    job = _job(step, source)
+    if job is None:
+        declared = declared_schema(step)
+        return None if declared is None else empty(declared)
+    for block in (BLOCK, _LONGEST_ROW):
+        try:
+            return job.run(block, staging)
+        except pa.ArrowInvalid as error:
+            if "straddl" not in str(error) or block == _LONGEST_ROW:
+                raise job.explained(error) from None
+    raise AssertionError("the second try returns or raises")
+
+
+def _job(step: ReadStepCsv, source: "_Source") -> "_Job | None":
+    """Look at the first records and bind them; None if there are none."""
+    formats = formats_of(step)
+    declared = declared_schema(step)
+    if declared is not None:
+        check_readable(declared)
+    first = list(islice(source.records(), 1 + _SAMPLE if step.infer_schema else 1))
+    if not first:
+        return None
+    has_header = bool(step.header)
+    header = first[0].fields if has_header else None
+    width = len(first[0].fields)
+    null_value = step.null_value or ""
+    if declared is not None:
+        binding = bind(source.name, declared, header, width)
+    else:
+        sample = [record.fields for record in first[has_header:]]
+        types = formats if step.infer_schema else None
+        binding = unbound(source.name, header, sample, width, formats=types, null_value=null_value)
+    return _Job(
+        source=source,
+        binding=binding,
+        formats=formats,
+        null_value=null_value,
+        skipped=1 if has_header else 0,
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class _Source:
+    """A CSV file as plain UTF-8 text, to be read as often as needed."""
+
+    path: Path
+    name: str
+    encoding: str
+    dialect: Dialect
+
+    def blocks(self) -> Iterator[bytes]:
+        blocks = utf8_blocks(self.path, self.encoding, self.name)
+        return unescaped(blocks, self.dialect, self.name) if self._has_escapes() else blocks
+
+    def records(self, ending: bytes = b"") -> Iterator[Record]:
+        text = lines(BlockFile(chain(self.blocks(), [ending])))
+        return records(text, self.dialect, self.name)
+
+    def _has_escapes(self) -> bool:
+        if self.dialect.escape is None or self.path.stat().st_size == 0:
+            return False
+        if self.encoding != "utf-8":
+            return True
+        with (
+            self.path.open("rb") as file,
+            mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as content,
+        ):
+            return content.find(self.dialect.escape.encode()) >= 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Job:
+    """One reading of one file: how its cells become columns."""
+
+    source: _Source
+    binding: Binding
+    formats: Formats
+    null_value: str
+    skipped: int
+
+    def run(self, block: int, staging: Path) -> Frame:
+        if self.source.path.stat().st_size <= LARGE:
+            data = b"".join([*self.source.blocks(), self._ending()])
+            cells = arrow_csv.read_csv(
+                pa.BufferReader(data),
+                self._read_options(block, use_threads=len(data) > BLOCK),
+                self._parse_options(),
+                self._convert_options(),
+            )
+            return Frame.of(self._typed(self._without_end(cells), 0))
+        return on_disk(self._pieces(block), self.binding.schema, staging)
+
+    def explained(self, error: Exception) -> InvalidSourceError:
+        """Find what Arrow stumbled over: open quotes, rows of the wrong width, bad bytes."""
+        wrong: list[tuple[int, str]] = []
+        last: Record | None = None
+        for record in self.source.records(self._ending()):
+            problem = _problem(record, self.binding.width)
+            if problem is not None and len(wrong) <= _COUNTED:
+                wrong.append((record.line, problem))
+            last = record
+        if last is None or last.fields != [self._end] * self.binding.width:
+            return _unclosed(self.source.name, 1 if last is None else last.line)
+        if wrong:
+            return refusal(
+                self.source.name,
+                wrong[:_COUNTED],
+                more=len(wrong) > _COUNTED,
+                why=f"every record must have the {self.binding.width} fields of the first one, "
+                "in UTF-8",
+                fix="correct the file, or `separator`, `quote`, `escape`, `encoding` in `read`",
+            )
+        return InvalidSourceError(
+            what=f"{self.source.name} cannot be read as CSV",
+            why=str(error),
+            fix=f"a record can have at most {_LONGEST_ROW >> 20} MiB; correct the file",
+        )
+
+    def _pieces(self, block: int) -> Iterator[pa.Table]:
+        reader = arrow_csv.open_csv(
+            pa.PythonFile(BlockFile(chain(self.source.blocks(), [self._ending()])), "r"),
+            self._read_options(block, use_threads=True),
+            self._parse_options(),
+            self._convert_options(),
+        )
+        start = 0
+        held: pa.Table | None = None
+        for batch in reader:
+            if held is not None:
+                yield self._typed(held, start)
+                start += held.num_rows
+            held = pa.Table.from_batches([batch]) if batch.num_rows else held
+        if held is not None:
+            yield self._typed(self._without_end(held), start)
+
+    def _typed(self, cells: pa.Table, start: int) -> pa.Table:
+        """Give the cells their types; `start` is the number of the first row in the file."""
+        schema = self.binding.schema
+        columns = [
+            self._cells(cells, p, f) for p, f in zip(self.binding.positions, schema, strict=True)
+        ]
+        try:
+            made = cast_columns(columns, schema, self.formats, cells.num_rows)
+        except Rejected as rejected:
+            raise self._located(rejected, start) from None
+        return pa.Table.from_arrays(made, schema=schema)
+
+    def _cells(self, cells: pa.Table, position: int | None, field: pa.Field) -> Column | None:
+        if position is None:
+            return None
+        column = cells.column(str(position))
+        if not self.null_value or pa.types.is_string(field.type):
+            return column
+        nothing = pa.scalar(None, pa.string())
+        return pc.if_else(pc.equal(column, self.null_value), nothing, column)
+
+    def _located(self, rejected: Rejected, start: int) -> InvalidSourceError:
+        """Turn rows of a batch into lines of the file."""
+        rows = {start + bad.row + self.skipped for bad in rejected.found}
+        numbered = enumerate(islice(self.source.records(), max(rows) + 1))
+        at = {row: record.line for row, record in numbered if row in rows}
+        found = [(at[start + bad.row + self.skipped], bad.text) for bad in rejected.found]
+        return misfits(self.source.name, found, more=rejected.more)
+
+    def _without_end(self, cells: pa.Table) -> pa.Table:
+        """Take off the row that was put after the end; if it is not there, a quote is open."""
+        last = cells.num_rows - 1
+        if last < 0 or cells.column(0)[last].as_py() != self._end:
+            raise pa.ArrowInvalid("the last quoted value is not closed")
+        return cells.slice(0, last)
+
+    @property
+    def _end(self) -> str:
+        dialect = self.source.dialect
+        return next(c for c in "\4\5\6" if c not in {dialect.separator, dialect.quote}) * 8
+
+    def _ending(self) -> bytes:
+        row = self.source.dialect.separator.join([self._end] * self.binding.width)
+        return f"\n{row}\n".encode()
+
+    def _read_options(self, block: int, *, use_threads: bool) -> arrow_csv.ReadOptions:
+        return arrow_csv.ReadOptions(
+            column_names=[str(position) for position in range(self.binding.width)],
+            skip_rows_after_names=self.skipped,
+            block_size=block,
+            use_threads=use_threads,
+        )
+
+    def _parse_options(self) -> arrow_csv.ParseOptions:
+        dialect = self.source.dialect
+        return arrow_csv.ParseOptions(
+            delimiter=dialect.separator,
+            quote_char=dialect.quote or False,
+            double_quote=True,
+            escape_char=False,
+            newlines_in_values=dialect.quote is not None,
+        )
+
+    def _convert_options(self) -> arrow_csv.ConvertOptions:
+        names = [str(position) for position in self.binding.positions if position is not None]
+        return arrow_csv.ConvertOptions(
+            include_columns=names,
+            column_types=dict.fromkeys(names, pa.string()),
+            null_values=["", self.null_value],
+            strings_can_be_null=True,
+            quoted_strings_can_be_null=False,
+            check_utf8=True,
+        )
+
+
+def _problem(record: Record, width: int) -> str | None:
+    if len(record.fields) != width:
+        return f"{len(record.fields)} fields instead of {width}"
+    for position, field in enumerate(record.fields, start=1):
+        if any("\udc80" <= char <= "\udcff" for char in field):
+            shown = quoted(field.encode("utf-8", "surrogateescape").decode("latin-1"))
+            return f"field {position} has bytes that are not UTF-8: {shown}"
+    return None
+
+
+def _unclosed(name: str, line: int) -> InvalidSourceError:
+    return InvalidSourceError(
+        what=f"{name}:{line}: a quoted value of this record is never closed",
+        why="the file ends inside of the value",
+        fix="correct the file, or set `escape: ''` or `quote: ''` in `read`",
+    )

@@ -1,0 +1,198 @@
+"""Read one JSON document into typed columns (ODF 0.34.1, "ReadStep::Json").
+
+`subPath` is a path of keys, `a.b.c`, to an array of objects; without it the document is that
+array.  The text is held in memory as a whole, its records only a few thousand at a time.
+"""
+
+import json
+import re
+from collections.abc import Generator, Iterator
+from itertools import islice
+from pathlib import Path
+from typing import Any, Final, TypeAlias
+
+import pyarrow as pa
+
+from odfbuild.executors.frames import Frame
+from odfbuild.executors.readers.options import declared_schema, formats_of
+from odfbuild.executors.readers.problems import (
+    InvalidSourceError,
+    Rejected,
+    UnsupportedReadError,
+    misfits,
+)
+from odfbuild.executors.readers.records import DECODER, build, check_buildable, infer_schema, shown
+from odfbuild.executors.readers.sink import LARGE, empty, on_disk
+from odfbuild.executors.readers.text import check_encoding, utf8_blocks
+from odfbuild.executors.readers.values import Formats
+from odfbuild.odf.events import ReadStepJson
+
+__all__ = ["read_json"]
+
+_SAMPLE: Final = 1000
+_TOGETHER: Final = 1 << 13
+_LARGEST: Final = 512 << 20
+_BLANK: Final = re.compile(r"[ \t\r\n]*")
+
+_Item: TypeAlias = tuple[int, Any]
+"""An element of the array and where it begins in the text."""
+
+
+def read_json(step: ReadStepJson, path: Path, *, staging: Path, name: str) -> Frame | None:
+    """Return one row an element; None if there is no element and no schema.
+
+    Raises InvalidSourceError with lines and columns, UnsupportedReadError for options.
+    """
+    encoding = check_encoding(step.encoding)
+    schema = declared_schema(step)
+    if schema is not None:
+        check_buildable(schema)
+    document = _Document(_text(path, encoding, name), name)
+    if not document.text.strip():
+        return None if schema is None else empty(schema)
+    keys = step.sub_path.split(".") if step.sub_path else []
+    if schema is None:
+        sample = [record for _, record in islice(document.records(keys), _SAMPLE)]
+        if not sample:
+            return None
+        schema = infer_schema(sample)
+    tables = _tables(document, keys, schema, formats_of(step))
+    if len(document.text) > LARGE:
+        return on_disk(tables, schema, staging)
+    made = list(tables)
+    return Frame.of(pa.concat_tables(made)) if made else empty(schema)
+
+
+def _text(path: Path, encoding: str, name: str) -> str:
+    size = path.stat().st_size
+    if size > _LARGEST:
+        raise UnsupportedReadError(
+            what=f"{name} is one JSON document of {size >> 20} MiB",
+            why=f"a document is read as a whole, and {_LARGEST >> 20} MiB are the limit",
+            fix="ask for newline-delimited JSON, which is read piece by piece (`kind: NdJson`)",
+        )
+    data = b"".join(utf8_blocks(path, encoding, name)) if size else b""
+    try:
+        return data.decode()
+    except UnicodeDecodeError as error:
+        line = data.count(b"\n", 0, error.start) + 1
+        raise InvalidSourceError(
+            what=f"{name}:{line}: bytes that are not UTF-8",
+            why=str(error),
+            fix="set `encoding` in `read`",
+        ) from None
+
+
+def _tables(
+    document: "_Document", keys: list[str], schema: pa.Schema, formats: Formats
+) -> Iterator[pa.Table]:
+    items = document.records(keys)
+    while some := list(islice(items, _TOGETHER)):
+        try:
+            yield build([record for _, record in some], schema, formats)
+        except Rejected as rejected:
+            found = [(document.line(some[bad.row][0]), bad.text) for bad in rejected.found]
+            raise misfits(document.name, found, more=rejected.more) from None
+
+
+class _Document:
+    """The text of a document, walked from the left; what is not asked for is only checked."""
+
+    def __init__(self, text: str, name: str) -> None:
+        self.text = text
+        self.name = name
+
+    def line(self, position: int) -> int:
+        """Return the number of the line that a place in the text is on, from 1."""
+        return self.text.count("\n", 0, position) + 1
+
+    def records(self, keys: list[str]) -> Iterator[_Item]:
+        """Yield the objects of the array that the keys lead to, each with its place."""
+        try:
+            end = yield from self._below(self._skip(0), keys, 0)
+        except json.JSONDecodeError as error:
+            raise self._broken(error.pos, error.msg) from None
+        except RecursionError:
+            raise self._broken(0, "nested too deeply") from None
+        rest = self._skip(end)
+        if rest < len(self.text):
+            raise self._broken(rest, "text after the end of the document")
+
+    def _below(self, at: int, keys: list[str], depth: int) -> Generator[_Item, None, int]:
+        """Yield the elements below a value; return where the value ends."""
+        if depth == len(keys):
+            return (yield from self._elements(at, keys))
+        if self.text[at : at + 1] != "{":
+            raise self._astray(at, keys, depth, "is not an object")
+        found = False
+        at = self._skip(at + 1)
+        while self.text[at : at + 1] != "}":
+            key, at = self._value(at)
+            at = self._after(at, ":")
+            if key == keys[depth] and not found:
+                found = True
+                at = yield from self._below(at, keys, depth + 1)
+            else:
+                _, at = self._value(at)
+            at = self._next(at, "}")
+        if not found:
+            raise self._astray(at, keys, depth + 1, "does not exist")
+        return at + 1
+
+    def _elements(self, at: int, keys: list[str]) -> Generator[_Item, None, int]:
+        if self.text[at : at + 1] != "[":
+            raise self._astray(at, keys, len(keys), "is not an array")
+        at = self._skip(at + 1)
+        while self.text[at : at + 1] != "]":
+            value, end = self._value(at)
+            if not isinstance(value, dict):
+                raise InvalidSourceError(
+                    what=f"{self.name}:{self.line(at)}: {shown(value)} is not an object",
+                    why="each element of the array is one record",
+                    fix="correct `subPath`, or make objects of the elements",
+                )
+            yield at, value
+            at = self._next(self._skip(end), "]")
+        return at + 1
+
+    def _value(self, at: int) -> tuple[Any, int]:
+        """Return the value at a place and the next place that is not blank."""
+        value, end = DECODER.raw_decode(self.text, at)
+        return value, self._skip(end)
+
+    def _next(self, at: int, closing: str) -> int:
+        """Step over a comma to the next member, or stay at the closing bracket."""
+        if self.text[at : at + 1] == closing:
+            return at
+        at = self._after(at, ",")
+        if self.text[at : at + 1] == closing:
+            raise self._broken(at, "a comma before the end")
+        return at
+
+    def _after(self, at: int, sign: str) -> int:
+        if self.text[at : at + 1] != sign:
+            raise self._broken(at, f"'{sign}' expected")
+        return self._skip(at + 1)
+
+    def _skip(self, at: int) -> int:
+        blank = _BLANK.match(self.text, at)
+        return at if blank is None else blank.end()
+
+    def _broken(self, at: int, why: str) -> InvalidSourceError:
+        column = at - (self.text.rfind("\n", 0, at) + 1) + 1
+        is_cut = at >= len(self.text.rstrip())
+        return InvalidSourceError(
+            what=f"{self.name}:{self.line(at)}: not JSON at character {column}",
+            why="the document ends too early" if is_cut else why,
+            fix="correct the file; one object a line is `kind: NdJson`",
+        )
+
+    def _astray(self, at: int, keys: list[str], depth: int, why: str) -> InvalidSourceError:
+        path = ".".join(keys[:depth]) or "the document"
+        return InvalidSourceError(
+            what=f"{self.name}:{self.line(at)}: {path} {why}",
+            why="`subPath` leads to an array of objects"
+            if keys
+            else "without `subPath` the document is an array of objects",
+            fix="correct `subPath`" if keys else "set `subPath` to the keys of the array: a.b.c",
+        )

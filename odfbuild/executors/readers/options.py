@@ -1,0 +1,57 @@
+"""What a read step declares, checked: its schema as Arrow has it, and its date formats."""
+
+from datetime import datetime
+from typing import TypeAlias
+
+import pyarrow as pa
+
+from odfbuild.executors.eventtime import EventTimeError, strftime_of
+from odfbuild.executors.readers.problems import UnsupportedReadError
+from odfbuild.executors.readers.values import Formats
+from odfbuild.odf.arrow import to_arrow
+from odfbuild.odf.events import ReadStepCsv, ReadStepJson, ReadStepNdJson, ReadStepParquet
+from odfbuild.odf.schema import parse_ddl
+
+__all__ = ["declared_schema", "formats_of"]
+
+_Readable: TypeAlias = ReadStepCsv | ReadStepJson | ReadStepNdJson | ReadStepParquet
+
+
+def declared_schema(step: _Readable) -> pa.Schema | None:
+    """Return the schema of a read step, from its ODF form or its DDL; None if it has neither."""
+    if step.schema is not None:
+        found = to_arrow(step.schema)
+    elif step.ddl_schema:
+        found = to_arrow(parse_ddl(step.ddl_schema))
+    else:
+        return None
+    return found if len(found) else None
+
+
+def formats_of(step: ReadStepCsv | ReadStepJson | ReadStepNdJson) -> Formats:
+    """Return the patterns for dates and timestamps in strftime's letters, None for RFC 3339."""
+    return Formats(
+        date=_pattern("dateFormat", step.date_format),
+        timestamp=_pattern("timestampFormat", step.timestamp_format),
+    )
+
+
+def _pattern(option: str, form: str | None) -> str | None:
+    if form is None or form.lower() == "rfc3339":
+        return None
+    try:
+        pattern = strftime_of(form)
+        datetime.strptime(datetime(2001, 2, 3).strftime(pattern), pattern)
+    except (ValueError, EventTimeError) as error:
+        raise UnsupportedReadError(
+            what=f"`{option}: {form}` is not a known format",
+            why=str(error),
+            fix="use rfc3339, strftime letters such as %d/%m/%Y, or Java's dd/MM/yyyy",
+        ) from None
+    if pattern == form and "%" not in form:
+        raise UnsupportedReadError(
+            what=f"`{option}: {form}` names no part of a date",
+            why="every value would have to be this very text",
+            fix="use rfc3339, strftime letters such as %d/%m/%Y, or Java's dd/MM/yyyy",
+        )
+    return pattern

@@ -1,0 +1,149 @@
+"""The dialect of a CSV file, its records as Python reads them, and escapes made doubled quotes.
+
+Inside a quoted value the escape character makes the quote, or itself, an ordinary character;
+before anything else, and outside of quotes, it stands for itself (so `\\N` stays `\\N`).  Two
+quotes in a quoted value are one, whatever the escape is.
+"""
+
+import csv
+import io
+import re
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from typing import Final
+
+from odfbuild.executors.readers.problems import InvalidSourceError, UnsupportedReadError
+from odfbuild.odf.events import ReadStepCsv
+
+__all__ = ["Dialect", "Record", "dialect_of", "lines", "records", "unescaped"]
+
+_LONGEST: Final = 1 << 24
+
+
+@dataclass(frozen=True, slots=True)
+class Dialect:
+    """One-character separator, quote and escape; None turns quoting or escapes off."""
+
+    separator: str
+    quote: str | None
+    escape: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class Record:
+    """The fields of one record and the line that it begins on, from 1."""
+
+    line: int
+    fields: list[str]
+
+
+def dialect_of(step: ReadStepCsv) -> Dialect:
+    """Return the dialect that a read step declares; raises UnsupportedReadError."""
+    separator = "," if step.separator is None else step.separator
+    quote = '"' if step.quote is None else step.quote
+    escape = "\\" if step.escape is None else step.escape
+    _check("separator", separator, is_optional=False)
+    _check("quote", quote, is_optional=True)
+    _check("escape", escape, is_optional=True)
+    if separator in {quote, escape}:
+        raise UnsupportedReadError(
+            what=f"`separator` and `quote` or `escape` are both {separator!r}",
+            why="a character can only have one meaning",
+            fix="correct the options of `read`",
+        )
+    return Dialect(separator, quote or None, escape if quote and escape != quote else None)
+
+
+def records(text: Iterable[str], dialect: Dialect, name: str) -> Iterator[Record]:
+    """Yield the records of lines of text; blank lines are passed over, escapes are not known."""
+    csv.field_size_limit(_LONGEST)
+    if dialect.quote is None:
+        rows = csv.reader(text, delimiter=dialect.separator, quoting=csv.QUOTE_NONE)
+    else:
+        rows = csv.reader(text, delimiter=dialect.separator, quotechar=dialect.quote)
+    line = 1
+    try:
+        for fields in rows:
+            if fields:
+                yield Record(line, fields)
+            line = rows.line_num + 1
+    except csv.Error:
+        raise _endless(f"{name}:{line}:") from None
+
+
+def lines(source: io.RawIOBase) -> io.TextIOWrapper:
+    """Return UTF-8 bytes as lines, ended by LF, CR LF or CR; bad bytes become surrogates."""
+    buffered = io.BufferedReader(source)
+    return io.TextIOWrapper(buffered, "utf-8", errors="surrogateescape", newline="")
+
+
+def unescaped(blocks: Iterable[bytes], dialect: Dialect, name: str) -> Iterator[bytes]:
+    """Yield the blocks with escapes rewritten, so that a plain parser reads the same values."""
+    if dialect.quote is None or dialect.escape is None:
+        yield from blocks
+        return
+    rewrite = _Rewriter(dialect)
+    for block in blocks:
+        yield rewrite.feed(block)
+        if len(rewrite.kept) > _LONGEST:
+            raise _endless(f"{name}:")
+    yield rewrite.end()
+
+
+def _endless(place: str) -> InvalidSourceError:
+    return InvalidSourceError(
+        what=f"{place} a quoted value has more than {_LONGEST >> 20} MiB",
+        why="most likely its closing quote is missing, or escaped by accident",
+        fix="correct the file, or set `escape: ''` or `quote: ''` in `read`",
+    )
+
+
+class _Rewriter:
+    """Finds quoted values over the seams of blocks: an open one is kept for the next block."""
+
+    def __init__(self, dialect: Dialect) -> None:
+        self._quote = (dialect.quote or "").encode()
+        self._escape = (dialect.escape or "").encode()
+        quote, escape = re.escape(self._quote), re.escape(self._escape)
+        start = rb"(?<=[\r\n" + re.escape(dialect.separator.encode()) + rb"])" + quote
+        inside = rb"(?:[^" + quote + escape + rb"]++|" + quote * 2 + rb"|" + escape + rb".)*+"
+        self._value = re.compile(start + inside + rb"(?:" + quote + rb"|\Z)", re.DOTALL)
+        self._escaped = re.compile(escape + rb"([" + quote + escape + rb"])")
+        self._before = b"\n"
+        self.kept = b""
+
+    def feed(self, block: bytes) -> bytes:
+        """Return what is sure so far; a value that touches the end of the block is not."""
+        text = self._before + self.kept + block
+        whole = self._value.sub(lambda found: self._keep_last(found, len(text)), text)
+        self._before = whole[-1:]
+        return whole[1:]
+
+    def end(self) -> bytes:
+        return self._mend(self.kept)
+
+    def _keep_last(self, found: "re.Match[bytes]", end: int) -> bytes:
+        self.kept = found.group() if found.end() == end else b""
+        return b"" if self.kept else self._mend(found.group())
+
+    def _mend(self, value: bytes) -> bytes:
+        if self._escape not in value:
+            return value
+        return self._escaped.sub(self._plain, value)
+
+    def _plain(self, found: "re.Match[bytes]") -> bytes:
+        return self._quote * 2 if found.group(1) == self._quote else self._escape
+
+
+def _check(option: str, value: str, *, is_optional: bool) -> None:
+    if is_optional and value == "":
+        return
+    if len(value) == 1 and value.isascii() and value not in "\r\n\0":
+        return
+    raise UnsupportedReadError(
+        what=f"`{option}: {value!r}` is not one character",
+        why=f"the {option} is a single ASCII character" + (" or empty" if is_optional else ""),
+        fix='write a tab as "\\t" in double quotes'
+        if value == "\\t"
+        else f"set `{option}` to one character",
+    )

@@ -1,0 +1,50 @@
+"""Where typed rows go: a table in memory when they are few, else one Parquet file."""
+
+import tempfile
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import Final
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from odfbuild.executors.frames import Frame
+
+__all__ = ["LARGE", "empty", "on_disk"]
+
+LARGE: Final = 64 << 20
+"""Bytes of text up to which rows are kept in memory."""
+
+_GROUP: Final = 1 << 18
+
+
+def empty(schema: pa.Schema) -> Frame:
+    """Return a frame without rows."""
+    return Frame.of(schema.empty_table())
+
+
+def on_disk(pieces: Iterable[pa.Table], schema: pa.Schema, staging: Path) -> Frame:
+    """Write pieces of rows, in order, into one Parquet file of the staging folder."""
+    with tempfile.NamedTemporaryFile(
+        dir=staging, prefix="read-", suffix=".parquet", delete=False
+    ) as out:
+        rows = 0
+        with pq.ParquetWriter(out, schema, compression="snappy") as writer:
+            for group in _groups(pieces):
+                writer.write_table(group, row_group_size=_GROUP)
+                rows += group.num_rows
+    return Frame(schema=schema, rows=rows, path=Path(out.name))
+
+
+def _groups(pieces: Iterable[pa.Table]) -> Iterator[pa.Table]:
+    """Join small pieces to row groups of a sensible size."""
+    held: list[pa.Table] = []
+    rows = 0
+    for piece in pieces:
+        held.append(piece)
+        rows += piece.num_rows
+        if rows >= _GROUP:
+            yield pa.concat_tables(held)
+            held, rows = [], 0
+    if held:
+        yield pa.concat_tables(held)

@@ -1,0 +1,268 @@
+"""Turn columns of text into typed columns: one set of rules for every text format.
+
+Text is tried as it is with Arrow's kernels; only where that fails, surrounding blanks and a
+leading plus are taken off and the rarer spellings are tried.  Then a value either fits or is
+refused: nothing is rounded, cut off or silently made null.
+
+| type | accepted |
+|---|---|
+| integers | decimal digits with an optional sign, within the range of the type |
+| floats | decimal or scientific notation, nan, inf; no overflow to infinity |
+| decimals | the same digits, not more of them after the point than the scale |
+| bool | true, false, in any case |
+| date | YYYY-MM-DD, or the given strftime pattern |
+| timestamp | RFC 3339; no zone means UTC, a blank may stand for the T, a date alone is its
+  midnight, finer digits than the unit's are cut (rounded down); or the given strftime pattern |
+| time | hh:mm:ss with an optional fraction |
+
+An empty text is null in every type but text and binary.
+"""
+
+import re
+from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import UTC, date, datetime, time
+from typing import Any, Final, TypeAlias
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+__all__ = ["Column", "Formats", "Misfit", "expected", "failing", "is_readable", "is_text", "typed"]
+
+Column: TypeAlias = Any
+"""A pyarrow Array or ChunkedArray; pyarrow has no types that mypy could check."""
+
+_FRACTION: Final = {"s": 0, "ms": 3, "us": 6, "ns": 9}
+_ZONED: Final = r"[T ].*(Z|[+-][0-9]{2}(:?[0-9]{2})?)$"
+_TIME: Final = re.compile(r"[0-9]{2}:[0-9]{2}:[0-9]{2}(\.[0-9]{1,6})?")
+
+
+class Misfit(ValueError):
+    """Some value of a column is not of the type; `failing` tells which."""
+
+
+@dataclass(frozen=True, slots=True)
+class Formats:
+    """strftime patterns for dates and timestamps; None means RFC 3339."""
+
+    date: str | None = None
+    timestamp: str | None = None
+
+
+def is_readable(target: pa.DataType) -> bool:
+    """Say whether a text can stand for a value of the type."""
+    return (
+        is_text(target)
+        or pa.types.is_integer(target)
+        or pa.types.is_floating(target)
+        or pa.types.is_decimal(target)
+        or pa.types.is_boolean(target)
+        or pa.types.is_date(target)
+        or pa.types.is_timestamp(target)
+        or pa.types.is_time(target)
+    )
+
+
+def typed(column: Column, target: pa.DataType, formats: Formats) -> Column:
+    """Return a column of text as one of the target type.
+
+    Raises Misfit if some value does not fit; see `is_readable` for the types.
+    """
+    if is_text(target):
+        return column.cast(target)
+    convert = _converter(target, formats)
+    try:
+        return convert(column)
+    except (pa.ArrowInvalid, Misfit):
+        pass
+    try:
+        return convert(_cleaned(column))
+    except pa.ArrowInvalid as error:
+        raise Misfit(str(error)) from None
+
+
+def failing(
+    column: Column, target: pa.DataType, formats: Formats, limit: int
+) -> list[tuple[int, str]]:
+    """Return row and text of the first values that do not fit, up to a limit, by halving."""
+    found: list[tuple[int, str]] = []
+    todo = [(0, len(column))]
+    while todo and len(found) < limit:
+        start, size = todo.pop()
+        try:
+            typed(column.slice(start, size), target, formats)
+        except Misfit:
+            if size == 1:
+                found.append((start, column[start].as_py()))
+            else:
+                half = size // 2
+                todo += [(start + half, size - half), (start, half)]
+    return found
+
+
+def expected(target: pa.DataType, formats: Formats) -> str:
+    """Return what a value of the type looks like, for messages."""
+    if pa.types.is_boolean(target):
+        return "true or false"
+    if pa.types.is_integer(target):
+        low, high = _range(target)
+        return f"an integer from {low} to {high}"
+    if pa.types.is_floating(target):
+        return "a number"
+    if pa.types.is_decimal(target):
+        return (
+            f"a decimal number of at most {target.precision} digits, "
+            f"{target.scale} of them after the point"
+        )
+    if pa.types.is_date(target):
+        return f"a date of the form {formats.date or 'YYYY-MM-DD'}"
+    if pa.types.is_timestamp(target):
+        return f"a time of the form {formats.timestamp or 'YYYY-MM-DDThh:mm:ssZ'}"
+    if pa.types.is_time(target):
+        return "a time of the form hh:mm:ss"
+    return str(target)
+
+
+def is_text(target: pa.DataType) -> bool:
+    """Say whether every text is a value of the type."""
+    return bool(
+        pa.types.is_string(target)
+        or pa.types.is_large_string(target)
+        or pa.types.is_string_view(target)
+        or pa.types.is_binary(target)
+        or pa.types.is_large_binary(target)
+    )
+
+
+def _converter(target: pa.DataType, formats: Formats) -> Callable[[Column], Column]:
+    if pa.types.is_boolean(target):
+        return _bools
+    if pa.types.is_integer(target):
+        return lambda column: _integers(column, target)
+    if pa.types.is_floating(target):
+        return lambda column: _floats(column, target)
+    if pa.types.is_date(target):
+        return lambda column: _dates(column, target, formats.date)
+    if pa.types.is_timestamp(target):
+        return lambda column: _timestamps(column, target, formats.timestamp)
+    if pa.types.is_time(target):
+        return lambda column: _parsed(column, _clock, target)
+    return lambda column: column.cast(target)
+
+
+def _cleaned(column: Column) -> Column:
+    """Return the column without surrounding blanks, empty texts as null, no plus sign."""
+    bare = pc.ascii_trim(column, " \t")
+    bare = pc.replace_substring_regex(bare, r"^\+([0-9.])", r"\1")
+    return pc.if_else(pc.equal(bare, ""), pa.scalar(None, pa.string()), bare)
+
+
+def _bools(column: Column) -> Column:
+    lower = pc.utf8_lower(column)
+    true = pc.equal(lower, "true")
+    known = pc.or_kleene(true, pc.equal(lower, "false"))
+    _all(known)
+    return true
+
+
+def _integers(column: Column, target: pa.DataType) -> Column:
+    numbers = column.cast(target)
+    for prefix in ("0x", "0X"):  # Arrow reads these as hexadecimal
+        _all(pc.invert(pc.starts_with(column, prefix)))
+    return numbers
+
+
+def _floats(column: Column, target: pa.DataType) -> Column:
+    numbers = column.cast(target)
+    endless = pc.is_inf(numbers)
+    if pc.any(endless).as_py():
+        named = pc.match_substring(pc.utf8_lower(column), "inf")
+        _all(pc.or_kleene(pc.invert(endless), named))
+    return numbers
+
+
+def _dates(column: Column, target: pa.DataType, pattern: str | None) -> Column:
+    if pattern is None:
+        return column.cast(pa.date32()).cast(target)
+    return _parsed(column, lambda text: _date(text, pattern), pa.date32()).cast(target)
+
+
+def _date(text: str, pattern: str) -> date:
+    return datetime.strptime(text, pattern).date()
+
+
+def _clock(text: str) -> time:
+    if _TIME.fullmatch(text) is None:
+        raise ValueError(text)
+    return time.fromisoformat(text)
+
+
+def _timestamps(column: Column, target: pa.DataType, pattern: str | None) -> Column:
+    if pattern is not None:
+        instants = _parsed(column, lambda t: _instant(t, pattern), pa.timestamp("us", "UTC"))
+        return pc.floor_temporal(instants, unit=_UNIT_NAMES[target.unit]).cast(target)
+    utc = pa.timestamp(target.unit, "UTC")
+    naive = pa.timestamp(target.unit)
+    try:
+        return column.cast(utc).cast(target)
+    except pa.ArrowInvalid:
+        pass
+    try:
+        return _as_utc(column.cast(naive), target)
+    except pa.ArrowInvalid:
+        return _mixed_timestamps(column, target)
+
+
+_UNIT_NAMES: Final = {"s": "second", "ms": "millisecond", "us": "microsecond", "ns": "nanosecond"}
+
+
+def _mixed_timestamps(column: Column, target: pa.DataType) -> Column:
+    """Read timestamps some of which have a zone, a lower-case t or z, or too many digits."""
+    text = _with_digits(pc.utf8_upper(column), _FRACTION[target.unit])
+    zoned = pc.match_substring_regex(text, _ZONED)
+    nothing = pa.scalar(None, pa.string())
+    with_zone = pc.if_else(zoned, text, nothing).cast(pa.timestamp(target.unit, "UTC"))
+    without = pc.if_else(zoned, nothing, text).cast(pa.timestamp(target.unit))
+    return pc.coalesce(with_zone.cast(target), _as_utc(without, target))
+
+
+def _with_digits(text: Column, digits: int) -> Column:
+    """Cut the digits of a second to those that the unit holds: a rounding down."""
+    if digits == 0:
+        return pc.replace_substring_regex(text, r"(:[0-9]{2})\.[0-9]+", r"\1")
+    too_fine = rf"(:[0-9]{{2}}\.[0-9]{{{digits}}})[0-9]+"
+    return pc.replace_substring_regex(text, too_fine, r"\1")
+
+
+def _as_utc(naive: Column, target: pa.DataType) -> Column:
+    """Take naive times as UTC; as integers, because they are the same number of units."""
+    utc = naive.cast(pa.int64()).cast(pa.timestamp(target.unit, "UTC"))
+    return utc.cast(target)
+
+
+def _instant(text: str, pattern: str) -> datetime:
+    found = datetime.strptime(text, pattern)
+    return found.replace(tzinfo=UTC) if found.tzinfo is None else found.astimezone(UTC)
+
+
+def _parsed(column: Column, parse: Callable[[str], Any], target: pa.DataType) -> Column:
+    """Read each distinct text once with a Python function that raises ValueError."""
+    texts = pc.unique(column).drop_null()
+    try:
+        values = pa.array([parse(text) for text in texts.to_pylist()], target)
+    except (ValueError, OverflowError) as error:
+        raise Misfit(str(error)) from None
+    return pc.take(values, pc.index_in(column, value_set=texts))
+
+
+def _all(condition: Column) -> None:
+    """Raise Misfit unless the condition holds wherever it is known."""
+    if not pc.all(condition, min_count=0).as_py():
+        raise Misfit("a value is not of the type")
+
+
+def _range(target: pa.DataType) -> tuple[int, int]:
+    bits = target.bit_width
+    if pa.types.is_unsigned_integer(target):
+        return 0, 2**bits - 1
+    return -(2 ** (bits - 1)), 2 ** (bits - 1) - 1
