@@ -105,7 +105,8 @@ def from_arrow(schema: pa.Schema) -> DataSchema:
 
 def _field(name: str, of: DataType) -> pa.Field:
     value = of.inner if isinstance(of, DataTypeOption) else of
-    return pa.field(name, _arrow(spelled_out(value)), nullable=is_optional(of))
+    nullable = is_optional(of) or isinstance(of, DataTypeNull)
+    return pa.field(name, _arrow(spelled_out(value)), nullable=nullable)
 
 
 def _arrow(of: DataType) -> pa.DataType:

@@ -113,8 +113,10 @@ def from_arrow_bytes(data: bytes) -> DataSchema:
 
     Raises InvalidArrowSchemaError.
     """
+    root = int.from_bytes(data[:4], "little")
+    if root < 4:
+        raise InvalidArrowSchemaError("the bytes are too few")
     try:
-        root = int.from_bytes(data[:4], "little")
         fields = _tables(Table(data, root), 1)
         return DataSchema(tuple(_read_field(field, 0) for field in fields))
     except (StructError, IndexError, TypeError, UnicodeDecodeError, OverflowError) as error:

@@ -204,8 +204,9 @@ class _Parser:
                 self._expect("NULL")
                 required = True
             elif self._skip("COMMENT"):
-                if self._take().kind not in {"text", "name"}:
-                    self._fail(self._last(), "COMMENT needs a text", fix="write COMMENT 'text'")
+                token = self._take()
+                if token.kind not in {"text", "name"}:
+                    self._fail(token, "COMMENT needs a text", fix="write COMMENT 'text'")
             elif not self._skip("NULL"):
                 return data_type if required else DataTypeOption(data_type)
 
@@ -285,9 +286,6 @@ class _Parser:
 
     def _peek(self) -> _Token:
         return self._tokens[self._next]
-
-    def _last(self) -> _Token:
-        return self._tokens[self._next - 1]
 
     def _take(self) -> _Token:
         token = self._peek()
