@@ -24,6 +24,17 @@ create table states (
     dataset text primary key, head text not null, check_sum integer not null, state blob not null
 ) without rowid
 """
+_IN_USE = frozenset(
+    {
+        sqlite3.SQLITE_BUSY,
+        sqlite3.SQLITE_LOCKED,
+        sqlite3.SQLITE_PERM,
+        sqlite3.SQLITE_READONLY,
+        sqlite3.SQLITE_CANTOPEN,
+        sqlite3.SQLITE_FULL,
+        sqlite3.SQLITE_IOERR,
+    }
+)
 _Row = tuple[str, str, int, bytes]
 
 
@@ -74,13 +85,15 @@ class Index:
         with self._mine:
             try:
                 return work(self._connection())
-            except sqlite3.OperationalError:
+            except (sqlite3.Error, UnicodeDecodeError) as error:
+                if not _is_in_use(error):
+                    self._start_anew()
                 return []
-            except sqlite3.DatabaseError:
-                self.close()
-                if self._path is not None:
-                    _delete(self._path)
-                return []
+
+    def _start_anew(self) -> None:
+        self.close()
+        if self._path is not None:
+            _delete(self._path)
 
     def _connection(self) -> sqlite3.Connection:
         path = self._path if self._path is not None and self._path.parent.is_dir() else None
@@ -96,11 +109,16 @@ def _open(path: Path | None) -> sqlite3.Connection:
         return _prepared(_connect(":memory:"))
     try:
         return _prepared(_connect(path))
-    except sqlite3.OperationalError:  # read-only, or kept busy by others: do without
-        return _prepared(_connect(":memory:"))
-    except sqlite3.DatabaseError:
+    except (sqlite3.Error, UnicodeDecodeError) as error:
+        if _is_in_use(error):
+            return _prepared(_connect(":memory:"))
         _delete(path)
         return _prepared(_connect(path))
+
+
+def _is_in_use(error: Exception) -> bool:
+    """Tell a file that cannot be used now from one that is damaged."""
+    return getattr(error, "sqlite_errorcode", 0) & 0xFF in _IN_USE
 
 
 def _connect(path: Path | str) -> sqlite3.Connection:
@@ -114,7 +132,7 @@ def _prepared(opened: sqlite3.Connection) -> sqlite3.Connection:
         opened.execute("pragma synchronous = normal")
         with opened:
             _make_tables(opened)
-    except sqlite3.Error:
+    except (sqlite3.Error, UnicodeDecodeError):
         opened.close()
         raise
     return opened

@@ -61,7 +61,8 @@ def locked(folder: Path, *, timeout: float, note: Path | None = None) -> Iterato
         yield
     finally:
         if note is not None:
-            note.unlink(missing_ok=True)
+            with suppress(OSError):
+                note.unlink()
         os.close(opened)
 
 
