@@ -1,8 +1,8 @@
-"""What every test shares: an empty home, quiet settings and how hard hypothesis tries."""
+"""What every test shares: an empty home, quiet settings, golden files and hypothesis's effort."""
 
 import os
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -15,6 +15,22 @@ settings.register_profile(
 )
 settings.register_profile("long", max_examples=2_000, deadline=None, suppress_health_check=_COMMON)
 settings.load_profile("default")
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption("--update-golden", action="store_true", help="write the golden files anew")
+
+
+@pytest.fixture
+def golden(request: pytest.FixtureRequest) -> Callable[[Path, str], None]:
+    """Compare a text with a golden file, byte for byte; --update-golden writes it instead."""
+
+    def check(expected: Path, text: str) -> None:
+        if request.config.getoption("--update-golden"):
+            expected.write_text(text, "utf-8")
+        assert text == expected.read_text("utf-8")
+
+    return check
 
 
 @pytest.fixture(scope="session", autouse=True)

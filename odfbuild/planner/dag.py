@@ -75,7 +75,7 @@ def _duplicates(declared: Iterable[Declared]) -> Iterable[Diagnostic]:
         yield Diagnostic(
             code="duplicate-name",
             what=f"the dataset '{each.alias}' is already declared{case} at {before.span()}",
-            why="names differ only if they differ without regard to case, and one name is one chain"
+            why="names are compared without regard to case, and one name is one chain"
             if not same
             else "one name is one chain, and it can have one definition only",
             fix="rename one of the two, or remove it",
@@ -99,18 +99,19 @@ class _Resolver:
 
     def inputs(self, reader: Declared) -> tuple[Input, ...]:
         """Return the inputs of one dataset that are known."""
-        return tuple(
-            resolved
-            for at, event in enumerate(reader.snapshot.metadata)
-            if isinstance(event, SetTransform)
-            for number, given in enumerate(event.inputs)
-            if (
-                resolved := self._input(
-                    reader, given.dataset_ref, ("metadata", at, "inputs", number, "datasetRef")
-                )
-            )
-            is not None
-        )
+        known: dict[DatasetAlias, Input] = {}
+        for at, event in enumerate(reader.snapshot.metadata):
+            if not isinstance(event, SetTransform):
+                continue
+            for number, given in enumerate(event.inputs):
+                path = ("metadata", at, "inputs", number, "datasetRef")
+                found = self._input(reader, given.dataset_ref, path)
+                if found is None:
+                    continue
+                if found.alias in known:
+                    self.found.append(_read_twice(reader, found))
+                known.setdefault(found.alias, found)
+        return tuple(known.values())
 
     def _input(self, reader: Declared, ref: DatasetAlias | DatasetId, path: _Place) -> Input | None:
         if isinstance(ref, DatasetAlias):
@@ -138,6 +139,16 @@ class _Resolver:
             else f"did you mean '{guess}'? Otherwise: {pull}",
             span=reader.span(path),
         )
+
+
+def _read_twice(reader: Declared, given: Input) -> Diagnostic:
+    return Diagnostic(
+        code="duplicate-input",
+        what=f"the dataset '{given.alias}' is an input already",
+        why='progress is kept once for each input (ODF 0.34.1, "ExecuteTransformInput")',
+        fix="remove this one; a query may use one input several times",
+        span=reader.span(given.path),
+    )
 
 
 def _unknown_id(reader: Declared, ref: DatasetId, path: _Place) -> Diagnostic:
@@ -203,16 +214,14 @@ def _cycle(
     names = " -> ".join(str(declared[alias].alias) for alias in (*cycle, cycle[0]))
     if len(cycle) == 1:
         what = f"the dataset '{cycle[0]}' reads itself: {names}"
+        why = "it would have to be there before it is made"
+        fix = "remove this input"
     else:
         what = f"these datasets read each other in a circle: {names}"
-    others = ", ".join(str(span) for span in spans[1:])
-    return Diagnostic(
-        code="cycle",
-        what=what,
-        why="none of them could be made first" + (f"; the other inputs: {others}" * bool(others)),
-        fix="remove one of these inputs",
-        span=spans[0],
-    )
+        why = "none of them could be made first; the other inputs: "
+        why += ", ".join(str(span) for span in spans[1:])
+        fix = "remove one of these inputs"
+    return Diagnostic(code="cycle", what=what, why=why, fix=fix, span=spans[0])
 
 
 def _order(graph: _Graph, declared: Mapping[DatasetAlias, Declared]) -> tuple[Declared, ...]:

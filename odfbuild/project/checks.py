@@ -25,6 +25,8 @@ from odfbuild.odf.events import (
     TransformInput,
     TransformSql,
 )
+from odfbuild.odf.identity import DatasetId
+from odfbuild.odf.refs import DatasetAlias
 from odfbuild.project.findings import Findings
 from odfbuild.project.sources import check_fetch, check_prepare, check_reading
 
@@ -172,10 +174,10 @@ def _check_inputs(inputs: Sequence[TransformInput], path: _Steps, findings: Find
             "a derivative dataset is made from others",
             "name at least one input",
         )
-    seen: set[str] = set()
+    seen: dict[str, DatasetAlias | DatasetId] = {}
     for at, each in enumerate(inputs):
         name = each.alias if each.alias is not None else str(each.dataset_ref)
-        if name in seen:
+        if seen.setdefault(name, each.dataset_ref) != each.dataset_ref:
             findings.refuse(
                 "duplicate-alias",
                 findings.written_key((*path, at), "alias", "datasetRef"),
@@ -183,7 +185,6 @@ def _check_inputs(inputs: Sequence[TransformInput], path: _Steps, findings: Find
                 "the query could not tell the two apart",
                 "give one of them another alias",
             )
-        seen.add(name)
 
 
 def _check_transform(transform: TransformSql, path: _Steps, findings: Findings) -> None:

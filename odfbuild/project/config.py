@@ -1,14 +1,15 @@
 """The project file, odfbuild.yaml: where it is, and what it says."""
 
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path, PurePosixPath
 
-from odfbuild.errors import Diagnostic, ProjectError, ProjectErrors
+from odfbuild.errors import Diagnostic, ProjectError, ProjectErrors, SourceSpan
 from odfbuild.planner.names import did_you_mean
 from odfbuild.project.fingerprint import PROJECT_FILE
 from odfbuild.project.places import Path as Steps
+from odfbuild.project.settings import SettingsReader
 from odfbuild.project.yaml import Document, Value, decode, read_documents
 
 __all__ = [
@@ -128,16 +129,26 @@ def load_config(root: Path) -> Config:
             why="a project is a folder with that file",
             fix="check its name and its access rights",
         ) from None
-    return parse_config(decode(data, PROJECT_FILE), default_name=root.resolve().name)
+    return parse_config(
+        decode(data, PROJECT_FILE),
+        default_name=root.resolve().name,
+        is_folder=lambda folder: (root / folder).is_dir(),
+    )
 
 
-def parse_config(text: str, *, default_name: str) -> Config:
-    """Return what the text of a project file says; a project is called as its folder by default."""
+def parse_config(
+    text: str, *, default_name: str, is_folder: Callable[[str], bool] = lambda _: True
+) -> Config:
+    """Return what the text of a project file says; a project is called as its folder by default.
+
+    `is_folder` tells whether a folder is there, by its path in the project.
+    """
     documents = read_documents(text, PROJECT_FILE)
     if len(documents) != 1:
         raise ProjectErrors([_not_one_document(documents)])
-    reading = _Reading(documents[0])
+    reading = SettingsReader(documents[0])
     config = _config(reading, default_name)
+    _check_folders(reading, config.datasets, is_folder)
     if reading.found:
         raise ProjectErrors(reading.found)
     return config
@@ -149,77 +160,11 @@ def _not_one_document(documents: tuple[Document, ...]) -> Diagnostic:
         what=f"{PROJECT_FILE} holds {len(documents) or 'no'} documents",
         why="it is one mapping",
         fix="start it with: odfbuild: 1" if not documents else "remove what follows the second ---",
-        span=documents[1].places.value(()) if documents else None,
+        span=documents[1].places.value(()) if documents else SourceSpan(file=PROJECT_FILE, line=1),
     )
 
 
-class _Reading:
-    """Takes values out of the document and collects what is wrong with them."""
-
-    def __init__(self, document: Document) -> None:
-        self.value = document.value
-        self.places = document.places
-        self.found: list[Diagnostic] = []
-
-    def refuse(
-        self, path: Steps, what: str, why: str, fix: str, *, key: bool = False, code: str = "config"
-    ) -> None:
-        span = self.places.key(path) if key else self.places.value(path)
-        self.found.append(Diagnostic(code=code, what=what, why=why, fix=fix, span=span))
-
-    def mapping(
-        self, value: Value, path: Steps, allowed: tuple[str, ...], later: tuple[str, ...] = ()
-    ) -> dict[str, Value]:
-        """Return the entries of a mapping that are known; `later` names those still to come."""
-        entries = self.any_mapping(value, path)
-        for key in entries:
-            if key in later:
-                self._not_yet((*path, key))
-            elif key not in allowed:
-                self._unknown_key((*path, key), allowed)
-        return {key: entry for key, entry in entries.items() if key in allowed}
-
-    def any_mapping(self, value: Value, path: Steps) -> dict[str, Value]:
-        if value is None:
-            return {}
-        if isinstance(value, dict):
-            return value
-        shown = f"'{path[-1]}'" if path else PROJECT_FILE
-        self.refuse(path, f"{shown} must be a mapping", "its settings have names", "key: value")
-        return {}
-
-    def text(self, value: Value, path: Steps, default: str) -> str:
-        if isinstance(value, str) and value.strip():
-            return value
-        self.refuse(
-            path,
-            f"'{path[-1]}' must be a text",
-            "it is read as a name or a place",
-            "write one, in quotes if YAML takes it for something else",
-        )
-        return default
-
-    def _not_yet(self, path: Steps) -> None:
-        self.refuse(
-            path,
-            f"'{path[-1]}' is not supported in this version of odfbuild",
-            "it would be ignored, and the project would not do what it says",
-            "remove it, or use a later version",
-            key=True,
-            code="config-unsupported",
-        )
-
-    def _unknown_key(self, path: Steps, allowed: tuple[str, ...]) -> None:
-        self.refuse(
-            path,
-            f"unknown key '{path[-1]}'",
-            "a setting that is not known would be ignored without a word",
-            did_you_mean(str(path[-1]), allowed),
-            key=True,
-        )
-
-
-def _config(reading: _Reading, default_name: str) -> Config:
+def _config(reading: SettingsReader, default_name: str) -> Config:
     top = reading.mapping(reading.value, (), _KEYS, _LATER)
     _check_format(reading, top)
     name = reading.text(top["name"], ("name",), default_name) if "name" in top else default_name
@@ -240,7 +185,7 @@ def _config(reading: _Reading, default_name: str) -> Config:
     )
 
 
-def _check_format(reading: _Reading, top: Mapping[str, Value]) -> None:
+def _check_format(reading: SettingsReader, top: Mapping[str, Value]) -> None:
     if "odfbuild" not in top:
         reading.refuse(
             (),
@@ -257,7 +202,7 @@ def _check_format(reading: _Reading, top: Mapping[str, Value]) -> None:
         )
 
 
-def _folders(reading: _Reading, value: Value) -> tuple[str, ...]:
+def _folders(reading: SettingsReader, value: Value) -> tuple[str, ...]:
     if not isinstance(value, list) or not value:
         reading.refuse(
             ("datasets",),
@@ -273,7 +218,29 @@ def _folders(reading: _Reading, value: Value) -> tuple[str, ...]:
     )
 
 
-def _is_inside(reading: _Reading, folder: Value, path: Steps) -> bool:
+def _check_folders(
+    reading: SettingsReader, folders: tuple[str, ...], is_folder: Callable[[str], bool]
+) -> None:
+    for folder in folders:
+        if not is_folder(folder):
+            reading.refuse(
+                _place_of_folder(reading.value, folder),
+                f"there is no folder '{folder}' in the project",
+                "the definitions of datasets are looked for in it",
+                f"make the folder, or correct `datasets` in {PROJECT_FILE}",
+                code="no-folder",
+            )
+
+
+def _place_of_folder(value: Value, folder: str) -> Steps:
+    written = value.get("datasets") if isinstance(value, dict) else None
+    if not isinstance(written, list):
+        return ()
+    places = (at for at, each in enumerate(written) if str(PurePosixPath(str(each))) == folder)
+    return ("datasets", next(places, 0))
+
+
+def _is_inside(reading: SettingsReader, folder: Value, path: Steps) -> bool:
     if not isinstance(folder, str):
         return True
     parts = PurePosixPath(folder)
@@ -288,7 +255,7 @@ def _is_inside(reading: _Reading, folder: Value, path: Steps) -> bool:
     return False
 
 
-def _targets(reading: _Reading, value: Value, spark: SparkOptions) -> dict[str, Target]:
+def _targets(reading: SettingsReader, value: Value, spark: SparkOptions) -> dict[str, Target]:
     targets = {
         name: _target(reading, entry, ("targets", name), spark)
         for name, entry in reading.any_mapping(value, ("targets",)).items()
@@ -296,7 +263,7 @@ def _targets(reading: _Reading, value: Value, spark: SparkOptions) -> dict[str, 
     return targets or {DEFAULT_TARGET: Target(DEFAULT_TARGET, spark=spark)}
 
 
-def _target(reading: _Reading, value: Value, path: Steps, spark: SparkOptions) -> Target:
+def _target(reading: SettingsReader, value: Value, path: Steps, spark: SparkOptions) -> Target:
     entries = reading.mapping(value, path, _TARGET_KEYS, _LATER_IN_TARGET)
     workspace = DEFAULT_WORKSPACE
     if "workspace" in entries:
@@ -316,7 +283,9 @@ def _target(reading: _Reading, value: Value, path: Steps, spark: SparkOptions) -
     )
 
 
-def _spark(reading: _Reading, value: Value, path: Steps, default: SparkOptions) -> SparkOptions:
+def _spark(
+    reading: SettingsReader, value: Value, path: Steps, default: SparkOptions
+) -> SparkOptions:
     engines = reading.mapping(value, path, ("spark",))
     inner = (*path, "spark")
     options = reading.mapping(engines.get("spark"), inner, _SPARK_KEYS)
@@ -333,7 +302,7 @@ def _spark(reading: _Reading, value: Value, path: Steps, default: SparkOptions) 
 
 
 def _default_target(
-    reading: _Reading, top: Mapping[str, Value], targets: Mapping[str, Target]
+    reading: SettingsReader, top: Mapping[str, Value], targets: Mapping[str, Target]
 ) -> str:
     if "default_target" not in top:
         return DEFAULT_TARGET if DEFAULT_TARGET in targets else _only(reading, targets)
@@ -348,7 +317,7 @@ def _default_target(
     return name
 
 
-def _only(reading: _Reading, targets: Mapping[str, Target]) -> str:
+def _only(reading: SettingsReader, targets: Mapping[str, Target]) -> str:
     if len(targets) > 1:
         reading.refuse(
             ("targets",),

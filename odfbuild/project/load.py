@@ -10,7 +10,7 @@ from odfbuild.odf.refs import DatasetAlias
 from odfbuild.planner.dag import make_dag
 from odfbuild.planner.declared import Declared
 from odfbuild.project.config import Config, load_config
-from odfbuild.project.fingerprint import PROJECT_FILE, project_files
+from odfbuild.project.fingerprint import project_files
 from odfbuild.project.manifests import Manifests, read_manifests
 from odfbuild.project.yaml import decode
 
@@ -35,7 +35,7 @@ def load_project(root: Path, *, known: Mapping[DatasetAlias, DatasetId] | None =
     Raises ProjectErrors with the problems of all files and of the graph, sorted by place.
     """
     config = load_config(root)
-    reading = _Reading(found=_missing_folders(root, config))
+    reading = _Reading()
     for name in project_files(root, config.datasets):
         reading.file(root, name)
     declared = reading.ordered(known or {})
@@ -53,7 +53,7 @@ def load_project(root: Path, *, known: Mapping[DatasetAlias, DatasetId] | None =
 class _Reading:
     """What was read so far; `hidden` when some file may declare datasets that cannot be seen."""
 
-    found: list[Diagnostic]
+    found: list[Diagnostic] = field(default_factory=list)
     declared: list[Declared] = field(default_factory=list)
     notes: list[Diagnostic] = field(default_factory=list)
     hidden: bool = False
@@ -93,20 +93,6 @@ def _read(root: Path, name: str) -> Manifests:
     if size > MAX_BYTES:
         raise ProjectErrors([_too_large(name, size)])
     return read_manifests(decode(data, name), name)
-
-
-def _missing_folders(root: Path, config: Config) -> list[Diagnostic]:
-    return [
-        Diagnostic(
-            code="no-folder",
-            what=f"there is no folder '{folder}' in the project",
-            why="the definitions of datasets are looked for in it",
-            fix=f"make the folder, or correct `datasets` in {PROJECT_FILE}",
-            span=SourceSpan(file=PROJECT_FILE, line=1),
-        )
-        for folder in config.datasets
-        if not (root / folder).is_dir()
-    ]
 
 
 def _template(name: str) -> Diagnostic:

@@ -12,6 +12,9 @@ from odfbuild.project.yaml import Document, Value, read_documents
 
 __all__ = ["Manifests", "read_manifests"]
 
+# of these problems, the key of an entry is the place, not its value
+_AT_KEYS = ("unknown-field", "missing-field", "given-twice")
+
 
 @dataclass(slots=True)
 class Manifests:
@@ -66,7 +69,7 @@ def _snapshot(value: Value, findings: Findings) -> DatasetSnapshot | None:
         _, _, decoded = from_manifest(value)
     except ManifestErrors as errors:
         for each in errors.problems:
-            key = each.code == "unknown-field"
+            key = each.code in _AT_KEYS
             findings.refuse(each.code, each.path, each.what, each.why, each.fix, key=key)
         return None
     if isinstance(decoded, DatasetSnapshot):

@@ -190,16 +190,6 @@ def _check_pattern(pattern: str, path: _Steps, findings: Findings) -> None:
 
 
 def _read_schema(read: ReadStep, path: _Steps, findings: Findings) -> DataSchema | None:
-    if read.ddl_schema is not None and read.schema is not None:
-        findings.refuse(
-            "two-schemas",
-            (*path, "ddlSchema"),
-            "the read step has both `schema` and `ddlSchema`",
-            "two schemas may contradict each other",
-            "keep one of them",
-            key=True,
-        )
-        return None
     if read.ddl_schema is None:
         return read.schema
     return _ddl_schema(read.ddl_schema, findings.written_key(path, "ddlSchema", "schema"), findings)

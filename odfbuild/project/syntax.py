@@ -38,7 +38,15 @@ _HINTS = (
         "a list item '- ' cannot start here",
         "put the list on its own lines below its key",
     ),
-    _Hint("could not find expected ':'", "a key without ': ' after it", "add the colon"),
+    _Hint(
+        "could not find expected ':'", "a key without ': ' after it", "add the colon", opened=True
+    ),
+    _Hint(
+        "alphabetic or numeric character",
+        "a * or & at the start of a value, and no name behind it",
+        _QUOTE_IT,
+        opened=True,
+    ),
     _Hint(
         "found unexpected end of stream",
         "a quoted text has no end",
@@ -109,14 +117,15 @@ def syntax_problem(source: Source, error: yaml.YAMLError | UnicodeEncodeError) -
     if not isinstance(error, yaml.MarkedYAMLError):
         return _unreadable(source)
     problem = error.problem or "it cannot be parsed"
-    at = _offset(source, error.problem_mark or error.context_mark)
+    mark = error.problem_mark or error.context_mark
+    at = _offset(source, mark)
     hint = _hint(source, at, problem)
     if hint.opened and error.context_mark is not None:
         at = _offset(source, error.context_mark)
     return Diagnostic(
         code="yaml-syntax",
         what=hint.what,
-        why=f"not valid YAML: {problem}{_context(error)}",
+        why=f"not valid YAML: {problem}{_context(error, mark)}",
         fix=hint.fix,
         span=source.span(at, at + 1),
     )
@@ -136,7 +145,8 @@ def not_text(data: bytes, file: str, at: int) -> Diagnostic:
 
 
 def _offset(source: Source, mark: Any) -> int:
-    return 0 if mark is None else min(mark.index, len(source.text))
+    """Return the offset of a mark; of one behind all text, the end of the text."""
+    return 0 if mark is None else min(mark.index, len(source.text.rstrip()))
 
 
 def _hint(source: Source, at: int, problem: str) -> _Hint:
@@ -148,11 +158,11 @@ def _hint(source: Source, at: int, problem: str) -> _Hint:
     return next((hint for hint in _HINTS if hint.sign in problem), _OTHER)
 
 
-def _context(error: yaml.MarkedYAMLError) -> str:
-    mark: Any = error.context_mark
-    if not error.context or mark is None:
+def _context(error: yaml.MarkedYAMLError, mark: Any) -> str:
+    begun: Any = error.context_mark
+    if not error.context or begun is None or begun.line == mark.line:
         return ""
-    return f" {error.context} that starts in line {mark.line + 1}"
+    return f" {error.context} that starts in line {begun.line + 1}"
 
 
 def _unreadable(source: Source) -> Diagnostic:
