@@ -7,7 +7,7 @@ and `__init__`, the rest is inherited from here, and the decorator only register
 """
 
 from collections.abc import Callable
-from dataclasses import FrozenInstanceError, dataclass
+from dataclasses import Field, FrozenInstanceError, dataclass
 from operator import attrgetter
 from typing import Any, ClassVar, NoReturn, dataclass_transform
 
@@ -19,6 +19,7 @@ class Record:
     """An immutable value: equal to another of its class with equal fields, hashable, printable."""
 
     __slots__: ClassVar[tuple[str, ...]] = ()
+    __dataclass_fields__: ClassVar[dict[str, Field[Any]]]
     _values: ClassVar["attrgetter[Any]"]
 
     def __init_subclass__(cls) -> None:
