@@ -12,6 +12,7 @@ import secrets
 import shutil
 import struct
 import subprocess
+import sys
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -25,7 +26,15 @@ from odfbuild.executors.spark.java import Java
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-__all__ = ["Jvm", "JvmFailedError", "class_path", "java_options", "launch", "new_folder", "spark_home"]
+__all__ = [
+    "Jvm",
+    "JvmFailedError",
+    "class_path",
+    "java_options",
+    "launch",
+    "new_folder",
+    "spark_home",
+]
 
 _OPENED = [
     "java.lang",
@@ -92,11 +101,12 @@ class Jvm:
 
     def stop(self, *, keep_log: bool = False) -> None:
         """End the JVM and remove its files; the log stays if asked for."""
+        _forget_gateway()
         if self.process.stdin is not None:
             with contextlib.suppress(OSError):
                 self.process.stdin.close()
         try:
-            self.process.wait(timeout=30)
+            self.process.wait(timeout=_PATIENCE)
         except subprocess.TimeoutExpired:
             self.process.kill()
             self.process.wait()
@@ -230,6 +240,15 @@ def _session(port: int, secret: str, settings: Mapping[str, str]) -> "SparkSessi
     with _gateway(port, secret):
         context = SparkContext(conf=conf)
     return SparkSession(context)
+
+
+def _forget_gateway() -> None:
+    """Let PySpark look for a JVM again: it keeps the connection to its first one."""
+    context = getattr(sys.modules.get("pyspark"), "SparkContext", None)
+    if context is not None and context._gateway is not None:
+        with contextlib.suppress(Exception):
+            context._gateway.shutdown()
+        context._gateway = context._jvm = None
 
 
 @contextlib.contextmanager

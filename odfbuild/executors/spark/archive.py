@@ -1,0 +1,213 @@
+"""Class archives: what Java has parsed and verified once, kept so that the next start skips it.
+
+An archive is about 200 MB, takes half a minute to make, and is bound to one Java, one Spark and one
+set of options.  It is made by a process of its own after the first use of Spark, in the user's
+cache folder; Java itself ignores one that does not fit or is damaged.  The environment variable
+ODFBUILD_CLASS_ARCHIVE says `auto` (the default), `off`, or `build` for making it now, waiting.
+
+Java 24 and newer have AOT caches (JEP 483, 514), older ones dynamic archives (JEP 350), which stand
+on a base archive that some Java packages leave out.
+"""
+
+import fcntl
+import hashlib
+import importlib.metadata
+import os
+import shutil
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+from odfbuild.errors import EngineError, EngineFailedError
+from odfbuild.executors.spark.java import Java, find_java
+from odfbuild.executors.spark.jvm import class_path, module_options
+
+__all__ = ["Archive", "archive_of", "build", "build_later", "options"]
+
+_KEPT = 3  # archives that stay when a new one is made
+_ROOM = 1 << 30  # bytes that must be free before one is made
+
+Note = Callable[[str], None]
+
+
+@dataclass(frozen=True, slots=True)
+class Archive:
+    """Where the archive for one Java and Spark is, or would be."""
+
+    java: Java
+    path: Path
+
+    @property
+    def is_there(self) -> bool:
+        return self.path.exists()
+
+    @property
+    def has_failed(self) -> bool:
+        """Tell whether making it was tried in vain."""
+        return self.path.with_suffix(".failed").exists()
+
+    @property
+    def base(self) -> Path | None:
+        """Return our own base archive for a Java that comes without one."""
+        own = self.java.home / "lib" / "server" / "classes.jsa"
+        return None if own.exists() or self._is_aot else self.path.with_suffix(".base")
+
+    @property
+    def use(self) -> list[str]:
+        """Return the options that make Java use the archive."""
+        if self._is_aot:
+            return [f"-XX:AOTCache={self.path}"]
+        parts = [str(part) for part in (self.base, self.path) if part is not None]
+        return [f"-XX:SharedArchiveFile={os.pathsep.join(parts)}", "-Xlog:cds=off"]
+
+    def make(self, into: Path) -> list[str]:
+        """Return the options that make Java write the archive when it ends."""
+        if self._is_aot:
+            return [f"-XX:AOTCacheOutput={into}"]
+        base = [f"-XX:SharedArchiveFile={self.base}"] if self.base else []
+        return [*base, f"-XX:ArchiveClassesAtExit={into}"]
+
+    @property
+    def _is_aot(self) -> bool:
+        return self.java.major >= 25
+
+
+def archive_of(java: Java) -> Archive:
+    """Return the archive for this Java and the installed Spark; the file may not exist."""
+    bound = [java.version, java.vendor, str(java.home), importlib.metadata.version("pyspark")]
+    bound += [class_path(), *module_options(java)]
+    key = hashlib.sha256("\n".join(bound).encode()).hexdigest()[:16]
+    return Archive(java, _folder() / f"java{java.major}-{key}.jsa")
+
+
+def options(java: Java, note: Note = lambda _: None) -> list[str]:
+    """Return the Java options of this start: those of the archive, if there is one."""
+    mode = _mode()
+    if mode == "off":
+        return []
+    archive = archive_of(java)
+    if mode == "build" and not archive.is_there:
+        note(f"building a class archive of about 200 MB: {archive.path}")
+        build(archive)
+    return archive.use if archive.is_there else []
+
+
+def build_later(java: Java, note: Note = lambda _: None) -> None:
+    """Start making the archive in a process that outlives us, unless it is there or not wanted."""
+    archive = archive_of(java)
+    if _mode() != "auto" or archive.is_there or archive.has_failed or not _has_room():
+        return
+    if _is_locked(archive):
+        return
+    note(
+        "making the next start of Spark faster: a class archive of about 200 MB is being built "
+        f"in {archive.path.parent} (ODFBUILD_CLASS_ARCHIVE=off prevents this)"
+    )
+    with archive.path.with_suffix(".log").open("wb") as log:
+        subprocess.Popen(
+            [sys.executable, "-m", __name__],
+            stdin=subprocess.DEVNULL,
+            stdout=log,
+            stderr=log,
+            start_new_session=True,
+            env={**os.environ, "ODFBUILD_CLASS_ARCHIVE": "off"},
+        )
+
+
+def build(archive: Archive) -> None:
+    """Make the archive, waiting until it is there; returns at once if somebody else makes it.
+
+    Raises EngineFailedError if Java wrote none.
+    """
+    from odfbuild.executors.spark.training import train
+
+    with _lock(archive) as locked:
+        if not locked or archive.is_there:
+            return
+        with TemporaryDirectory(prefix="odfbuild-", dir=archive.path.parent) as name:
+            folder = Path(name)
+            _make_base(archive, folder)
+            made = folder / "classes"
+            train(folder, archive.make(made))
+            if not made.exists():
+                archive.path.with_suffix(".failed").touch()
+                raise EngineFailedError(
+                    what="Java wrote no class archive",
+                    why=f"{archive.java.program} ended without it",
+                    fix="set ODFBUILD_CLASS_ARCHIVE=off; starts take a second or two longer",
+                )
+            made.rename(archive.path)
+    _forget_others(archive)
+
+
+def _make_base(archive: Archive, folder: Path) -> None:
+    if archive.base is None or archive.base.exists():
+        return
+    made = folder / "base"
+    command = [str(archive.java.program), "-Xshare:dump", f"-XX:SharedArchiveFile={made}"]
+    subprocess.run([*command, "-XX:+UseSerialGC"], capture_output=True, check=False)
+    if made.exists():
+        made.rename(archive.base)
+
+
+def _forget_others(archive: Archive) -> None:
+    """Remove what older versions left, but a few that may still be in use."""
+    found = sorted(archive.path.parent.glob("*.jsa"), key=lambda path: path.stat().st_mtime)
+    for path in found[:-_KEPT]:
+        for suffix in (".jsa", ".base", ".log", ".lock", ".failed"):
+            path.with_suffix(suffix).unlink(missing_ok=True)
+
+
+def _mode() -> str:
+    return os.environ.get("ODFBUILD_CLASS_ARCHIVE", "auto")
+
+
+def _folder() -> Path:
+    home = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
+    return Path(home) / "odfbuild" / "classes"
+
+
+def _has_room() -> bool:
+    folder = _folder()
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        return shutil.disk_usage(folder).free > _ROOM
+    except OSError:
+        return False
+
+
+def _is_locked(archive: Archive) -> bool:
+    with _lock(archive) as locked:
+        return not locked
+
+
+@contextmanager
+def _lock(archive: Archive) -> Iterator[bool]:
+    """Yield whether the lock is ours; the kernel frees it however its holder ends."""
+    archive.path.parent.mkdir(parents=True, exist_ok=True)
+    with archive.path.with_suffix(".lock").open("wb") as file:
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            yield False
+        else:
+            yield True
+
+
+def main() -> int:
+    """Make the archive for the Java that is found here, at low priority."""
+    os.nice(10)
+    try:
+        build(archive_of(find_java()))
+    except EngineError as error:
+        print(f"{error.what}: {error.why}", file=sys.stderr)
+        return 1
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,140 @@
+"""The Spark engine: what a step asks for, in the session and the way that fit its size."""
+
+from collections.abc import Callable, Collection, Iterable, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from odfbuild.errors import Diagnostic, InvalidQueryError
+from odfbuild.executors.engine import IngestRequest, TransformWork
+from odfbuild.executors.frames import Frame
+from odfbuild.executors.spark.session import Sessions, Views
+from odfbuild.executors.spark.settings import LARGE, Size, size_of
+from odfbuild.odf.events import MergeStrategyAppend, TransformSql
+from odfbuild.planner.query import QueryFacts, Reason, diagnostics, examine, steps_of
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+__all__ = ["RefusedQueryError", "SparkEngine"]
+
+_OF_INGEST = frozenset(
+    {
+        Reason.SYNTAX,
+        Reason.STEPS,
+        Reason.UNKNOWN_INPUT,
+        Reason.ENVIRONMENT,
+        Reason.FOREIGN_CODE,
+    }
+)
+
+
+class RefusedQueryError(InvalidQueryError):
+    """A query that is refused for what its text says, with everything that was found in it."""
+
+    def __init__(self, found: tuple[Diagnostic, ...]) -> None:
+        super().__init__(found[0].what, found[0].why, found[0].fix)
+        self.found = found
+
+    def diagnostics(self) -> tuple[Diagnostic, ...]:
+        return self.found
+
+
+class SparkEngine:
+    """An Engine on one JVM, which starts with the first step; steps may come from many threads.
+
+    `cache` is a folder for the JVM's own files; `limit` the bytes of input from which on rows go
+    through files; `note` is told what the user may want to know.  `java_options` take the place
+    of the class archive.
+    """
+
+    def __init__(
+        self,
+        cache: Path,
+        *,
+        cores: int | None = None,
+        limit: int = LARGE,
+        note: Callable[[str], None] = lambda _: None,
+        java_options: Sequence[str] | None = None,
+    ) -> None:
+        self._sessions = Sessions(cache, cores=cores, note=note, java_options=java_options)
+        self._limit = limit
+
+    def prepare(self, planned_bytes: int | None = None) -> None:
+        """Start the JVM without waiting for it; `planned_bytes` is how much will be read."""
+        self._sessions.warm_up(planned_bytes)
+
+    def ingest(self, request: IngestRequest) -> Frame:
+        from odfbuild.executors.spark.errors import spark_errors
+        from odfbuild.executors.spark.frames import cost
+        from odfbuild.executors.spark.ingest import INPUT, ingested
+
+        facts = None
+        if request.preprocess is not None:
+            facts = _facts(request.preprocess, [INPUT], [], _OF_INGEST)
+        history = () if isinstance(request.merge, MergeStrategyAppend) else request.history
+        planned = cost(request.source, *history)
+        size = size_of(planned, self._limit)
+        self._sessions.start(planned)
+        session = self._sessions.session(size)
+        with spark_errors("ingest", log=self._log()), Views(session) as views:
+            return ingested(session, views, request, facts, size, self._log())
+
+    def transform(self, work: TransformWork) -> Frame:
+        from odfbuild.executors.spark.errors import spark_errors
+        from odfbuild.executors.spark.frames import cost, gather
+        from odfbuild.executors.spark.transform import planned_step
+
+        facts = self._transform_facts(work)
+        planned = cost(*(path for source in work.inputs for path in source.paths))
+        size = size_of(planned, self._limit)
+        self._sessions.start(planned)
+        session = self._sessions.session(size)
+        with spark_errors("run the query", log=self._log()), Views(session) as views:
+            step = planned_step(session, views, work, facts, size, self._log())
+            with spark_errors("run the query", step.sent, self._log()):
+                return gather(step.frame, size, work.staging, step.columns, step.finish)
+
+    def validate(self, work: TransformWork) -> "pa.Schema":
+        from odfbuild.executors.spark.errors import spark_errors
+        from odfbuild.executors.spark.transform import planned_step, result_schema
+
+        facts = self._transform_facts(work)
+        session = self._sessions.session(Size.SMALL)
+        with spark_errors("read the query", log=self._log()), Views(session) as views:
+            step = planned_step(session, views, work, facts, Size.SMALL, self._log(), empty=True)
+            return result_schema(step)
+
+    def cancel(self) -> None:
+        self._sessions.cancel()
+
+    def close(self) -> None:
+        self._sessions.close()
+
+    def __enter__(self) -> "SparkEngine":
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def _log(self) -> Path | None:
+        return self._sessions.log
+
+    def _transform_facts(self, work: TransformWork) -> QueryFacts:
+        aliases = [source.alias for source in work.inputs]
+        ops = {source.vocab.operation_type_column for source in work.inputs}
+        ops.add(work.vocab.operation_type_column)
+        return _facts(work.transform, aliases, ops, frozenset(Reason))
+
+
+def _facts(
+    transform: TransformSql,
+    inputs: Collection[str],
+    op_columns: Collection[str],
+    reasons: Iterable[Reason],
+) -> QueryFacts:
+    """Return what the query says.  Raises RefusedQueryError for findings of these reasons."""
+    facts = examine(steps_of(transform), inputs, op_columns)
+    found = diagnostics(facts, tuple(reasons))
+    if found:
+        raise RefusedQueryError(found)
+    return facts

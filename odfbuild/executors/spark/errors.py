@@ -1,0 +1,169 @@
+"""Spark's exceptions in our words: one readable line, the place in the user's text, a way out.
+
+What a query or its data did wrong becomes InvalidQueryError, everything else EngineFailedError.
+Spark says which by its SQLSTATE: 22 data, 42 text and names, 0A and 54 limits, P0001 raise_error.
+"""
+
+import contextlib
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from odfbuild.errors import EngineFailedError, InvalidQueryError, OdfBuildError
+from odfbuild.executors.spark.session import interrupted
+from odfbuild.planner.carry import CarriedText
+
+__all__ = ["SentQuery", "SparkQueryError", "spark_errors"]
+
+_USERS = ("22", "42", "0A", "54", "21", "P0001", "KD")
+_HIDDEN = re.compile(r"`?__odf_\w+`?,? ?")
+_FIXES = {
+    "UNRESOLVED_COLUMN": "correct the name; letter case counts",
+    "CAST_INVALID_INPUT": "use try_cast to get NULL for what cannot be converted",
+    "CANNOT_PARSE_TIMESTAMP": "give the right format, or use try_to_timestamp to get NULL",
+    "DIVIDE_BY_ZERO": "use try_divide, or nullif around the divisor",
+    "ARITHMETIC_OVERFLOW": "cast to a wider type first, or use a try_ function",
+    "INVALID_ARRAY_INDEX": "use try_element_at or get, which give NULL outside the array",
+    "UNRESOLVED_ROUTINE": "only the functions that are part of Spark can be used",
+    "NUMERIC_VALUE_OUT_OF_RANGE": "use a wider decimal, or try_cast",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class SentQuery:
+    """A query text as it was sent to Spark, and how the user's text became it."""
+
+    step: int
+    steps: int
+    carried: CarriedText
+
+
+class SparkQueryError(InvalidQueryError):
+    """Spark refuses a query, or it fails on its data; `condition` is Spark's name for it."""
+
+    def __init__(self, what: str, why: str, fix: str, condition: str | None) -> None:
+        super().__init__(what, why, fix)
+        self.condition = condition
+
+
+@contextlib.contextmanager
+def spark_errors(
+    doing: str, sent: Sequence[SentQuery] = (), log: Path | None = None
+) -> Iterator[None]:
+    """Turn what Spark raises inside into our errors; `doing` completes "Spark failed to"."""
+    from py4j.protocol import Py4JError
+    from pyspark.errors import PySparkException
+
+    try:
+        yield
+    except OdfBuildError:
+        raise
+    except PySparkException as error:
+        raise _translated(error, doing, sent, log) from None
+    except (Py4JError, ConnectionError, EOFError) as error:
+        raise _lost(error, doing, log) from None
+
+
+def _translated(
+    error: Any, doing: str, sent: Sequence[SentQuery], log: Path | None
+) -> OdfBuildError:
+    known = _first_known(error)
+    if known is None:
+        return _lost(error, doing, log)
+    condition, state = known.getCondition(), known.getSqlState() or ""
+    message = _one_line(known)
+    if not state.startswith(_USERS):
+        return EngineFailedError(
+            what=f"Spark failed to {doing}: {message}",
+            why=f"condition {condition}, which is not about the query",
+            fix=_see(log),
+        )
+    place, fragment = _place(known, sent)
+    return SparkQueryError(
+        what=f"{message}{place}",
+        why=f"Spark could not {doing}: {condition}" + (f" in {fragment!r}" if fragment else ""),
+        fix=_fix(condition or ""),
+        condition=condition,
+    )
+
+
+def _first_known(error: Any) -> Any | None:
+    """Return the exception, or the first of its causes, that carries a condition of Spark."""
+    seen = 0
+    while error is not None and seen < 8:
+        condition = error.getCondition() if hasattr(error, "getCondition") else None
+        if condition and not condition.startswith(("INTERNAL_ERROR", "FAILED_EXECUTE_UDF")):
+            return error
+        error, seen = getattr(error, "_cause", None), seen + 1
+    return None
+
+
+def _one_line(error: Any) -> str:
+    """Return Spark's message without its class, its SQL excerpt and our own columns."""
+    text = str(error.getMessage() or error)
+    text = re.split(r"\n\n?== |\n\nJVM stacktrace|;\n['+:]", text, maxsplit=1)[0]
+    text = re.sub(r"^\[[A-Z0-9_.]+\] ", "", text)
+    text = re.sub(r" ?SQLSTATE: \w+", "", text)
+    text = re.sub(r' To (?:bypass|return|suppress)[^.]*"spark\.[^.]*(?:\.[^. ]+)*\.?', "", text)
+    text = _HIDDEN.sub("", text)
+    text = re.sub(r" ?\(line \d+, pos \d+\)", "", text)
+    return " ".join(text.split()).rstrip(" .;")
+
+
+def _place(error: Any, sent: Sequence[SentQuery]) -> tuple[str, str | None]:
+    """Return where in the user's text the error is, as words, and the text there."""
+    if not sent:
+        return "", None
+    for context in error.getQueryContext() or ():
+        if context.contextType().name != "SQL":
+            continue
+        start, fragment = context.startIndex(), context.fragment()
+        for query in reversed(sent):
+            if query.carried.text[start : start + len(fragment)] == fragment:
+                return _words(query, start), _shown(query, start, fragment)
+    found = re.search(r"\(line (\d+), pos (\d+)\)", str(error))
+    if found:
+        return _words(sent[-1], _offset(sent[-1].carried.text, *map(int, found.groups()))), None
+    return (f" (in step {sent[-1].step + 1})" if sent[-1].steps > 1 else ""), None
+
+
+def _words(query: SentQuery, offset: int) -> str:
+    text, at = query.carried.original, query.carried.origin(offset)
+    line, column = text.count("\n", 0, at) + 1, at - text.rfind("\n", 0, at)
+    step = f" of step {query.step + 1}" if query.steps > 1 else ""
+    return f" (line {line}, column {column}{step})"
+
+
+def _shown(query: SentQuery, start: int, fragment: str) -> str:
+    origin = query.carried.origin
+    text = query.carried.original[origin(start) : origin(start + len(fragment))]
+    shown = " ".join(text.split())
+    return shown if len(shown) <= 80 else f"{shown[:77]}..."
+
+
+def _offset(text: str, line: int, column: int) -> int:
+    lines = text.splitlines(keepends=True)
+    return sum(map(len, lines[: line - 1])) + column
+
+
+def _fix(condition: str) -> str:
+    known = next((fix for start, fix in _FIXES.items() if condition.startswith(start)), None)
+    return known or "correct the query; it is Spark SQL in ANSI mode"
+
+
+def _lost(error: BaseException, doing: str, log: Path | None) -> EngineFailedError:
+    text = str(error)
+    if "cancelled" in text or "SparkContext was shut down" in text:
+        return interrupted()
+    first = next((line for line in text.splitlines() if line.strip()), type(error).__name__)
+    return EngineFailedError(
+        what=f"Spark failed to {doing}",
+        why=first.strip()[:300],
+        fix=_see(log),
+    )
+
+
+def _see(log: Path | None) -> str:
+    return f"see {log}" if log is not None else "run again; if it stays, report it"

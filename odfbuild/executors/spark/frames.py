@@ -1,0 +1,174 @@
+"""Frames to DataFrames and back: through Arrow while rows are few, through Parquet files else.
+
+Both ways give the same rows in the same order.  A DataFrame that is to be returned comes sorted;
+its parts are then in order, and are written one behind the other into one file.
+"""
+
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+from uuid import uuid4
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from odfbuild.executors.frames import Frame
+from odfbuild.executors.spark.settings import Size
+from odfbuild.executors.spark.sqltypes import spark_schema
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+__all__ = [
+    "POSITION",
+    "Edit",
+    "cost",
+    "from_files",
+    "from_frame",
+    "from_table",
+    "gather",
+    "slice_table",
+]
+
+POSITION = "__odf_pos"  # where a row stood in the input
+_EXPANSION = 4  # bytes in memory for a byte of Parquet, roughly
+
+Edit = Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]
+
+
+def cost(*sources: Frame | Path) -> int:
+    """Return about how many bytes the rows of these take in memory."""
+    total = 0
+    for source in sources:
+        if isinstance(source, Frame) and source.table is not None:
+            total += source.table.nbytes
+        else:
+            path = source.path if isinstance(source, Frame) else source
+            total += _EXPANSION * path.stat().st_size if path is not None else 0
+    return total
+
+
+def from_frame(session: "SparkSession", frame: Frame, size: Size) -> "DataFrame":
+    """Return the rows of a frame with their position in it as last column."""
+    if size is Size.BIG and frame.path is not None:
+        return from_files(session, (frame.path,), frame.schema, "_metadata.row_index")
+    table = frame.table
+    if table is None:
+        table = pa.Table.from_batches(frame.batches(), schema=frame.schema)
+    positions = pa.array(range(table.num_rows), pa.int64())
+    return from_table(session, table.append_column(POSITION, positions))
+
+
+def from_table(session: "SparkSession", table: pa.Table) -> "DataFrame":
+    """Return the rows of a table, in order, in one partition."""
+    frame = session.createDataFrame(table.cast(spark_schema(table.schema)))
+    return frame.coalesce(1)
+
+
+def from_files(
+    session: "SparkSession", paths: Sequence[Path], schema: pa.Schema, position: str | None = None
+) -> "DataFrame":
+    """Return the rows of Parquet files that have this schema or only some columns of it.
+
+    `position` is an SQL expression that is added as the last column.
+    """
+    from pyspark.sql.pandas.types import from_arrow_schema
+
+    kinds = from_arrow_schema(spark_schema(schema))
+    frame = session.read.schema(kinds).parquet(*map(str, paths))
+    return frame if position is None else frame.selectExpr("*", f"{position} AS `{POSITION}`")
+
+
+def slice_table(path: Path, schema: pa.Schema) -> pa.Table:
+    """Return the columns of `schema` of one slice; columns that it lacks are null."""
+    with pq.ParquetFile(path) as file:
+        there = set(file.schema_arrow.names)
+        found = file.read(columns=[name for name in schema.names if name in there])
+    columns = [
+        found.column(field.name).cast(field.type)
+        if field.name in there
+        else pa.nulls(found.num_rows, field.type)
+        for field in schema
+    ]
+    nullable = pa.schema([field.with_nullable(True) for field in schema])
+    return pa.Table.from_arrays(columns, schema=nullable)
+
+
+def gather(
+    frame: "DataFrame", size: Size, staging: Path, columns: Sequence[str], edit: Edit | None = None
+) -> Frame:
+    """Run a sorted DataFrame and return these columns of its rows, after `edit` has seen all."""
+    if size is Size.SMALL:
+        table = _utc(frame.toArrow())
+        batches = table.to_batches()
+        edited = batches if edit is None else list(edit(iter(batches)))
+        schema = table.schema if not edited else edited[0].schema
+        result = pa.Table.from_batches(edited, schema=schema).select(list(columns))
+        return Frame.of(_nullable(result))
+    return _through_files(frame, staging, columns, edit)
+
+
+def _through_files(
+    frame: "DataFrame", staging: Path, columns: Sequence[str], edit: Edit | None
+) -> Frame:
+    """Let Spark write its parts, and put them into one file: bounded memory whatever their size."""
+    folder = staging / f"parts-{uuid4().hex}"
+    frame.write.option("compression", "snappy").parquet(folder.as_uri())
+    whole = staging / f"rows-{uuid4().hex}.parquet"
+    parts = sorted(folder.glob("*.parquet"))
+    batches = _batches(parts)
+    rows = _write(batches if edit is None else edit(batches), whole, columns, _schema(frame))
+    for part in parts:
+        part.unlink()
+    with pq.ParquetFile(whole) as file:
+        return Frame(schema=file.schema_arrow, rows=rows, path=whole)
+
+
+def _batches(parts: Sequence[Path]) -> Iterator[pa.RecordBatch]:
+    for part in parts:
+        with pq.ParquetFile(part, memory_map=True) as file:
+            for batch in file.iter_batches(1 << 16):
+                yield from _utc(pa.Table.from_batches([batch])).to_batches()
+
+
+def _write(
+    batches: Iterator[pa.RecordBatch], path: Path, columns: Sequence[str], empty: pa.Schema
+) -> int:
+    rows = 0
+    first = next(batches, None)
+    schema = empty if first is None else first.schema
+    kept = pa.schema([schema.field(name).with_nullable(True) for name in columns])
+    with pq.ParquetWriter(path, kept, compression="snappy") as writer:
+        while first is not None:
+            rows += first.num_rows
+            writer.write_batch(first.select(list(columns)).cast(kept))
+            first = next(batches, None)
+    return rows
+
+
+def _schema(frame: "DataFrame") -> pa.Schema:
+    from pyspark.sql.pandas.types import to_arrow_schema
+
+    return _utc(to_arrow_schema(frame.schema, timezone="UTC").empty_table()).schema
+
+
+def _utc(table: pa.Table) -> pa.Table:
+    """Return the table with every timestamp in microseconds of UTC, its own metadata dropped."""
+    wanted = pa.schema([pa.field(f.name, _in_utc(f.type), f.nullable) for f in table.schema])
+    return table if table.schema.equals(wanted, check_metadata=True) else table.cast(wanted)
+
+
+def _in_utc(kind: pa.DataType) -> pa.DataType:
+    if pa.types.is_timestamp(kind):
+        return pa.timestamp("us", tz="UTC")
+    if pa.types.is_struct(kind):
+        return pa.struct([pa.field(f.name, _in_utc(f.type), f.nullable) for f in kind])
+    if pa.types.is_map(kind):
+        return pa.map_(_in_utc(kind.key_type), _in_utc(kind.item_type))
+    if pa.types.is_list(kind):
+        return pa.list_(_in_utc(kind.value_type))
+    return kind
+
+
+def _nullable(table: pa.Table) -> pa.Table:
+    return table.cast(pa.schema([field.with_nullable(True) for field in table.schema]))

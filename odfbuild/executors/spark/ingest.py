@@ -1,0 +1,249 @@
+"""Ingest on Spark: preprocess, bring into the stored form, merge into the history."""
+
+# ruff: noqa: S608 - the texts are made of quoted names only
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from odfbuild.executors.engine import IngestRequest
+from odfbuild.executors.frames import Frame
+from odfbuild.executors.spark.errors import SentQuery, spark_errors
+from odfbuild.executors.spark.frames import (
+    POSITION,
+    from_files,
+    from_frame,
+    from_table,
+    gather,
+    slice_table,
+)
+from odfbuild.executors.spark.merge import (
+    FAULT,
+    MergeInputError,
+    Merging,
+    fault_error,
+    kinds_of,
+    merge_text,
+    needed_history,
+    normal,
+)
+from odfbuild.executors.spark.session import Views
+from odfbuild.executors.spark.settings import Size
+from odfbuild.executors.spark.sqltypes import comparable, quoted, spark_schema, spark_type
+from odfbuild.odf.arrow import to_arrow
+from odfbuild.odf.events import DatasetVocabulary, MergeStrategySnapshot
+from odfbuild.planner.carry import CarriedText
+from odfbuild.planner.query import QueryFacts
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+__all__ = ["INPUT", "ingested"]
+
+INPUT = "input"  # the name under which a preprocess query reads the source
+_NEW, _OLD = "__odf_new", "__odf_old"
+_RFC3339 = (
+    r"^\\d{4}-\\d\\d-\\d\\d([Tt ]\\d\\d:\\d\\d(:\\d\\d(\\.\\d+)?)?([Zz]|[+-]\\d\\d:?\\d\\d)?)?$"
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Work:
+    """What every part of one ingest needs."""
+
+    session: "SparkSession"
+    views: Views
+    request: IngestRequest
+    size: Size
+    log: Path | None
+
+
+def ingested(
+    session: "SparkSession",
+    views: Views,
+    request: IngestRequest,
+    facts: QueryFacts | None,
+    size: Size,
+    log: Path | None,
+) -> Frame:
+    """Return the merged rows; `facts` are those of the preprocess query, if there is one."""
+    work = _Work(session=session, views=views, request=request, size=size, log=log)
+    source = from_frame(session, request.source, size)
+    if facts is not None:
+        source = _preprocessed(work, source, facts)
+    elif request.infer:
+        source = source.selectExpr(*_default_preprocess(source, request.vocab))
+    _check_names(source.columns, request.vocab)
+    new = normal(source)
+    views.add(_NEW, new)
+    kinds = kinds_of(new.schema, without=(POSITION,))
+    old = _history(work, kinds)
+    if old is not None:
+        views.add(_OLD, old)
+    merging = Merging(
+        strategy=request.merge,
+        vocab=request.vocab,
+        new=kinds,
+        old=None if old is None else kinds_of(old.schema),
+        size=size,
+    )
+    with spark_errors("merge the source rows", log=log):
+        rows = session.sql(merge_text(merging, _NEW, _OLD))
+    op = request.vocab.operation_type_column
+    with spark_errors("merge the source rows", _sent(facts), log):
+        merged = gather(
+            rows,
+            size,
+            request.staging,
+            rows.columns,
+            lambda batches: _checked(batches, op, request),
+        )
+    return merged if facts is not None else _with_source_types(merged, request.source.schema)
+
+
+def _preprocessed(work: _Work, source: "DataFrame", facts: QueryFacts) -> "DataFrame":
+    """Run the user's query; its rows keep the order of the input where that means anything."""
+    work.views.add(INPUT, source.drop(POSITION))
+    frame = source
+    for number, query in enumerate(_sent(facts)):
+        with spark_errors("read the preprocess query", (query,), work.log):
+            frame = work.session.sql(query.carried.text)
+        alias = facts.steps[number].alias
+        if alias is not None:
+            work.views.add(alias, frame)
+    _check_twice(frame.columns)
+    if work.size is Size.SMALL:
+        frame = frame.coalesce(1)
+    if not facts.is_linear and not facts.ordered:
+        frame = _in_total_order(frame, work.size)
+    return frame.selectExpr("*", f"monotonically_increasing_id() AS {POSITION}")
+
+
+def _in_total_order(frame: "DataFrame", size: Size) -> "DataFrame":
+    from pyspark.sql.functions import expr
+
+    order = [expr(comparable(quoted(f.name), f.dataType)) for f in frame.schema.fields]
+    return frame.sortWithinPartitions(*order) if size is Size.SMALL else frame.orderBy(*order)
+
+
+def _sent(facts: QueryFacts | None) -> tuple[SentQuery, ...]:
+    steps = facts.steps if facts is not None else ()
+    return tuple(
+        SentQuery(number, len(steps), CarriedText(step.text, ()))
+        for number, step in enumerate(steps)
+    )
+
+
+def _default_preprocess(frame: "DataFrame", vocab: DatasetVocabulary) -> list[str]:
+    """Return the columns of a source without schema: clashes renamed, event time made a time."""
+    reserved = {vocab.offset_column, vocab.operation_type_column, vocab.system_time_column}
+    taken, columns = set(frame.columns), []
+    for field in frame.schema.fields:
+        name = field.name
+        while name in reserved or (name != field.name and name in taken):
+            name = f"_{name}"
+        text = quoted(field.name)
+        if name == vocab.event_time_column:
+            text = _as_time(text, field.dataType.typeName())
+        columns.append(f"{text} AS {quoted(name)}")
+    return columns
+
+
+def _as_time(column: str, kind: str) -> str:
+    """Return an event time: integers are seconds since 1970, text is RFC 3339."""
+    if kind in {"byte", "short", "integer", "long"}:
+        return f"timestamp_seconds({column})"
+    if kind != "string":
+        return column
+    refused = f"raise_error(concat('not an RFC 3339 time: ', {column}))"
+    time = f"CAST(upper({column}) AS TIMESTAMP)"
+    return (
+        f"CASE WHEN {column} IS NULL OR {column} RLIKE '{_RFC3339}' THEN {time} "
+        f"ELSE CAST({refused} AS TIMESTAMP) END"
+    )
+
+
+def _check_names(names: list[str], vocab: DatasetVocabulary) -> None:
+    reserved = (vocab.offset_column, vocab.operation_type_column, vocab.system_time_column)
+    for name in names:
+        if name in reserved:
+            raise MergeInputError(
+                what=f"the source has a column named {name!r}",
+                why="that is a system column of the dataset: it is written by the build",
+                fix=f"rename it in `preprocess`, or give the system column another name in "
+                f"SetVocab: SELECT {quoted(name)} AS ... FROM {INPUT}",
+                columns=(name,),
+            )
+
+
+def _check_twice(names: list[str]) -> None:
+    twice = next((name for name in names if names.count(name) > 1), None)
+    if twice is not None:
+        raise MergeInputError(
+            what=f"the preprocess query gives two columns named {twice!r}",
+            why="the columns of a dataset have different names",
+            fix="rename one of them with AS",
+            columns=(twice,),
+        )
+
+
+def _history(work: _Work, new: Mapping[str, Any]) -> "DataFrame | None":
+    """Return what the strategy needs of the history, columns that a slice lacks as nulls."""
+    request = work.request
+    needed = needed_history(request.merge, request.vocab, new)
+    if not needed or not request.history or request.in_force is None:
+        return None
+    schema = _history_schema(needed, to_arrow(request.in_force), new)
+    if work.size is Size.BIG:
+        return normal(from_files(work.session, request.history, schema))
+    slices = [slice_table(path, schema) for path in request.history]
+    return normal(from_table(work.session, pa.concat_tables(slices)))
+
+
+def _history_schema(
+    needed: tuple[str, ...], in_force: pa.Schema, new: Mapping[str, Any]
+) -> pa.Schema:
+    from pyspark.sql.pandas.types import to_arrow_type
+
+    fields = []
+    for name in needed:
+        if name in in_force.names:
+            fields.append(in_force.field(name))
+        elif name in new:
+            fields.append(pa.field(name, to_arrow_type(new[name], timezone="UTC")))
+    return pa.schema(fields)
+
+
+def _checked(
+    batches: Iterator[pa.RecordBatch], op: str, request: IngestRequest
+) -> Iterator[pa.RecordBatch]:
+    """Yield the rows; raises MergeInputError for the first that must not be there."""
+    for batch in batches:
+        highest = pc.max(batch.column(op)).as_py()
+        if highest is not None and highest >= FAULT:
+            assert isinstance(request.merge, MergeStrategySnapshot)  # noqa: S101 - only it marks
+            at = pc.index(pc.greater_equal(batch.column(op), FAULT), True).as_py()
+            row = batch.slice(at, 1).to_pylist()[0]
+            code = row.pop(op)
+            raise fault_error(row, request.merge, code)
+        yield batch
+
+
+def _with_source_types(frame: Frame, source: pa.Schema) -> Frame:
+    """Give columns that Spark had to take in another type the type that the source declared."""
+    fields = [
+        field
+        if field.name not in source.names
+        or spark_type(source.field(field.name).type)
+        != spark_schema(frame.schema).field(field.name).type
+        else field.with_type(source.field(field.name).type)
+        for field in frame.schema
+    ]
+    schema = pa.schema(fields)
+    if frame.table is not None:
+        return Frame.of(frame.table.cast(schema))
+    return Frame(schema=schema, rows=frame.rows, path=frame.path)

@@ -1,0 +1,106 @@
+"""A short run of everything that steps do, so that a class archive holds what they need."""
+
+from collections.abc import Sequence
+from datetime import UTC, datetime
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from odfbuild.executors.engine import IngestRequest, TransformInputFrame, TransformWork
+from odfbuild.executors.frames import Frame
+from odfbuild.executors.spark.engine import SparkEngine
+from odfbuild.odf.arrow import from_arrow
+from odfbuild.odf.events import (
+    DatasetVocabulary,
+    MergeStrategy,
+    MergeStrategyAppend,
+    MergeStrategyLedger,
+    MergeStrategySnapshot,
+    OffsetInterval,
+    TransformSql,
+)
+
+__all__ = ["train"]
+
+_VOCAB = DatasetVocabulary(
+    offset_column="offset",
+    operation_type_column="op",
+    system_time_column="system_time",
+    event_time_column="event_time",
+)
+_PREPROCESS = "SELECT name, CAST(size AS BIGINT) AS size, upper(name) AS code FROM input"
+_QUERY = (
+    "SELECT event_time, name, size * 10 AS more, explode(split(name, ',')) AS part FROM a "
+    "WHERE size > 0 UNION ALL SELECT event_time, name, size, code FROM a"
+)
+
+
+def train(folder: Path, java_options: Sequence[str]) -> None:
+    """Run small steps, in memory and through files, on a Java started with these options."""
+    history = _slice(folder)
+    for limit in (1 << 26, 0):
+        with SparkEngine(folder / "spark", cores=1, limit=limit, java_options=java_options) as on:
+            strategies: tuple[MergeStrategy, ...] = (
+                MergeStrategyAppend(),
+                MergeStrategyLedger(primary_key=("name",)),
+                MergeStrategySnapshot(primary_key=("name",), compare_columns=None),
+            )
+            for strategy in strategies:
+                on.ingest(_ingest(history, strategy, folder))
+            on.transform(_transform(history, folder))
+            java_options = ()
+
+
+def _slice(folder: Path) -> Path:
+    now = datetime(2020, 1, 1, tzinfo=UTC)
+    moment = pa.timestamp("ms", tz="UTC")
+    table = pa.table(
+        {
+            "offset": pa.array([0, 1], pa.int64()),
+            "op": pa.array([0, 0], pa.int32()),
+            "system_time": pa.array([now, now], moment),
+            "event_time": pa.array([now, now], moment),
+            "name": ["a,b", "c"],
+            "size": pa.array([1, 2], pa.int64()),
+            "code": ["A,B", "C"],
+        }
+    )
+    path = folder / "slice.parquet"
+    pq.write_table(table, path)
+    return path
+
+
+def _ingest(history: Path, strategy: MergeStrategy, folder: Path) -> IngestRequest:
+    source = folder / "source.parquet"
+    pq.write_table(pa.table({"name": ["a,b", "d"], "size": ["5", "6"]}), source)
+    return IngestRequest(
+        source=Frame.at(source),
+        preprocess=TransformSql(
+            engine="spark", version=None, query=_PREPROCESS, queries=None, temporal_tables=None
+        ),
+        merge=strategy,
+        vocab=_VOCAB,
+        history=(history,),
+        in_force=from_arrow(pq.read_schema(history)),
+        staging=folder,
+        infer=False,
+    )
+
+
+def _transform(history: Path, folder: Path) -> TransformWork:
+    source = TransformInputFrame(
+        alias="a",
+        paths=(history,),
+        interval=OffsetInterval(start=0, end=1),
+        schema=from_arrow(pq.read_schema(history)),
+        vocab=_VOCAB,
+    )
+    return TransformWork(
+        inputs=(source,),
+        transform=TransformSql(
+            engine="spark", version=None, query=_QUERY, queries=None, temporal_tables=None
+        ),
+        vocab=_VOCAB,
+        staging=folder,
+    )

@@ -1,0 +1,347 @@
+"""One step of a row-by-row derivative: its query over the new rows, operations carried through.
+
+Two columns go with every row from the input through each SELECT of the query: the operation, and
+the position, which is `input number << 48 | offset`.  They give the result its order, and mend
+correction pairs that a filter or an explode broke: -C alone becomes -R, +C alone becomes +A, and
+pairs of several rows stay pairs only if there are equally many on both sides.
+
+A query that names the operation column asks for the raw event log: its inputs have offset, op and
+system time as plain columns, and what it selects as `op` is the operation (absent means append).
+"""
+
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from odfbuild.errors import InvalidQueryError
+from odfbuild.executors.engine import TransformInputFrame, TransformWork
+from odfbuild.executors.spark.errors import SentQuery, SparkQueryError, spark_errors
+from odfbuild.executors.spark.frames import POSITION, from_files, from_table, slice_table
+from odfbuild.executors.spark.pairs import mended
+from odfbuild.executors.spark.session import Views
+from odfbuild.executors.spark.settings import Size
+from odfbuild.executors.spark.sqltypes import comparable, quoted, spark_schema
+from odfbuild.odf.arrow import to_arrow
+from odfbuild.odf.events import DatasetVocabulary
+from odfbuild.planner.carry import carry
+from odfbuild.planner.query import QueryFacts
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+__all__ = ["Step", "planned_step", "result_schema"]
+
+OPERATION = "__odf_op"
+_INPUT_SHIFT = 48
+_ROW_BY_ROW = re.compile(
+    "Project|Filter|Generate|Union|SubqueryAlias|View|LocalRelation|LogicalRDD|Relation|"
+    "LogicalRelation|Repartition|WithCTE|CTERelationDef|CTERelationRef"
+)
+_NODES = re.compile(r"(?:\A|^[: ]*[+:]- )(\w+)", re.MULTILINE)
+_UNSTABLE = re.compile(
+    r"\b(current_user|current_timestamp|current_date|current_time|localtimestamp|now|reflect|"
+    r"java_method|try_reflect|input_file_name|version)\("
+)
+_STORABLE = re.compile(
+    "boolean|byte|short|integer|long|float|double|decimal|string|binary|date|timestamp|"
+    "timestamp_ntz|array|map|struct"
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Step:
+    """A step that Spark has analysed but not run: sorted rows, and what becomes of them."""
+
+    frame: "DataFrame"
+    columns: tuple[str, ...]
+    vocab: DatasetVocabulary
+    raw: bool
+    sent: tuple[SentQuery, ...]
+
+    def finish(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        """Yield the rows with correction pairs mended; refuses rows without an event time."""
+        op = self.vocab.operation_type_column
+        checked = (self._checked(batch) for batch in batches)
+        return checked if self.raw else mended(checked, op, POSITION)
+
+    def _checked(self, batch: pa.RecordBatch) -> pa.RecordBatch:
+        time = self.vocab.event_time_column
+        nulls = batch.column(time).null_count
+        if nulls:
+            raise InvalidQueryError(
+                what=f"the query gives {nulls} rows or more without {time!r}",
+                why="every record of a derivative dataset has an event time",
+                fix=f"filter such rows (WHERE {time} IS NOT NULL), or fill it with coalesce",
+            )
+        if self.raw:
+            self._check_operations(batch)
+        return batch
+
+    def _check_operations(self, batch: pa.RecordBatch) -> None:
+        column = batch.column(self.vocab.operation_type_column)
+        known = pc.is_in(column, value_set=pa.array([0, 1, 2, 3], column.type))
+        if not pc.all(known, min_count=0).as_py():
+            raise InvalidQueryError(
+                what=f"the query gives an {self.vocab.operation_type_column!r} that is none of "
+                "0, 1, 2 and 3",
+                why="these stand for append, retract, correct-from and correct-to",
+                fix="pass the op of the input through as it is",
+            )
+
+
+def planned_step(
+    session: "SparkSession",
+    views: Views,
+    work: TransformWork,
+    facts: QueryFacts,
+    size: Size,
+    log: Path | None,
+    *,
+    empty: bool = False,
+) -> Step:
+    """Let Spark analyse a step.  `empty` leaves the rows of the inputs out.
+
+    Raises InvalidQueryError with the place in the user's text.
+    """
+    raw = facts.names_op
+    for number, source in enumerate(work.inputs):
+        if source.alias in facts.inputs:
+            views.add(source.alias, _view(session, source, number, raw=raw, size=size, empty=empty))
+    sent = _sent(work, facts)
+    result = _last(session, views, work, sent, facts, log)
+    _check_plan(result)
+    _check_columns(result, work.vocab, raw=raw)
+    rows, columns = _sorted(result, work.vocab, facts, size)
+    return Step(frame=rows, columns=columns, vocab=work.vocab, raw=raw, sent=sent)
+
+
+def hidden(*, raw: bool) -> tuple[str, ...]:
+    """Return the columns that are carried through a query."""
+    return (POSITION,) if raw else (OPERATION, POSITION)
+
+
+def _view(
+    session: "SparkSession",
+    source: TransformInputFrame,
+    number: int,
+    *,
+    raw: bool,
+    size: Size,
+    empty: bool,
+) -> "DataFrame":
+    schema = to_arrow(source.schema)
+    vocab = source.vocab
+    if size is Size.BIG and source.interval is not None and source.paths and not empty:
+        rows = from_files(session, source.paths, schema)
+        start, end = source.interval.start, source.interval.end
+        rows = rows.where(f"{quoted(vocab.offset_column)} BETWEEN {start} AND {end}")
+        offset = f"CAST({quoted(vocab.offset_column)} AS BIGINT)"
+        position = f"{number << _INPUT_SHIFT} + {offset} AS {POSITION}"
+        operation = f"CAST({quoted(vocab.operation_type_column)} AS INT) AS {OPERATION}"
+        carried = [position] if raw else [operation, position]
+        return rows.selectExpr(*carried, *map(quoted, _visible(schema, vocab, raw=raw)))
+    table = _new_rows(source, schema, empty=empty)
+    offsets = table.column(vocab.offset_column).cast(pa.int64())
+    positions = pc.add(offsets, pa.scalar(number << _INPUT_SHIFT, pa.int64()))
+    columns = {OPERATION: table.column(vocab.operation_type_column).cast(pa.int32())}
+    columns = {} if raw else columns
+    columns[POSITION] = positions
+    columns |= {name: table.column(name) for name in _visible(schema, vocab, raw=raw)}
+    return from_table(session, pa.table(columns))
+
+
+def _new_rows(source: TransformInputFrame, schema: pa.Schema, *, empty: bool) -> pa.Table:
+    """Return the rows of the slices whose offsets lie in the interval."""
+    nullable = pa.schema([field.with_nullable(True) for field in schema])
+    if empty or source.interval is None or not source.paths:
+        return nullable.empty_table()
+    table = pa.concat_tables([slice_table(path, schema) for path in source.paths])
+    offsets = table.column(source.vocab.offset_column)
+    first, last = source.interval.start, source.interval.end
+    within = pc.and_(pc.greater_equal(offsets, first), pc.less_equal(offsets, last))
+    return table if pc.all(within, min_count=0).as_py() else table.filter(within)
+
+
+def _visible(schema: pa.Schema, vocab: DatasetVocabulary, *, raw: bool) -> list[str]:
+    """Return the columns that the query sees: event time and data, or all of the event log."""
+    system = () if raw else _system(vocab)
+    return [name for name in schema.names if name not in system]
+
+
+def _system(vocab: DatasetVocabulary) -> tuple[str, str, str]:
+    return (vocab.offset_column, vocab.operation_type_column, vocab.system_time_column)
+
+
+def _sent(work: TransformWork, facts: QueryFacts) -> tuple[SentQuery, ...]:
+    """Return the steps of the query as Spark gets them."""
+    raw = facts.names_op
+    absent = () if raw else _system_of(work)
+    return tuple(
+        SentQuery(number, len(facts.steps), carry(step.text, hidden(raw=raw), absent))
+        for number, step in enumerate(facts.steps)
+    )
+
+
+def _system_of(work: TransformWork) -> tuple[str, ...]:
+    return tuple({name for source in work.inputs for name in _system(source.vocab)})
+
+
+def _last(
+    session: "SparkSession",
+    views: Views,
+    work: TransformWork,
+    sent: Sequence[SentQuery],
+    facts: QueryFacts,
+    log: Path | None,
+) -> "DataFrame":
+    """Analyse the steps of the query in turn and return the last."""
+    unseen = () if facts.names_op else _system_of(work)
+    frame = None
+    for step, query in zip(facts.steps, sent, strict=True):
+        try:
+            with spark_errors("read the query", (query,), log):
+                frame = session.sql(query.carried.text)
+        except SparkQueryError as error:
+            raise _with_hint(error, unseen) from None
+        if step.alias is not None:
+            views.add(step.alias, frame)
+    assert frame is not None  # noqa: S101 - a query has a step
+    return frame
+
+
+def _with_hint(error: SparkQueryError, system: Sequence[str]) -> SparkQueryError:
+    """Add what to do to the error for a query that looks for system columns in vain."""
+    unresolved = (error.condition or "").startswith("UNRESOLVED_COLUMN")
+    named = [name for name in system if f"`{name}`" in error.what.split("Did you mean")[0]]
+    if not unresolved or not named:
+        return error
+    return SparkQueryError(
+        error.what,
+        f"a query sees the event time and the data columns; {named[0]!r} belongs to the event log",
+        "leave it out; or select `op` as well, which gives the query the raw event log",
+        error.condition,
+    )
+
+
+def _check_plan(frame: "DataFrame") -> None:
+    """Refuse what the static check could have missed: Spark's own reading has the last word."""
+    plan = frame._jdf.queryExecution().analyzed()
+    text = str(plan.toString())
+    found = _UNSTABLE.search(text)
+    if found or not plan.deterministic():
+        name = f"{found.group(1)}()" if found else "a function"
+        raise InvalidQueryError(
+            what=f"the query uses {name} whose result may differ from run to run",
+            why="a step must give the same rows when it is run again to verify it",
+            fix="use the columns of the input, such as its event time, instead",
+        )
+    for node in _NODES.findall(text):
+        if not _ROW_BY_ROW.fullmatch(node):
+            raise InvalidQueryError(
+                what=f"unsupported query: it needs {node}",
+                why="this version computes row-by-row queries only: projections, filters, "
+                "explode, LATERAL VIEW and UNION ALL",
+                fix="leave that part to those who read the dataset",
+            )
+
+
+def _check_columns(frame: "DataFrame", vocab: DatasetVocabulary, *, raw: bool) -> None:
+    fields = {f.name: f.dataType for f in frame.schema.fields}
+    names = [name for name in frame.columns if name not in hidden(raw=raw)]
+    twice = next((name for name in names if names.count(name) > 1), None)
+    if twice is not None:
+        raise InvalidQueryError(
+            what=f"the query gives two columns named {twice!r}",
+            why="the columns of a dataset have different names",
+            fix="rename one of them with AS",
+        )
+    reserved = {vocab.offset_column, vocab.system_time_column}
+    reserved |= set() if raw else {vocab.operation_type_column}
+    for name in names:
+        if name in reserved:
+            raise InvalidQueryError(
+                what=f"the query gives a column named {name!r}",
+                why="that is a system column: it is written when the step is committed",
+                fix="leave it out, or rename it with AS",
+            )
+        _check_storable(name, name, fields[name])
+    _check_event_time({name: fields[name] for name in names}, vocab)
+    op = fields.get(vocab.operation_type_column)
+    if raw and op is not None and op.typeName() not in {"byte", "short", "integer", "long"}:
+        raise InvalidQueryError(
+            what=f"{vocab.operation_type_column!r} is {op.simpleString()} in the query's result",
+            why="operations are the numbers 0 to 3",
+            fix="pass the op of the input through as it is",
+        )
+
+
+def _check_storable(column: str, part: str, kind: Any) -> None:
+    name = kind.typeName()
+    if not _STORABLE.fullmatch(name):
+        raise InvalidQueryError(
+            what=f"column {part!r} has the type {kind.simpleString()}, which cannot be stored",
+            why="a slice holds numbers, text, bytes, dates, timestamps and nestings of them",
+            fix=f"give it a type: CAST(... AS STRING) AS {quoted(column)}",
+        )
+    if name == "array":
+        _check_storable(column, f"{part}[]", kind.elementType)
+    elif name == "map":
+        _check_storable(column, f"{part}.key", kind.keyType)
+        _check_storable(column, f"{part}.value", kind.valueType)
+    elif name == "struct":
+        for field in kind.fields:
+            _check_storable(column, f"{part}.{field.name}", field.dataType)
+
+
+def _check_event_time(fields: dict[str, Any], vocab: DatasetVocabulary) -> None:
+    name, times = vocab.event_time_column, {"date", "timestamp", "timestamp_ntz"}
+    kind = fields.get(name)
+    if kind is not None and kind.typeName() in times:
+        return
+    could = [other for other, each in fields.items() if each.typeName() in times]
+    what = (
+        f"the query gives no column {name!r}"
+        if kind is None
+        else f"{name!r} is {kind.simpleString()} in the query's result, not DATE or TIMESTAMP"
+    )
+    fix = (
+        f"select {' or '.join(could)} AS {name}, or name that column in SetVocab"
+        if could
+        else f"select the {name} of the input as well"
+    )
+    raise InvalidQueryError(what, "every record of a dataset has an event time", fix)
+
+
+def _sorted(
+    frame: "DataFrame", vocab: DatasetVocabulary, facts: QueryFacts, size: Size
+) -> tuple["DataFrame", tuple[str, ...]]:
+    from pyspark.sql.functions import expr
+
+    raw, op, time = facts.names_op, vocab.operation_type_column, vocab.event_time_column
+    kinds = {f.name: f.dataType for f in frame.schema.fields}
+    others = [n for n in frame.columns if n not in {*hidden(raw=raw), op, time}]
+    order = [POSITION]
+    if facts.fans_out:
+        order += [comparable(quoted(name), kinds[name]) for name in (time, *others)]
+    operation = OPERATION
+    if raw:
+        operation = f"CAST({quoted(op)} AS INT)" if op in kinds else "0"
+    selected = [f"{operation} AS {quoted(op)}", POSITION, *map(quoted, (time, *others))]
+    rows = frame.selectExpr(*selected)
+    by = [expr(text) for text in order]
+    small = size is Size.SMALL
+    rows = rows.coalesce(1).sortWithinPartitions(*by) if small else rows.orderBy(*by)
+    return rows, (op, time, *others)
+
+
+def result_schema(step: Step) -> pa.Schema:
+    """Return the Arrow schema of a step's result, all columns nullable but the operation's."""
+    from pyspark.sql.pandas.types import to_arrow_schema
+
+    schema = spark_schema(to_arrow_schema(step.frame.schema, timezone="UTC"))
+    return pa.schema([schema.field(name) for name in step.columns])
