@@ -10,7 +10,6 @@ as in the reference, which needs equal counts.  An unquoted empty cell is null; 
 the empty text in text columns and null in all others, and so it is with `nullValue`.
 """
 
-import mmap
 from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import chain, islice
@@ -117,15 +116,13 @@ class _Source:
         return records(text, self.dialect, self.name)
 
     def _has_escapes(self) -> bool:
-        if self.dialect.escape is None or self.path.stat().st_size == 0:
+        if self.dialect.escape is None:
             return False
         if self.encoding != "utf-8":
             return True
-        with (
-            self.path.open("rb") as file,
-            mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as content,
-        ):
-            return content.find(self.dialect.escape.encode()) >= 0
+        escape = self.dialect.escape.encode()
+        with self.path.open("rb") as file:
+            return any(escape in block for block in iter(lambda: file.read(BLOCK), b""))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

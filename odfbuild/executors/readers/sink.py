@@ -15,7 +15,8 @@ __all__ = ["LARGE", "empty", "on_disk"]
 LARGE: Final = 64 << 20
 """Bytes of text up to which rows are kept in memory."""
 
-_GROUP: Final = 1 << 18
+_GROUP: Final = 1 << 17
+_CODEC: Final = "snappy"
 
 
 def empty(schema: pa.Schema) -> Frame:
@@ -29,7 +30,7 @@ def on_disk(pieces: Iterable[pa.Table], schema: pa.Schema, staging: Path) -> Fra
         dir=staging, prefix="read-", suffix=".parquet", delete=False
     ) as out:
         rows = 0
-        with pq.ParquetWriter(out, schema, compression="snappy") as writer:
+        with pq.ParquetWriter(out, schema, compression=_CODEC, use_dictionary=False) as writer:
             for group in _groups(pieces):
                 writer.write_table(group, row_group_size=_GROUP)
                 rows += group.num_rows
