@@ -3,6 +3,8 @@
 from pathlib import Path
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from odfbuild.errors import ProjectErrors
 from odfbuild.project.config import (
@@ -105,3 +107,20 @@ def test_a_project_file_that_cannot_be_read_is_no_crash(tmp_path: Path) -> None:
     (tmp_path / "odfbuild.yaml").mkdir()
     with pytest.raises(NoProjectError, match=r"cannot read odfbuild\.yaml"):
         load_config(tmp_path)
+
+
+PIECES = [
+    line + "\n"
+    for case in sorted((Path(__file__).parent / "bad_settings").glob("*.yaml"))
+    for line in case.read_text("utf-8").splitlines()
+]
+
+
+@given(st.lists(st.sampled_from(PIECES), unique=True, max_size=8).map("".join))
+def test_any_mix_of_lines_gives_settings_or_findings(text: str) -> None:
+    try:
+        config = parse_config(text, default_name="x")
+    except ProjectErrors as errors:
+        assert all(each.span is not None for each in errors.found)
+    else:
+        assert config.target().name == config.default_target
