@@ -69,17 +69,26 @@ def locked(folder: Path, *, timeout: float, note: Path | None = None) -> Iterato
 def open_locked(folder: Path) -> int | None:
     """Return a descriptor that holds the lock of a folder until closed, or None if it is held."""
     opened = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-    try:
-        fcntl.flock(opened, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        if os.fstat(opened).st_ino == folder.stat().st_ino:
-            return opened
-    except (BlockingIOError, FileNotFoundError):
-        pass
-    except BaseException:
-        os.close(opened)
-        raise
+    if _lock(opened) and _is_still(folder, opened):
+        return opened
     os.close(opened)
     return None
+
+
+def _lock(opened: int) -> bool:
+    try:
+        fcntl.flock(opened, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    return True
+
+
+def _is_still(folder: Path, opened: int) -> bool:
+    """Say whether the folder is the one that was opened, not deleted or made anew since."""
+    try:
+        return os.fstat(opened).st_ino == folder.stat().st_ino
+    except FileNotFoundError:
+        return False
 
 
 def _acquire(folder: Path, timeout: float, note: Path | None) -> int:

@@ -170,9 +170,8 @@ class Workspace:
         try:
             self._disk.write(near, f"{id}\n{alias}\n".encode())
             self._disk.link(near, path)
-        except FileExistsError:
-            self._refuse_taken(alias)
-            raise
+        except FileExistsError as error:
+            raise _taken(alias, self._id_of(alias)) from error
         finally:
             near.unlink(missing_ok=True)
         self._disk.sync(self._names)
@@ -228,13 +227,17 @@ class Workspace:
         return self._names / _name_file(alias)
 
     def _refuse_taken(self, alias: DatasetAlias) -> None:
-        found = self._read_name(_name_file(alias))
-        if found is not None:
-            raise AliasTakenError(
-                what=f"there is a dataset {found[0]} already: {found[1]}",
-                why="names are unique without regard to case",
-                fix="choose another name, or open the dataset",
-            )
+        id = self._id_of(alias)
+        if id is not None:
+            raise _taken(alias, id)
+
+
+def _taken(alias: DatasetAlias, id: DatasetId | None) -> AliasTakenError:
+    return AliasTakenError(
+        what=f"there is a dataset {alias} already" + ("" if id is None else f": {id}"),
+        why="names are unique without regard to case",
+        fix="choose another name, or open the dataset",
+    )
 
 
 def _name_file(alias: DatasetAlias) -> str:

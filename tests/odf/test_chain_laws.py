@@ -1,5 +1,7 @@
 """Laws of folding: what holds for every chain that the rules allow."""
 
+from dataclasses import replace
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -15,8 +17,27 @@ from odfbuild.odf.chain import (
     to_bytes,
 )
 from odfbuild.odf.chain_bytes import UnreadableStateError
-from odfbuild.odf.events import AddData, ExecuteTransform, SetInfo
-from tests.state.chains import ROOT, SCHEMA, Link, after, chains, folded, grown, later, slice_of
+from odfbuild.odf.events import (
+    AddData,
+    ExecuteTransform,
+    MetadataEvent,
+    SetDataSchema,
+    SetInfo,
+    TransformInput,
+)
+from odfbuild.odf.refs import DatasetAlias
+from tests.state.chains import (
+    ROOT,
+    SCHEMA,
+    Link,
+    after,
+    chains,
+    folded,
+    grown,
+    later,
+    set_transform,
+    slice_of,
+)
 
 
 @given(chains())
@@ -77,6 +98,20 @@ def test_progress_is_the_furthest_that_each_input_was_read(links: list[Link]) ->
                     furthest[each.dataset_id] = each.new_offset
     known = {id: each.new_offset for id, each in state.progress.items() if each.new_block_hash}
     assert known == furthest
+
+
+@pytest.mark.parametrize(
+    "event",
+    [
+        SetDataSchema(raw_arrow_schema=b"\x00\xff"),
+        replace(set_transform(), inputs=(TransformInput(DatasetAlias.parse("Acc/Foo")),)),
+    ],
+    ids=["bytes", "alias"],
+)
+def test_a_state_that_no_rule_was_asked_about_is_kept_too(event: MetadataEvent) -> None:
+    link = after(grown(ROOT), event)
+    state = fold(grown(ROOT), link.block, link.hash)
+    assert from_bytes(to_bytes(state)) == state
 
 
 def test_a_state_does_not_grow_with_its_chain() -> None:

@@ -173,6 +173,14 @@ def test_a_folder_that_was_replaced_while_locking_is_not_taken_for_locked(tmp_pa
     os.close(opened)
 
 
+def test_a_folder_that_was_deleted_while_locking_is_not_taken_for_locked(tmp_path: Path) -> None:
+    gone, other = tmp_path / "a", tmp_path / "b"
+    other.mkdir()
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(os, "open", lambda _path, flags, real=os.open: real(other, flags))
+        assert open_locked(gone) is None
+
+
 def test_a_folder_that_is_gone_cannot_be_locked(tmp_path: Path) -> None:
     with pytest.raises(FileNotFoundError):
         open_locked(tmp_path / "gone")
