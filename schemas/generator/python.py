@@ -2,6 +2,7 @@
 
 import re
 import subprocess
+import sys
 import textwrap
 from collections.abc import Iterable, Iterator
 
@@ -76,7 +77,7 @@ def layout_text(model: Model) -> str:
 
 
 def _formatted(text: str) -> str:
-    command = ["ruff", "format", "--stdin-filename", "generated.py", "-"]
+    command = [sys.executable, "-m", "ruff", "format", "--stdin-filename", "generated.py", "-"]
     done = subprocess.run(command, input=text, capture_output=True, text=True, check=True)
     return done.stdout
 
