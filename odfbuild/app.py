@@ -131,7 +131,9 @@ def apply(project: Opened, plan: Plan, *, jobs: int, progress: "Progress") -> "R
     from odfbuild.executors.spark.engine import SparkEngine
 
     check_heads(plan, {alias: state.head for alias, state in project.workspace.states().items()})
-    engine = SparkEngine(project.workspace.cache, project.spark)
+    engine = SparkEngine(
+        project.workspace.cache, master=project.spark.master, memory=project.spark.memory
+    )
     site = Site(
         workspace=project.workspace,
         engine=engine,

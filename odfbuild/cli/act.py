@@ -6,7 +6,7 @@ from pathlib import Path
 from odfbuild import app
 from odfbuild.cli import exits
 from odfbuild.cli.decide import no_changes
-from odfbuild.cli.diagnostics import render
+from odfbuild.cli.diagnostics import render_diagnostics
 from odfbuild.errors import OdfBuildError
 from odfbuild.executors.report import Report
 from odfbuild.planner.plan import Plan
@@ -94,7 +94,7 @@ def _tell(report: Report) -> int:
     from odfbuild.cli.render import report_text
 
     for _, failed in report.failures:
-        sys.stderr.write(render(failed.error.diagnostics()))
+        sys.stderr.write(render_diagnostics(failed.error.diagnostics()) + "\n")
     sys.stdout.write(report_text(report))
     if not report.failures:
         return exits.DONE

@@ -172,8 +172,8 @@ def main() -> None:
 
 
 def _explain(error: OdfBuildError) -> int:
-    from odfbuild.cli.diagnostics import render
+    from odfbuild.cli.diagnostics import render_diagnostics
     from odfbuild.cli.exits import exit_code
 
-    sys.stderr.write(render(error.diagnostics()))
+    sys.stderr.write(render_diagnostics(error.diagnostics()) + "\n")
     return exit_code(error)

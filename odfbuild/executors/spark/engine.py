@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from odfbuild.errors import Diagnostic, InvalidQueryError
 from odfbuild.executors.engine import IngestRequest, TransformWork
 from odfbuild.executors.frames import Frame
-from odfbuild.executors.spark.session import Sessions, Views
+from odfbuild.executors.spark.session import Sessions, Start, Views
 from odfbuild.executors.spark.settings import LARGE, Size, size_of
 from odfbuild.odf.events import MergeStrategyAppend, TransformSql
 from odfbuild.planner.query import QueryFacts, Reason, diagnostics, examine, steps_of
@@ -42,7 +42,8 @@ class RefusedQueryError(InvalidQueryError):
 class SparkEngine:
     """An Engine on one JVM, which starts with the first step; steps may come from many threads.
 
-    `cache` is a folder for the JVM's own files; `limit` the bytes of input from which on rows go
+    `cache` is a folder for the JVM's own files; `master` where Spark runs, by default within the
+    JVM on `cores`; `memory` the JVM's greatest heap (`2g`); `limit` the bytes of input from which on rows go
     through files; `note` is told what the user may want to know.  `java_options` take the place
     of the class archive.
     """
@@ -52,11 +53,14 @@ class SparkEngine:
         cache: Path,
         *,
         cores: int | None = None,
+        master: str | None = None,
+        memory: str | None = None,
         limit: int = LARGE,
         note: Callable[[str], None] = lambda _: None,
         java_options: Sequence[str] | None = None,
     ) -> None:
-        self._sessions = Sessions(cache, cores=cores, note=note, java_options=java_options)
+        start = Start(cores=cores, master=master, memory=memory, java_options=java_options)
+        self._sessions = Sessions(cache, start, note)
         self._limit = limit
 
     def prepare(self, planned_bytes: int | None = None) -> None:

@@ -4,7 +4,9 @@ Both ways give the same rows in the same order.  A DataFrame that is to be retur
 its parts are then in order, and are written one behind the other into one file.
 """
 
+import shutil
 from collections.abc import Callable, Iterator, Sequence
+from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING
 from uuid import uuid4
@@ -61,8 +63,7 @@ def from_frame(session: "SparkSession", frame: Frame, size: Size) -> "DataFrame"
 
 def from_table(session: "SparkSession", table: pa.Table) -> "DataFrame":
     """Return the rows of a table, in order, in one partition."""
-    frame = session.createDataFrame(table.cast(spark_schema(table.schema)))
-    return frame.coalesce(1)
+    return session.createDataFrame(table.cast(spark_schema(table.schema))).coalesce(1)
 
 
 def from_files(
@@ -95,61 +96,56 @@ def slice_table(path: Path, schema: pa.Schema) -> pa.Table:
 
 
 def gather(
-    frame: "DataFrame", size: Size, staging: Path, columns: Sequence[str], edit: Edit | None = None
+    frame: "DataFrame", size: Size, staging: Path, columns: Sequence[str], edit: Edit
 ) -> Frame:
-    """Run a sorted DataFrame and return these columns of its rows, after `edit` has seen all."""
-    if size is Size.SMALL:
-        table = _utc(frame.toArrow())
-        batches = table.to_batches()
-        edited = batches if edit is None else list(edit(iter(batches)))
-        schema = table.schema if not edited else edited[0].schema
-        result = pa.Table.from_batches(edited, schema=schema).select(list(columns))
-        return Frame.of(_nullable(result))
-    return _through_files(frame, staging, columns, edit)
+    """Run a sorted DataFrame and return these columns of what `edit` makes of its rows.
+
+    `edit` gets at least one batch, which may be empty, so that it always shows its columns.
+    """
+    if size is Size.BIG:
+        return _through_files(frame, staging, columns, edit)
+    table = _utc(frame.toArrow())
+    edited = edit(iter(table.to_batches() or [_empty(table.schema)]))
+    return Frame.of(_nullable(pa.Table.from_batches(edited).select(list(columns))))
 
 
-def _through_files(
-    frame: "DataFrame", staging: Path, columns: Sequence[str], edit: Edit | None
-) -> Frame:
+def _through_files(frame: "DataFrame", staging: Path, columns: Sequence[str], edit: Edit) -> Frame:
     """Let Spark write its parts, and put them into one file: bounded memory whatever their size."""
     folder = staging / f"parts-{uuid4().hex}"
     frame.write.option("compression", "snappy").parquet(folder.as_uri())
-    whole = staging / f"rows-{uuid4().hex}.parquet"
     parts = sorted(folder.glob("*.parquet"))
-    batches = _batches(parts)
-    rows = _write(batches if edit is None else edit(batches), whole, columns, _schema(frame))
-    for part in parts:
-        part.unlink()
-    with pq.ParquetFile(whole) as file:
-        return Frame(schema=file.schema_arrow, rows=rows, path=whole)
+    whole = staging / f"rows-{uuid4().hex}.parquet"
+    _write(edit(_batches(parts, _schema(frame))), whole, columns)
+    shutil.rmtree(folder)
+    return Frame.at(whole)
 
 
-def _batches(parts: Sequence[Path]) -> Iterator[pa.RecordBatch]:
+def _batches(parts: Sequence[Path], schema: pa.Schema) -> Iterator[pa.RecordBatch]:
+    yield _empty(schema)
     for part in parts:
         with pq.ParquetFile(part, memory_map=True) as file:
             for batch in file.iter_batches(1 << 16):
-                yield from _utc(pa.Table.from_batches([batch])).to_batches()
+                yield from _utc(pa.Table.from_batches([batch])).cast(schema).to_batches()
 
 
-def _write(
-    batches: Iterator[pa.RecordBatch], path: Path, columns: Sequence[str], empty: pa.Schema
-) -> int:
-    rows = 0
-    first = next(batches, None)
-    schema = empty if first is None else first.schema
-    kept = pa.schema([schema.field(name).with_nullable(True) for name in columns])
+def _write(batches: Iterator[pa.RecordBatch], path: Path, columns: Sequence[str]) -> None:
+    first = next(batches)
+    kept = pa.schema([first.schema.field(name).with_nullable(True) for name in columns])
     with pq.ParquetWriter(path, kept, compression="snappy") as writer:
-        while first is not None:
-            rows += first.num_rows
-            writer.write_batch(first.select(list(columns)).cast(kept))
-            first = next(batches, None)
-    return rows
+        for batch in chain([first], batches):
+            if batch.num_rows:
+                writer.write_batch(batch.select(kept.names).cast(kept))
 
 
 def _schema(frame: "DataFrame") -> pa.Schema:
     from pyspark.sql.pandas.types import to_arrow_schema
 
-    return _utc(to_arrow_schema(frame.schema, timezone="UTC").empty_table()).schema
+    schema = _utc(to_arrow_schema(frame.schema, timezone="UTC").empty_table()).schema
+    return pa.schema([field.with_nullable(True) for field in schema])
+
+
+def _empty(schema: pa.Schema) -> pa.RecordBatch:
+    return pa.RecordBatch.from_arrays([pa.array([], f.type) for f in schema], schema=schema)
 
 
 def _utc(table: pa.Table) -> pa.Table:

@@ -7,6 +7,7 @@ import contextlib
 import os
 import threading
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -19,28 +20,32 @@ from odfbuild.executors.spark.settings import Size, fixed_settings, size_of, siz
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-__all__ = ["InterruptedStepError", "Sessions", "Views", "interrupted"]
+__all__ = ["InterruptedStepError", "Sessions", "Start", "Views", "interrupted"]
 
 
 class InterruptedStepError(EngineFailedError):
     """The engine was told to stop."""
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Start:
+    """How the JVM is started; None leaves the choice to this package."""
+
+    cores: int | None = None
+    master: str | None = None
+    memory: str | None = None
+    java_options: Sequence[str] | None = None
+
+
 class Sessions:
     """The sessions of one engine.  Nothing is started before `start` or `session` is called."""
 
-    def __init__(
-        self,
-        cache: Path,
-        *,
-        cores: int | None,
-        note: Callable[[str], None],
-        java_options: Sequence[str] | None,
-    ) -> None:
+    def __init__(self, cache: Path, how: Start, note: Callable[[str], None]) -> None:
         self._cache = cache
-        self._cores = cores or min(os.cpu_count() or 1, 8)
+        self._how = how
+        self._cores = how.cores or min(os.cpu_count() or 1, 8)
         self._note = note
-        self._java_options = java_options
+        self._java_options = how.java_options
         self._lock = threading.RLock()
         self._jvm: Jvm | None = None
         self._root: SparkSession | None = None
@@ -107,8 +112,11 @@ class Sessions:
         folder = new_folder(self._cache)
         extra = self._java_options
         extra = options(java, self._note) if extra is None else extra
-        given = java_options(java, quick=size is Size.SMALL, folder=folder, archive=extra)
-        return launch(java, given, fixed_settings(folder, self._cores), folder)
+        heap = [] if self._how.memory is None else [f"-Xmx{self._how.memory}"]
+        quick = size is Size.SMALL
+        given = java_options(java, quick=quick, folder=folder, archive=[*heap, *extra])
+        settings = fixed_settings(folder, self._cores, self._how.master)
+        return launch(java, given, settings, folder)
 
     def _connected(self) -> "SparkSession":
         with self._lock:

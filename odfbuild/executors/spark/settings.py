@@ -70,12 +70,12 @@ def size_of(planned_bytes: int, limit: int = LARGE) -> Size:
     return Size.SMALL if planned_bytes <= limit else Size.BIG
 
 
-def fixed_settings(workspace: Path, cores: int) -> dict[str, str]:
+def fixed_settings(workspace: Path, cores: int, master: str | None = None) -> dict[str, str]:
     """Return the settings of the whole process; its files stay below `workspace`."""
     return {
         **PINNED,
         **_QUIET,
-        "spark.master": f"local[{cores}]",
+        "spark.master": master or f"local[{cores}]",
         "spark.default.parallelism": str(cores),
         "spark.local.dir": str(workspace / "local"),
         "spark.sql.warehouse.dir": (workspace / "warehouse").as_uri(),
@@ -90,5 +90,6 @@ def sized_settings(size: Size, cores: int) -> dict[str, str]:
         "spark.sql.leafNodeDefaultParallelism": "1" if small else str(cores),
         "spark.sql.adaptive.enabled": str(not small).lower(),
         "spark.sql.codegen.wholeStage": str(not small).lower(),
+        "spark.sql.autoBroadcastJoinThreshold": "-1" if small else "10m",
         "spark.sql.files.maxPartitionBytes": "1g" if small else "128m",
     }

@@ -55,43 +55,66 @@ _STORABLE = re.compile(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Step:
-    """A step that Spark has analysed but not run: sorted rows, and what becomes of them."""
+    """A step that Spark has analysed but not run: `frame` has the carried columns first.
+
+    `columns` are those of the result: op, event time, then the others as the query gives them.
+    """
 
     frame: "DataFrame"
     columns: tuple[str, ...]
     vocab: DatasetVocabulary
     raw: bool
+    ordered: bool
     sent: tuple[SentQuery, ...]
 
     def finish(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """Yield the rows with correction pairs mended; refuses rows without an event time."""
+        ordered = batches if self.ordered else _by_position(batches)
+        arranged = (self._arranged(batch) for batch in ordered)
         op = self.vocab.operation_type_column
-        checked = (self._checked(batch) for batch in batches)
-        return checked if self.raw else mended(checked, op, POSITION)
+        return arranged if self.raw else mended(arranged, op, POSITION)
 
-    def _checked(self, batch: pa.RecordBatch) -> pa.RecordBatch:
-        time = self.vocab.event_time_column
-        nulls = batch.column(time).null_count
-        if nulls:
-            raise InvalidQueryError(
-                what=f"the query gives {nulls} rows or more without {time!r}",
-                why="every record of a derivative dataset has an event time",
-                fix=f"filter such rows (WHERE {time} IS NOT NULL), or fill it with coalesce",
-            )
-        if self.raw:
-            self._check_operations(batch)
-        return batch
+    def _arranged(self, batch: pa.RecordBatch) -> pa.RecordBatch:
+        """Return the columns of the result and the position."""
+        self._check_event_time(batch)
+        names = [*self.columns, POSITION]
+        columns = [self._operation(batch), *(batch.column(name) for name in names[1:])]
+        return pa.RecordBatch.from_arrays(columns, names=names)
 
-    def _check_operations(self, batch: pa.RecordBatch) -> None:
-        column = batch.column(self.vocab.operation_type_column)
+    def _operation(self, batch: pa.RecordBatch) -> pa.Array:
+        op = self.vocab.operation_type_column
+        if not self.raw:
+            return batch.column(OPERATION)
+        if op not in batch.schema.names:
+            return pa.array([0] * batch.num_rows, pa.int32())
+        column = batch.column(op)
         known = pc.is_in(column, value_set=pa.array([0, 1, 2, 3], column.type))
         if not pc.all(known, min_count=0).as_py():
             raise InvalidQueryError(
-                what=f"the query gives an {self.vocab.operation_type_column!r} that is none of "
-                "0, 1, 2 and 3",
+                what=f"the query gives an {op!r} that is none of 0, 1, 2 and 3",
                 why="these stand for append, retract, correct-from and correct-to",
                 fix="pass the op of the input through as it is",
             )
+        return column.cast(pa.int32())
+
+    def _check_event_time(self, batch: pa.RecordBatch) -> None:
+        time = self.vocab.event_time_column
+        if batch.column(time).null_count:
+            raise InvalidQueryError(
+                what=f"the query gives rows without {time!r}",
+                why="every record of a derivative dataset has an event time",
+                fix=f"filter such rows (WHERE {time} IS NOT NULL), or fill it with coalesce",
+            )
+
+
+def _by_position(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    """Yield few rows in the order of their positions, which are all different."""
+    first = next(batches)
+    table = pa.Table.from_batches([first, *batches])
+    positions = table.column(POSITION)
+    if not pc.all(pc.greater(positions[1:], positions[:-1]), min_count=0).as_py():
+        table = table.take(pc.sort_indices(positions))
+    yield table.combine_chunks().to_batches()[0] if table.num_rows else first
 
 
 def planned_step(
@@ -116,8 +139,17 @@ def planned_step(
     result = _last(session, views, work, sent, facts, log)
     _check_plan(result)
     _check_columns(result, work.vocab, raw=raw)
-    rows, columns = _sorted(result, work.vocab, facts, size)
-    return Step(frame=rows, columns=columns, vocab=work.vocab, raw=raw, sent=sent)
+    op, time = work.vocab.operation_type_column, work.vocab.event_time_column
+    others = [name for name in result.columns if name not in {*hidden(raw=raw), op, time}]
+    rows, ordered = _sorted(result, time, facts, size)
+    return Step(
+        frame=rows,
+        columns=(op, time, *others),
+        vocab=work.vocab,
+        raw=raw,
+        ordered=ordered,
+        sent=sent,
+    )
 
 
 def hidden(*, raw: bool) -> tuple[str, ...]:
@@ -318,30 +350,29 @@ def _check_event_time(fields: dict[str, Any], vocab: DatasetVocabulary) -> None:
 
 
 def _sorted(
-    frame: "DataFrame", vocab: DatasetVocabulary, facts: QueryFacts, size: Size
-) -> tuple["DataFrame", tuple[str, ...]]:
+    frame: "DataFrame", time: str, facts: QueryFacts, size: Size
+) -> tuple["DataFrame", bool]:
+    """Return the rows, sorted by Spark if they must be: by position, then by all columns.
+
+    Few rows of a query that gives at most one row for one are sorted later, if at all.
+    """
+    if size is Size.SMALL and not facts.fans_out:
+        return frame, False
     from pyspark.sql.functions import expr
 
-    raw, op, time = facts.names_op, vocab.operation_type_column, vocab.event_time_column
+    names = [name for name in frame.columns if name not in {*hidden(raw=facts.names_op), time}]
     kinds = {f.name: f.dataType for f in frame.schema.fields}
-    others = [n for n in frame.columns if n not in {*hidden(raw=raw), op, time}]
-    order = [POSITION]
-    if facts.fans_out:
-        order += [comparable(quoted(name), kinds[name]) for name in (time, *others)]
-    operation = OPERATION
-    if raw:
-        operation = f"CAST({quoted(op)} AS INT)" if op in kinds else "0"
-    selected = [f"{operation} AS {quoted(op)}", POSITION, *map(quoted, (time, *others))]
-    rows = frame.selectExpr(*selected)
-    by = [expr(text) for text in order]
-    small = size is Size.SMALL
-    rows = rows.coalesce(1).sortWithinPartitions(*by) if small else rows.orderBy(*by)
-    return rows, (op, time, *others)
+    order = [POSITION, *(comparable(quoted(name), kinds[name]) for name in (time, *names))]
+    by = [expr(text) for text in (order if facts.fans_out else order[:1])]
+    if size is Size.SMALL:
+        return frame.coalesce(1).sortWithinPartitions(*by), True
+    return frame.orderBy(*by), True
 
 
 def result_schema(step: Step) -> pa.Schema:
-    """Return the Arrow schema of a step's result, all columns nullable but the operation's."""
+    """Return the Arrow schema of a step's result, all columns nullable."""
     from pyspark.sql.pandas.types import to_arrow_schema
 
     schema = spark_schema(to_arrow_schema(step.frame.schema, timezone="UTC"))
-    return pa.schema([schema.field(name) for name in step.columns])
+    op = pa.field(step.columns[0], pa.int32())
+    return pa.schema([op, *(schema.field(name) for name in step.columns[1:])])
