@@ -11,13 +11,20 @@ from odfbuild.odf.events import (
     DatasetVocabulary,
     DataType,
     DataTypeDate,
+    DataTypeInt8,
+    DataTypeInt16,
+    DataTypeInt32,
+    DataTypeInt64,
     DataTypeList,
-    DataTypeMap,
     DataTypeNull,
     DataTypeOption,
     DataTypeStruct,
     DataTypeTime,
     DataTypeTimestamp,
+    DataTypeUInt8,
+    DataTypeUInt16,
+    DataTypeUInt32,
+    DataTypeUInt64,
     TimeUnit,
 )
 from odfbuild.odf.schema import EVENT_TIME, evolve, system_fields, type_name
@@ -26,6 +33,18 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 __all__ = ["BadInputSchemaError", "slice_schema"]
+
+
+_INTEGERS = (
+    DataTypeInt8,
+    DataTypeInt16,
+    DataTypeInt32,
+    DataTypeInt64,
+    DataTypeUInt8,
+    DataTypeUInt16,
+    DataTypeUInt32,
+    DataTypeUInt64,
+)
 
 
 class BadInputSchemaError(EngineError):
@@ -47,7 +66,7 @@ def slice_schema(
 
     _check_names(frame.names, vocab)
     found = {field.name: _stored(field.type) for field in from_arrow(frame).fields}
-    found.pop(vocab.operation_type_column, None)
+    _check_operation(found.pop(vocab.operation_type_column, None), vocab)
     system = system_fields(vocab, _event_time(found, vocab, in_force))
     data = tuple(DataField(name, data_type) for name, data_type in found.items())
     for field in data:
@@ -72,6 +91,16 @@ def _check_names(names: list[str], vocab: DatasetVocabulary) -> None:
             what=f"the data has several columns of one name: {', '.join(map(repr, twice))}",
             why="columns are told apart by name",
             fix="rename them in the query",
+        )
+
+
+def _check_operation(found: DataType | None, vocab: DatasetVocabulary) -> None:
+    if found is not None and not isinstance(inner(found), _INTEGERS):
+        name = vocab.operation_type_column
+        raise BadInputSchemaError(
+            what=f"the operation column {name!r} is of type {type_name(inner(found))}",
+            why="operations are the integers 0 (append), 1 (retract), 2 and 3 (correct from, to)",
+            fix=f"cast {name!r} to INT in the query, or rename it if it is a column of your own",
         )
 
 
@@ -138,7 +167,4 @@ def _aligned_value(new: DataType, old: DataType) -> DataType:
             return DataTypeStruct(_aligned(new.fields, old.fields))
         case DataTypeList(), DataTypeList():
             return replace(new, item_type=_aligned_type(new.item_type, old.item_type))
-        case DataTypeMap(), DataTypeMap():
-            value = _aligned_type(new.value_type, old.value_type)
-            return replace(new, key_type=old.key_type, value_type=value)
     return new

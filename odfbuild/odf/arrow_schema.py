@@ -161,7 +161,7 @@ def _put_type(builder: Any, of: DataType) -> _Placed:
             return _leaf(builder, tag, _table(builder, 3, *slots))
 
 
-def _parameters(of: DataType) -> Any:
+def _parameters(of: Any) -> Any:
     """Return the type tag and the slots (slot, kind, value, default) in the order of writing."""
     match of:
         case DataTypeBinary(fixed_length=length):
@@ -175,9 +175,8 @@ def _parameters(of: DataType) -> Any:
         case DataTypeTime(unit=unit):
             number = _unit(unit)
             return _TIME, (1, "Int32", 32 if number < 2 else 64, 32), (0, "Int16", number, 1)
-        case DataTypeDuration(unit=unit):
-            return _DURATION, (0, "Int16", _unit(unit), 1)
-    raise InvalidArrowSchemaError(f"there is no Arrow type for {of}")
+        case _:
+            return _DURATION, (0, "Int16", _unit(of.unit), 1)
 
 
 def _put_timestamp(builder: Any, of: DataTypeTimestamp) -> int:

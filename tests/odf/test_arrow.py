@@ -211,6 +211,29 @@ def test_other_bytes_are_refused(data: bytes) -> None:
         from_arrow_bytes(data)
 
 
+def test_types_within_types_without_end_are_refused() -> None:
+    deep: DataType = DataTypeInt8()
+    for _ in range(70):
+        deep = DataTypeList(deep)
+    data = arrow_bytes(DataSchema((DataField("a", deep),)))
+    with pytest.raises(InvalidArrowSchemaError, match="nested too deeply"):
+        from_arrow_bytes(data)
+
+
+def _tagged(schema: DataSchema, tag: int) -> bytes:
+    """Return raw bytes in which the type tag of the first Int64 field is another one."""
+    data = arrow_bytes(schema)
+    at = data.index(b"\x02\x1c\0\0\0")
+    return data[:at] + bytes([tag]) + data[at + 1 :]
+
+
+@pytest.mark.parametrize("tag", [3, 12, 17])
+def test_a_type_whose_parts_do_not_fit_is_refused(tag: int) -> None:
+    schema = DataSchema((DataField("a", DataTypeOption(DataTypeInt64())),))
+    with pytest.raises(InvalidArrowSchemaError, match="'a' is of a malformed type"):
+        from_arrow_bytes(_tagged(schema, tag))
+
+
 @given(st.integers(0, 10_000), st.integers(0, 255))
 def test_damaged_bytes_are_read_or_refused_but_nothing_worse(at: int, byte: int) -> None:
     data = bytearray(bytes.fromhex(SCHEMAS[-1]["hex"]))

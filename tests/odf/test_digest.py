@@ -305,6 +305,24 @@ def test_batches_of_another_width_are_refused() -> None:
         hasher.update(pa.record_batch({"a": [1], "b": [2]}))
 
 
+def test_batches_need_their_schema() -> None:
+    with pytest.raises(ValueError, match="pass it"):
+        logical_hash(iter([]))
+
+
+def test_an_extension_type_hashes_as_what_it_stores() -> None:
+    stored = pa.array([b"0123456789abcdef", None], pa.binary(16))
+    uuids = pa.ExtensionArray.from_storage(pa.uuid(), stored)
+    assert array_digest(uuids) == array_digest(stored)
+
+
+@pytest.mark.parametrize("rows", [0, 3])
+def test_empty_lists_of_lists_hash_as_counts(rows: int) -> None:
+    array = pa.array([[]] * rows, pa.list_(pa.list_(pa.string())))
+    code = struct.pack("<HHH", 11, 11, 4)
+    assert array_digest(array) == hashlib.sha3_256(code + bytes(8 * rows)).digest()
+
+
 def test_a_physical_hash_is_the_sha3_of_the_file(tmp_path: Path) -> None:
     (tmp_path / "slice").write_bytes(b"bytes" * 100_000)
     found = physical_hash(tmp_path / "slice")

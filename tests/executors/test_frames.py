@@ -1,0 +1,62 @@
+"""Frames: rows in memory or in a file, the same to whoever reads them."""
+
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from odfbuild.executors import frames
+from odfbuild.executors.frames import Frame
+
+TABLE = pa.table(
+    {"a": pa.array(range(1000), pa.int32()), "b": ["x" * (i % 7) for i in range(1000)]}
+)
+
+
+@pytest.fixture
+def stored(tmp_path: Path) -> Frame:
+    pq.write_table(TABLE, tmp_path / "rows.parquet", row_group_size=300)
+    return Frame.at(tmp_path / "rows.parquet")
+
+
+def _rows(frame: Frame, at_most: int) -> pa.Table:
+    batches = list(frame.batches(at_most))
+    assert max(batch.num_rows for batch in batches) <= at_most
+    return pa.Table.from_batches(batches, frame.schema)
+
+
+def test_a_table_and_a_file_give_the_same_rows(stored: Frame) -> None:
+    memory = Frame.of(TABLE)
+    assert _rows(memory, 64) == _rows(stored, 64) == TABLE
+    assert (memory.rows, stored.rows) == (1000, 1000)
+
+
+def test_chosen_columns_come_in_the_order_asked_for(stored: Frame) -> None:
+    expected = TABLE.select(["b", "a"])
+    assert _rows(Frame.of(TABLE).select(["b", "a"]), 500) == expected
+    assert _rows(stored.select(["b", "a"]), 500) == expected
+
+
+def test_a_file_in_another_encoding_comes_out_in_the_types_of_the_frame(stored: Frame) -> None:
+    schema = pa.schema([("a", pa.int32()), ("b", pa.large_string())])
+    frame = Frame(schema=schema, rows=1000, path=stored.path)
+    assert _rows(frame, 1000) == TABLE.cast(schema)
+
+
+def test_wide_rows_come_in_smaller_batches(stored: Frame, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(frames, "BATCH_BYTES", 1)
+    assert {batch.num_rows for batch in stored.batches()} == {1}
+
+
+def test_an_empty_file_gives_no_rows(tmp_path: Path) -> None:
+    pq.write_table(TABLE.slice(0, 0), tmp_path / "none.parquet")
+    frame = Frame.at(tmp_path / "none.parquet")
+    assert (frame.rows, sum(batch.num_rows for batch in frame.batches())) == (0, 0)
+
+
+def test_a_frame_is_a_table_or_a_file(tmp_path: Path) -> None:
+    with pytest.raises(ValueError, match="a table or a file"):
+        Frame(schema=TABLE.schema, rows=1)
+    with pytest.raises(ValueError, match="a table or a file"):
+        Frame(schema=TABLE.schema, rows=1, table=TABLE, path=tmp_path)
