@@ -12,6 +12,7 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 from urllib.parse import SplitResult, urljoin, urlsplit
@@ -19,6 +20,8 @@ from urllib.parse import SplitResult, urljoin, urlsplit
 from odfbuild.errors import EngineError
 
 if TYPE_CHECKING:
+    import ssl
+
     import httpx
 
 __all__ = [
@@ -105,7 +108,7 @@ class _TransientError(Exception):
 
 
 def download(
-    request: Request, folder: Path, *, pause: Callable[[float], None] = time.sleep
+    request: Request, folder: Path, *, pause: Callable[[float], None] | None = None
 ) -> Answer | NotModified:
     """Fetch a URL into a new file of `folder`, trying again up to three times.
 
@@ -115,7 +118,8 @@ def download(
         try:
             return _attempt(request, folder)
         except _TransientError as failure:
-            pause(min(max(failure.seconds, 0.5 * 2**attempt), _LONGEST_PAUSE))
+            wait = max(failure.seconds, 0.5 * 2**attempt)
+            (pause or time.sleep)(min(wait, _LONGEST_PAUSE))
     try:
         return _attempt(request, folder)
     except _TransientError as failure:
@@ -123,10 +127,14 @@ def download(
 
 
 def printable(url: str) -> str:
-    """Return a URL without user, password and fragment."""
-    head, sep, rest = url.partition("://")
-    authority, slash, path = rest.partition("/")
-    return head + sep + authority.rpartition("@")[2] + slash + path.partition("#")[0]
+    """Return a URL without user and password."""
+    user = _user(url)
+    return url.replace(f"//{user}@", "//", 1) if user else url
+
+
+def _user(url: str) -> str:
+    """Return the `user:password` part of a URL, also of one that is malformed."""
+    return url.partition("://")[2].partition("/")[0].rpartition("@")[0]
 
 
 def _attempt(request: Request, folder: Path) -> Answer | NotModified:
@@ -154,7 +162,15 @@ def _client(request: Request) -> "httpx.Client":
     import httpx
 
     limits = httpx.Timeout(4 * request.timeout, connect=request.timeout)
-    return httpx.Client(timeout=limits, follow_redirects=False)
+    return httpx.Client(timeout=limits, follow_redirects=False, verify=_certificates())
+
+
+@cache
+def _certificates() -> "ssl.SSLContext":
+    """Load the trusted certificates once: it takes longer than most downloads."""
+    import httpx
+
+    return httpx.create_ssl_context()
 
 
 @contextmanager
@@ -305,8 +321,7 @@ def _reason(error: Exception, request: Request) -> str:
 
 def _redact(text: str, request: Request) -> str:
     hidden = {value for _, value in request.headers} | set(request.secrets)
-    user = urlsplit(request.url)
-    hidden |= {part for part in (user.username, user.password) if part}
+    hidden |= set(_user(request.url).split(":"))
     for secret in sorted(hidden, key=len, reverse=True):
         if len(secret) >= _SHORTEST_SECRET:
             text = text.replace(secret, "***")
