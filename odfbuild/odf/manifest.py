@@ -13,7 +13,6 @@ from odfbuild.odf.manifest_errors import ManifestErrors, Path, Problem, near, pa
 from odfbuild.odf.manifest_reader import read_value
 from odfbuild.odf.manifest_scalars import Places
 from odfbuild.odf.manifest_writer import to_mapping
-from odfbuild.odf.yaml_text import yaml_text
 
 __all__ = [
     "MANIFESTS",
@@ -26,7 +25,6 @@ __all__ = [
     "to_manifest",
     "to_mapping",
     "to_yaml",
-    "yaml_text",
 ]
 
 _T = TypeVar("_T")
@@ -85,6 +83,8 @@ def to_manifest(kind: str, value: Any, version: int | None = None) -> dict[str, 
 
 def to_yaml(kind: str, value: Any, version: int | None = None) -> str:
     """Return a manifest as YAML text."""
+    from odfbuild.odf.yaml_text import yaml_text
+
     return yaml_text(to_manifest(kind, value, version))
 
 

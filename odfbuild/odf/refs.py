@@ -19,38 +19,32 @@ from odfbuild.errors import ProtocolError
 from odfbuild.odf.identity import DatasetId
 
 __all__ = [
+    "HOST",
     "AmbiguousAlias",
-    "AmbiguousPattern",
     "DatasetAlias",
-    "DatasetAliasPattern",
-    "DatasetAliasPatternRemote",
     "DatasetAliasRemote",
     "DatasetIdRemote",
     "DatasetRef",
     "DatasetRefAny",
-    "DatasetRefAnyPattern",
-    "DatasetRefPattern",
     "DatasetRefRemote",
     "DatasetUrl",
+    "Folded",
     "InvalidNameError",
     "PushTarget",
     "RepositoryName",
     "is_name",
-    "matches",
-    "name_pattern_prefix",
-    "parse_any_pattern",
+    "is_url",
     "parse_any_ref",
     "parse_dataset_ref",
     "parse_push_target",
-    "parse_ref_pattern",
     "parse_remote_ref",
+    "refusal",
 ]
 
-_HOST = r"[a-zA-Z0-9]+(?:[.-][a-zA-Z0-9]+)*"
-_NAME = re.compile(_HOST)
+HOST = r"[a-zA-Z0-9]+(?:[.-][a-zA-Z0-9]+)*"
+_NAME = re.compile(HOST)
 _URL = re.compile(r"[a-zA-Z0-9]+(?:\+[a-zA-Z0-9]+)*://\S+")
 _ID = "did:odf:"
-_PATTERN = re.compile(rf"(?:{_HOST}[.-]?)?(?:%+[.-]?{_HOST}[.-]?(?=%))*%+(?:[.-]?{_HOST})?|{_HOST}")
 
 
 class InvalidNameError(ProtocolError):
@@ -59,7 +53,7 @@ class InvalidNameError(ProtocolError):
     code = "invalid-name"
 
 
-class _Folded:
+class Folded:
     """Equality, hash and order by lower-case text; `str` keeps the spelling."""
 
     __slots__ = ()
@@ -68,7 +62,7 @@ class _Folded:
         return tuple(str(self).lower().split("/"))
 
     def __eq__(self, other: object) -> bool:
-        if not isinstance(other, _Folded) or other.__class__ is not self.__class__:
+        if not isinstance(other, Folded) or other.__class__ is not self.__class__:
             return NotImplemented
         return self._key() == other._key()
 
@@ -76,13 +70,13 @@ class _Folded:
         return hash(str(self).lower())
 
     def __lt__(self, other: object) -> bool:
-        if not isinstance(other, _Folded) or other.__class__ is not self.__class__:
+        if not isinstance(other, Folded) or other.__class__ is not self.__class__:
             return NotImplemented
         return (len(self._key()), self._key()) < (len(other._key()), other._key())
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class DatasetAlias(_Folded):
+class DatasetAlias(Folded):
     """The name of a dataset in this workspace, maybe within an account."""
 
     account: str | None
@@ -96,14 +90,14 @@ class DatasetAlias(_Folded):
                 return cls(None, name)
             case [account, name]:
                 return cls(account, name)
-        raise _refusal(text, "a dataset alias", "it is `name` or `account/name`")
+        raise refusal(text, "a dataset alias", "it is `name` or `account/name`")
 
     def __str__(self) -> str:
         return self.name if self.account is None else f"{self.account}/{self.name}"
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class DatasetAliasRemote(_Folded):
+class DatasetAliasRemote(Folded):
     """The name of a dataset in a repository, maybe within an account."""
 
     repo: str
@@ -118,14 +112,14 @@ class DatasetAliasRemote(_Folded):
                 return cls(repo, None, name)
             case [repo, account, name]:
                 return cls(repo, account, name)
-        raise _refusal(text, "a remote alias", "it is `repo/name` or `repo/account/name`")
+        raise refusal(text, "a remote alias", "it is `repo/name` or `repo/account/name`")
 
     def __str__(self) -> str:
         return "/".join(part for part in (self.repo, self.account, self.name) if part is not None)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class AmbiguousAlias(_Folded):
+class AmbiguousAlias(Folded):
     """`x/name`, where x is a repository or an account: only the known repositories tell."""
 
     prefix: str
@@ -165,7 +159,7 @@ class DatasetUrl:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class RepositoryName(_Folded):
+class RepositoryName(Folded):
     """The name of a known repository."""
 
     name: str
@@ -174,53 +168,20 @@ class RepositoryName(_Folded):
         return self.name
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class DatasetAliasPattern(_Folded):
-    """Names with `%` for any run of characters, in any account or in the one named."""
-
-    account: str | None
-    pattern: str
-
-    def __str__(self) -> str:
-        return self.pattern if self.account is None else f"{self.account}/{self.pattern}"
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class DatasetAliasPatternRemote(_Folded):
-    """A name pattern within an account of a repository."""
-
-    repo: str
-    account: str
-    pattern: str
-
-    def __str__(self) -> str:
-        return f"{self.repo}/{self.account}/{self.pattern}"
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class AmbiguousPattern(_Folded):
-    """A name pattern within a repository or an account: only the known repositories tell."""
-
-    prefix: str
-    pattern: str
-
-    def __str__(self) -> str:
-        return f"{self.prefix}/{self.pattern}"
-
-
 DatasetRef: TypeAlias = DatasetId | DatasetAlias
 DatasetRefRemote: TypeAlias = DatasetId | DatasetIdRemote | DatasetAliasRemote | DatasetUrl
 DatasetRefAny: TypeAlias = DatasetRef | AmbiguousAlias | DatasetRefRemote
-DatasetRefPattern: TypeAlias = DatasetRef | DatasetAliasPattern
-DatasetRefAnyPattern: TypeAlias = (
-    DatasetRefAny | DatasetAliasPattern | AmbiguousPattern | DatasetAliasPatternRemote
-)
 PushTarget: TypeAlias = DatasetAliasRemote | RepositoryName | DatasetUrl
 
 
 def is_name(text: str) -> bool:
     """Tell whether a text may name a dataset, an account or a repository."""
     return _NAME.fullmatch(text) is not None
+
+
+def is_url(text: str) -> bool:
+    """Tell whether a text is a URL: a scheme, `://` and more."""
+    return _URL.fullmatch(text) is not None
 
 
 def parse_dataset_ref(text: str) -> DatasetRef:
@@ -246,85 +207,14 @@ def parse_any_ref(text: str) -> DatasetRefAny:
             return AmbiguousAlias(prefix, name)
         case [repo, account, name]:
             return DatasetAliasRemote(repo, account, name)
-    raise _refusal(text, "a dataset reference", "it is an id, a name, `repo/name` or a URL")
+    raise refusal(text, "a dataset reference", "it is an id, a name, `repo/name` or a URL")
 
 
 def parse_push_target(text: str) -> PushTarget:
     """Read where to push: `repo/name`, a repository alone, or a URL."""
-    if _URL.fullmatch(text):
+    if is_url(text):
         return DatasetUrl(text)
     return RepositoryName(text) if is_name(text) else DatasetAliasRemote.parse(text)
-
-
-def parse_ref_pattern(text: str) -> DatasetRefPattern:
-    """Read a local reference, or a pattern if there is a `%` in it."""
-    if "%" not in text:
-        return parse_dataset_ref(text)
-    match _pattern_parts(text):
-        case [pattern]:
-            return DatasetAliasPattern(None, pattern)
-        case [account, pattern]:
-            return DatasetAliasPattern(account, pattern)
-    raise _refusal(text, "a pattern", "it is `pattern` or `account/pattern`")
-
-
-def parse_any_pattern(text: str) -> DatasetRefAnyPattern:
-    """Read any reference, or a pattern if there is a `%` in it; `x/pattern` stays ambiguous."""
-    if "%" not in text or _URL.fullmatch(text):
-        return parse_any_ref(text)
-    match _pattern_parts(text):
-        case [pattern]:
-            return DatasetAliasPattern(None, pattern)
-        case [prefix, pattern]:
-            return AmbiguousPattern(prefix, pattern)
-        case [repo, account, pattern]:
-            return DatasetAliasPatternRemote(repo, account, pattern)
-    raise _refusal(text, "a pattern", "it is `pattern`, `x/pattern` or `repo/account/pattern`")
-
-
-def matches(wanted: DatasetRefPattern, alias: DatasetAlias, dataset: DatasetId | None) -> bool:
-    """Tell whether a reference or pattern means the dataset with this alias and id."""
-    match wanted:
-        case DatasetId():
-            return wanted == dataset
-        case DatasetAlias(account, name):
-            inside = account is None or _same(account, alias.account)
-            return inside and _same(name, alias.name)
-        case DatasetAliasPattern(account, pattern):
-            inside = account is None or _same(account, alias.account)
-            return inside and _like(pattern.lower(), alias.name.lower())
-
-
-def name_pattern_prefix(text: str) -> tuple[str, str] | None:
-    """Split off the longest start that is a name or a name pattern; None if there is none.
-
-    pattern = start? ("%"+ middle)* "%"+ end?, where each part is a name and may have one
-    "." or "-" towards a "%".
-    """
-    found = _PATTERN.match(text)
-    return None if found is None else (found[0], text[found.end() :])
-
-
-def _like(pattern: str, name: str) -> bool:
-    """Match `%` as any run: each piece is taken at its first place, the last one at the end."""
-    first, *rest = pattern.split("%")
-    if not rest:
-        return pattern == name
-    last = rest.pop()
-    end = len(name) - len(last)
-    if not (name.startswith(first) and name.endswith(last) and len(first) <= end):
-        return False
-    at = len(first)
-    for piece in rest:
-        at = name.find(piece, at, end)
-        if at < 0:
-            return False
-        at += len(piece)
-    return True
-
-
-def _same(one: str, other: str | None) -> bool:
-    return other is not None and one.lower() == other.lower()
 
 
 def _id_or_url(text: str) -> DatasetId | DatasetIdRemote | DatasetUrl | None:
@@ -333,7 +223,7 @@ def _id_or_url(text: str) -> DatasetId | DatasetIdRemote | DatasetUrl | None:
     repo, slash, rest = text.partition("/")
     if slash and rest.startswith(_ID) and is_name(repo):
         return DatasetIdRemote(repo, DatasetId.parse(rest))
-    return DatasetUrl(text) if _URL.fullmatch(text) else None
+    return DatasetUrl(text) if is_url(text) else None
 
 
 def _names(text: str) -> list[str]:
@@ -342,14 +232,8 @@ def _names(text: str) -> list[str]:
     return parts if all(map(is_name, parts)) else []
 
 
-def _pattern_parts(text: str) -> list[str]:
-    """Split at slashes into names and a last pattern; nothing if a part is neither."""
-    *names, last = text.split("/")
-    good = all(map(is_name, names)) and "%" in last and _PATTERN.fullmatch(last)
-    return [*names, last] if good else []
-
-
-def _refusal(text: str, kind: str, form: str) -> InvalidNameError:
+def refusal(text: str, kind: str, form: str) -> InvalidNameError:
+    """Return the error that a text is not of a kind, which has a certain form."""
     return InvalidNameError(
         what=f"{text!r} is not {kind}",
         why=f"{form}; names are letters and digits, with single dots and hyphens between them",

@@ -34,12 +34,12 @@ from odfbuild.odf.manifest import (
     to_manifest,
     to_mapping,
     to_yaml,
-    yaml_text,
 )
 from odfbuild.odf.manifest_writer import InvalidAttributesError
 from odfbuild.odf.messages import RawQueryResponseRoot, RawQueryResponseSuccess
 from odfbuild.odf.record import Record
 from odfbuild.odf.timestamp import Timestamp
+from odfbuild.odf.yaml_text import yaml_text
 from odfbuild.project.yaml import read_documents
 from tests.cases import load
 from tests.strategies import blocks, records, snapshots
@@ -170,7 +170,7 @@ def problems(value: Any, cls: Any = DatasetSnapshot) -> tuple[Problem, ...]:
     [
         ("bogus", 1, "unknown-field", "bogus", "name, kind, metadata"),
         ("nmae", 1, "unknown-field", "nmae", "'name'"),
-        ("source.read.infer_schema", True, "unknown-field", "metadata[0].read.infer", "'inferSchema'"),
+        ("source.read.infer_schema", True, "unknown-field", "metadata[0].read", "'inferSchema'"),
         ("source.fetch.cahce", {}, "unknown-field", "metadata[0].fetch.cahce", "'cache'"),
         ("kind", "Rooot", "unknown-value", "kind", "'Root'"),
         ("kind", 1, "unknown-value", "kind", "Root, Derivative"),
