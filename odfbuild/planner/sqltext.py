@@ -82,6 +82,7 @@ class SqlTextError(ValueError):
         self.place = place
 
 
+@lru_cache(maxsize=256)
 def read(text: str) -> Statement:
     """Return what the text says.  Raises SqlTextError."""
     return _Reader(text).statement()

@@ -1,19 +1,21 @@
 """The Spark engine: what a step asks for, in the session and the way that fit its size."""
 
-from collections.abc import Callable, Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from odfbuild.errors import Diagnostic, InvalidQueryError
+from odfbuild.errors import Diagnostic, EngineFailedError, InvalidQueryError
 from odfbuild.executors.engine import IngestRequest, TransformWork
 from odfbuild.executors.frames import Frame
-from odfbuild.executors.spark.session import Sessions, Start, Views
+from odfbuild.executors.spark.session import InterruptedStepError, Sessions, Start, Views
 from odfbuild.executors.spark.settings import LARGE, Size, size_of
 from odfbuild.odf.events import MergeStrategyAppend, TransformSql
 from odfbuild.planner.query import QueryFacts, Reason, diagnostics, examine, steps_of
 
 if TYPE_CHECKING:
     import pyarrow as pa
+    from pyspark.sql import SparkSession
 
 __all__ = ["RefusedQueryError", "SparkEngine"]
 
@@ -43,9 +45,9 @@ class SparkEngine:
     """An Engine on one JVM, which starts with the first step; steps may come from many threads.
 
     `cache` is a folder for the JVM's own files; `master` where Spark runs, by default within the
-    JVM on `cores`; `memory` the JVM's greatest heap (`2g`); `limit` the bytes of input from which on rows go
-    through files; `note` is told what the user may want to know.  `java_options` take the place
-    of the class archive.
+    JVM on `cores`; `memory` the JVM's greatest heap (`2g`); `limit` the bytes of input from which
+    on rows go through files; `note` is told what the user may want to know.  `java_options` take
+    the place of the class archive.
     """
 
     def __init__(
@@ -59,7 +61,8 @@ class SparkEngine:
         note: Callable[[str], None] = lambda _: None,
         java_options: Sequence[str] | None = None,
     ) -> None:
-        start = Start(cores=cores, master=master, memory=memory, java_options=java_options)
+        given = None if java_options is None else tuple(java_options)
+        start = Start(cores=cores, master=master, memory=memory, java_options=given)
         self._sessions = Sessions(cache, start, note)
         self._limit = limit
 
@@ -68,7 +71,6 @@ class SparkEngine:
         self._sessions.warm_up(planned_bytes)
 
     def ingest(self, request: IngestRequest) -> Frame:
-        from odfbuild.executors.spark.errors import spark_errors
         from odfbuild.executors.spark.frames import cost
         from odfbuild.executors.spark.ingest import INPUT, ingested
 
@@ -78,10 +80,8 @@ class SparkEngine:
         history = () if isinstance(request.merge, MergeStrategyAppend) else request.history
         planned = cost(request.source, *history)
         size = size_of(planned, self._limit)
-        self._sessions.start(planned)
-        session = self._sessions.session(size)
-        with spark_errors("ingest", log=self._log()), Views(session) as views:
-            return ingested(session, views, request, facts, size, self._log())
+        with self._views("merge the source rows", size, planned) as (session, views):
+            return ingested(session, views, request, facts, size, self._sessions.log)
 
     def transform(self, work: TransformWork) -> Frame:
         from odfbuild.executors.spark.errors import spark_errors
@@ -91,21 +91,19 @@ class SparkEngine:
         facts = self._transform_facts(work)
         planned = cost(*(path for source in work.inputs for path in source.paths))
         size = size_of(planned, self._limit)
-        self._sessions.start(planned)
-        session = self._sessions.session(size)
-        with spark_errors("run the query", log=self._log()), Views(session) as views:
-            step = planned_step(session, views, work, facts, size, self._log())
-            with spark_errors("run the query", step.sent, self._log()):
+        with self._views("run the query", size, planned) as (session, views):
+            log = self._sessions.log
+            step = planned_step(session, views, work, facts, size, log)
+            with spark_errors("run the query", step.sent, log):
                 return gather(step.frame, size, work.staging, step.columns, step.finish)
 
     def validate(self, work: TransformWork) -> "pa.Schema":
-        from odfbuild.executors.spark.errors import spark_errors
         from odfbuild.executors.spark.transform import planned_step, result_schema
 
         facts = self._transform_facts(work)
-        session = self._sessions.session(Size.SMALL)
-        with spark_errors("read the query", log=self._log()), Views(session) as views:
-            step = planned_step(session, views, work, facts, Size.SMALL, self._log(), empty=True)
+        with self._views("read the query", Size.SMALL, 0) as (session, views):
+            log = self._sessions.log
+            step = planned_step(session, views, work, facts, Size.SMALL, log, empty=True)
             return result_schema(step)
 
     def cancel(self) -> None:
@@ -120,8 +118,22 @@ class SparkEngine:
     def __exit__(self, *_: object) -> None:
         self.close()
 
-    def _log(self) -> Path | None:
-        return self._sessions.log
+    @contextmanager
+    def _views(
+        self, doing: str, size: Size, planned_bytes: int
+    ) -> "Iterator[tuple[SparkSession, Views]]":
+        """Yield a session and views that last as long as the step; keep the log if Spark fails."""
+        from odfbuild.executors.spark.errors import spark_errors
+
+        try:
+            self._sessions.start(planned_bytes)
+            session = self._sessions.session(size)
+            with spark_errors(doing, log=self._sessions.log), Views(session) as views:
+                yield session, views
+        except EngineFailedError as error:
+            if not isinstance(error, InterruptedStepError):
+                self._sessions.mark_failed()
+            raise
 
     def _transform_facts(self, work: TransformWork) -> QueryFacts:
         aliases = [source.alias for source in work.inputs]

@@ -3,10 +3,11 @@
 Temporary views belong to a session, so that steps of several threads never see each other's.
 """
 
+import atexit
 import contextlib
 import os
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -14,7 +15,7 @@ from typing import TYPE_CHECKING
 from odfbuild.errors import EngineFailedError
 from odfbuild.executors.spark.archive import build_later, options
 from odfbuild.executors.spark.java import find_java
-from odfbuild.executors.spark.jvm import Jvm, java_options, launch, new_folder
+from odfbuild.executors.spark.jvm import JvmFailedError, java_options, launch, new_folder
 from odfbuild.executors.spark.settings import Size, fixed_settings, size_of, sized_settings
 
 if TYPE_CHECKING:
@@ -34,35 +35,35 @@ class Start:
     cores: int | None = None
     master: str | None = None
     memory: str | None = None
-    java_options: Sequence[str] | None = None
+    java_options: tuple[str, ...] | None = None
 
 
 class Sessions:
-    """The sessions of one engine.  Nothing is started before `start` or `session` is called."""
+    """The sessions of one engine.  Nothing is started before `start` or `session` is called.
+
+    Engines of one process share its JVM; the last one to close stops it.
+    """
 
     def __init__(self, cache: Path, how: Start, note: Callable[[str], None]) -> None:
         self._cache = cache
         self._how = how
-        self._cores = how.cores or min(os.cpu_count() or 1, 8)
         self._note = note
-        self._java_options = how.java_options
-        self._lock = threading.RLock()
-        self._jvm: Jvm | None = None
-        self._root: SparkSession | None = None
-        self._failed = False
+        self._host: _Host | None = None
         self._cancelled = threading.Event()
         self._local = threading.local()
 
     @property
     def log(self) -> Path | None:
         """Return where the JVM's own messages are."""
-        return self._jvm.log if self._jvm else None
+        return None if self._host is None else self._host.jvm.log
 
     def start(self, planned_bytes: int | None = None) -> None:
         """Start the JVM and return at once; `planned_bytes` chooses how it compiles."""
-        with self._lock:
-            if self._jvm is None:
-                self._jvm = self._launch(size_of(planned_bytes or 0))
+        if self._cancelled.is_set():
+            raise interrupted()
+        with _LOCK:
+            if self._host is None:
+                self._host = _join(self._cache, self._how, size_of(planned_bytes or 0), self._note)
 
     def warm_up(self, planned_bytes: int | None = None) -> None:
         """Start the JVM and let a thread connect to it and run a first query."""
@@ -71,8 +72,7 @@ class Sessions:
 
     def session(self, size: Size) -> "SparkSession":
         """Return this thread's session for work of this size; waits until Spark is ready."""
-        if self._cancelled.is_set():
-            raise interrupted()
+        self.start()
         known: dict[Size, SparkSession] | None = getattr(self._local, "sessions", None)
         if known is None:
             known = self._local.sessions = {}
@@ -83,56 +83,27 @@ class Sessions:
     def cancel(self) -> None:
         """Interrupt all queries that run, and refuse new ones."""
         self._cancelled.set()
-        if self._root is not None:
-            self._root.sparkContext.cancelAllJobs()
-
-    @property
-    def is_cancelled(self) -> bool:
-        return self._cancelled.is_set()
+        root = None if self._host is None else self._host.root
+        if root is not None:
+            root.sparkContext.cancelAllJobs()
 
     def mark_failed(self) -> None:
         """Keep the JVM's log when it stops."""
-        self._failed = True
+        if self._host is not None:
+            self._host.failed = True
 
     def close(self) -> None:
-        """Stop Spark and its JVM."""
+        """Leave the JVM, which stops if nobody else uses it."""
         self._cancelled.set()
-        with self._lock:
-            if self._root is not None:
-                with contextlib.suppress(Exception):
-                    self._root.stop()
-            if self._jvm is not None:
-                self._jvm.stop(keep_log=self._failed)
-                if self._root is not None and not self._failed and self._java_options is None:
-                    build_later(find_java(), self._note)
-            self._root = self._jvm = None
-
-    def _launch(self, size: Size) -> Jvm:
-        java = find_java()
-        folder = new_folder(self._cache)
-        extra = self._java_options
-        extra = options(java, self._note) if extra is None else extra
-        heap = [] if self._how.memory is None else [f"-Xmx{self._how.memory}"]
-        quick = size is Size.SMALL
-        given = java_options(java, quick=quick, folder=folder, archive=[*heap, *extra])
-        settings = fixed_settings(folder, self._cores, self._how.master)
-        return launch(java, given, settings, folder)
-
-    def _connected(self) -> "SparkSession":
-        with self._lock:
-            self.start()
-            assert self._jvm is not None  # noqa: S101 - start made it
-            if self._root is None:
-                try:
-                    self._root = self._jvm.connect()
-                except BaseException:
-                    self._failed = True
-                    raise
-            return self._root
+        with _LOCK:
+            if self._host is not None:
+                _leave(self._host)
+                self._host = None
 
     def _child(self, size: Size) -> "SparkSession":
-        session = self._connected().newSession()
-        for key, value in sized_settings(size, self._cores).items():
+        assert self._host is not None  # noqa: S101 - the caller started it
+        session = self._host.connected().newSession()
+        for key, value in sized_settings(size, self._host.cores).items():
             session.conf.set(key, value)
         return session
 
@@ -143,6 +114,85 @@ class Sessions:
         with contextlib.suppress(Exception):
             session = self.session(Size.SMALL)
             session.createDataFrame(pa.table({"a": [1]})).selectExpr("a + 1 AS b").toArrow()
+
+
+class _Host:
+    """The JVM of this process and its root session."""
+
+    def __init__(self, cache: Path, how: Start, size: Size, note: Callable[[str], None]) -> None:
+        java = find_java()
+        folder = new_folder(cache)
+        given = how.java_options
+        extra = options(java, note) if given is None else given
+        heap = [] if how.memory is None else [f"-Xmx{how.memory}"]
+        self.cores = how.cores or min(os.cpu_count() or 1, 8)
+        self.how = how
+        self.users = 0
+        self.failed = False
+        self.root: SparkSession | None = None
+        self.jvm = launch(
+            java,
+            java_options(java, quick=size is Size.SMALL, folder=folder, archive=[*heap, *extra]),
+            fixed_settings(folder, self.cores, how.master),
+            folder,
+        )
+        self._java = java
+        self._note = note
+        self._lock = threading.Lock()
+        atexit.register(self.stop)
+
+    def suits(self, how: Start) -> bool:
+        """Tell whether an engine that wants this start can use this JVM."""
+        wanted = (how.master, how.memory, how.java_options)
+        there = (self.how.master, self.how.memory, self.how.java_options)
+        return all(each in {None, mine} for each, mine in zip(wanted, there, strict=True))
+
+    def connected(self) -> "SparkSession":
+        """Wait until Spark is ready and return its root session."""
+        with self._lock:
+            if self.root is None:
+                try:
+                    self.root = self.jvm.connect()
+                except BaseException:
+                    self.failed = True
+                    raise
+            return self.root
+
+    def stop(self) -> None:
+        """End the JVM; after a good first use, let a class archive be made for the next."""
+        atexit.unregister(self.stop)
+        used = self.root is not None and not self.failed
+        if self.root is not None:
+            with contextlib.suppress(Exception):
+                self.root.stop()
+        self.jvm.stop(keep_log=self.failed)
+        if used and self.how.java_options is None:
+            build_later(self._java, self._note)
+
+
+_LOCK = threading.RLock()
+_running: list[_Host] = []  # none or one
+
+
+def _join(cache: Path, how: Start, size: Size, note: Callable[[str], None]) -> _Host:
+    if not _running:
+        _running.append(_Host(cache, how, size, note))
+    host = _running[0]
+    if not host.suits(how):
+        raise JvmFailedError(
+            what="Spark runs in this process already, and was started in another way",
+            why="a process has one JVM, whose master, memory and options are fixed at its start",
+            fix="close the other engine first",
+        )
+    host.users += 1
+    return host
+
+
+def _leave(host: _Host) -> None:
+    host.users -= 1
+    if host.users == 0:
+        _running.remove(host)
+        host.stop()
 
 
 class Views:
