@@ -28,7 +28,7 @@ from odfbuild.odf.refs import DatasetAlias
 from odfbuild.odf.timestamp import Timestamp
 from odfbuild.planner.declared import Declared
 from odfbuild.planner.make import SourceLook, ToAsk, make_plan, project_hash
-from odfbuild.planner.plan import Append, Plan, is_check
+from odfbuild.planner.plan import Append, Plan
 from odfbuild.project.config import SparkOptions, find_project, load_config
 from odfbuild.project.fingerprint import Fingerprint, fingerprint, is_unchanged
 from odfbuild.state.dataset import Dataset
@@ -142,7 +142,8 @@ def apply(project: Opened, plan: Plan, *, jobs: int, progress: "Progress") -> "R
         env=os.environ,
     )
     try:
-        if any(not isinstance(step.work, Append) and not is_check(step) for step in plan.steps):
+        checks = plan.checks
+        if any(not isinstance(s.work, Append) and s.id not in checks for s in plan.steps):
             engine.prepare()
         return run(plan, site, jobs=jobs, progress=progress)
     finally:

@@ -1,11 +1,13 @@
 """Plans, reports, chains and rows as text: pure, so that golden files can hold them."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections import Counter
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from enum import Enum
 
 from odfbuild.executors.report import Done, Failed, Report, Skipped
 from odfbuild.odf.events import DatasetKind
 from odfbuild.odf.refs import DatasetAlias
-from odfbuild.planner.plan import Append, Plan, Step, is_check
+from odfbuild.planner.plan import Append, Plan, Step
 from odfbuild.planner.reasons import (
     DefinitionChanged,
     FirstRun,
@@ -21,16 +23,26 @@ from odfbuild.planner.rebuild import records
 __all__ = ["blocks_text", "outcome_text", "plan_text", "reason_text", "report_text"]
 
 
+class _Mark(Enum):
+    """What happens to a dataset: a sign, never colour alone, and a word."""
+
+    NEW = ("+", "new")
+    CHANGED = ("~", "changed")
+    DATA = ("↻", "data")
+    CHECK = ("?", "check")
+
+
 def plan_text(plan: Plan) -> str:
     """Return the plan for people: what is appended and run, dataset by dataset, and why."""
     lines: list[str] = []
-    width = max((len(str(step.target)) for step in plan.steps), default=0)
-    for alias, steps in _by_dataset(plan).items():
-        lines += _dataset_lines(plan, alias, steps, width)
+    marks = _marks(plan)
+    width = max((len(str(alias)) for alias in marks), default=0)
+    for alias, mark in marks.items():
+        lines += _dataset_lines(plan, alias, mark, width)
     if lines:
         lines.append("")
     lines += [f"  note: {note.what}" for note in plan.notes]
-    return "\n".join([*lines, _summary(plan)]) + "\n"
+    return "\n".join([*lines, _summary(plan, marks)]) + "\n"
 
 
 def blocks_text(plan: Plan) -> str:
@@ -80,9 +92,9 @@ def outcome_text(outcome: Done | Failed | Skipped) -> str:
     """Return what became of one step, in a few words."""
     match outcome:
         case Failed():
-            return f"failed: {outcome.error.what}"
+            return outcome.error.what
         case Skipped():
-            return f"skipped, because {outcome.because} failed"
+            return f"because {outcome.because} failed"
         case Done(rounds=()):
             return "nothing new"
         case Done():
@@ -117,21 +129,31 @@ def _advanced(reason: InputAdvanced) -> str:
     return f"{reason.alias} has {_count(new, 'new record')}"
 
 
-def _by_dataset(plan: Plan) -> Mapping[DatasetAlias, list[Step]]:
+def _marks(plan: Plan) -> dict[DatasetAlias, _Mark]:
+    """Say of every dataset that a step is about what happens to it."""
+    checks = plan.checks
     grouped: dict[DatasetAlias, list[Step]] = {}
     for step in plan.steps:
         grouped.setdefault(step.target, []).append(step)
-    return grouped
+    return {alias: _mark(plan, checks, steps) for alias, steps in grouped.items()}
 
 
-def _dataset_lines(
-    plan: Plan, alias: DatasetAlias, steps: Sequence[Step], width: int
-) -> Iterator[str]:
+def _mark(plan: Plan, checks: Collection[str], steps: Sequence[Step]) -> _Mark:
+    if plan.datasets[steps[0].target].based_on is None:
+        return _Mark.NEW
+    if any(isinstance(step.work, Append) for step in steps):
+        return _Mark.CHANGED
+    return _Mark.CHECK if all(step.id in checks for step in steps) else _Mark.DATA
+
+
+def _dataset_lines(plan: Plan, alias: DatasetAlias, mark: _Mark, width: int) -> Iterator[str]:
     planned = plan.datasets[alias]
-    symbol, word = _mark(planned.based_on is None, steps)
+    symbol, word = mark.value
     kind = "root" if planned.kind is DatasetKind.ROOT else "derivative"
-    yield f"  {symbol} {alias!s:<{width}}  {kind:<10}  {word}  {planned.place}"
-    for step in steps:
+    yield f"  {symbol} {alias!s:<{width}}  {kind:<10}  {word:<7}  {planned.place}"
+    for step in plan.steps:
+        if step.target != alias:
+            continue
         if isinstance(step.work, Append):
             kinds = [type(event).__name__ for event in step.work.events]
             yield f"      append     {', '.join(['Seed', *kinds] if step.work.creates else kinds)}"
@@ -141,29 +163,16 @@ def _dataset_lines(
             yield f"      {type(step.work).__name__.lower():<9}  {why}"
 
 
-def _mark(new: bool, steps: Sequence[Step]) -> tuple[str, str]:
-    if new:
-        return "+", "new    "
-    if any(isinstance(step.work, Append) for step in steps):
-        return "~", "changed"
-    if all(is_check(step) for step in steps):
-        return "?", "check  "
-    return "↻", "data   "
-
-
-def _summary(plan: Plan) -> str:
-    total = len(plan.datasets)
-    checks = sum(is_check(step) for step in plan.steps)
+def _summary(plan: Plan, marks: Mapping[DatasetAlias, _Mark]) -> str:
     if plan.is_empty:
-        asked = f" {_count(checks, 'step')} only to ask sources for news." if checks else ""
-        return f"No changes. {_count(total, 'dataset')} match the project.{asked}"
-    new = sum(each.based_on is None for each in plan.datasets.values())
-    groups = _by_dataset(plan)
-    changed = sum(_mark(plan.datasets[a].based_on is None, s)[0] == "~" for a, s in groups.items())
-    data = sum(_mark(plan.datasets[a].based_on is None, s)[0] == "↻" for a, s in groups.items())
+        total, asked = len(plan.datasets), len(plan.checks)
+        noun = "dataset matches" if total == 1 else "datasets match"
+        more = f" {_count(asked, 'step')} only to ask sources for news." if asked else ""
+        return f"No changes. {total:,} {noun} the project.{more}"
+    counts = Counter(marks.values())
     return (
-        f"Plan: {new} to add, {changed} to change, {data} with new data only, "
-        f"{len(plan.unchanged)} unchanged."
+        f"Plan: {counts[_Mark.NEW]} to add, {counts[_Mark.CHANGED]} to change, "
+        f"{counts[_Mark.DATA]} with new data only, {len(plan.unchanged)} unchanged."
     )
 
 

@@ -5,6 +5,7 @@ import json
 from collections.abc import Sequence
 from datetime import date, datetime
 from decimal import Decimal
+from pathlib import Path
 from typing import Any, TextIO
 
 from odfbuild.state.dataset import Dataset
@@ -22,7 +23,7 @@ def last_rows(dataset: Dataset, limit: int) -> Rows:
     state = dataset.state()
     if state is None or state.schema is None:
         return (), ()
-    paths = []
+    paths: list[Path] = []
     missing = limit
     for piece, path in reversed(dataset.slices()):
         paths.insert(0, path)

@@ -5,7 +5,7 @@ What cannot be known is symbolic: an input that does not exist yet stands as its
 """
 
 import json
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
@@ -14,7 +14,7 @@ from odfbuild.odf.events import DatasetKind, MetadataEvent
 from odfbuild.odf.identity import DatasetId, Multihash, sha3_256
 from odfbuild.odf.manifest import to_mapping
 from odfbuild.odf.refs import DatasetAlias
-from odfbuild.planner.reasons import Reason
+from odfbuild.planner.reasons import InputMayAdvance, Reason, SourceToAsk
 
 __all__ = [
     "FORMAT",
@@ -26,7 +26,6 @@ __all__ = [
     "Step",
     "Transform",
     "Work",
-    "is_check",
     "plan_hash",
     "to_json",
 ]
@@ -97,16 +96,31 @@ class Plan:
     notes: tuple[Diagnostic, ...]
 
     @property
+    def checks(self) -> frozenset[str]:
+        """Return the ids of the steps that only ask a source, or follow nothing but such steps."""
+        found: set[str] = set()
+        moving: set[DatasetAlias] = set()
+        for step in self.steps:
+            if all(_is_check(reason, moving) for reason in step.reasons):
+                found.add(step.id)
+            elif not isinstance(step.work, Append):
+                moving.add(step.target)
+        return frozenset(found)
+
+    @property
     def is_empty(self) -> bool:
         """Say whether there is nothing to do but, perhaps, to ask sources for news."""
-        return all(is_check(step) for step in self.steps)
+        return len(self.checks) == len(self.steps)
 
 
-def is_check(step: Step) -> bool:
-    """Say whether a step only asks a source, or follows one that does."""
-    from odfbuild.planner.reasons import InputMayAdvance, SourceToAsk
-
-    return all(isinstance(reason, SourceToAsk | InputMayAdvance) for reason in step.reasons)
+def _is_check(reason: Reason, moving: Collection[DatasetAlias]) -> bool:
+    match reason:
+        case SourceToAsk():
+            return True
+        case InputMayAdvance():
+            return reason.dataset not in moving
+        case _:
+            return False
 
 
 def to_json(plan: Plan) -> dict[str, Any]:
