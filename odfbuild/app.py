@@ -145,9 +145,12 @@ def apply(project: Opened, plan: Plan, *, jobs: int, progress: "Progress") -> "R
         checks = plan.checks
         if any(not isinstance(s.work, Append) and s.id not in checks for s in plan.steps):
             engine.prepare()
-        return run(plan, site, jobs=jobs, progress=progress)
+        report = run(plan, site, jobs=jobs, progress=progress)
     finally:
         engine.close()
+    if not report.failures:
+        make(project)  # remembers that nothing is left to do
+    return report
 
 
 def find_dataset(project: Opened, name: str) -> Dataset:
