@@ -98,18 +98,6 @@ def _value(plain: Any) -> Any:
     return plain
 
 
-_ATOMS: Mapping[str, Callable[[Any], Any]] = {
-    "h": Multihash.parse,
-    "d": DatasetId.parse,
-    "a": DatasetAlias.parse,
-    "n": lambda nanos: Timestamp(index(nanos)),
-    "b": b64decode,
-    "e": lambda pair: _enums()[pair[0]](pair[1]),
-    "t": lambda items: tuple([_value(each) for each in items]),
-    "m": lambda pairs: {_value(key): _value(each) for key, each in pairs},
-}
-
-
 @lru_cache(maxsize=1)
 def _records() -> Mapping[str, tuple[Callable[..., Any], tuple[str, ...]]]:
     found = [each for each in vars(events).values() if is_dataclass(each)]
@@ -126,3 +114,15 @@ def _enums() -> Mapping[str, type[Enum]]:
     return {
         each.__name__: each for each in found if isinstance(each, type) and issubclass(each, Enum)
     }
+
+
+_ATOMS: Mapping[str, Callable[[Any], Any]] = {
+    "h": Multihash.parse,
+    "d": DatasetId.parse,
+    "a": DatasetAlias.parse,
+    "n": lambda nanos: Timestamp(index(nanos)),
+    "b": b64decode,
+    "e": lambda pair: _enums()[pair[0]](pair[1]),
+    "t": lambda items: tuple([_value(each) for each in items]),
+    "m": lambda pairs: {_value(key): _value(each) for key, each in pairs},
+}
