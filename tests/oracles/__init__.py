@@ -1,0 +1,1 @@
+"""What results must be, in a few lines of plain Python: slow, obvious, and written apart."""
