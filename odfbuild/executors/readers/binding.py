@@ -6,7 +6,7 @@ from dataclasses import dataclass
 import pyarrow as pa
 
 from odfbuild.executors.readers.columns import infer
-from odfbuild.executors.readers.problems import InvalidSourceError, quoted
+from odfbuild.executors.readers.problems import InvalidSourceError, counted, quoted
 from odfbuild.executors.readers.values import Formats
 
 __all__ = ["Binding", "bind", "unbound"]
@@ -91,16 +91,23 @@ def _by_position(
 ) -> Binding:
     if len(declared) != width:
         raise InvalidSourceError(
-            what=f"{name}: {width} columns in the file, {len(declared)} in the schema",
+            what=f"{name}: {counted(width, 'column')} in the file, {len(declared)} in the schema",
             why="without a header columns bind by position, which needs equal counts"
             if names is None
             else f"the file has {_listed(names)}; the schema has {_listed(declared.names)}; "
             "neither contains the other, and binding by position needs equal counts",
-            fix="declare every column of the file, in its order"
-            if names is None
-            else "correct the names in `read.schema`, or declare every column in order",
+            fix=_way_out(names),
         )
     return Binding(schema=declared, positions=tuple(range(width)), width=width)
+
+
+def _way_out(names: Sequence[str] | None) -> str:
+    if names is None:
+        return "declare every column of the file, in its order"
+    other = [sign for sign in ";\t|," if len(names) == 1 and sign in names[0]]
+    if other:
+        return f"set `separator: {other[0]!r}` in `read`"
+    return "correct the names in `read.schema`, or declare every column in order"
 
 
 def _listed(names: Sequence[str]) -> str:

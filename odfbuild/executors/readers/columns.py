@@ -6,7 +6,13 @@ from typing import Final
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from odfbuild.executors.readers.problems import Bad, Rejected, UnsupportedReadError, quoted
+from odfbuild.executors.readers.problems import (
+    REQUIRED,
+    Bad,
+    Rejected,
+    UnsupportedReadError,
+    quoted,
+)
 from odfbuild.executors.readers.values import (
     Column,
     Formats,
@@ -61,20 +67,23 @@ def cast_columns(
                 more = more or len(found) == _COUNTED
                 bad += [Bad(row, _misfit(field, text, formats)) for row, text in found]
     if bad:
-        raise Rejected(bad, more)
+        raise Rejected(bad, more=more)
     check_nulls(made, schema)
     return made
 
 
 def check_nulls(columns: Sequence[Column], schema: pa.Schema) -> None:
-    """Raise Rejected if a required column has a null; the first one of each column is told."""
-    bad = [
-        Bad(pc.index(pc.is_null(column), True).as_py(), f"column {field.name}: no value")
-        for column, field in zip(columns, schema, strict=True)
-        if not field.nullable and column.null_count
-    ]
+    """Raise Rejected if a required column has nulls."""
+    bad: list[Bad] = []
+    more = False
+    for column, field in zip(columns, schema, strict=True):
+        if not field.nullable and column.null_count:
+            rows = pc.indices_nonzero(pc.is_null(column))
+            more = more or len(rows) > _COUNTED
+            text = f"column {field.name}: {REQUIRED}"
+            bad += [Bad(row, text) for row in rows[:_COUNTED].to_pylist()]
     if bad:
-        raise Rejected(bad, more=True)
+        raise Rejected(bad, more=more)
 
 
 def infer(column: Column, formats: Formats) -> pa.DataType:

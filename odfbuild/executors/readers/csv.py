@@ -27,7 +27,7 @@ from odfbuild.executors.readers.options import declared_schema, formats_of
 from odfbuild.executors.readers.problems import (
     InvalidSourceError,
     Rejected,
-    misfits,
+    counted,
     quoted,
     refusal,
 )
@@ -216,8 +216,7 @@ class _Job:
         rows = {start + bad.row + self.skipped for bad in rejected.found}
         numbered = enumerate(islice(self.source.records(), max(rows) + 1))
         at = {row: record.line for row, record in numbered if row in rows}
-        found = [(at[start + bad.row + self.skipped], bad.text) for bad in rejected.found]
-        return misfits(self.source.name, found, more=rejected.more)
+        return rejected.at_lines(self.source.name, lambda row: at[start + row + self.skipped])
 
     def _without_end(self, cells: pa.Table) -> pa.Table:
         """Take off the row that was put after the end; if it is not there, a quote is open."""
@@ -267,7 +266,7 @@ class _Job:
 
 def _problem(record: Record, width: int) -> str | None:
     if len(record.fields) != width:
-        return f"{len(record.fields)} fields instead of {width}"
+        return f"{counted(len(record.fields), 'field')} instead of {width}"
     for position, field in enumerate(record.fields, start=1):
         if any("\udc80" <= char <= "\udcff" for char in field):
             shown = quoted(field.encode("utf-8", "surrogateescape").decode("latin-1"))

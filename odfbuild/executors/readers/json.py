@@ -19,7 +19,6 @@ from odfbuild.executors.readers.problems import (
     InvalidSourceError,
     Rejected,
     UnsupportedReadError,
-    misfits,
 )
 from odfbuild.executors.readers.records import DECODER, build, check_buildable, infer_schema, shown
 from odfbuild.executors.readers.sink import LARGE, empty, on_disk
@@ -52,10 +51,9 @@ def read_json(step: ReadStepJson, path: Path, *, staging: Path, name: str) -> Fr
         return None if schema is None else empty(schema)
     keys = step.sub_path.split(".") if step.sub_path else []
     if schema is None:
-        sample = [record for _, record in islice(document.records(keys), _SAMPLE)]
-        if not sample:
+        schema = infer_schema([record for _, record in islice(document.records(keys), _SAMPLE)])
+        if not len(schema):
             return None
-        schema = infer_schema(sample)
     tables = _tables(document, keys, schema, formats_of(step))
     if len(document.text) > LARGE:
         return on_disk(tables, schema, staging)
@@ -88,11 +86,16 @@ def _tables(
 ) -> Iterator[pa.Table]:
     items = document.records(keys)
     while some := list(islice(items, _TOGETHER)):
-        try:
-            yield build([record for _, record in some], schema, formats)
-        except Rejected as rejected:
-            found = [(document.line(some[bad.row][0]), bad.text) for bad in rejected.found]
-            raise misfits(document.name, found, more=rejected.more) from None
+        yield _table(document, some, schema, formats)
+
+
+def _table(
+    document: "_Document", items: list[_Item], schema: pa.Schema, formats: Formats
+) -> pa.Table:
+    try:
+        return build([record for _, record in items], schema, formats)
+    except Rejected as rejected:
+        raise rejected.at_lines(document.name, lambda row: document.line(items[row][0])) from None
 
 
 class _Document:
@@ -127,6 +130,8 @@ class _Document:
         found = False
         at = self._skip(at + 1)
         while self.text[at : at + 1] != "}":
+            if self.text[at : at + 1] != '"':
+                raise self._broken(at, "a key in double quotes expected")
             key, at = self._value(at)
             at = self._after(at, ":")
             if key == keys[depth] and not found:

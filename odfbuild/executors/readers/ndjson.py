@@ -17,7 +17,7 @@ import pyarrow.json as arrow_json
 from odfbuild.executors.frames import Frame
 from odfbuild.executors.readers.columns import cast_columns, check_nulls
 from odfbuild.executors.readers.options import declared_schema, formats_of
-from odfbuild.executors.readers.problems import InvalidSourceError, Rejected, misfits, refusal
+from odfbuild.executors.readers.problems import InvalidSourceError, Rejected, refusal
 from odfbuild.executors.readers.records import DECODER, build, check_buildable, infer_schema, shown
 from odfbuild.executors.readers.sink import LARGE, empty, on_disk
 from odfbuild.executors.readers.text import BLOCK, check_encoding, utf8_blocks
@@ -42,10 +42,9 @@ def read_ndjson(step: ReadStepNdJson, path: Path, *, staging: Path, name: str) -
     if schema is not None:
         check_buildable(schema)
     else:
-        sample = source.sample()
-        if not sample:
+        schema = infer_schema(source.sample())
+        if not len(schema):
             return None
-        schema = infer_schema(sample)
     reader = _Reader(source, schema, formats_of(step))
     if path.stat().st_size > LARGE:
         return on_disk(reader.tables(), schema, staging)
@@ -166,8 +165,7 @@ class _Reader:
         try:
             return build(records, self._schema, self._formats)
         except Rejected as rejected:
-            found = [(at[problem.row], problem.text) for problem in rejected.found]
-            raise misfits(self._source.name, found, more=rejected.more) from None
+            raise rejected.at_lines(self._source.name, at.__getitem__) from None
 
 
 def _parse_record(line: bytes) -> dict[str, Any]:

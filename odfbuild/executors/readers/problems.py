@@ -1,23 +1,27 @@
 """Say what is wrong with a source: file, line, column, value, and the way out."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Final
 
 from odfbuild.errors import EngineError
 
 __all__ = [
+    "REQUIRED",
     "Bad",
     "InvalidSourceError",
     "Rejected",
     "UnsupportedReadError",
-    "misfits",
+    "counted",
     "quoted",
     "refusal",
 ]
 
 _LISTED: Final = 5
 _SHOWN: Final = 60
+REQUIRED: Final = "no value, but the column is required"
+_OPTIONAL: Final = "correct the file, or make the column optional"
+_FIX: Final = "correct the file, or declare the column as STRING and convert it in `preprocess`"
 
 
 class InvalidSourceError(EngineError):
@@ -41,12 +45,22 @@ class Bad:
 
 
 class Rejected(Exception):
-    """Rows of a batch do not fit the schema: the first problems in row order, and how many."""
+    """Rows of a batch do not fit the schema: the first problems by row, and if there are more."""
 
-    def __init__(self, found: Sequence[Bad], more: bool) -> None:
+    def __init__(self, found: Sequence[Bad], *, more: bool) -> None:
         super().__init__(found[0].text)
         self.found = sorted(found, key=lambda bad: bad.row)
         self.more = more
+
+    def at_lines(self, name: str, line_of: Callable[[int], int]) -> InvalidSourceError:
+        """Return the error to raise, given the lines of the rows."""
+        return refusal(
+            name,
+            [(line_of(bad.row), bad.text) for bad in self.found],
+            more=self.more,
+            why="every value must be of the type of its column",
+            fix=_OPTIONAL if all(REQUIRED in bad.text for bad in self.found) else _FIX,
+        )
 
 
 def refusal(
@@ -56,23 +70,14 @@ def refusal(
     lines = [f"{name}:{line}: {text}" for line, text in problems[:_LISTED]]
     if len(problems) == 1 and not more:
         return InvalidSourceError(lines[0], why, fix)
-    count = f"{len(problems)}{' or more' if more else ''}"
-    left = [] if len(problems) <= _LISTED else [f"... first {_LISTED} of {count}"]
-    head = f"{name} has {count} problems"
-    return InvalidSourceError("\n  ".join([head, *lines, *left]), why, fix)
+    count = f"{len(problems)}{' or more' if more else ''} problems"
+    shown = f", the first {_LISTED} are" if len(problems) > _LISTED else ""
+    return InvalidSourceError("\n  ".join([f"{name} has {count}{shown}:", *lines]), why, fix)
 
 
-def misfits(
-    name: str, problems: Sequence[tuple[int, str]], *, more: bool = False
-) -> InvalidSourceError:
-    """Return the error for values that are not of the types of their columns."""
-    return refusal(
-        name,
-        problems,
-        more=more,
-        why="every value must be of the type of its column",
-        fix="correct the file, or declare the column as STRING and convert it in `preprocess`",
-    )
+def counted(count: int, noun: str) -> str:
+    """Return a count with its noun: 1 field, 2 fields."""
+    return f"{count} {noun}" if count == 1 else f"{count} {noun}s"
 
 
 def quoted(value: str) -> str:

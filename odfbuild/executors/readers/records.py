@@ -10,7 +10,13 @@ from typing import Any, Final, TypeAlias
 
 import pyarrow as pa
 
-from odfbuild.executors.readers.problems import Bad, Rejected, UnsupportedReadError, quoted
+from odfbuild.executors.readers.problems import (
+    REQUIRED,
+    Bad,
+    Rejected,
+    UnsupportedReadError,
+    quoted,
+)
 from odfbuild.executors.readers.values import (
     Column,
     Formats,
@@ -62,7 +68,7 @@ def build(records: Sequence[Mapping[str, Json]], schema: pa.Schema, formats: For
         for field in schema
     ]
     if maker.bad:
-        raise Rejected(maker.bad, maker.more)
+        raise Rejected(maker.bad, more=maker.more)
     return pa.Table.from_arrays(columns, schema=schema)
 
 
@@ -99,7 +105,7 @@ class _Builder:
     def column(self, values: list[Json], rows: Sequence[int], field: pa.Field, path: str) -> Column:
         """Return one column; `rows` tells for each value the record that it is from."""
         if not field.nullable:
-            self._reject(values, rows, path, lambda v: v is not None, "no value")
+            self._reject(values, rows, path, lambda v: v is not None, REQUIRED)
         target = field.type
         if pa.types.is_struct(target):
             return self._struct(values, rows, target, path)

@@ -107,6 +107,12 @@ def _check_magic(first: bytes, encoding: str, name: str) -> None:
                 why=f"it begins with {magic!r}",
                 fix=f"write `{fix}`",
             )
+    if first[:64].lstrip().lower().startswith((b"<!doctype html", b"<html")):
+        raise InvalidSourceError(
+            what=f"{name} is an HTML page, not data",
+            why="servers send such pages for errors and logins, also with status 200",
+            fix="open the URL in a browser; correct `fetch.url` or its headers",
+        )
     if encoding == "utf-8" and first.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
         raise InvalidSourceError(
             what=f"{name} is UTF-16, not UTF-8",

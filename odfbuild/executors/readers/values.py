@@ -102,6 +102,8 @@ def failing(
 
 def expected(target: pa.DataType, formats: Formats) -> str:
     """Return what a value of the type looks like, for messages."""
+    if is_text(target):
+        return "text"
     if pa.types.is_boolean(target):
         return "true or false"
     if pa.types.is_integer(target):
