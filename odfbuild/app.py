@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 from odfbuild import __version__
 from odfbuild.errors import StateError
 from odfbuild.executors.engine import engine_version
-from odfbuild.executors.local import Listings, is_local, pending
+from odfbuild.executors.local import Listings, is_local, pending, pending_bytes
 from odfbuild.odf.chain import ChainState
 from odfbuild.odf.events import (
     FetchStep,
@@ -28,7 +28,7 @@ from odfbuild.odf.refs import DatasetAlias
 from odfbuild.odf.timestamp import Timestamp
 from odfbuild.planner.declared import Declared
 from odfbuild.planner.make import SourceLook, ToAsk, make_plan, project_hash
-from odfbuild.planner.plan import Append, Plan
+from odfbuild.planner.plan import Append, Ingest, Plan
 from odfbuild.project.config import SparkOptions, find_project, load_config
 from odfbuild.project.fingerprint import Fingerprint, fingerprint, is_unchanged
 from odfbuild.state.dataset import Dataset
@@ -144,7 +144,7 @@ def apply(project: Opened, plan: Plan, *, jobs: int, progress: "Progress") -> "R
     try:
         checks = plan.checks
         if any(not isinstance(s.work, Append) and s.id not in checks for s in plan.steps):
-            engine.prepare()
+            engine.prepare(_planned_bytes(project, plan))
         report = run(plan, site, jobs=jobs, progress=progress)
     finally:
         engine.close()
@@ -166,6 +166,23 @@ def find_dataset(project: Opened, name: str) -> Dataset:
             fix=did_you_mean(name, known) or "odfbuild status lists the datasets",
         )
     return dataset
+
+
+def _planned_bytes(project: Opened, plan: Plan) -> int:
+    """Return how many bytes the local sources of the plan will bring, for the engine's start."""
+    total = 0
+    for step in plan.steps:
+        if isinstance(step.work, Append):
+            sources = [each for each in step.work.events if isinstance(each, SetPollingSource)]
+            state = None
+        elif isinstance(step.work, Ingest) and (known := project.workspace.open(step.target)):
+            state = known.state()
+            sources = [state.polling] if state is not None and state.polling is not None else []
+        else:
+            continue
+        read = None if state is None else state.source_state.get(SOURCE_NAME)
+        total += sum(pending_bytes(each.fetch, read, project.root) for each in sources)
+    return total
 
 
 def _look(

@@ -37,6 +37,7 @@ __all__ = [
     "mtime_millis",
     "news",
     "pending",
+    "pending_bytes",
 ]
 
 ETAG: Final = "odf/etag"
@@ -86,6 +87,25 @@ def pending(
                 why="only FilesGlob sources and file: urls are local",
                 fix="plan it as a check",
             )
+
+
+def pending_bytes(step: FetchStep, state: SourceState | None, project_dir: Path) -> int:
+    """Return how many bytes a local source has that were not ingested yet; 0 for a remote one."""
+    match step:
+        case FetchStepFilesGlob():
+            found = news(step, state, project_dir) or []
+        case FetchStepUrl() if _is_present(step, project_dir):
+            found = [str(file_of(step.url, project_dir))]
+        case _:
+            found = []
+    return sum(Path(path).stat().st_size for path in found)
+
+
+def _is_present(step: FetchStepUrl, project_dir: Path) -> bool:
+    """Say whether a url names a file that is there."""
+    if not is_local(step) or "${{" in step.url:
+        return False
+    return file_of(step.url, project_dir).is_file()
 
 
 def news(
