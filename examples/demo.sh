@@ -11,8 +11,13 @@ else
     trap 'rm -rf "$work"' EXIT
 fi
 
+bold= plain=
+if [ -t 1 ] && [ -z "${NO_COLOR:-}" ]; then
+    bold=$(printf '\033[1m') plain=$(printf '\033[0m')
+fi
+
 run() {
-    printf '\n\033[1m$ %s\033[0m\n' "$*"
+    printf '\n%s$ %s%s\n' "$bold" "$*" "$plain"
     "$@"
 }
 
@@ -40,7 +45,9 @@ run cp later/2031-04-03-stations.csv data/stations/2031-04-03.csv
 run odfbuild plan
 run odfbuild apply --yes
 run odfbuild show water.high-water
-say "op 2 and 3 are a correction, 1 takes a row back: they went through to the sensors."
+say "A station was corrected (op 2 the old row, 3 the new one), another one taken back (op 1) ..."
+run odfbuild show water.stations
+say "... and so were the rows that had been made of them."
 run odfbuild show water.sensors
 
 say "The chain of a dataset says how each row came to be; verify rehashes blocks and data."

@@ -1,4 +1,4 @@
-"""Load the worked cases: JSON files of tests/vectors, or of the folder that ODFBUILD_VECTORS names."""
+"""Load the worked cases: JSON files of tests/vectors, or of the folder ODFBUILD_VECTORS names."""
 
 import json
 import os
