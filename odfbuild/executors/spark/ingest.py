@@ -102,7 +102,7 @@ def ingested(
             rows.columns,
             lambda batches: _checked(batches, op, request),
         )
-    return merged if facts is not None else _with_source_types(merged, request.source.schema)
+    return merged if facts is not None else _as_declared(merged, request)
 
 
 def _preprocessed(work: _Work, source: "DataFrame", facts: QueryFacts) -> "DataFrame":
@@ -233,16 +233,21 @@ def _checked(
         yield batch
 
 
-def _with_source_types(frame: Frame, source: pa.Schema) -> Frame:
-    """Give columns that Spark had to take in another type the type that the source declared."""
-    fields = [
-        field
-        if field.name not in source.names
-        or spark_type(source.field(field.name).type)
-        != spark_schema(frame.schema).field(field.name).type
-        else field.with_type(source.field(field.name).type)
-        for field in frame.schema
-    ]
+def _as_declared(frame: Frame, request: IngestRequest) -> Frame:
+    """Give columns what the source declared and Spark does not keep: types, and being required.
+
+    A schema in force has its own say in what is required, and rows of the history may be null
+    where newer ones are not; so only the first rows are held to it.
+    """
+    source = request.source.schema
+    fields = []
+    for field in frame.schema:
+        declared = source.field(field.name) if field.name in source.names else field
+        if spark_type(declared.type) == spark_schema(frame.schema).field(field.name).type:
+            field = field.with_type(declared.type)  # noqa: PLW2901
+        if request.in_force is None:
+            field = field.with_nullable(field.nullable and declared.nullable)  # noqa: PLW2901
+        fields.append(field)
     schema = pa.schema(fields)
     if frame.table is not None:
         return Frame.of(frame.table.cast(schema))
