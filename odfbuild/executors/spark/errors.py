@@ -18,7 +18,7 @@ from odfbuild.planner.carry import CarriedText
 __all__ = ["SentQuery", "SparkQueryError", "spark_errors"]
 
 _USERS = ("22", "42", "0A", "54", "21", "P0001", "KD")
-_HIDDEN = re.compile(r"`?__odf_\w+`?,? ?")
+_HIDDEN = re.compile(r"(?:`[^`]+`\.)*`?__odf_\w+`?,? ?")
 _FIXES = {
     "UNRESOLVED_COLUMN": "correct the name; letter case counts",
     "CAST_INVALID_INPUT": "use try_cast to get NULL for what cannot be converted",
@@ -106,7 +106,7 @@ def _one_line(error: Any) -> str:
     text = re.split(r"\n\n?== |\n\nJVM stacktrace|;\n['+:]", text, maxsplit=1)[0]
     text = re.sub(r"^\[[A-Z0-9_.]+\] ", "", text)
     text = re.sub(r" ?SQLSTATE: \w+", "", text)
-    text = re.sub(r' To (?:bypass|return|suppress)[^.]*"spark\.[^.]*(?:\.[^. ]+)*\.?', "", text)
+    text = re.sub(r' If necessary set "spark[^"]*" to "\w+"[^.]*\.?', "", text)
     text = _HIDDEN.sub("", text)
     text = re.sub(r" ?\(line \d+, pos \d+\)", "", text)
     return " ".join(text.split()).rstrip(" .;")
