@@ -76,10 +76,10 @@ def _job(step: ReadStepCsv, source: "_Source") -> "_Job | None":
     declared = declared_schema(step)
     if declared is not None:
         check_readable(declared)
-    first = list(islice(source.records(), 1 + _SAMPLE if step.infer_schema else 1))
+    has_header = bool(step.header)
+    first = list(islice(source.records(), has_header + _SAMPLE if step.infer_schema else 1))
     if not first:
         return None
-    has_header = bool(step.header)
     header = first[0].fields if has_header else None
     width = len(first[0].fields)
     null_value = step.null_value or ""

@@ -1,7 +1,7 @@
 """What a read step declares, checked: its schema as Arrow has it, and its date formats."""
 
-from datetime import datetime
-from typing import TypeAlias
+from datetime import UTC, datetime
+from typing import Final, TypeAlias
 
 import pyarrow as pa
 
@@ -14,6 +14,7 @@ from odfbuild.odf.schema import parse_ddl
 
 __all__ = ["declared_schema", "formats_of"]
 
+_SOME_DAY: Final = datetime(2001, 2, 3, tzinfo=UTC)
 _Readable: TypeAlias = ReadStepCsv | ReadStepJson | ReadStepNdJson | ReadStepParquet
 
 
@@ -41,7 +42,7 @@ def _pattern(option: str, form: str | None) -> str | None:
         return None
     try:
         pattern = strftime_of(form)
-        datetime.strptime(datetime(2001, 2, 3).strftime(pattern), pattern)
+        datetime.strptime(_SOME_DAY.strftime(pattern), pattern)
     except (ValueError, EventTimeError) as error:
         raise UnsupportedReadError(
             what=f"`{option}: {form}` is not a known format",

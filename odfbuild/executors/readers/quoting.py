@@ -51,7 +51,7 @@ def dialect_of(step: ReadStepCsv) -> Dialect:
             why="a character can only have one meaning",
             fix="correct the options of `read`",
         )
-    return Dialect(separator, quote or None, escape if quote and escape != quote else None)
+    return Dialect(separator, quote or None, (escape if escape != quote else "") or None)
 
 
 def records(text: Iterable[str], dialect: Dialect, name: str) -> Iterator[Record]:

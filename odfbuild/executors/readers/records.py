@@ -24,7 +24,6 @@ from odfbuild.executors.readers.values import (
     expected,
     failing,
     is_readable,
-    is_text,
     typed,
 )
 
@@ -156,11 +155,13 @@ class _Builder:
     def _scalar(
         self, values: list[Json], rows: Sequence[int], target: pa.DataType, path: str
     ) -> Column:
-        texts = [_as_text(value, target) for value in values]
         wrong = f"is not {expected(target, self._formats)}"
-        for row, value, text in zip(rows, values, texts, strict=True):
-            if text is None and value is not None:
-                self._add(row, f"column {path}: {shown(value)} {wrong}")
+        texts = values
+        if not set(map(type, values)) <= _own_kinds(target):
+            texts = [_as_text(value, target) for value in values]
+            for row, value, text in zip(rows, values, texts, strict=True):
+                if text is None and value is not None:
+                    self._add(row, f"column {path}: {shown(value)} {wrong}")
         try:
             column = pa.array(texts, pa.string())
             return typed(column, target, self._formats)
@@ -204,12 +205,23 @@ class _Builder:
             self.more = True
 
 
+def _own_kinds(target: pa.DataType) -> set[type]:
+    """Return the kinds of values that are their own text."""
+    kinds: set[type] = {str, type(None)}
+    return kinds | {Number} if _is_numeric(target) else kinds
+
+
+def _is_numeric(target: pa.DataType) -> bool:
+    return bool(
+        pa.types.is_integer(target) or pa.types.is_floating(target) or pa.types.is_decimal(target)
+    )
+
+
 def _as_text(value: Json, target: pa.DataType) -> str | None:
     """Return the text that stands for a scalar; None if a value of its kind never fits."""
     match value:
         case Number():
-            is_number = not (is_text(target) or pa.types.is_temporal(target))
-            return str(value) if is_number and not pa.types.is_boolean(target) else None
+            return str(value) if _is_numeric(target) else None
         case str():
             return value
         case bool():

@@ -3,7 +3,7 @@
 import tempfile
 from collections.abc import Iterable, Iterator
 from pathlib import Path
-from typing import Final
+from typing import IO, Final
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -29,12 +29,22 @@ def on_disk(pieces: Iterable[pa.Table], schema: pa.Schema, staging: Path) -> Fra
     with tempfile.NamedTemporaryFile(
         dir=staging, prefix="read-", suffix=".parquet", delete=False
     ) as out:
-        rows = 0
-        with pq.ParquetWriter(out, schema, compression=_CODEC, use_dictionary=False) as writer:
-            for group in _groups(pieces):
-                writer.write_table(group, row_group_size=_GROUP)
-                rows += group.num_rows
-    return Frame(schema=schema, rows=rows, path=Path(out.name))
+        path = Path(out.name)
+        try:
+            rows = _write(pieces, schema, out)
+        except BaseException:
+            path.unlink()
+            raise
+    return Frame(schema=schema, rows=rows, path=path)
+
+
+def _write(pieces: Iterable[pa.Table], schema: pa.Schema, out: IO[bytes]) -> int:
+    rows = 0
+    with pq.ParquetWriter(out, schema, compression=_CODEC, use_dictionary=False) as writer:
+        for group in _groups(pieces):
+            writer.write_table(group, row_group_size=_GROUP)
+            rows += group.num_rows
+    return rows
 
 
 def _groups(pieces: Iterable[pa.Table]) -> Iterator[pa.Table]:
