@@ -1,15 +1,34 @@
 """Run the command line as a user does: in a project folder, with an empty home."""
 
+import json
 import os
 import subprocess
 import sys
 from dataclasses import dataclass
 from pathlib import Path
 
-__all__ = ["EXAMPLES", "REPOSITORY", "Done", "environment", "odfbuild", "shell"]
+__all__ = ["EXAMPLES", "REPOSITORY", "Done", "environment", "odfbuild", "probe", "shell"]
 
 REPOSITORY = Path(__file__).parents[1]
 EXAMPLES = REPOSITORY / "examples"
+
+_PROBE = """
+import json, sys
+started = []
+def watch(event, args):
+    if event in ("subprocess.Popen", "os.posix_spawn", "os.exec", "os.system"):
+        started.append(str(args[0]))
+sys.addaudithook(watch)
+from odfbuild.cli.main import main
+sys.argv = ["odfbuild", *sys.argv[1:]]
+code = 0
+try:
+    main()
+except SystemExit as stop:
+    code = stop.code or 0
+seen = sorted({name.split(".")[0] for name in sys.modules})
+print(json.dumps({"code": code, "modules": seen, "started": started}), file=sys.stderr)
+"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,6 +54,17 @@ def odfbuild(*arguments: str, cwd: Path, **more: str) -> Done:
 def shell(line: str, cwd: Path, **more: str) -> Done:
     """Run one line of a shell to its end."""
     return _run(["/bin/sh", "-c", line], cwd, more)
+
+
+def probe(*arguments: str, cwd: Path) -> tuple[set[str], set[str]]:
+    """Return the top modules that a command loads in a fresh interpreter, and what it starts."""
+    done = subprocess.run(
+        [sys.executable, "-c", _PROBE, *arguments],
+        cwd=cwd, env=environment(), capture_output=True, text=True, check=True,
+    )  # fmt: skip
+    seen = json.loads(done.stderr.splitlines()[-1])
+    assert seen["code"] == 0, done.stderr
+    return set(seen["modules"]), {Path(program).name for program in seen["started"]}
 
 
 def _run(arguments: list[str], cwd: Path, more: dict[str, str]) -> Done:

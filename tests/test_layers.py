@@ -1,17 +1,13 @@
 """The layers of the package, read from the imports of every module."""
 
 import ast
-import json
-import os
 import shutil
-import subprocess
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-from tests.projects import EXAMPLES
+from tests.projects import EXAMPLES, probe
 
 PACKAGE = Path(__file__).parents[1] / "odfbuild"
 LAYERS: tuple[frozenset[str], ...] = (
@@ -118,36 +114,6 @@ def test_only_the_command_line_prints(module: Path) -> None:
     if area_of(name_of(module)) != "cli":
         calls = (n.func for n in ast.walk(tree_of(module)) if isinstance(n, ast.Call))
         assert "print" not in {c.id for c in calls if isinstance(c, ast.Name)}
-
-
-PROBE = """
-import json, sys
-started = []
-def watch(event, args):
-    if event in ("subprocess.Popen", "os.posix_spawn", "os.exec", "os.system"):
-        started.append(str(args[0]))
-sys.addaudithook(watch)
-from odfbuild.cli.main import main
-sys.argv = ["odfbuild", *sys.argv[1:]]
-code = 0
-try:
-    main()
-except SystemExit as stop:
-    code = stop.code or 0
-seen = sorted({name.split(".")[0] for name in sys.modules})
-print(json.dumps({"code": code, "modules": seen, "started": started}), file=sys.stderr)
-"""
-
-
-def probe(*arguments: str, cwd: Path) -> tuple[set[str], set[str]]:
-    """Return the top modules that a command loads in a fresh interpreter, and what it starts."""
-    done = subprocess.run(
-        [sys.executable, "-c", PROBE, *arguments],
-        cwd=cwd, env=os.environ, capture_output=True, text=True, check=True,
-    )  # fmt: skip
-    seen = json.loads(done.stderr.splitlines()[-1])
-    assert seen["code"] == 0, done.stderr
-    return set(seen["modules"]), {Path(program).name for program in seen["started"]}
 
 
 @pytest.mark.parametrize("arguments", [["--help"], ["plan"], ["status"]], ids=" ".join)
