@@ -204,7 +204,7 @@ def main() -> int:
     try:
         build(archive_of(find_java()))
     except EngineError as error:
-        print(f"{error.what}: {error.why}", file=sys.stderr)
+        sys.stderr.write(f"{error.what}: {error.why}\n")
         return 1
     return 0
 
