@@ -6,6 +6,7 @@ local sources are as they were when a plan had nothing to do, it still has nothi
 
 import os
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from time import time_ns
@@ -32,6 +33,7 @@ from odfbuild.planner.plan import Append, Ingest, Plan
 from odfbuild.project.config import SparkOptions, find_project, load_config
 from odfbuild.project.fingerprint import Fingerprint, fingerprint, is_unchanged
 from odfbuild.state.dataset import Dataset
+from odfbuild.state.heads import DEFAULT_LOCK_TIMEOUT
 from odfbuild.state.settled import Settled, SettledSource, recall, record
 from odfbuild.state.workspace import Workspace
 
@@ -39,7 +41,16 @@ if TYPE_CHECKING:
     from odfbuild.executors.report import Report
     from odfbuild.executors.runner import Progress
 
-__all__ = ["Opened", "Unchanged", "apply", "find_dataset", "make", "open_project", "unchanged"]
+__all__ = [
+    "Opened",
+    "Unchanged",
+    "apply",
+    "find_dataset",
+    "find_name",
+    "make",
+    "open_project",
+    "unchanged",
+]
 
 SOURCE_NAME = "default"
 
@@ -62,7 +73,7 @@ class Unchanged:
     datasets: int
 
 
-def open_project(directory: Path | None) -> Opened:
+def open_project(directory: Path | None, *, lock_timeout: float = DEFAULT_LOCK_TIMEOUT) -> Opened:
     """Find the project, read its settings, open its workspace.
 
     Raises ProjectError when there is no project or its settings are wrong.
@@ -70,9 +81,8 @@ def open_project(directory: Path | None) -> Opened:
     root = find_project(Path.cwd(), directory)
     config = load_config(root)
     target = config.target()
-    return Opened(
-        root, config.datasets, target.name, target.spark, Workspace(root / target.workspace)
-    )
+    workspace = Workspace(root / target.workspace, lock_timeout=lock_timeout)
+    return Opened(root, config.datasets, target.name, target.spark, workspace)
 
 
 def unchanged(project: Opened) -> Unchanged | None:
@@ -80,7 +90,7 @@ def unchanged(project: Opened) -> Unchanged | None:
 
     Reads no YAML but the project file, builds no graph, starts no engine.
     """
-    known = recall(project.workspace.cache)
+    known = recall(project.workspace.root / "cache")
     if known is None or known.versions != _versions() or known.folders != project.folders:
         return None
     before = Fingerprint(known.folders, known.stats, known.young)
@@ -117,7 +127,8 @@ def make(project: Opened) -> Plan:
     )
     if not plan.steps:
         settled = _settled(seen, heads, loaded.declared, current)
-        record(project.workspace.cache, settled)
+        with suppress(OSError):  # a plan can be made where nothing may be written
+            record(project.workspace.cache, settled)
     return plan
 
 
@@ -155,17 +166,33 @@ def apply(project: Opened, plan: Plan, *, jobs: int, progress: "Progress") -> "R
 
 def find_dataset(project: Opened, name: str) -> Dataset:
     """Open a dataset by its name; StateError names the nearest one when there is none."""
-    from odfbuild.planner.names import did_you_mean
-
     dataset = project.workspace.open(DatasetAlias.parse(name))
     if dataset is None:
-        known = [str(alias) for alias in project.workspace.names()]
+        known = find_name(project, name)
+        raise StateError(
+            what=f"the dataset {known} has no head",
+            why="its head file is missing, so nothing says where its chain ends",
+            fix="restore the file from a copy; odfbuild verify tells more",
+        )
+    return dataset
+
+
+def find_name(project: Opened, name: str) -> DatasetAlias:
+    """Return the name of a dataset of the workspace, as it is spelled there.
+
+    Raises StateError that names the nearest one when there is none.
+    """
+    from odfbuild.planner.names import did_you_mean
+
+    known = {alias: alias for alias in project.workspace.names()}
+    found = known.get(DatasetAlias.parse(name))
+    if found is None:
         raise StateError(
             what=f"no dataset named '{name}' in the workspace",
             why="it was never applied, or has another name",
-            fix=did_you_mean(name, known) or "odfbuild status lists the datasets",
+            fix=did_you_mean(name, map(str, known)) or "odfbuild status lists the datasets",
         )
-    return dataset
+    return found
 
 
 def _planned_bytes(project: Opened, plan: Plan) -> int:

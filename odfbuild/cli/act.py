@@ -1,13 +1,17 @@
 """odfbuild apply and verify."""
 
+import os
 import sys
+from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 from odfbuild import app
 from odfbuild.cli import exits
 from odfbuild.cli.decide import no_changes
 from odfbuild.cli.diagnostics import render_diagnostics
-from odfbuild.errors import OdfBuildError
+from odfbuild.cli.render import plan_text, report_text
+from odfbuild.errors import Diagnostic, OdfBuildError, SourceSpan
 from odfbuild.executors.report import Report
 from odfbuild.planner.plan import Plan
 
@@ -20,21 +24,26 @@ class UsageRefusedError(OdfBuildError):
     code = "usage"
 
 
-def apply_project(directory: Path | None, *, yes: bool, jobs: int, progress: bool) -> int:
+def apply_project(
+    directory: Path | None, *, yes: bool, jobs: int, progress: bool, lock_timeout: float
+) -> int:
     """Plan, print, ask, and do that very plan."""
-    project = app.open_project(directory)
+    project = app.open_project(directory, lock_timeout=lock_timeout)
     quick = app.unchanged(project)
     if quick is not None:
         sys.stdout.write(no_changes(quick.datasets))
         return exits.DONE
     plan = app.make(project)
-    _print(plan)
+    _say(plan_text(plan))
     if not plan.steps:
         return exits.DONE
     if not plan.is_empty and not yes:
         _ask()
     report = _run(project, plan, jobs, progress)
-    return _tell(report)
+    for each in _failures(plan, report):
+        sys.stderr.write(render_diagnostics([each]) + "\n")
+    _say(report_text(report))
+    return _code(report)
 
 
 def verify_datasets(directory: Path | None, names: list[str]) -> int:
@@ -42,29 +51,33 @@ def verify_datasets(directory: Path | None, names: list[str]) -> int:
     from odfbuild.executors.verify import verify
 
     project = app.open_project(directory)
-    wanted = names or sorted(str(alias) for alias in project.workspace.names())
-    width = max((len(name) for name in wanted), default=0)
+    known = project.workspace.names()
+    chosen = [app.find_name(project, name) for name in names] or sorted(known)
+    width = max((len(str(name)) for name in chosen), default=0)
     broken = 0
-    for name in wanted:
-        found = verify(app.find_dataset(project, name))
+    for name in chosen:
+        found = verify(project.workspace.dataset(known[name]))
         mark = "FAILED" if found.findings else "ok"
         sys.stdout.write(
-            f"{name:<{width}}  {mark:<6}  {found.blocks:>6,} blocks  {found.files:>6,} files"
+            f"{name!s:<{width}}  {mark:<6}  {found.blocks:>6,} blocks  {found.files:>6,} files"
             f"  {found.bytes:>14,} bytes\n"
         )
         for finding in found.findings:
-            sys.stdout.write(f"  block {finding.block}: {finding.what}\n")
+            place = "" if finding.block is None else f"block {finding.block}: "
+            sys.stdout.write(f"  {place}{finding.what}\n")
         broken += bool(found.findings)
-    word = "dataset" if len(wanted) == 1 else "datasets"
-    sys.stdout.write(f"{len(wanted)} {word} verified, {broken} failed.\n")
+    word = "dataset" if len(chosen) == 1 else "datasets"
+    sys.stdout.write(f"{len(chosen)} {word} verified, {broken} failed.\n")
     return exits.NOT_VERIFIED if broken else exits.DONE
 
 
-def _print(plan: Plan) -> None:
-    from odfbuild.cli.render import plan_text
-
-    sys.stdout.write(plan_text(plan))
-    sys.stdout.flush()
+def _say(text: str) -> None:
+    """Write to stdout; a reader that went away is no reason to leave the work half done."""
+    try:
+        sys.stdout.write(text)
+        sys.stdout.flush()
+    except BrokenPipeError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 def _ask() -> None:
@@ -90,12 +103,17 @@ def _run(project: app.Opened, plan: Plan, jobs: int, live: bool) -> Report:
         return app.apply(project, plan, jobs=jobs, progress=progress)
 
 
-def _tell(report: Report) -> int:
-    from odfbuild.cli.render import report_text
+def _failures(plan: Plan, report: Report) -> Iterator[Diagnostic]:
+    """Yield what failed, each with its dataset, and where that is declared if nothing is nearer."""
+    for step, failed in report.failures:
+        file, line, column = plan.datasets[step.target].place.rsplit(":", 2)
+        declared = SourceSpan(file=file, line=int(line), column=int(column))
+        for each in failed.error.diagnostics():
+            what = f"{step.target}: {each.what}"
+            yield replace(each, what=what, span=each.span or declared)
 
-    for _, failed in report.failures:
-        sys.stderr.write(render_diagnostics(failed.error.diagnostics()) + "\n")
-    sys.stdout.write(report_text(report))
+
+def _code(report: Report) -> int:
     if not report.failures:
         return exits.DONE
     if report.committed:

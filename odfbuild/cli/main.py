@@ -6,6 +6,7 @@ Each command imports what it needs when it runs, so that `--help` and `plan` sta
 import os
 import sys
 from enum import StrEnum
+from io import TextIOWrapper
 from pathlib import Path
 from typing import Annotated
 
@@ -98,11 +99,28 @@ def apply(
     ] = False,
     jobs: Annotated[int, typer.Option("-j", "--jobs", min=1, help="Steps at a time.")] = 4,
     no_progress: Annotated[bool, typer.Option("--no-progress", help="Plain lines only.")] = False,
+    lock_timeout: Annotated[
+        float,
+        typer.Option(
+            "--lock-timeout",
+            envvar="ODFBUILD_LOCK_TIMEOUT",
+            min=0,
+            help="Seconds to wait for a dataset that another process is changing.",
+        ),
+    ] = 10.0,
 ) -> None:
     """Plan, ask, and do what was planned."""
     from odfbuild.cli.act import apply_project
 
-    raise Exit(apply_project(project_dir, yes=yes, jobs=jobs, progress=not no_progress))
+    raise Exit(
+        apply_project(
+            project_dir,
+            yes=yes,
+            jobs=jobs,
+            progress=not no_progress,
+            lock_timeout=lock_timeout,
+        )
+    )
 
 
 @app.command()
@@ -155,8 +173,12 @@ def verify(
 
 def main() -> None:
     """Run the command line and end the process with one of the documented exit codes."""
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, TextIOWrapper):
+            stream.reconfigure(errors="backslashreplace")  # of what an encoding lacks
     try:
         code = app(standalone_mode=False) or 0
+        sys.stdout.flush()
     except TyperException as error:
         sys.stderr.write(f"odfbuild: {error.format_message()}\n")
         code = EXIT_USAGE
@@ -168,6 +190,8 @@ def main() -> None:
     except BrokenPipeError:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         code = 0
+    except Exception as error:
+        code = _explain(_unexpected(error))
     sys.exit(code)
 
 
@@ -177,3 +201,14 @@ def _explain(error: OdfBuildError) -> int:
 
     sys.stderr.write(render_diagnostics(error.diagnostics()) + "\n")
     return exit_code(error)
+
+
+def _unexpected(error: Exception) -> OdfBuildError:
+    """Put what no part of the program foresaw into words; ODFBUILD_TRACEBACK=1 shows its place."""
+    from odfbuild.cli.unexpected import InternalError, SystemFailedError
+
+    if os.environ.get("ODFBUILD_TRACEBACK"):
+        import traceback
+
+        traceback.print_exception(error)
+    return SystemFailedError(error) if isinstance(error, OSError) else InternalError(error)

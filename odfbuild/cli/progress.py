@@ -3,10 +3,11 @@
 import sys
 import threading
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from typing import TextIO
 
+from odfbuild.cli.printable import printable
 from odfbuild.cli.render import outcome_text
 from odfbuild.executors.report import Failed, Outcome, Round, Skipped
 from odfbuild.planner.plan import Step
@@ -34,10 +35,11 @@ class PlainProgress:
         with self.lock:
             self.done += 1
             mark = _mark(outcome)
-            self.stream.write(
-                f"[{self.done}/{self.total}] {mark} {step.id}: {outcome_text(outcome)}\n"
-            )
-            self.stream.flush()
+            with suppress(BrokenPipeError):  # nobody reads any more: the work goes on
+                self.stream.write(
+                    f"[{self.done}/{self.total}] {mark} {step.id}: {outcome_text(outcome)}\n"
+                )
+                self.stream.flush()
 
 
 class LiveProgress:
@@ -69,7 +71,7 @@ class LiveProgress:
         counts = self._counts[step.id]
         counts[0] += 1
         counts[1] += done.records
-        note = f"{done.source} · {counts[0]} committed · {counts[1]:,} rows"
+        note = f"{printable(done.source)} · {counts[0]} committed · {counts[1]:,} rows"
         self._bars.update(self._tasks[step.id], note=note)  # type: ignore[arg-type]
 
     def finished(self, step: Step, outcome: Outcome) -> None:

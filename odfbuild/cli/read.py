@@ -8,6 +8,8 @@ from odfbuild.cli import exits
 
 __all__ = ["show_log", "show_rows", "show_status"]
 
+_COLUMNS = ("dataset", "kind", "head", "blocks", "records", "watermark", "last block")
+
 
 def show_status(directory: Path | None) -> int:
     """Print one line a dataset."""
@@ -27,8 +29,7 @@ def show_status(directory: Path | None) -> int:
         )
         for alias, state in sorted(states.items())
     ]
-    columns = ("dataset", "kind", "head", ">blocks", ">records", "watermark", "last block")
-    print_table(columns, rows)
+    print_table(_COLUMNS, rows, [name in {"blocks", "records"} for name in _COLUMNS])
     noun = "dataset" if len(rows) == 1 else "datasets"
     sys.stdout.write(f"{len(rows):,} {noun}\n")
     return exits.DONE

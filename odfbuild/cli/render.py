@@ -4,6 +4,7 @@ from collections import Counter
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from enum import Enum
 
+from odfbuild.cli.printable import printable
 from odfbuild.executors.report import Done, Failed, Report, Skipped
 from odfbuild.odf.events import DatasetKind
 from odfbuild.odf.refs import DatasetAlias
@@ -92,7 +93,7 @@ def outcome_text(outcome: Done | Failed | Skipped) -> str:
     """Return what became of one step, in a few words."""
     match outcome:
         case Failed():
-            return outcome.error.what
+            return printable(outcome.error.what.split("\n")[0])
         case Skipped():
             return f"because {outcome.because} failed"
         case Done(rounds=()):
@@ -115,7 +116,7 @@ def reason_text(reason: Reason) -> str:
         case SourceHasNews():
             return f"{_count(len(reason.names), 'new file')}: {_some(reason.names)}"
         case SourceToAsk():
-            return f"{reason.origin} has to be asked"
+            return f"{printable(reason.origin)} has to be asked"
         case InputAdvanced():
             return _advanced(reason)
         case InputMayAdvance():
@@ -177,7 +178,7 @@ def _summary(plan: Plan, marks: Mapping[DatasetAlias, _Mark]) -> str:
 
 
 def _some(names: Sequence[str], most: int = 3) -> str:
-    shown = ", ".join(names[:most])
+    shown = ", ".join(map(printable, names[:most]))
     return shown if len(names) <= most else f"{shown} and {len(names) - most} more"
 
 

@@ -60,6 +60,16 @@ def _round(polling: _Polling, done: Callable[[Round], None]) -> bool:
     fetched = _fetch(polling)
     if isinstance(fetched, UpToDate):
         return False
+    try:
+        _take_in(polling, fetched, done)
+    finally:
+        if fetched.temporary:
+            fetched.path.unlink(missing_ok=True)
+    return fetched.has_more
+
+
+def _take_in(polling: _Polling, fetched: Fetched, done: Callable[[Round], None]) -> None:
+    """Make a slice of what was fetched, and commit it."""
     with polling.site.workspace.staging() as staging:
         sealed = _slice(polling, fetched, staging)
         events = _events(polling.state, sealed, fetched.state)
@@ -67,7 +77,6 @@ def _round(polling: _Polling, done: Callable[[Round], None]) -> bool:
             prepared = Prepared(events, polling.now, staged_files(sealed))
             polling.dataset.commit(prepared, expected=polling.state.head)
             done(Round(fetched.name, len(events), 0 if sealed is None else sealed.records))
-    return fetched.has_more
 
 
 def _fetch(polling: _Polling) -> Fetched | UpToDate:

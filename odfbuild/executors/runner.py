@@ -126,7 +126,7 @@ def _run_step(state: _Run, step: Step) -> None:
     except OdfBuildError as error:
         _settle(state, step, Failed(error, tuple(rounds)))
     except OSError as error:
-        _settle(state, step, Failed(_system_error(step, error), tuple(rounds)))
+        _settle(state, step, Failed(_system_error(error), tuple(rounds)))
     else:
         _settle(state, step, Done(tuple(rounds)))
 
@@ -187,10 +187,9 @@ def _existing(site: Site, alias: DatasetAlias) -> Dataset:
     return dataset
 
 
-def _system_error(step: Step, error: OSError) -> StateError:
+def _system_error(error: OSError) -> StateError:
     return StateError(
-        what=f"{step.target}: {error.strerror or error}"
-        + (f": {error.filename}" if error.filename else ""),
+        what=f"{error.strerror or error}" + (f": {error.filename}" if error.filename else ""),
         why="the operating system refused to read or write a file of the workspace or the source",
         fix="check that the disk has room and the files are accessible, then apply again",
     )
