@@ -10,6 +10,7 @@ from dataclasses import dataclass, field, replace
 from typing import Protocol, assert_never
 
 from odfbuild.errors import OdfBuildError, StateError
+from odfbuild.executors.accept import Stood, check_definition
 from odfbuild.executors.ingest import ingest
 from odfbuild.executors.report import Done, Failed, Outcome, Report, Round, Skipped
 from odfbuild.executors.site import Site
@@ -45,8 +46,8 @@ class _Run:
     site: Site
     progress: Progress
     waiting: dict[str, Step]
+    stood: Stood
     outcomes: dict[str, Outcome] = field(default_factory=dict)
-    rounds: dict[str, list[Round]] = field(default_factory=dict)
 
 
 def check_heads(plan: Plan, heads: Mapping[DatasetAlias, Multihash]) -> None:
@@ -67,7 +68,7 @@ def check_heads(plan: Plan, heads: Mapping[DatasetAlias, Multihash]) -> None:
 
 def run(plan: Plan, site: Site, *, jobs: int, progress: Progress) -> Report:
     """Execute a plan, `jobs` steps at a time, and return what became of every step."""
-    state = _Run(site, progress, {step.id: step for step in plan.steps})
+    state = _Run(site, progress, {step.id: step for step in plan.steps}, _stood(plan))
     running: dict[Future[None], Step] = {}
     with ThreadPoolExecutor(max_workers=jobs, thread_name_prefix="step") as pool:
         try:
@@ -84,6 +85,12 @@ def run(plan: Plan, site: Site, *, jobs: int, progress: Progress) -> Report:
             site.engine.cancel()
             raise
     return Report(tuple((step, state.outcomes[step.id]) for step in plan.steps))
+
+
+def _stood(plan: Plan) -> Stood:
+    changed = {step.target for step in plan.steps if isinstance(step.work, Append)}
+    based = ((alias, planned.based_on) for alias, planned in plan.datasets.items())
+    return {at.id: None if alias in changed else at.head for alias, at in based if at is not None}
 
 
 def _ready(state: _Run, room: int) -> Sequence[Step]:
@@ -122,7 +129,7 @@ def _run_step(state: _Run, step: Step) -> None:
 
     state.progress.started(step)
     try:
-        _work(state.site, step, done)
+        _work(state, step, done)
     except OdfBuildError as error:
         _settle(state, step, Failed(error, tuple(rounds)))
     except OSError as error:
@@ -136,10 +143,11 @@ def _settle(state: _Run, step: Step, outcome: Outcome) -> None:
     state.progress.finished(step, outcome)
 
 
-def _work(site: Site, step: Step, done: Callable[[Round], None]) -> None:
+def _work(state: _Run, step: Step, done: Callable[[Round], None]) -> None:
+    site = state.site
     match step.work:
         case Append():
-            _append(site, step.target, step.work, done)
+            _append(state, step.target, step.work, done)
         case Ingest():
             ingest(site, _existing(site, step.target), done)
         case Transform():
@@ -148,15 +156,16 @@ def _work(site: Site, step: Step, done: Callable[[Round], None]) -> None:
             assert_never(step.work)
 
 
-def _append(site: Site, target: DatasetAlias, work: Append, done: Callable[[Round], None]) -> None:
+def _append(run: _Run, target: DatasetAlias, work: Append, done: Callable[[Round], None]) -> None:
+    site = run.site
+    dataset = None if work.creates is not None else _existing(site, target)
+    state = None if dataset is None else dataset.state()
+    check_definition(site, state, work.events, run.stood)
     events = tuple(_resolved(site, event) for event in work.events)
     if work.creates is not None:
         site.workspace.create(target, work.creates, Prepared(events, site.clock()))
         done(Round("definition", len(events) + 1, 0))
-        return
-    dataset = _existing(site, target)
-    state = dataset.state()
-    if state is not None:
+    elif dataset is not None and state is not None:
         now = max(site.clock(), state.system_time)
         dataset.commit(Prepared(events, now), expected=state.head)
         done(Round("definition", len(events), 0))
