@@ -198,9 +198,10 @@ class Workspace:
         """Delete the folders of processes that are gone: theirs alone are not locked."""
         for name in _file_names(self._staging):
             folder = self._staging / name
-            if folder.is_dir() and (opened := open_locked(folder)) is not None:
-                shutil.rmtree(folder, ignore_errors=True)
-                os.close(opened)
+            with suppress(FileNotFoundError):  # its own step may be deleting it just now
+                if folder.is_dir() and (opened := open_locked(folder)) is not None:
+                    shutil.rmtree(folder, ignore_errors=True)
+                    os.close(opened)
 
     # name files
 

@@ -15,7 +15,7 @@ from odfbuild.odf.identity import DatasetId
 from odfbuild.odf.refs import DatasetAlias
 from odfbuild.state.dataset import Dataset
 from odfbuild.state.heads import CorruptHeadError
-from odfbuild.state.lock import LockedError, locked
+from odfbuild.state.lock import LockedError, locked, open_locked
 from odfbuild.state.objects import MissingObjectError
 from odfbuild.state.prepared import Prepared
 from odfbuild.state.workspace import (
@@ -222,6 +222,22 @@ def test_a_staging_folder_is_there_while_it_is_used(workspace: Workspace) -> Non
         assert one.is_dir()
         (one / "file").write_text("x")
     assert list((workspace.root / "staging").iterdir()) == []
+
+
+def test_a_folder_that_its_own_step_deletes_during_the_sweep_is_no_error(
+    workspace: Workspace, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    going = workspace.root / "staging" / "going"
+    going.mkdir(parents=True)
+
+    def too_late(folder: Path) -> int | None:
+        if folder == going:
+            going.rmdir()
+        return open_locked(folder)
+
+    monkeypatch.setattr("odfbuild.state.workspace.open_locked", too_late)
+    with workspace.staging() as folder:
+        assert folder.is_dir()
 
 
 def test_a_staging_folder_goes_when_its_step_fails(workspace: Workspace) -> None:
