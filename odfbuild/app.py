@@ -78,7 +78,7 @@ def open_project(directory: Path | None, *, lock_timeout: float = DEFAULT_LOCK_T
 
     Raises ProjectError when there is no project or its settings are wrong.
     """
-    root = find_project(Path.cwd(), directory)
+    root = find_project(Path.cwd(), directory).absolute()
     config = load_config(root)
     target = config.target()
     workspace = Workspace(root / target.workspace, lock_timeout=lock_timeout)

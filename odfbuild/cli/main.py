@@ -20,11 +20,11 @@ __all__ = ["app", "main"]
 
 EXIT_USAGE = 64
 EXIT_INTERRUPTED = 130
+PROJECT_DIR = "ODFBUILD_PROJECT_DIR"
 
 app = typer.Typer(
     name="odfbuild",
     help="Plan and build Open Data Fabric datasets from a folder of YAML definitions.",
-    no_args_is_help=True,
     add_completion=False,
     rich_markup_mode=None,
     pretty_exceptions_enable=False,
@@ -35,7 +35,7 @@ ProjectDir = Annotated[
     typer.Option(
         "-C",
         "--project-dir",
-        envvar="ODFBUILD_PROJECT_DIR",
+        envvar=PROJECT_DIR,
         help="The project folder. Default: the nearest parent with an odfbuild.yaml.",
     ),
 ]
@@ -60,11 +60,21 @@ class RowFormat(StrEnum):
 
 @app.callback(invoke_without_command=True)
 def _globals(
+    context: typer.Context,
     version: Annotated[bool, typer.Option("--version", help="Print the version and end.")] = False,
+    project_dir: Annotated[
+        Path | None,
+        typer.Option("-C", "--project-dir", help="The project folder; goes after a command, too."),
+    ] = None,
 ) -> None:
     if version:
         typer.echo(f"odfbuild {__version__}")
         raise Exit(0)
+    if project_dir is not None:
+        os.environ[PROJECT_DIR] = str(project_dir)
+    if context.invoked_subcommand is None:
+        typer.echo(context.get_help(), err=True)
+        raise Exit(EXIT_USAGE)
 
 
 @app.command()
@@ -176,11 +186,14 @@ def main() -> None:
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, TextIOWrapper):
             stream.reconfigure(errors="backslashreplace")  # of what an encoding lacks
+    code = 0
     try:
-        code = app(standalone_mode=False) or 0
+        _run(sys.argv[1:])
         sys.stdout.flush()
+    except Exit as done:
+        code = done.exit_code
     except TyperException as error:
-        sys.stderr.write(f"odfbuild: {error.format_message()}\n")
+        sys.stderr.write(f"odfbuild: {error.format_message()}\nTry: odfbuild --help\n")
         code = EXIT_USAGE
     except OdfBuildError as error:
         code = _explain(error)
@@ -188,11 +201,28 @@ def main() -> None:
         sys.stderr.write("odfbuild: interrupted; nothing half done is left\n")
         code = EXIT_INTERRUPTED
     except BrokenPipeError:
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        code = 0
+        pass  # whoever read the answer has seen enough
     except Exception as error:
         code = _explain(_unexpected(error))
-    sys.exit(code)
+    sys.exit(_settled(code))
+
+
+def _run(arguments: list[str]) -> None:
+    """Run a command; typer's own entry would turn interrupts and broken pipes into its words."""
+    command = typer.main.get_command(app)
+    with command.make_context("odfbuild", arguments) as context:
+        command.invoke(context)
+
+
+def _settled(code: int) -> int:
+    """Write what is left, so that nothing can fail when Python ends; return the exit code."""
+    try:
+        sys.stdout.flush()
+    except OSError as error:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        if code == 0 and not isinstance(error, BrokenPipeError):
+            return _explain(_unexpected(error))
+    return code
 
 
 def _explain(error: OdfBuildError) -> int:
