@@ -10,7 +10,8 @@ after this; the user's own text stays as it is, letter for letter, between the i
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 
-from odfbuild.planner.sqltext import Star, read
+from odfbuild.planner.sqltext import read
+from odfbuild.planner.statement import Star
 
 __all__ = ["CarriedText", "carry"]
 

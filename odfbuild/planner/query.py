@@ -15,7 +15,8 @@ from enum import Enum
 
 from odfbuild.errors import Diagnostic
 from odfbuild.odf.events import TransformSql
-from odfbuild.planner.sqltext import Place, SqlTextError, Statement, read
+from odfbuild.planner.sqltext import read
+from odfbuild.planner.statement import Place, SqlTextError, Statement
 
 __all__ = [
     "Finding",

@@ -1,4 +1,4 @@
-"""Read one SQL text as plain values: its names, calls, stars and clauses, each with its place.
+"""Read one SQL text into a Statement.
 
 The only module that knows sqlglot, which is imported on first use.  Nothing here judges; what a
 text may do is said in `query`, how columns are put into it in `carry`.
@@ -7,79 +7,15 @@ text may do is said in `query`, how columns are put into it in `carry`.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
+from odfbuild.planner.statement import Name, Place, SqlTextError, Star, Statement
+
 if TYPE_CHECKING:
     from sqlglot import exp
-    from sqlglot.tokens import Token
 
-__all__ = ["Name", "Place", "SqlTextError", "Star", "Statement", "read"]
-
-
-@dataclass(frozen=True, slots=True)
-class Place:
-    """Where in a text something stands: 0-based start and length, 1-based line and column."""
-
-    start: int
-    length: int
-    line: int
-    column: int
-
-    @classmethod
-    def of(cls, text: str, start: int, length: int) -> Place:
-        head = text[:start]
-        return cls(start, max(length, 1), head.count("\n") + 1, start - head.rfind("\n"))
-
-
-@dataclass(frozen=True, slots=True)
-class Name:
-    """A name as written, without its quotes; `qualifier` is what stands before the last dot."""
-
-    text: str
-    place: Place
-    qualifier: str | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class Star:
-    """One `*`; `exclusion` spans what stands in the parentheses of its `EXCEPT (...)`."""
-
-    place: Place
-    carries: bool
-    exclusion: tuple[int, int] | None
-    excluded: tuple[str, ...]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Statement:
-    """What one SELECT statement says; `bars` is what keeps it from working row by row."""
-
-    text: str
-    selects: tuple[int, ...]
-    stars: tuple[Star, ...]
-    alias_lists: tuple[int, ...]
-    tables: tuple[Name, ...]
-    columns: tuple[Name, ...]
-    aliases: tuple[Name, ...]
-    relations: frozenset[str]
-    calls: tuple[Name, ...]
-    empty_calls: tuple[Name, ...]
-    words: tuple[Name, ...]
-    bars: tuple[Name, ...]
-    outputs: tuple[str, ...] | None
-    ordered: bool
-    unites: bool
-
-
-class SqlTextError(ValueError):
-    """The text is not one readable SELECT statement; `place` is where reading stopped."""
-
-    def __init__(self, code: str, message: str, place: Place) -> None:
-        super().__init__(message)
-        self.code = code
-        self.place = place
+__all__ = ["read"]
 
 
 @lru_cache(maxsize=256)
@@ -163,11 +99,11 @@ class _Reader:
 
     # Reading
 
-    def _tokenize(self) -> list[Token]:
+    def _tokenize(self) -> list[Any]:
         from sqlglot.errors import TokenError
 
         try:
-            tokens: list[Token] = _dialect().tokenize(self.text)
+            tokens: list[Any] = _dialect().tokenize(self.text)
         except TokenError:
             place = Place.of(self.text, len(self.text.rstrip()), 1)
             message = "the text ends inside a string, a quoted name or a comment"
@@ -192,7 +128,7 @@ class _Reader:
             message = f"a query starts with SELECT or WITH, not with {first.text!r}"
             raise SqlTextError("not-a-select", message, self._at(first))
 
-    def _parse(self) -> exp.Expr:
+    def _parse(self) -> exp.Query:
         from sqlglot import exp
         from sqlglot.errors import ParseError
 
@@ -399,7 +335,7 @@ class _Reader:
         start, length = meta.get("start", 0), meta.get("end", 0) + 1 - meta.get("start", 0)
         return Place(start, length, meta.get("line", 1), meta.get("col", length) - length + 1)
 
-    def _at(self, token: Token) -> Place:
+    def _at(self, token: Any) -> Place:
         length = token.end + 1 - token.start
         return Place(token.start, length, token.line, token.col - length + 1)
 
@@ -426,12 +362,13 @@ def _is_local(table: exp.Table) -> bool:
     return False
 
 
-def _mended(tokens: list[Token]) -> list[Token]:
+def _mended(tokens: list[Any]) -> list[Any]:
     """Return the tokens with the two words that Spark takes as names, and sqlglot does not."""
-    from sqlglot.tokens import Token, TokenType
+    from sqlglot import TokenType
 
-    def as_name(token: Token) -> Token:
-        return Token(TokenType.VAR, token.text, token.line, token.col, token.start, token.end)
+    def as_name(token: Any) -> Any:
+        place = (token.line, token.col, token.start, token.end)
+        return type(token)(TokenType.VAR, token.text, *place)
 
     mended = list(tokens)
     for at, token in enumerate(tokens):

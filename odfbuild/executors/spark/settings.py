@@ -90,6 +90,7 @@ def sized_settings(size: Size, cores: int) -> dict[str, str]:
         "spark.sql.leafNodeDefaultParallelism": "1" if small else str(cores),
         "spark.sql.adaptive.enabled": str(not small).lower(),
         "spark.sql.codegen.wholeStage": str(not small).lower(),
+        "spark.sql.codegen.factoryMode": "NO_CODEGEN" if small else "FALLBACK",
         "spark.sql.autoBroadcastJoinThreshold": "-1" if small else "10m",
         "spark.sql.files.maxPartitionBytes": "1g" if small else "128m",
     }

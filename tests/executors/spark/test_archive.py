@@ -1,0 +1,145 @@
+"""Class archives: where they are, when they are used, and that only one process makes one."""
+
+import os
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from odfbuild.errors import EngineFailedError
+from odfbuild.executors.spark import archive as module
+from odfbuild.executors.spark import training
+from odfbuild.executors.spark.archive import archive_of, build, build_later, options
+from odfbuild.executors.spark.java import Java
+
+SEVENTEEN = Java(Path("/java/bin/java"), Path("/java"), 17, "17.0.15", "Somebody")
+LATEST = Java(Path("/java/bin/java"), Path("/java"), 25, "25.0.2", "Somebody")
+
+
+@pytest.fixture(autouse=True)
+def _own_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    monkeypatch.setenv("ODFBUILD_CLASS_ARCHIVE", "auto")
+
+
+def make(java: Java = SEVENTEEN) -> Path:
+    path = archive_of(java).path
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.touch()
+    return path
+
+
+def writes(into_place: bool, seen: list[tuple[str, ...]]) -> object:
+    """Return a stand-in for the training run, which writes what Java would write at its end."""
+
+    def train(folder: Path, java_options: tuple[str, ...]) -> None:
+        seen.append(tuple(java_options))
+        if into_place:
+            (folder / "classes").write_bytes(b"archive")
+
+    return train
+
+
+def test_an_archive_is_bound_to_java_and_its_options(tmp_path: Path) -> None:
+    other = Java(SEVENTEEN.program, SEVENTEEN.home, 17, "17.0.16", "Somebody")
+    paths = {archive_of(java).path for java in (SEVENTEEN, LATEST, other)}
+    assert len(paths) == 3
+    assert all(path.parent == tmp_path / "odfbuild" / "classes" for path in paths)
+
+
+def test_an_archive_that_is_there_is_used() -> None:
+    assert options(SEVENTEEN) == []
+    path = make()
+    assert any(each.endswith(str(path)) for each in options(SEVENTEEN))
+    assert options(LATEST) == []
+    assert options(LATEST) == [] != [f"-XX:AOTCache={make(LATEST)}"] == options(LATEST)
+
+
+def test_off_means_off(monkeypatch: pytest.MonkeyPatch) -> None:
+    make()
+    monkeypatch.setenv("ODFBUILD_CLASS_ARCHIVE", "off")
+    assert options(SEVENTEEN) == []
+
+
+def test_a_java_without_base_archive_gets_one_of_ours() -> None:
+    archive = archive_of(SEVENTEEN)
+    assert archive.base is not None
+    assert f"{archive.base}{os.pathsep}{archive.path}" in archive.use[0]
+    assert archive_of(LATEST).base is None
+
+
+def test_building_leaves_a_whole_archive_or_none(monkeypatch: pytest.MonkeyPatch) -> None:
+    seen: list[tuple[str, ...]] = []
+    monkeypatch.setattr(training, "train", writes(True, seen))
+    archive = archive_of(LATEST)
+    build(archive)
+    assert archive.path.read_bytes() == b"archive"
+    assert seen[0][0].startswith("-XX:AOTCacheOutput=")
+    assert str(archive.path) not in seen[0][0]
+    build(archive)
+    assert len(seen) == 1
+
+
+def test_a_build_in_vain_is_remembered(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(training, "train", writes(False, []))
+    archive = archive_of(LATEST)
+    with pytest.raises(EngineFailedError, match="wrote no class archive"):
+        build(archive)
+    assert archive.has_failed
+    assert not archive.is_there
+
+
+def test_a_second_builder_leaves_it_to_the_first(monkeypatch: pytest.MonkeyPatch) -> None:
+    seen: list[tuple[str, ...]] = []
+    monkeypatch.setattr(training, "train", writes(True, seen))
+    archive = archive_of(LATEST)
+    with module._lock(archive) as locked:
+        assert locked
+        build(archive)
+    assert seen == []
+
+
+@pytest.mark.parametrize("why", ["off", "there", "failed", "being made"])
+def test_no_builder_is_started_when_none_is_wanted(
+    why: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    started: list[object] = []
+    monkeypatch.setattr(subprocess, "Popen", lambda *given, **_: started.append(given))
+    archive = archive_of(LATEST)
+    notes: list[str] = []
+    if why == "off":
+        monkeypatch.setenv("ODFBUILD_CLASS_ARCHIVE", "off")
+    elif why == "there":
+        make(LATEST)
+    elif why == "failed":
+        make(LATEST).rename(archive.path.with_suffix(".failed"))
+    if why == "being made":
+        with module._lock(archive):
+            build_later(LATEST, notes.append)
+    else:
+        build_later(LATEST, notes.append)
+    assert (started, notes) == ([], [])
+
+
+def test_the_builder_is_started_once_spark_was_used_and_says_so(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    started: list[list[str]] = []
+    monkeypatch.setattr(subprocess, "Popen", lambda command, **_: started.append(command))
+    notes: list[str] = []
+    build_later(LATEST, notes.append)
+    assert started[0][1:] == ["-m", "odfbuild.executors.spark.archive"]
+    assert "200 MB" in notes[0]
+    assert "ODFBUILD_CLASS_ARCHIVE=off" in notes[0]
+
+
+def test_only_a_few_archives_are_kept(monkeypatch: pytest.MonkeyPatch) -> None:
+    folder = make().parent
+    for at in range(5):
+        path = folder / f"java17-{at}.jsa"
+        path.touch()
+        os.utime(path, (at, at))
+    monkeypatch.setattr(training, "train", writes(True, []))
+    build(archive_of(LATEST))
+    kept = {path.name for path in folder.glob("*.jsa")}
+    assert kept == {archive_of(LATEST).path.name, archive_of(SEVENTEEN).path.name, "java17-4.jsa"}

@@ -1,0 +1,162 @@
+"""The JVM from outside: quiet, in its own folder, shared, interruptible, gone with its parent."""
+
+import os
+import subprocess
+import sys
+import textwrap
+import threading
+import time
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+
+from odfbuild.executors.engine import engine_version
+from odfbuild.executors.spark.engine import SparkEngine
+from odfbuild.executors.spark.jvm import JvmFailedError
+from odfbuild.executors.spark.session import InterruptedStepError
+from odfbuild.executors.spark.settings import PINNED, Size
+from odfbuild.odf.events import MergeStrategyAppend
+from tests.executors.spark.tables import ingest_request, rows_of
+
+
+def test_the_version_of_an_engine_is_known_without_importing_it() -> None:
+    code = (
+        "import sys; from odfbuild.executors.engine import engine_version;"
+        "print(engine_version('spark'), 'pyspark' in sys.modules, engine_version('flink'))"
+    )
+    run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert run.stdout.split()[1:] == ["False", "None"]
+    assert engine_version("spark") == run.stdout.split()[0]
+    assert run.stdout.split()[0].partition("+")[2] == "odfbuild.1"
+
+
+def test_a_java_that_cannot_start_is_reported_with_its_last_words(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from odfbuild.executors.spark.java import find_java
+    from odfbuild.executors.spark.jvm import launch
+
+    jvm = launch(find_java(), ["-XX:NoSuchOption"], {}, tmp_path / "jvm")
+    with pytest.raises(JvmFailedError, match="while starting") as caught:
+        jvm.connect()
+    assert str(jvm.log) in caught.value.fix
+    assert "Program will exit" in caught.value.why
+    jvm.stop()
+    assert not jvm.folder.exists()
+
+
+@pytest.mark.spark
+def test_every_pinned_setting_is_in_force_whatever_the_size(engine: SparkEngine) -> None:
+    for size in Size:
+        session = engine._sessions.session(size)
+        assert {key: session.conf.get(key) for key in PINNED} == dict(PINNED)
+
+
+@pytest.mark.spark
+def test_engines_of_one_process_share_the_jvm(engine: SparkEngine, tmp_path: Path) -> None:
+    with SparkEngine(tmp_path) as other:
+        source = pa.table({"a": [1]})
+        request = ingest_request(tmp_path, source, MergeStrategyAppend())
+        assert rows_of(other.ingest(request)) == rows_of(engine.ingest(request))
+    assert rows_of(engine.ingest(request)) == [{"op": 0, "a": 1}]
+    with pytest.raises(InterruptedStepError):
+        other.ingest(request)
+
+
+@pytest.mark.spark
+def test_an_engine_that_wants_another_jvm_is_refused(engine: SparkEngine, tmp_path: Path) -> None:
+    engine._sessions.session(Size.SMALL)
+    with (
+        SparkEngine(tmp_path, memory="1g") as other,
+        pytest.raises(JvmFailedError, match="already"),
+    ):
+        other.ingest(ingest_request(tmp_path, pa.table({"a": [1]}), MergeStrategyAppend()))
+
+
+@pytest.mark.spark
+def test_threads_do_not_see_the_views_of_each_other(engine: SparkEngine, tmp_path: Path) -> None:
+    found: dict[int, list[int]] = {}
+
+    def step(number: int) -> None:
+        source = pa.table({"a": [number] * 50})
+        query = "SELECT a FROM input"
+        for _ in range(3):
+            request = ingest_request(tmp_path, source, MergeStrategyAppend(), preprocess=query)
+            found.setdefault(number, []).extend(
+                {row["a"] for row in rows_of(engine.ingest(request))}
+            )
+
+    threads = [threading.Thread(target=step, args=(number,)) for number in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert found == {number: [number] * 3 for number in range(4)}
+
+
+@pytest.mark.spark
+def test_a_running_step_can_be_interrupted(engine: SparkEngine, tmp_path: Path) -> None:
+    """A query that would take hours ends at once, in an engine that then takes no more steps."""
+    query = "SELECT count(*) AS n FROM range(1000000) AS a, range(1000000) AS b, input"
+    raised: list[BaseException] = []
+    other = SparkEngine(tmp_path)
+    request = ingest_request(
+        tmp_path, pa.table({"x": [1]}), MergeStrategyAppend(), preprocess=query
+    )
+
+    def step() -> None:
+        try:
+            other.ingest(request)
+        except InterruptedStepError as error:
+            raised.append(error)
+
+    thread = threading.Thread(target=step)
+    thread.start()
+    tracker = engine._sessions.session(Size.SMALL).sparkContext.statusTracker()
+    while not tracker.getActiveJobsIds():
+        time.sleep(0.01)
+    other.cancel()
+    thread.join(60)
+    assert len(raised) == 1
+    other.close()
+
+
+@pytest.mark.spark
+def test_the_jvm_writes_nothing_into_the_folder_it_was_started_from_and_ends_with_us(
+    tmp_path: Path,
+) -> None:
+    """Kill the process that uses Spark, as hard as can be: its JVM must not stay behind."""
+    script = textwrap.dedent(
+        """
+        import os, sys
+        from pathlib import Path
+        from odfbuild.executors.spark.engine import SparkEngine
+        from odfbuild.executors.spark.settings import Size
+        engine = SparkEngine(Path(sys.argv[1]))
+        engine._sessions.session(Size.SMALL).sql("select 1").collect()
+        print(engine._sessions._host.jvm.process.pid, flush=True)
+        os.kill(os.getpid(), 9)
+        """
+    )
+    here = tmp_path / "here"
+    here.mkdir()
+    environment = {**os.environ, "PYTHONPATH": str(Path(__file__).parents[3])}
+    run = subprocess.run(
+        [sys.executable, "-c", script, str(tmp_path / "cache")],
+        cwd=here,
+        capture_output=True,
+        text=True,
+        check=False,
+        env=environment,
+    )
+    assert run.returncode == -9
+    pid = int(run.stdout)
+    until = time.monotonic() + 60
+    while (
+        Path(f"/proc/{pid}").exists() and "Z" not in Path(f"/proc/{pid}/stat").read_text().split()
+    ):
+        assert time.monotonic() < until, "the JVM lives on"
+        time.sleep(0.05)
+    assert list(here.iterdir()) == []
+    assert run.stderr == ""
