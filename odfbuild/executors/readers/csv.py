@@ -38,16 +38,23 @@ from odfbuild.executors.readers.quoting import (
     lines,
     records,
     unescaped,
+    whole_records,
 )
 from odfbuild.executors.readers.sink import LARGE, empty, on_disk
-from odfbuild.executors.readers.text import BLOCK, BlockFile, check_encoding, utf8_blocks
+from odfbuild.executors.readers.text import (
+    BLOCK,
+    BlockFile,
+    WholeBlocks,
+    check_encoding,
+    utf8_blocks,
+)
 from odfbuild.executors.readers.values import Column, Formats
 from odfbuild.odf.events import ReadStepCsv
 
 __all__ = ["read_csv"]
 
 _SAMPLE: Final = 1000
-_LONGEST_ROW: Final = 64 << 20
+_LARGEST_BLOCK: Final = 64 << 20
 _COUNTED: Final = 100
 
 
@@ -61,13 +68,10 @@ def read_csv(step: ReadStepCsv, path: Path, *, staging: Path, name: str) -> Fram
     if job is None:
         declared = declared_schema(step)
         return None if declared is None else empty(declared)
-    for block in (BLOCK, _LONGEST_ROW):
-        try:
-            return job.run(block, staging)
-        except pa.ArrowInvalid as error:
-            if "straddl" not in str(error) or block == _LONGEST_ROW:
-                raise job.explained(error) from None
-    raise AssertionError("the second try returns or raises")
+    try:
+        return job.run(staging)
+    except pa.ArrowInvalid as error:
+        raise job.explained(error) from None
 
 
 def _job(step: ReadStepCsv, source: "_Source") -> "_Job | None":
@@ -135,17 +139,17 @@ class _Job:
     null_value: str
     skipped: int
 
-    def run(self, block: int, staging: Path) -> Frame:
-        if self.source.path.stat().st_size <= LARGE:
-            data = b"".join([*self.source.blocks(), self._ending()])
-            cells = arrow_csv.read_csv(
-                pa.BufferReader(data),
-                self._read_options(block, use_threads=len(data) > BLOCK),
-                self._parse_options(),
-                self._convert_options(),
-            )
-            return Frame.of(self._typed(self._without_end(cells), 0))
-        return on_disk(self._pieces(block), self.binding.schema, staging)
+    def run(self, staging: Path) -> Frame:
+        if self.source.path.stat().st_size > LARGE:
+            return on_disk(self._pieces(), self.binding.schema, staging)
+        cells = arrow_csv.read_csv(
+            self._content(),
+            self._read_options(use_threads=self.source.path.stat().st_size > BLOCK),
+            self._parse_options(),
+            self._convert_options(),
+        )
+        rows = self._without_end(cells).slice(self.skipped)
+        return Frame.of(self._typed(rows, self.skipped))
 
     def explained(self, error: Exception) -> InvalidSourceError:
         """Find what Arrow stumbled over: open quotes, rows of the wrong width, bad bytes."""
@@ -170,28 +174,37 @@ class _Job:
         return InvalidSourceError(
             what=f"{self.source.name} cannot be read as CSV",
             why=str(error),
-            fix=f"a record can have at most {_LONGEST_ROW >> 20} MiB; correct the file",
+            fix="correct the file, or `separator`, `quote`, `escape`, `encoding` in `read`",
         )
 
-    def _pieces(self, block: int) -> Iterator[pa.Table]:
+    def _content(self) -> pa.PythonFile:
+        content = chain(self.source.blocks(), [self._ending()])
+        blocks = whole_records(content, self.source.dialect, self.source.name)
+        return pa.PythonFile(WholeBlocks(blocks), "r")
+
+    def _pieces(self) -> Iterator[pa.Table]:
         reader = arrow_csv.open_csv(
-            pa.PythonFile(BlockFile(chain(self.source.blocks(), [self._ending()])), "r"),
-            self._read_options(block, use_threads=True),
+            self._content(),
+            self._read_options(use_threads=True),
             self._parse_options(),
             self._convert_options(),
         )
         start = 0
         held: pa.Table | None = None
         for batch in reader:
+            if not batch.num_rows:
+                continue
             if held is not None:
                 yield self._typed(held, start)
                 start += held.num_rows
-            held = pa.Table.from_batches([batch]) if batch.num_rows else held
+            held = pa.Table.from_batches([batch])
+            if not start:
+                held, start = held.slice(self.skipped), self.skipped
         if held is not None:
             yield self._typed(self._without_end(held), start)
 
     def _typed(self, cells: pa.Table, start: int) -> pa.Table:
-        """Give the cells their types; `start` is the number of the first row in the file."""
+        """Give the cells their types; `start` is the number of the first record in the file."""
         schema = self.binding.schema
         columns = [
             self._cells(cells, p, f) for p, f in zip(self.binding.positions, schema, strict=True)
@@ -213,10 +226,10 @@ class _Job:
 
     def _located(self, rejected: Rejected, start: int) -> InvalidSourceError:
         """Turn rows of a batch into lines of the file."""
-        rows = {start + bad.row + self.skipped for bad in rejected.found}
+        rows = {start + bad.row for bad in rejected.found}
         numbered = enumerate(islice(self.source.records(), max(rows) + 1))
         at = {row: record.line for row, record in numbered if row in rows}
-        return rejected.at_lines(self.source.name, lambda row: at[start + row + self.skipped])
+        return rejected.at_lines(self.source.name, lambda row: at[start + row])
 
     def _without_end(self, cells: pa.Table) -> pa.Table:
         """Take off the row that was put after the end; if it is not there, a quote is open."""
@@ -234,11 +247,10 @@ class _Job:
         row = self.source.dialect.separator.join([self._end] * self.binding.width)
         return f"\n{row}\n".encode()
 
-    def _read_options(self, block: int, *, use_threads: bool) -> arrow_csv.ReadOptions:
+    def _read_options(self, *, use_threads: bool) -> arrow_csv.ReadOptions:
         return arrow_csv.ReadOptions(
             column_names=[str(position) for position in range(self.binding.width)],
-            skip_rows_after_names=self.skipped,
-            block_size=block,
+            block_size=_LARGEST_BLOCK,
             use_threads=use_threads,
         )
 
@@ -249,7 +261,7 @@ class _Job:
             quote_char=dialect.quote or False,
             double_quote=True,
             escape_char=False,
-            newlines_in_values=dialect.quote is not None,
+            newlines_in_values=False,  # of blocks, none of which ends in a value
         )
 
     def _convert_options(self) -> arrow_csv.ConvertOptions:

@@ -136,7 +136,7 @@ class _Document:
             at = self._after(at, ":")
             if key == keys[depth] and not found:
                 found = True
-                at = yield from self._below(at, keys, depth + 1)
+                at = self._skip((yield from self._below(at, keys, depth + 1)))
             else:
                 _, at = self._value(at)
             at = self._next(at, "}")

@@ -118,7 +118,8 @@ def _as(column: Column, target: pa.DataType) -> Column:
     if pa.types.is_dictionary(source):
         column = column.cast(source.value_type)
         source = source.value_type
-    if _is_text(source) and is_readable(target):
+    by_digits = pa.types.is_integer(source) and pa.types.is_decimal(target)
+    if by_digits or (_is_text(source) and is_readable(target)):
         return typed(column.cast(pa.string()), target, Formats())
     if pa.types.is_timestamp(source) and pa.types.is_timestamp(target):
         return _floored(column, target)

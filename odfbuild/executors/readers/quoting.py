@@ -8,14 +8,14 @@ quotes in a quoted value are one, whatever the escape is.
 import csv
 import io
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from typing import Final
 
 from odfbuild.executors.readers.problems import InvalidSourceError, UnsupportedReadError
 from odfbuild.odf.events import ReadStepCsv
 
-__all__ = ["Dialect", "Record", "dialect_of", "lines", "records", "unescaped"]
+__all__ = ["Dialect", "Record", "dialect_of", "lines", "records", "unescaped", "whole_records"]
 
 _LONGEST: Final = 1 << 24
 
@@ -98,6 +98,63 @@ def _endless(place: str) -> InvalidSourceError:
     )
 
 
+def whole_records(blocks: Iterable[bytes], dialect: Dialect, name: str) -> Iterator[bytes]:
+    """Cut blocks anew, each ending with a record: Arrow loses its way over any other seam.
+
+    (Its chunker takes some newlines of a quoted value for ends of records when a block ends
+    within that value, and drops an LF at the start of a block after a CR.)
+    """
+    find = _record_end(dialect)
+    rest = b""
+    line = 1
+    for block in blocks:
+        text = rest + block
+        end = find(text)
+        if end:
+            yield text[:end]
+            line += text.count(b"\n", 0, end) or text.count(b"\r", 0, end)
+        rest = text[end:]
+        if len(rest) > _LONGEST:
+            raise _endless(f"{name}:{line}:")
+    if rest:
+        yield rest
+
+
+def _record_end(dialect: Dialect) -> Callable[[bytes], int]:
+    """Return a function that finds the end of the last record of a text that begins with one.
+
+    The pattern runs over closed values only, so it stops where an open one begins.
+    """
+    if dialect.quote is None:
+        return lambda text: _line_end(text, _without_return(text))
+    quote, separator = re.escape(dialect.quote.encode()), re.escape(dialect.separator.encode())
+    plain = rb"[^" + quote + rb"]++"
+    value = quote + rb"(?:" + plain + rb"|" + quote * 2 + rb")*+" + quote
+    start = rb"(?:\A|(?<=[" + separator + rb"\r\n]))"
+    stray = rb"(?<=[^" + separator + rb"\r\n])" + quote
+    closed = re.compile(rb"(?:" + plain + rb"|" + start + value + rb"|" + stray + rb")*+")
+
+    def find(text: bytes) -> int:
+        stop = _without_return(text)
+        while True:
+            end = _line_end(text, stop)
+            found = closed.match(text, 0, end)
+            stop = 0 if found is None else found.end()
+            if stop == end:
+                return end
+
+    return find
+
+
+def _without_return(text: bytes) -> int:
+    """Return the length of the text, less a CR at its end, whose LF may be still to come."""
+    return len(text) - text.endswith(b"\r")
+
+
+def _line_end(text: bytes, stop: int) -> int:
+    return max(text.rfind(b"\n", 0, stop), text.rfind(b"\r", 0, stop)) + 1
+
+
 class _Rewriter:
     """Finds quoted values over the seams of blocks: an open one is kept for the next block."""
 
@@ -106,7 +163,9 @@ class _Rewriter:
         self._escape = (dialect.escape or "").encode()
         quote, escape = re.escape(self._quote), re.escape(self._escape)
         start = rb"(?<=[\r\n" + re.escape(dialect.separator.encode()) + rb"])" + quote
-        inside = rb"(?:[^" + quote + escape + rb"]++|" + quote * 2 + rb"|" + escape + rb".)*+"
+        inside = (
+            rb"(?:[^" + quote + escape + rb"]++|" + quote * 2 + rb"|" + escape + rb"(?:.|\Z))*+"
+        )
         self._value = re.compile(start + inside + rb"(?:" + quote + rb"|\Z)", re.DOTALL)
         self._escaped = re.compile(escape + rb"([" + quote + escape + rb"])")
         self._before = b"\n"
@@ -115,6 +174,7 @@ class _Rewriter:
     def feed(self, block: bytes) -> bytes:
         """Return what is sure so far; a value that touches the end of the block is not."""
         text = self._before + self.kept + block
+        self.kept = b""
         whole = self._value.sub(lambda found: self._keep_last(found, len(text)), text)
         self._before = whole[-1:]
         return whole[1:]

@@ -8,7 +8,7 @@ from typing import Final
 
 from odfbuild.executors.readers.problems import InvalidSourceError, UnsupportedReadError
 
-__all__ = ["BLOCK", "BlockFile", "check_encoding", "utf8_blocks"]
+__all__ = ["BLOCK", "BlockFile", "WholeBlocks", "check_encoding", "utf8_blocks"]
 
 BLOCK: Final = 1 << 20
 _MAGIC: Final = {
@@ -38,6 +38,19 @@ class BlockFile(io.RawIOBase):
         buffer[:count] = self._rest[:count]
         self._rest = self._rest[count:]
         return count
+
+
+class WholeBlocks(io.RawIOBase):
+    """Blocks of bytes as a file whose every read gives one block, however much is asked for."""
+
+    def __init__(self, blocks: Iterator[bytes]) -> None:
+        self._blocks = blocks
+
+    def readable(self) -> bool:
+        return True
+
+    def read(self, _size: int = -1, /) -> bytes:
+        return next(self._blocks, b"")
 
 
 def check_encoding(encoding: str | None) -> str:

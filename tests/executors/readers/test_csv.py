@@ -7,7 +7,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from odfbuild.executors.readers import InvalidSourceError, csv, read
+from odfbuild.executors.readers import InvalidSourceError, csv, read, text
 from odfbuild.odf.events import ReadStepCsv
 from tests.executors.readers.reading import frame_of, rows_of, table_of
 
@@ -92,8 +92,8 @@ def test_any_one_character_separates(separator: str) -> None:
 @pytest.mark.parametrize("end", ["\n", "\r\n", "\r"])
 @pytest.mark.parametrize("last", [True, False])
 def test_all_line_ends_are_read_with_or_without_the_last(end: str, last: bool) -> None:
-    text = end.join(["id,name", '1,"a', 'b"', "", "2,c"]) + end * last
-    assert rows_of(CSV, text) == [(1, f"a{end}b"), (2, "c")]
+    data = end.join(["id,name", '1,"a', 'b"', "", "2,c"]) + end * last
+    assert rows_of(CSV, data) == [(1, f"a{end}b"), (2, "c")]
 
 
 def test_a_quote_inside_of_a_value_is_text() -> None:
@@ -104,16 +104,16 @@ def test_a_quote_inside_of_a_value_is_text() -> None:
 def test_a_byte_order_mark_is_dropped(encoding: str | None) -> None:
     step = ReadStepCsv(header=True, ddl_schema=D, encoding=encoding)
     codec = encoding if encoding in {"utf-16", "utf-16-le"} else "utf-8-sig"
-    text = "id,name\n1,zürich\n"
-    data = ("\ufeff" + text if codec == "utf-16-le" else text).encode(codec)
+    plain = "id,name\n1,zürich\n"
+    data = ("\ufeff" + plain if codec == "utf-16-le" else plain).encode(codec)
     assert rows_of(step, data) == [(1, "zürich")]
 
 
 @pytest.mark.parametrize("encoding", ["latin-1", "cp1252", "utf-16-be", "shift_jis", "cp037"])
 def test_other_encodings_are_transcoded(encoding: str) -> None:
     step = ReadStepCsv(ddl_schema=D, encoding=encoding)
-    text = '1,"a \\"quoted\\" word"\n2,plain\n'
-    assert rows_of(step, text.encode(encoding)) == [(1, 'a "quoted" word'), (2, "plain")]
+    data = '1,"a \\"quoted\\" word"\n2,plain\n'
+    assert rows_of(step, data.encode(encoding)) == [(1, 'a "quoted" word'), (2, "plain")]
 
 
 @pytest.mark.parametrize("data", ["", "\n\r\n\n", "\ufeff"])
@@ -175,10 +175,10 @@ def test_timestamps_may_have_a_format_of_their_own() -> None:
     assert rows_of(step, "01.01.2020 01:00:00.999999 +0200\n") == [(at,)]
 
 
-def small_pieces(monkeypatch: pytest.MonkeyPatch, block: int = 1 << 10) -> None:
+def small_pieces(monkeypatch: pytest.MonkeyPatch) -> None:
     """Take every file for a large one, and read it in small blocks."""
     monkeypatch.setattr(csv, "LARGE", 0)
-    monkeypatch.setattr(csv, "BLOCK", block)
+    monkeypatch.setattr(text, "BLOCK", 1 << 10)
 
 
 def test_a_large_file_becomes_one_parquet_file_in_order(
@@ -227,3 +227,21 @@ def test_the_end_of_a_large_file_is_checked_too(
     with pytest.raises(InvalidSourceError, match=r"^big\.csv:5002: "):
         read(CSV, path, staging=tmp_path, name="big.csv")
     assert not [p for p in tmp_path.iterdir() if p != path]
+
+
+@pytest.mark.parametrize("is_large", [False, True])
+def test_a_header_may_have_quoted_line_ends(
+    monkeypatch: pytest.MonkeyPatch, is_large: bool
+) -> None:
+    if is_large:
+        small_pieces(monkeypatch)
+    data = '"a\nb","c""d"\r\n1,x\r\n2,y\r\n'
+    assert table_of(ReadStepCsv(header=True), data).to_pylist() == [
+        {"a\nb": "1", 'c"d': "x"},
+        {"a\nb": "2", 'c"d': "y"},
+    ]
+    with pytest.raises(InvalidSourceError, match="in:4: column id: 'y'"):
+        frame_of(
+            ReadStepCsv(header=True, ddl_schema=("name STRING", "id INT")),
+            '"a\nb",id\r\n1,2\r\n3,y\r\n',
+        )
