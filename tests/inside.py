@@ -1,35 +1,36 @@
-"""Run the command line within this process, with an engine that the test gives.
+"""Run the command line without a JVM: within this process, or in one of its own.
 
-`python -m tests.inside ARGUMENTS` does the same in a process of its own, without a JVM.
+`python -m tests.inside ARGUMENTS` is odfbuild with the engine of the tests in the place of Spark.
 """
 
 import sys
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from odfbuild.cli.main import main
+from odfbuild.executors.engine import Engine
 from odfbuild.executors.spark import engine as spark
 from tests.engines import FakeEngine
-from tests.projects import Done
+from tests.projects import REPOSITORY, Done, environment, run
 
-__all__ = ["Inside", "lay_out"]
+__all__ = ["Inside", "heads", "lay_out", "without_jvm"]
+
+_SELF = (sys.executable, "-m", "tests.inside")
 
 
 class Inside:
-    """The commands of one project; `engine` stands in for Spark where it is given."""
+    """The commands of one project, run in this process; with Spark unless an engine is given."""
 
     def __init__(
         self,
-        root: Path,
+        project: Path,
         capture: pytest.CaptureFixture[str],
         patch: pytest.MonkeyPatch,
-        engine: Any = None,
+        engine: Engine | None = None,
     ) -> None:
-        self.root = root
+        self.project = project
         self._capture = capture
         self._patch = patch
         if engine is not None:
@@ -38,39 +39,44 @@ class Inside:
     def __call__(self, command: str, *arguments: str) -> Done:
         """Run one command to its end."""
         self._capture.readouterr()
-        line = ["odfbuild", command, "-C", str(self.root), *arguments]
         with self._patch.context() as patch, pytest.raises(SystemExit) as end:
-            patch.setattr(sys, "argv", line)
+            patch.setattr(sys, "argv", ["odfbuild", command, "-C", str(self.project), *arguments])
             main()
         said = self._capture.readouterr()
-        code = end.value.code
-        assert isinstance(code, int)
-        return Done(code, said.out, said.err)
-
-    def heads(self) -> dict[str, str]:
-        """Return the heads of all datasets by folder, straight from the files."""
-        found = (self.root / ".odfbuild" / "datasets").glob("*/refs/head")
-        return {path.parts[-3]: path.read_text("ascii") for path in found}
+        assert isinstance(end.value.code, int)
+        return Done(end.value.code, said.out, said.err)
 
 
-def lay_out(root: Path, files: dict[str, str | bytes]) -> Path:
-    """Write files below a folder, and a project file unless there is one."""
-    for name, content in {"odfbuild.yaml": "odfbuild: 1\n", **files}.items():
-        path = root / name
+def without_jvm(*arguments: str, cwd: Path, **more: str) -> Done:
+    """Run odfbuild to its end in a process of its own, with the engine of the tests."""
+    return run([*_SELF, *arguments], cwd, {"PYTHONPATH": str(REPOSITORY), **more})
+
+
+def command(*arguments: str) -> tuple[list[str], dict[str, str]]:
+    """Return the command line and environment of such a process, for those who start it."""
+    return [*_SELF, *arguments], environment(PYTHONPATH=str(REPOSITORY))
+
+
+def heads(project: Path) -> dict[str, str]:
+    """Return the heads of all datasets by folder, straight from the files."""
+    found = (project / ".odfbuild" / "datasets").glob("*/refs/head")
+    return {path.parts[-3]: path.read_text("ascii") for path in found}
+
+
+def lay_out(project: Path, files: Mapping[str, str | bytes | None]) -> Path:
+    """Write files below a folder, delete those that are None; add what makes it a project."""
+    given = {} if (project / "odfbuild.yaml").exists() else {"odfbuild.yaml": "odfbuild: 1\n"}
+    for name, content in {**given, **files}.items():
+        path = project / name
         path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_bytes(content.encode() if isinstance(content, str) else content)
-    (root / "datasets").mkdir(exist_ok=True)
-    return root
-
-
-@contextmanager
-def without_jvm() -> Iterator[None]:
-    """Let the commands of this process use the engine of the tests."""
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(spark, "SparkEngine", lambda *_, **__: FakeEngine())
-        yield
+        if content is None:
+            path.unlink()
+        else:
+            path.write_bytes(content.encode() if isinstance(content, str) else content)
+    (project / "datasets").mkdir(exist_ok=True)
+    return project
 
 
 if __name__ == "__main__":
-    with without_jvm():
-        main()
+    spark.SparkEngine = lambda *_, **__: FakeEngine()  # type: ignore[assignment, misc]
+    main()

@@ -48,12 +48,12 @@ def environment(**more: str) -> dict[str, str]:
 
 def odfbuild(*arguments: str, cwd: Path, **more: str) -> Done:
     """Run odfbuild to its end."""
-    return _run([str(Path(sys.executable).parent / "odfbuild"), *arguments], cwd, more)
+    return run([str(Path(sys.executable).parent / "odfbuild"), *arguments], cwd, more)
 
 
 def shell(line: str, cwd: Path, **more: str) -> Done:
     """Run one line of a shell to its end."""
-    return _run(["/bin/sh", "-c", line], cwd, more)
+    return run(["/bin/sh", "-c", line], cwd, more)
 
 
 def probe(*arguments: str, cwd: Path) -> tuple[set[str], set[str]]:
@@ -67,7 +67,8 @@ def probe(*arguments: str, cwd: Path) -> tuple[set[str], set[str]]:
     return set(seen["modules"]), {Path(program).name for program in seen["started"]}
 
 
-def _run(arguments: list[str], cwd: Path, more: dict[str, str]) -> Done:
+def run(arguments: list[str], cwd: Path, more: dict[str, str]) -> Done:
+    """Run a program to its end."""
     done = subprocess.run(
         arguments, cwd=cwd, env=environment(**more), capture_output=True, text=True, check=False
     )

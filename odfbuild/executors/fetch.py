@@ -125,6 +125,7 @@ def _glob(
     if not found:
         return UpToDate()
     path = Path(found[0])
+    _check_name(path.name)
     _readable(path)
     return Fetched(
         path=path,
@@ -286,6 +287,17 @@ def _incompatible(source: str, kind: str, instead: str) -> UnsupportedSourceErro
         why="such a source has nothing to take the time from",
         fix=f"use {instead}, or leave `eventTime` out",
     )
+
+
+def _check_name(name: str) -> None:
+    try:
+        name.encode()
+    except UnicodeEncodeError:
+        raise FetchError(
+            what=f"the name of the file {ascii(name)} is not UTF-8",
+            why="the name of the last file that was read is kept in the chain, as text",
+            fix="rename the file",
+        ) from None
 
 
 def _readable(path: Path) -> None:
