@@ -239,12 +239,11 @@ def _polling(each: Declared) -> SetPollingSource | None:
 
 def _origin(step: FetchStep) -> str:
     """Name a remote source without anything that may be secret: no user, no query."""
-    from urllib.parse import urlsplit
+    from odfbuild.executors.http import printable
 
     if not isinstance(step, FetchStepUrl):
         return type(step).__name__.removeprefix("FetchStep")
-    parts = urlsplit(step.url)
-    return f"{parts.scheme}://{parts.hostname or ''}{parts.path}"
+    return printable(step.url.strip()).partition("?")[0].partition("#")[0]
 
 
 def _settled(

@@ -270,6 +270,13 @@ FAILING = {
         says="no value for the template 'env.NOT_SET_ANYWHERE'",
         fix="set NOT_SET_ANYWHERE",
     ),
+    "a url that is none": Case(
+        first={SOURCE: root(fetch=url("http://[half/data.csv"))},
+        files={},
+        code="source-unreachable",
+        says="src: http://[half/data.csv cannot be fetched",
+        fix="check the URL",
+    ),
     "a page in the place of data": Case(
         files={"data/2.csv": "<!DOCTYPE html>\n<html><body>Log in</body></html>\n"},
         code="invalid-source",

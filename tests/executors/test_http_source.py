@@ -1,0 +1,224 @@
+"""Datasets that are fetched over HTTP, from a real server on loopback, command after command."""
+
+import json
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from email.utils import formatdate
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from odfbuild.executors.engine import IngestRequest, TransformWork
+from odfbuild.executors.frames import Frame
+from odfbuild.odf.events import AddData, SourceState
+from odfbuild.odf.refs import DatasetAlias
+from odfbuild.odf.timestamp import Timestamp
+from odfbuild.state.workspace import Workspace
+from tests.engines import FakeEngine
+from tests.inside import Inside, heads, lay_out
+from tests.servers import Page, Server, serving
+from tests.texts import derivative, root, url
+
+FIRST, SECOND = b"k,v\na,1\nb,2\n", b"k,v\na,1\nb,2\nc,3\n"
+NOON, LATER = Timestamp.parse("2030-05-01T12:00:00Z"), Timestamp.parse("2030-05-02T12:00:00Z")
+
+
+@dataclass
+class AskedEngine(FakeEngine):
+    """Remembers what it is asked to do."""
+
+    asked: list[str] = field(default_factory=list)
+
+    def prepare(self, planned_bytes: int | None = None) -> None:
+        self.asked.append("prepare")
+
+    def ingest(self, request: IngestRequest) -> Frame:
+        self.asked.append("ingest")
+        return super().ingest(request)
+
+    def transform(self, work: TransformWork) -> Frame:
+        self.asked.append("transform")
+        return super().transform(work)
+
+
+@pytest.fixture
+def server() -> Iterator[Server]:
+    with serving() as server:
+        yield server
+
+
+@pytest.fixture
+def engine() -> AskedEngine:
+    return AskedEngine()
+
+
+@pytest.fixture
+def project(tmp_path: Path, server: Server) -> Path:
+    """Return a project of one fetched root, and a derivative of it."""
+    columns = "k STRING NOT NULL, v BIGINT"
+    source = root(fetch=url(f"{server.url}/data.csv"), columns=columns)
+    return lay_out(
+        tmp_path / "project",
+        {"datasets/src.yaml": source, "datasets/out.yaml": derivative(query="select * from src")},
+    )
+
+
+@pytest.fixture
+def run(
+    project: Path,
+    engine: AskedEngine,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> Inside:
+    return Inside(project, capsys, monkeypatch, engine)
+
+
+def serve(server: Server, body: bytes, changed: Timestamp, *, etag: bool = True) -> None:
+    server.put_file("/data.csv", body, changed=changed.nanos / 1e9, etag=etag)
+
+
+def apply(run: Inside) -> None:
+    done = run("apply", "--yes")
+    assert done.code == 0, done.err
+
+
+def rows(run: Inside, name: str) -> list[tuple[Any, ...]]:
+    """Return event time, key and value of all rows."""
+    found = json.loads(run("show", name, "-o", "json", "-n", "1000").out)
+    return [(row["t"], row["k"], row["v"]) for row in found]
+
+
+def added(project: Path) -> list[AddData]:
+    dataset = Workspace(project / ".odfbuild").open(DatasetAlias.parse("src"))
+    assert dataset is not None
+    return [block.event for _, block in dataset.blocks() if isinstance(block.event, AddData)]
+
+
+def test_a_plan_asks_no_server(run: Inside, server: Server) -> None:
+    serve(server, FIRST, NOON)
+    done = run("plan")
+    assert done.code == 0
+    assert f"{server.url}/data.csv has to be asked" in done.out
+    assert server.asked == []
+
+
+def test_what_is_fetched_has_the_time_that_the_server_gives(
+    run: Inside, server: Server, project: Path
+) -> None:
+    serve(server, FIRST, NOON)
+    apply(run)
+    at = "2030-05-01T12:00:00.000Z"
+    assert rows(run, "src") == [(at, "a", 1), (at, "b", 2)]
+    assert rows(run, "out") == rows(run, "src")
+    assert [event.new_watermark for event in added(project)] == [NOON]
+
+
+def test_the_state_is_the_etag_if_there_is_one(run: Inside, server: Server, project: Path) -> None:
+    server.put("/data.csv", Page(body=FIRST, headers={"ETag": '"one"'}))
+    apply(run)
+    (event,) = added(project)
+    assert event.new_source_state == SourceState("default", "odf/etag", '"one"')
+
+
+def test_the_state_is_the_time_of_change_if_there_is_no_etag(
+    run: Inside, server: Server, project: Path
+) -> None:
+    serve(server, FIRST, NOON, etag=False)
+    apply(run)
+    (event,) = added(project)
+    assert event.new_source_state == SourceState("default", "odf/last-modified", str(NOON))
+
+
+@pytest.mark.parametrize("etag", [True, False], ids=["etag", "last-modified"])
+def test_what_is_unchanged_commits_nothing_and_starts_no_engine(
+    run: Inside, server: Server, project: Path, engine: AskedEngine, *, etag: bool
+) -> None:
+    serve(server, FIRST, NOON, etag=etag)
+    apply(run)
+    assert engine.asked == ["prepare", "ingest", "transform"]
+    before = heads(project)
+    engine.asked.clear()
+    plan = run("plan")
+    assert "No changes. 2 datasets match the project. 2 steps only to ask" in plan.out
+    done = run("apply", "--yes")
+    assert done.code == 0
+    assert "0 blocks committed" in done.out
+    assert engine.asked == []
+    assert heads(project) == before
+    condition = "if-none-match" if etag else "if-modified-since"
+    assert condition in server.asked[-1].headers
+
+
+def test_asking_for_news_needs_no_answer_from_the_user(run: Inside, server: Server) -> None:
+    serve(server, FIRST, NOON)
+    apply(run)
+    done = run("apply")
+    assert done.code == 0, done.err
+
+
+def test_what_changed_is_one_block_and_one_step_downstream(
+    run: Inside, server: Server, project: Path
+) -> None:
+    serve(server, FIRST, NOON)
+    apply(run)
+    serve(server, SECOND, LATER)
+    apply(run)
+    assert len(added(project)) == 2
+    assert rows(run, "src")[2:] == [("2030-05-02T12:00:00.000Z", "c", 3)]
+    assert rows(run, "out") == rows(run, "src")
+
+
+def test_a_new_version_without_new_rows_moves_the_state_only(
+    run: Inside, server: Server, project: Path
+) -> None:
+    serve(server, FIRST, NOON)
+    apply(run)
+    serve(server, FIRST[:4] + b"b,2\na,1\n", LATER)
+    apply(run)
+    first, second = added(project)
+    assert second.new_data is None
+    assert second.new_source_state != first.new_source_state
+
+
+def test_without_versions_every_apply_reads_and_adds_nothing(
+    run: Inside, server: Server, project: Path
+) -> None:
+    server.put("/data.csv", Page(body=FIRST))
+    apply(run)
+    before = heads(project)
+    apply(run)
+    assert heads(project) == before
+    assert len(server.asked) == 2
+
+
+def test_downloads_do_not_pile_up(run: Inside, server: Server, project: Path) -> None:
+    serve(server, FIRST, NOON)
+    apply(run)
+    serve(server, b"k,v\na,many\n", LATER)
+    assert run("apply", "--yes").code == 1
+    assert not list((project / ".odfbuild" / "cache").glob("fetch-*"))
+
+
+def test_a_secret_is_sent_and_never_shown(
+    run: Inside, server: Server, project: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("API_KEY", "hunter2hunter2")
+    where = f"{server.url}/data.csv?key=${{{{ env.API_KEY }}}}"
+    lay_out(project, {"datasets/src.yaml": root(fetch=url(where), columns="k STRING, v BIGINT")})
+    server.put("/data.csv", Page(body=FIRST), Page(status=403, body=b"bad key hunter2hunter2"))
+    said = [run("plan"), run("apply", "--yes"), run("apply", "--yes"), run("log", "src")]
+    assert [done.code for done in said] == [0, 0, 1, 0]
+    assert server.asked[0].path == "/data.csv?key=hunter2hunter2"
+    assert "hunter2" not in "".join(done.out + done.err for done in said)
+    stored = [path for path in project.rglob("*") if path.is_file()]
+    assert not [path for path in stored if b"hunter2" in path.read_bytes()]
+
+
+def test_a_time_of_change_in_another_form_is_understood(
+    run: Inside, server: Server, project: Path
+) -> None:
+    changed = formatdate(NOON.nanos / 1e9, localtime=False)  # ends in -0000, not GMT
+    server.put("/data.csv", Page(body=FIRST, headers={"Last-Modified": changed}))
+    apply(run)
+    assert [event.new_watermark for event in added(project)] == [NOON]
