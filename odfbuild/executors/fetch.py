@@ -312,6 +312,16 @@ def _readable(path: Path) -> None:
     )
 
 
+def _storable(name: str) -> None:
+    """Refuse a file name that the source state, which is UTF-8, cannot hold."""
+    if name.encode("utf-8", "replace").decode() != name:
+        raise FetchError(
+            what=f"the file name {os.fsencode(name)!r} is not UTF-8",
+            why="the last name that was read is kept in the dataset as UTF-8",
+            fix="rename the file",
+        )
+
+
 def _shown(path: Path, project_dir: Path) -> str:
     """Return the path as people know it: relative to the project if it lies inside."""
     return str(path.relative_to(project_dir)) if path.is_relative_to(project_dir) else str(path)

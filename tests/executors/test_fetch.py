@@ -255,6 +255,14 @@ class TestFilesGlob:
         step = FetchStepFilesGlob(path="*/*.csv")
         assert fetched(step, tmp_path, etag("a.csv")) == UpToDate()
 
+    def test_a_name_that_is_not_utf8_is_refused_before_it_is_stored(self, tmp_path: Path) -> None:
+        try:
+            Path(os.fsdecode(os.fsencode(tmp_path) + b"/\xff.csv")).touch()
+        except OSError:
+            pytest.skip("this file system has UTF-8 names only")
+        with pytest.raises(FetchError, match="is not UTF-8"):
+            fetched(FetchStepFilesGlob(path="*.csv"), tmp_path)
+
     def test_the_order_by_event_time_is_refused(self, tmp_path: Path) -> None:
         step = FetchStepFilesGlob(path="*", order=SourceOrdering.BY_EVENT_TIME)
         with pytest.raises(UnsupportedSourceError) as caught:
