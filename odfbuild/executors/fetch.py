@@ -294,7 +294,7 @@ def _check_name(name: str) -> None:
         name.encode()
     except UnicodeEncodeError:
         raise FetchError(
-            what=f"the name of the file {ascii(name)} is not UTF-8",
+            what=f"the name of the file {name!a} is not UTF-8",
             why="the name of the last file that was read is kept in the chain, as text",
             fix="rename the file",
         ) from None
@@ -310,16 +310,6 @@ def _readable(path: Path) -> None:
         why="it was there when the folder was listed" if gone else "permission denied",
         fix="run the same command again" if gone else "allow the reading of the file",
     )
-
-
-def _storable(name: str) -> None:
-    """Refuse a file name that the source state, which is UTF-8, cannot hold."""
-    if name.encode("utf-8", "replace").decode() != name:
-        raise FetchError(
-            what=f"the file name {os.fsencode(name)!r} is not UTF-8",
-            why="the last name that was read is kept in the dataset as UTF-8",
-            fix="rename the file",
-        )
 
 
 def _shown(path: Path, project_dir: Path) -> str:
