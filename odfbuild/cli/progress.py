@@ -2,10 +2,9 @@
 
 import sys
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
-from typing import TextIO
 
 from odfbuild.cli.printable import printable
 from odfbuild.cli.render import outcome_text
@@ -20,7 +19,7 @@ class PlainProgress:
     """One line when a step ends: for logs and pipes."""
 
     total: int
-    stream: TextIO
+    say: Callable[[str], None]
     done: int = 0
     lock: threading.Lock = field(default_factory=threading.Lock)
 
@@ -34,12 +33,8 @@ class PlainProgress:
         """Write the step's last line."""
         with self.lock:
             self.done += 1
-            mark = _mark(outcome)
-            with suppress(BrokenPipeError):  # nobody reads any more: the work goes on
-                self.stream.write(
-                    f"[{self.done}/{self.total}] {mark} {step.id}: {outcome_text(outcome)}\n"
-                )
-                self.stream.flush()
+            count = f"[{self.done}/{self.total}]"
+            self.say(f"{count} {_mark(outcome)} {step.id}: {outcome_text(outcome)}")
 
 
 class LiveProgress:
@@ -48,14 +43,16 @@ class LiveProgress:
     def __init__(self, total: int) -> None:
         from rich.console import Console
         from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
+        from rich.text import Text
 
-        self._plain = PlainProgress(total, sys.stderr)
+        console = Console(stderr=True)
+        self._plain = PlainProgress(total, lambda line: console.print(Text(line), soft_wrap=True))
         self._bars = Progress(
             SpinnerColumn(),
             TextColumn("{task.description}", markup=False),
             TextColumn("{task.fields[note]}", style="dim", markup=False),
             TimeElapsedColumn(),
-            console=Console(stderr=True),
+            console=console,
             transient=True,
         )
         self._tasks: dict[str, int] = {}
@@ -89,11 +86,17 @@ def _mark(outcome: Outcome) -> str:
     return "ok     "
 
 
+def _say(line: str) -> None:
+    with suppress(BrokenPipeError):  # nobody reads any more: the work goes on
+        sys.stderr.write(f"{line}\n")
+        sys.stderr.flush()
+
+
 @contextmanager
 def watching(total: int, *, live: bool) -> Iterator[PlainProgress | LiveProgress]:
     """Give the progress that fits where stderr goes."""
     if not (live and sys.stderr.isatty()):
-        yield PlainProgress(total, sys.stderr)
+        yield PlainProgress(total, _say)
         return
     progress = LiveProgress(total)
     with progress._bars:
