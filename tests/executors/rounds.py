@@ -6,7 +6,9 @@ sealing and the commit are the product's own.
 
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
+import pyarrow as pa
 import pytest
 
 from odfbuild.executors import ingest as ingesting
@@ -22,7 +24,15 @@ from odfbuild.state.dataset import Dataset
 from odfbuild.state.prepared import Prepared
 from odfbuild.state.workspace import Workspace
 
-__all__ = ["Rounds"]
+__all__ = ["ARROW_NAMES", "Rounds", "rows_of"]
+
+ARROW_NAMES = {
+    pa.int32(): "Int32",
+    pa.int64(): "Int64",
+    pa.string(): "String",
+    pa.date32(): "Date",
+    pa.timestamp("ms", "UTC"): "Timestamp",
+}
 
 
 class Rounds:
@@ -90,3 +100,17 @@ class Rounds:
 
 def _ignore(_: Round) -> None:
     pass
+
+
+def rows_of(table: pa.Table) -> list[list[Any]]:
+    """Return the rows with their times written as in the vectors."""
+    columns = []
+    for field, column in zip(table.schema, table.columns, strict=True):
+        values = column.to_pylist()
+        if pa.types.is_timestamp(field.type):
+            millis = column.cast(pa.int64()).to_pylist()
+            values = [None if each is None else str(Timestamp.from_millis(each)) for each in millis]
+        elif pa.types.is_date(field.type):
+            values = [None if each is None else each.isoformat() for each in values]
+        columns.append(values)
+    return [list(row) for row in zip(*columns, strict=True)]

@@ -33,8 +33,7 @@ from odfbuild.odf.events import (
 from odfbuild.odf.timestamp import Timestamp
 from odfbuild.state.dataset import Dataset
 from tests.cases import load
-from tests.executors.rounds import Rounds
-from tests.executors.test_writer_vectors import ARROW_NAMES, rows_of
+from tests.executors.rounds import ARROW_NAMES, Rounds, rows_of
 
 (CASE,) = load("transform-chain")["cases"]
 MUTATIONS = {each["mutation"]: each["expect"] for each in CASE["verify"]}

@@ -48,7 +48,7 @@ from odfbuild.odf.schema import arrow_bytes
 from odfbuild.odf.timestamp import Timestamp
 from odfbuild.state.dataset import Dataset
 from tests.cases import load
-from tests.executors.rounds import Rounds
+from tests.executors.rounds import ARROW_NAMES, Rounds, rows_of
 
 CASES = load("merge-writer")["cases"]
 GROWING = [case for case in CASES if "setDataSchema" in case]
@@ -59,14 +59,6 @@ TYPES: Mapping[str, DataType] = {
     "String": DataTypeString(),
     "Timestamp": DataTypeTimestamp(),
 }
-ARROW_NAMES = {
-    pa.int32(): "Int32",
-    pa.int64(): "Int64",
-    pa.string(): "String",
-    pa.date32(): "Date",
-    pa.timestamp("ms", "UTC"): "Timestamp",
-}
-
 pytestmark = pytest.mark.spark
 
 
@@ -215,20 +207,6 @@ def page_type(data: bytes, at: int) -> int:
     """
     assert data[at] == 0x15
     return data[at + 1] >> 1
-
-
-def rows_of(table: pa.Table) -> list[list[Any]]:
-    """Return the rows with their times written as in the vectors."""
-    columns = []
-    for field, column in zip(table.schema, table.columns, strict=True):
-        values = column.to_pylist()
-        if pa.types.is_timestamp(field.type):
-            millis = column.cast(pa.int64()).to_pylist()
-            values = [None if each is None else str(Timestamp.from_millis(each)) for each in millis]
-        elif pa.types.is_date(field.type):
-            values = [None if each is None else each.isoformat() for each in values]
-        columns.append(values)
-    return [list(row) for row in zip(*columns, strict=True)]
 
 
 # --- from the vectors' words to events -------------------------------------------------------

@@ -1,7 +1,5 @@
 """Airlines: whole tables, packed; one revision was cut off upstream, and mended in the next."""
 
-from datetime import datetime
-
 from tests.real.building import (
     AIRLINE_FILES,
     AIRLINES,
@@ -10,32 +8,12 @@ from tests.real.building import (
     Building,
     without,
 )
-from tests.real.published import AIRLINE_COLUMNS, Row, airlines, changed, day_of
+from tests.real.expected import timed
+from tests.real.published import Row, airlines, changed, day_of
 from tests.real.replay import bag, replay
 
 TABLES = [airlines(path) for path in AIRLINE_FILES]
 DAYS = [day_of(path.name) for path in AIRLINE_FILES]
-
-
-def timed() -> list[dict[int, Row]]:
-    """Return each table with the day on which each of its rows came or last changed."""
-    known: dict[int, Row] = {}
-    found = []
-    for table, day in zip(TABLES, DAYS, strict=True):
-        known = {
-            key: known[key] if key in known and _same(known[key], row) else _at(day, row)
-            for key, row in table.items()
-        }
-        found.append(known)
-    return found
-
-
-def _same(known: Row, row: Row) -> bool:
-    return all(known[name] == row[name] for name in AIRLINE_COLUMNS)
-
-
-def _at(day: datetime, row: Row) -> Row:
-    return {"event_time": day, **row}
 
 
 def test_the_files_are_as_odd_as_they_are_said_to_be() -> None:
@@ -47,7 +25,7 @@ def test_the_files_are_as_odd_as_they_are_said_to_be() -> None:
 def test_each_revision_is_taken_in_as_its_differences(whole: Building) -> None:
     slices = whole.slices(AIRLINES)
     before: dict[int, Row] = {}
-    for table, found in zip(timed(), slices, strict=True):
+    for table, found in zip(timed(AIRLINE_FILES), slices, strict=True):
         expected = [
             {"op": op, **(before if is_old else table)[key]}
             for op, key, is_old in changed(before, table)
@@ -68,13 +46,13 @@ def test_what_a_cut_off_file_took_away_comes_back(whole: Building) -> None:
 
 def test_replaying_up_to_any_round_gives_the_revision_of_that_round(whole: Building) -> None:
     rows = []
-    for table, piece in zip(timed(), whole.slices(AIRLINES), strict=True):
+    for table, piece in zip(timed(AIRLINE_FILES), whole.slices(AIRLINES), strict=True):
         rows += piece
         assert replay(rows) == bag(table.values())
 
 
 def test_a_zipped_revision_is_read_like_the_others(whole: Building) -> None:
     table, day = airlines(REPAIRED_FILE), day_of(REPAIRED_FILE.name)
-    expected = [{"op": 0, **_at(day, table[key])} for key in sorted(table)]
+    expected = [{"op": 0, "event_time": day, **table[key]} for key in sorted(table)]
     assert len(expected) == 5928
     assert without(whole.rows(REPAIRED), "offset", "system_time") == expected

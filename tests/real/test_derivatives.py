@@ -3,6 +3,7 @@
 import pytest
 
 from tests.real.building import (
+    AIRLINE_FILES,
     AIRLINES,
     CODES,
     DERIVATIVES,
@@ -14,23 +15,21 @@ from tests.real.building import (
     ROOTS,
     Building,
 )
+from tests.real.expected import ledger, timed
 from tests.real.published import Row, airline_codes, hospital_load, national, positives
 from tests.real.replay import Table, bag, replay
-from tests.real.test_airlines import timed
-from tests.real.test_regions import ledger
 
 REGION_ROWS = [row for rows in ledger() for row in rows]
 
 
 def expected(name: str, national_at: int, regions_at: int, airlines_at: int) -> Table:
     """Return a derivative over the first so many revisions, region rows and airline tables."""
+    if name == CODES:
+        return bag(airline_codes(timed(AIRLINE_FILES)[airlines_at - 1]))
     table = national(NATIONAL_FILES[national_at - 1])
-    rows: dict[str, list[Row]] = {
-        LOAD: hospital_load(table),
-        POSITIVES: positives(table, REGION_ROWS[:regions_at]),
-        CODES: airline_codes(timed()[airlines_at - 1]),
-    }
-    return bag(rows[name])
+    if name == LOAD:
+        return bag(hospital_load(table))
+    return bag(positives(table, REGION_ROWS[:regions_at]))
 
 
 @pytest.mark.parametrize("name", DERIVATIVES)

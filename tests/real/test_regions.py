@@ -1,7 +1,5 @@
 """The regional files: a ledger whose declaration is edited seven times as the files change."""
 
-from itertools import accumulate
-
 from odfbuild.odf.events import AddData
 from tests.real.building import (
     FILES_OF_DECLARATIONS,
@@ -13,25 +11,8 @@ from tests.real.building import (
     declared_names,
     without,
 )
-from tests.real.published import Row, header, regional
-
-FIRST_FILES = list(accumulate(FILES_OF_DECLARATIONS, initial=0))  # of each declaration
-
-
-def ledger() -> list[list[Row]]:
-    """Return what each file adds: rows whose key no earlier file had."""
-    seen: set[tuple[object, object]] = set()
-    found = []
-    for number, names in enumerate(map(declared_names, declarations())):
-        for path in REGION_FILES[FIRST_FILES[number] : FIRST_FILES[number + 1]]:
-            rows = [row for row in regional(path, names) if key(row) not in seen]
-            seen |= {key(row) for row in rows}
-            found.append(rows)
-    return found
-
-
-def key(row: Row) -> tuple[object, object]:
-    return row["data"], row["denominazione_regione"]
+from tests.real.expected import FIRST_FILES, ledger
+from tests.real.published import header
 
 
 def test_every_file_is_taken_in_by_one_of_the_declarations() -> None:

@@ -2,6 +2,7 @@
 
 import json
 
+import pyarrow.parquet as pq
 import pytest
 
 from tests.real.building import DERIVATIVES, ROOTS, Building
@@ -41,3 +42,18 @@ def test_everything_verifies(building: Building) -> None:
 
 def test_nothing_is_left_behind_in_staging(building: Building) -> None:
     assert list((building.root / ".odfbuild" / "staging").iterdir()) == []
+
+
+def test_verify_tells_of_a_file_that_was_encoded_anew(portions: Building) -> None:
+    path = portions.dataset(DERIVATIVES[0]).slices()[-1][1]
+    before = path.read_bytes()
+    table = pq.read_table(path)
+    path.unlink()
+    pq.write_table(table, path, compression="none")
+    try:
+        done = portions.run("verify", DERIVATIVES[0])
+    finally:
+        path.unlink()
+        path.write_bytes(before)
+    assert done.code == 0
+    assert " bytes, 1 encoded anew\n" in done.out
