@@ -58,9 +58,10 @@ def verify_datasets(directory: Path | None, names: list[str]) -> int:
     for name in chosen:
         found = verify(project.workspace.dataset(known[name]))
         mark = "FAILED" if found.findings else "ok"
+        anew = f", {found.reencoded:,} encoded anew" if found.reencoded else ""
         sys.stdout.write(
             f"{name!s:<{width}}  {mark:<6}  {found.blocks:>6,} blocks  {found.files:>6,} files"
-            f"  {found.bytes:>14,} bytes\n"
+            f"  {found.bytes:>14,} bytes{anew}\n"
         )
         for finding in found.findings:
             place = "" if finding.block is None else f"block {finding.block}: "
