@@ -15,7 +15,7 @@ from odfbuild.executors.spark import engine as spark
 from tests.engines import FakeEngine
 from tests.projects import REPOSITORY, Done, environment, run
 
-__all__ = ["Inside", "heads", "lay_out", "without_jvm"]
+__all__ = ["Inside", "command", "heads", "lay_out", "without_jvm"]
 
 _SELF = (sys.executable, "-m", "tests.inside")
 

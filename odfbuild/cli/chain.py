@@ -3,11 +3,13 @@
 from collections.abc import Mapping
 from typing import Any
 
+from odfbuild.cli.printable import printable
 from odfbuild.odf.chain_schema import schema_of
 from odfbuild.odf.ddl import to_ddl
 from odfbuild.odf.events import MetadataBlock, SetDataSchema
 from odfbuild.odf.identity import Multihash
 from odfbuild.odf.manifest import to_mapping
+from odfbuild.odf.yaml_text import yaml_text
 
 __all__ = ["block_text"]
 
@@ -28,9 +30,5 @@ def block_text(block_hash: Multihash, block: MetadataBlock) -> str:
 
 
 def _yaml(value: Mapping[str, Any], indent: int) -> list[str]:
-    import yaml
-
-    if not value:
-        return []
-    text = yaml.safe_dump(dict(value), sort_keys=False, allow_unicode=True, width=10_000)
-    return [" " * indent + line for line in text.splitlines()]
+    lines = yaml_text(value).splitlines() if value else []
+    return [" " * indent + printable(line) for line in lines]

@@ -48,9 +48,8 @@ def plan_text(plan: Plan) -> str:
 
 def blocks_text(plan: Plan) -> str:
     """Return the whole events that the plan would append, as YAML."""
-    import yaml
-
     from odfbuild.odf.manifest import to_mapping
+    from odfbuild.odf.yaml_text import yaml_text
 
     blocks = {
         str(step.target): [to_mapping(event) for event in step.work.events]
@@ -59,7 +58,7 @@ def blocks_text(plan: Plan) -> str:
     }
     if not blocks:
         return ""
-    return yaml.safe_dump(blocks, sort_keys=False, allow_unicode=True, width=100)
+    return "".join(f"{printable(line)}\n" for line in yaml_text(blocks).splitlines())
 
 
 def report_text(report: Report) -> str:

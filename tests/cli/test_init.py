@@ -1,0 +1,64 @@
+"""odfbuild init: a project that works, laid over nothing."""
+
+from pathlib import Path
+
+from tests.projects import odfbuild
+
+
+def files(folder: Path) -> dict[str, bytes]:
+    found = (path for path in folder.rglob("*") if path.is_file())
+    return {path.relative_to(folder).as_posix(): path.read_bytes() for path in found}
+
+
+def test_a_new_project_plans_at_once(tmp_path: Path) -> None:
+    done = odfbuild("init", "shop", cwd=tmp_path)
+    assert done.code == 0
+    assert done.out.splitlines()[-1] == "Next: cd shop; odfbuild plan"
+    assert done.err == ""
+    planned = odfbuild("plan", cwd=tmp_path / "shop")
+    assert planned.code == 0
+    assert "Plan: 2 to add" in planned.out
+
+
+def test_what_is_laid_out_is_what_is_told(tmp_path: Path) -> None:
+    done = odfbuild("init", cwd=tmp_path)
+    told = {line.strip() for line in done.out.splitlines()[:-1]}
+    assert told == set(files(tmp_path))
+    assert done.out.splitlines()[-1] == "Next: odfbuild plan"
+
+
+def test_folders_are_made_as_needed(tmp_path: Path) -> None:
+    assert odfbuild("init", "a/b/c", cwd=tmp_path).code == 0
+    assert (tmp_path / "a" / "b" / "c" / "odfbuild.yaml").is_file()
+
+
+def test_nothing_is_overwritten(tmp_path: Path) -> None:
+    odfbuild("init", cwd=tmp_path)
+    (tmp_path / "odfbuild.yaml").write_text("mine")
+    before = files(tmp_path)
+    done = odfbuild("init", cwd=tmp_path)
+    assert done.code == 1
+    assert "error[already-there]" in done.err
+    assert "odfbuild init DIR" in done.err
+    assert files(tmp_path) == before
+
+
+def test_one_file_in_the_way_stops_all(tmp_path: Path) -> None:
+    (tmp_path / "datasets").mkdir()
+    (tmp_path / "datasets" / "orders.yaml").write_text("mine")
+    assert odfbuild("init", cwd=tmp_path).code == 1
+    assert files(tmp_path) == {"datasets/orders.yaml": b"mine"}
+
+
+def test_other_files_are_no_obstacle(tmp_path: Path) -> None:
+    (tmp_path / "notes.txt").write_text("mine")
+    assert odfbuild("init", cwd=tmp_path).code == 0
+    assert (tmp_path / "notes.txt").read_text() == "mine"
+
+
+def test_a_file_is_no_folder(tmp_path: Path) -> None:
+    (tmp_path / "taken").write_text("mine")
+    done = odfbuild("init", "taken", cwd=tmp_path)
+    assert done.code == 1
+    assert "error[" in done.err
+    assert "Traceback" not in done.err
