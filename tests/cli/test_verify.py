@@ -1,0 +1,97 @@
+"""odfbuild verify: 0 if all holds, 7 if not, and what it is about."""
+
+from pathlib import Path
+
+import pytest
+
+from odfbuild.odf.refs import DatasetAlias
+from odfbuild.state.dataset import Dataset
+from odfbuild.state.workspace import Workspace
+from tests.projects import odfbuild
+
+
+def dataset(project: Path, name: str) -> Dataset:
+    found = Workspace(project / ".odfbuild").open(DatasetAlias.parse(name))
+    assert found is not None
+    return found
+
+
+def flip(path: Path) -> None:
+    data = bytearray(path.read_bytes())
+    data[len(data) // 2] ^= 1
+    path.write_bytes(data)
+
+
+def test_what_holds_is_told_in_a_line_each(project: Path) -> None:
+    done = odfbuild("verify", cwd=project)
+    assert done.code == 0
+    out, src, last = done.out.splitlines()
+    assert out.split()[:6] == ["out", "ok", "5", "blocks", "1", "files"]
+    assert src.split()[:6] == ["src", "ok", "5", "blocks", "1", "files"]
+    assert last == "2 datasets verified, 0 failed."
+
+
+def test_one_dataset_may_be_named(project: Path) -> None:
+    done = odfbuild("verify", "SRC", cwd=project)
+    assert done.out.splitlines()[0].startswith("src ")
+    assert done.out.splitlines()[-1] == "1 dataset verified, 0 failed."
+
+
+def test_a_flipped_bit_in_a_data_file_is_found(project: Path) -> None:
+    piece, path = dataset(project, "src").slices()[0]
+    flip(path)
+    done = odfbuild("verify", cwd=project)
+    assert done.code == 7
+    assert f"data file {piece.physical_hash} has other bytes" in done.out
+    assert done.out.splitlines()[-1] == "2 datasets verified, 1 failed."
+
+
+def test_a_flipped_bit_in_a_block_is_found(project: Path) -> None:
+    source = dataset(project, "src")
+    third = [hash for hash, _ in source.blocks()][2]
+    flip(source.slices()[0][1].parents[1] / "blocks" / str(third))
+    done = odfbuild("verify", cwd=project)
+    assert done.code == 7
+    assert f"the bytes of {third}" in done.out
+    assert "src  FAILED" in done.out
+    assert "out  ok" in done.out
+
+
+@pytest.mark.parametrize("part", ["data", "blocks", "refs"])
+def test_a_file_that_is_gone_is_found(project: Path, part: str) -> None:
+    source = dataset(project, "src")
+    folder = source.slices()[0][1].parents[1] / part
+    victim = sorted(folder.iterdir())[0]
+    victim.unlink()
+    done = odfbuild("verify", cwd=project)
+    assert done.code == 7
+    assert part == "refs" or victim.name in done.out
+    assert "out  ok" in done.out
+
+
+def test_a_damaged_head_is_found_and_named_by_the_other_commands(project: Path) -> None:
+    source = dataset(project, "src")
+    (source.slices()[0][1].parents[1] / "refs" / "head").write_text("nonsense")
+    done = odfbuild("verify", cwd=project)
+    assert done.code == 7
+    assert "refs/head does not hold the hash of a block" in done.out
+    for command in ("plan", "status", "log src", "show src", "apply --yes"):
+        told = odfbuild(*command.split(), cwd=project)
+        assert told.code == 1
+        assert "error[corrupt-head]" in told.err
+        assert "Traceback" not in told.err
+
+
+def test_a_damaged_dataset_is_told_by_show(project: Path) -> None:
+    dataset(project, "src").slices()[0][1].unlink()
+    done = odfbuild("show", "src", cwd=project)
+    assert done.code == 1
+    assert done.err.startswith("error[")
+    assert "Traceback" not in done.err
+
+
+def test_nothing_to_verify_is_fine(tmp_path: Path) -> None:
+    odfbuild("init", cwd=tmp_path)
+    done = odfbuild("verify", cwd=tmp_path)
+    assert done.code == 0
+    assert done.out == "0 datasets verified, 0 failed.\n"
