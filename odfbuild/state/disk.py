@@ -1,4 +1,4 @@
-"""The steps that make things last: every durable change of a workspace is made of these four.
+"""The steps that make things last: every durable change of a workspace is made of these five.
 
 They are gathered behind one small class so that tests can cut a change off after any of them.
 """
@@ -41,6 +41,10 @@ class Disk:
     def link(self, old: Path, new: Path) -> None:
         """Put a file in its place at once; FileExistsError if the place is taken."""
         os.link(old, new)
+
+    def remove(self, path: Path) -> None:
+        """Take a file away."""
+        path.unlink()
 
 
 def pending(folder: Path) -> Path:

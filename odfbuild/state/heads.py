@@ -1,7 +1,7 @@
 """Heads: the one thing of a dataset that is ever rewritten, and only by compare-and-swap.
 
-`refs/head` holds the text of a hash and nothing else (ODF 0.34.1, "Dataset Layout").  Nobody sets
-a head without saying which one they believe to replace.
+`refs/head` holds the text of a hash and nothing else (ODF 0.34.1, "Dataset Layout"), and so does
+every other named reference.  Nobody sets one without saying which block they believe to replace.
 """
 
 import re
@@ -22,13 +22,14 @@ __all__ = [
     "CorruptHeadError",
     "HeadMovedError",
     "HeadStore",
+    "InvalidRefNameError",
     "LocalHeads",
     "MemoryHeads",
 ]
 
 HEAD = "head"
 DEFAULT_LOCK_TIMEOUT = 10.0
-_NAME = re.compile(r"[a-z][a-z0-9-]*")
+_NAME = re.compile(r"[a-z][a-z0-9-]{0,99}")
 
 
 class HeadMovedError(StateError):
@@ -37,11 +38,14 @@ class HeadMovedError(StateError):
     code = "head-moved"
     rejection: ClassVar[str] = "RefCASFailed"
 
-    def __init__(self, expected: Multihash | None, actual: Multihash | None) -> None:
+    def __init__(
+        self, expected: Multihash | None, actual: Multihash | None, name: str = HEAD
+    ) -> None:
+        which = "the head" if name == HEAD else f"the reference {name}"
         super().__init__(
-            what=f"the head is {_shown(actual)}, not {_shown(expected)}",
+            what=f"{which} is {_shown(actual)}, not {_shown(expected)}",
             why="somebody else changed the dataset meanwhile, and history is never overwritten",
-            fix="plan again on the new head",
+            fix="plan again on the new head" if name == HEAD else "look at it, then try again",
         )
         self.expected = expected
         self.actual = actual
@@ -53,8 +57,17 @@ class CorruptHeadError(StateError):
     code = "corrupt-head"
 
 
+class InvalidRefNameError(StateError):
+    """A text cannot be the name of a reference."""
+
+    code = "invalid-ref-name"
+
+
 class HeadStore(Protocol):
     """Named heads of one dataset."""
+
+    def names(self) -> tuple[str, ...]:
+        """Return the names of all heads there are, in order."""
 
     def read(self, name: str = HEAD) -> Multihash | None:
         """Return a head, or None if there is none yet."""
@@ -64,6 +77,9 @@ class HeadStore(Protocol):
 
         Raises HeadMovedError when it is another, LockedError when the dataset is being changed.
         """
+
+    def delete(self, name: str, *, expected: Multihash) -> None:
+        """Take a head away if it is still the expected one; raises as `swap` does."""
 
     def lock(self, timeout: float | None = None) -> AbstractContextManager[None]:
         """Keep others from changing heads for a while; seconds to wait, None for the default."""
@@ -88,6 +104,13 @@ class LocalHeads:
         self._mine = threading.RLock()
         self._depth = 0
 
+    def names(self) -> tuple[str, ...]:
+        try:
+            found = [path.name for path in self._refs.iterdir()]
+        except FileNotFoundError:
+            return ()
+        return tuple(sorted(name for name in found if _NAME.fullmatch(name)))
+
     def read(self, name: str = HEAD) -> Multihash | None:
         path = self._refs / _checked(name)
         text = read_file(path)
@@ -98,10 +121,19 @@ class LocalHeads:
         with self.lock():
             actual = self.read(name)
             if actual != expected:
-                raise HeadMovedError(expected, actual)
+                raise HeadMovedError(expected, actual, name)
             near = pending(self._refs)
             self._disk.write(near, str(new).encode())
             self._disk.rename(near, path)
+            self._disk.sync(self._refs)
+
+    def delete(self, name: str, *, expected: Multihash) -> None:
+        path = self._refs / _checked(name)
+        with self.lock():
+            actual = self.read(name)
+            if actual != expected:
+                raise HeadMovedError(expected, actual, name)
+            self._disk.remove(path)
             self._disk.sync(self._refs)
 
     @contextmanager
@@ -127,6 +159,9 @@ class MemoryHeads:
         self._heads: dict[str, Multihash] = {}
         self._mine = threading.RLock()
 
+    def names(self) -> tuple[str, ...]:
+        return tuple(sorted(self._heads))
+
     def read(self, name: str = HEAD) -> Multihash | None:
         return self._heads.get(_checked(name))
 
@@ -134,8 +169,15 @@ class MemoryHeads:
         with self._mine:
             actual = self.read(name)
             if actual != expected:
-                raise HeadMovedError(expected, actual)
+                raise HeadMovedError(expected, actual, name)
             self._heads[name] = new
+
+    def delete(self, name: str, *, expected: Multihash) -> None:
+        with self._mine:
+            actual = self.read(name)
+            if actual != expected:
+                raise HeadMovedError(expected, actual, name)
+            del self._heads[name]
 
     @contextmanager
     def lock(self, timeout: float | None = None) -> Iterator[None]:  # noqa: ARG002
@@ -157,10 +199,11 @@ def parse_head(text: bytes, path: Path | str) -> Multihash:
 
 def _checked(name: str) -> str:
     if _NAME.fullmatch(name) is None:
-        raise StateError(
-            what=f"{name!r} is not the name of a head",
-            why="names of heads are lower-case letters, digits and dashes",
-            fix=f"use {HEAD!r}",
+        raise InvalidRefNameError(
+            what=f"{name[:100]!r} cannot be the name of a reference",
+            why="names begin with a lower-case letter, go on with such letters, digits and dashes, "
+            "and are at most 100 long",
+            fix="choose another name, such as `release-1`",
         )
     return name
 

@@ -50,9 +50,9 @@ def test_a_head_is_swapped_only_for_the_expected_one(heads: HeadStore) -> None:
 
 @pytest.mark.parametrize("name", ["", "..", "../x", "a/b", "Head", ".pending-1", "head\n"])
 def test_a_name_that_could_leave_the_folder_is_refused(heads: HeadStore, name: str) -> None:
-    with pytest.raises(StateError, match="is not the name of a head"):
+    with pytest.raises(StateError, match="cannot be the name of a reference"):
         heads.read(name)
-    with pytest.raises(StateError, match="is not the name of a head"):
+    with pytest.raises(StateError, match="cannot be the name of a reference"):
         heads.swap(name, expected=None, new=ONE)
 
 
