@@ -8,7 +8,10 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-__all__ = ["Command", "Run", "Spread", "compare", "spread"]
+__all__ = ["DATA", "Command", "Run", "Spread", "compare", "spread"]
+
+DATA = Path(__file__).parent / ".data"
+"""Where data is made and what commands print is kept."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -34,7 +37,8 @@ class Command:
         """Make ready, run to the end, and return what the run alone took."""
         self.prepare()
         environment = {**os.environ, **self.settings}
-        with (self.folder / "bench.log").open("ab") as log:
+        DATA.mkdir(exist_ok=True)
+        with (DATA / "bench.log").open("ab") as log:
             started = time.perf_counter()
             process = subprocess.Popen(
                 self.arguments, cwd=self.folder, env=environment, stdout=log, stderr=log

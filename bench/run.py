@@ -13,12 +13,11 @@ import time
 from collections.abc import Callable, Iterable
 from pathlib import Path
 
-from measure import Command, Run, compare, spread
+from measure import DATA, Command, Run, compare, spread
 from projects import many_datasets, one_table
 
 __all__ = ["main"]
 
-DATA = Path(__file__).parent / ".data"
 PROGRAM = str(Path(sys.executable).parent / "odfbuild")
 NO_ARCHIVE = {"ODFBUILD_CLASS_ARCHIVE": "off"}
 
