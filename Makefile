@@ -36,10 +36,10 @@ lint: $(STAMP)
 
 types: $(STAMP)
 	@$(BIN)/python -m mypy
-	@$(BIN)/python -m mypy docs bench
+	@$(BIN)/python -m mypy --explicit-package-bases docs bench
 
 bench: $(STAMP)
-	@$(BIN)/python bench/run.py
+	@$(BIN)/python -m bench.run
 
 docs: $(STAMP)
 	@$(BIN)/python docs/generate.py

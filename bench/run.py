@@ -1,6 +1,6 @@
 """Measure odfbuild: whole processes, medians, and ratios against a plain way to do the same.
 
-python bench/run.py [CASE ...] [--runs N]; without a case, all of them.  Projects are made once, in
+python -m bench.run [CASE ...] [--runs N]; without a case, all of them.  Projects are made once, in
 bench/.data.  Results are printed; bench/README.md keeps those that were worth keeping.
 """
 
@@ -13,8 +13,8 @@ import time
 from collections.abc import Callable, Iterable
 from pathlib import Path
 
-from measure import DATA, Command, Run, compare, spread
-from projects import many_datasets, one_table
+from bench.measure import DATA, Command, Run, compare, spread
+from bench.projects import many_datasets, one_table
 
 __all__ = ["main"]
 
