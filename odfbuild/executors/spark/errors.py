@@ -154,9 +154,17 @@ def _fix(condition: str) -> str:
 
 
 def _lost(error: BaseException, doing: str, log: Path | None) -> EngineFailedError:
+    from py4j.protocol import Py4JNetworkError
+
     text = str(error)
     if "cancelled" in text or "SparkContext was shut down" in text:
         return interrupted()
+    if isinstance(error, ConnectionError | EOFError | Py4JNetworkError):
+        return EngineFailedError(
+            what=f"Spark failed to {doing}: its Java process is gone",
+            why="it ended by itself or was killed, perhaps for want of memory",
+            fix=_see(log),
+        )
     first = next((line for line in text.splitlines() if line.strip()), type(error).__name__)
     return EngineFailedError(
         what=f"Spark failed to {doing}",

@@ -18,7 +18,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from importlib.util import find_spec
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from odfbuild.errors import EngineFailedError
 from odfbuild.executors.spark.java import Java
@@ -101,7 +101,7 @@ class Jvm:
 
     def stop(self, *, keep_log: bool = False) -> None:
         """End the JVM and remove its files; the log stays if asked for."""
-        _forget_gateway()
+        _forget_gateway(self)
         if self.process.stdin is not None:
             with contextlib.suppress(OSError):
                 self.process.stdin.close()
@@ -242,13 +242,20 @@ def _session(port: int, secret: str, settings: Mapping[str, str]) -> "SparkSessi
     return SparkSession(context)
 
 
-def _forget_gateway() -> None:
-    """Let PySpark look for a JVM again: it keeps the connection to its first one."""
-    context = getattr(sys.modules.get("pyspark"), "SparkContext", None)
-    if context is not None and context._gateway is not None:
+def _forget_gateway(jvm: Jvm) -> None:
+    """Let PySpark look for a JVM again, if it is connected to this one: it keeps its first."""
+    context: Any = getattr(sys.modules.get("pyspark"), "SparkContext", None)
+    gateway = None if context is None else context._gateway
+    written = jvm.folder / "connection"
+    if gateway is None or not written.exists():
+        return
+    if gateway.java_parameters.port == _connection(written.read_bytes())[0]:
+        from pyspark.sql import SparkSession
+
         with contextlib.suppress(Exception):
-            context._gateway.shutdown()
-        context._gateway = context._jvm = None
+            gateway.shutdown()
+        context._gateway = context._jvm = context._active_spark_context = None
+        SparkSession._instantiatedSession = SparkSession._activeSession = None
 
 
 @contextlib.contextmanager

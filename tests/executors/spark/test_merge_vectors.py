@@ -6,7 +6,10 @@ from typing import Any
 import pytest
 
 from odfbuild.executors.spark.engine import SparkEngine
+from odfbuild.executors.spark.frames import from_table
 from odfbuild.executors.spark.merge import MergeInputError, state_text
+from odfbuild.executors.spark.session import Views
+from odfbuild.executors.spark.settings import Size
 from odfbuild.odf.events import DatasetVocabulary
 from tests.cases import load
 from tests.executors.spark.tables import ingest_request, rows_of, strategy_of, table_of
@@ -60,13 +63,12 @@ RETRACTED_AND_APPENDED = [
 def test_vectors_of_the_current_state_hold(
     case: dict[str, Any], engine: SparkEngine, tmp_path: Path
 ) -> None:
-    from odfbuild.executors.spark.frames import from_table
-    from odfbuild.executors.spark.settings import Size
-
     session = engine._sessions.session(Size.SMALL)
-    from_table(session, table_of(case["existing"])).createOrReplaceTempView("history")
+    views = Views(session)
+    views.add("history", from_table(session, table_of(case["existing"])))
     expected = table_of(case["expect"]["state"])
     columns = ", ".join(expected.schema.names)
     text = state_text(case["strategy"]["primaryKey"], vocab_of(case), "history", columns)
-    found = session.sql(f"SELECT state.* FROM ({text})").toArrow().to_pylist()
+    with views:
+        found = session.sql(f"SELECT state.* FROM ({text})").toArrow().to_pylist()
     assert sorted(map(str, found)) == sorted(map(str, expected.to_pylist()))

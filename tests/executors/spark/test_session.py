@@ -123,6 +123,54 @@ def test_a_running_step_can_be_interrupted(engine: SparkEngine, tmp_path: Path) 
 
 
 @pytest.mark.spark
+def test_a_killed_jvm_is_an_error_and_the_next_engine_starts_another(tmp_path: Path) -> None:
+    """In a process of its own, because it kills the JVM that all tests share."""
+    script = textwrap.dedent(
+        """
+        import os, sys
+        from pathlib import Path
+        import pyarrow as pa
+        from odfbuild.errors import EngineFailedError
+        from odfbuild.executors.spark.engine import SparkEngine
+        from odfbuild.odf.events import MergeStrategyAppend
+        from tests.executors.spark.tables import ingest_request, rows_of
+        folder = Path(sys.argv[1])
+        request = ingest_request(folder, pa.table({"a": [1]}), MergeStrategyAppend())
+        first = SparkEngine(folder / "first")
+        first.ingest(request)
+        os.kill(first._sessions._host.jvm.process.pid, 9)
+        first._sessions._host.jvm.process.wait()
+        try:
+            first.ingest(request)
+        except EngineFailedError as error:
+            print(error.what, Path(error.fix.removeprefix("see ")).exists())
+        first.close()
+        with SparkEngine(folder / "second") as second:
+            print(rows_of(second.ingest(request)))
+        print(list((folder / "second" / "spark").iterdir()))
+        """
+    )
+    run = in_a_process(script, tmp_path, tmp_path)
+    assert run.stdout.splitlines() == [
+        "Spark failed to merge the source rows: its Java process is gone True",
+        "[{'op': 0, 'a': 1}]",
+        "[]",
+    ]
+    assert run.stderr == ""
+
+
+def in_a_process(script: str, folder: Path, here: Path) -> "subprocess.CompletedProcess[str]":
+    return subprocess.run(
+        [sys.executable, "-c", script, str(folder)],
+        cwd=here,
+        capture_output=True,
+        text=True,
+        check=False,
+        env={**os.environ, "PYTHONPATH": str(Path(__file__).parents[3])},
+    )
+
+
+@pytest.mark.spark
 def test_the_jvm_writes_nothing_into_the_folder_it_was_started_from_and_ends_with_us(
     tmp_path: Path,
 ) -> None:
@@ -141,15 +189,7 @@ def test_the_jvm_writes_nothing_into_the_folder_it_was_started_from_and_ends_wit
     )
     here = tmp_path / "here"
     here.mkdir()
-    environment = {**os.environ, "PYTHONPATH": str(Path(__file__).parents[3])}
-    run = subprocess.run(
-        [sys.executable, "-c", script, str(tmp_path / "cache")],
-        cwd=here,
-        capture_output=True,
-        text=True,
-        check=False,
-        env=environment,
-    )
+    run = in_a_process(script, tmp_path / "cache", here)
     assert run.returncode == -9
     pid = int(run.stdout)
     until = time.monotonic() + 60
