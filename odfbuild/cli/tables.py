@@ -23,7 +23,7 @@ def print_table(
     console = Console()
     if not console.is_terminal:
         console = Console(width=10_000)
-    table = Table(box=SIMPLE_HEAD, pad_edge=False, show_edge=False)
+    table = Table(box=SIMPLE_HEAD, pad_edge=False, show_edge=False, header_style="")
     for column, to_right in zip(columns, right, strict=True):
         heading = Text(printable(column))
         table.add_column(heading, justify="right" if to_right else "left", overflow="fold")
