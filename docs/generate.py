@@ -10,11 +10,15 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 
+import typer.main
+
+from odfbuild.cli.main import app
+
 __all__ = ["pages"]
 
 DOCS = Path(__file__).parent
 PACKAGE = DOCS.parent / "odfbuild"
-COMMANDS = ("init", "plan", "apply", "status", "log", "show", "verify")
+COMMANDS = ("init", "plan", "apply", "status", "log", "show", "verify", "upgrade")
 MARK = "<!-- generated from here on by docs/generate.py -->"
 
 
@@ -37,10 +41,18 @@ def main() -> int:
 
 def _commands() -> str:
     parts = ["# Commands\n", f"{MARK}\n", _help()]
-    for command in COMMANDS:
-        parts.append(f"## {command}\n")
-        parts.append(_help(command))
+    for command in _names():
+        parts.append(f"## {' '.join(command)}\n")
+        parts.append(_help(*command))
     return "\n".join(parts)
+
+
+def _names() -> Iterator[tuple[str, ...]]:
+    """Yield all commands in the order of the help, those of a group by group and command."""
+    top = typer.main.get_command(app)
+    for name, command in getattr(top, "commands", {}).items():
+        members = getattr(command, "commands", None)
+        yield from ((name, each) for each in members) if members else ((name,),)
 
 
 def _help(*arguments: str) -> str:

@@ -8,6 +8,7 @@ __all__ = [
     "LOCKED",
     "NOT_VERIFIED",
     "PARTLY",
+    "REFUSED",
     "STALE",
     "USAGE",
     "exit_code",
@@ -15,6 +16,7 @@ __all__ = [
 
 DONE = 0
 ERROR = 1  # nothing was committed
+REFUSED = 3  # a check found what should not be as it is
 PARTLY = 4  # some was committed, some failed or was skipped
 STALE = 5  # a head moved
 LOCKED = 6

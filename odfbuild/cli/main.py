@@ -14,13 +14,14 @@ import typer
 from typer.exceptions import Exit, TyperException
 
 from odfbuild import __version__
+from odfbuild.cli.groups import inspect_app, key_app, ref_app
+from odfbuild.cli.options import PROJECT_DIR, Name, ProjectDir
 from odfbuild.errors import OdfBuildError
 
 __all__ = ["app", "main"]
 
 EXIT_USAGE = 64
 EXIT_INTERRUPTED = 130
-PROJECT_DIR = "ODFBUILD_PROJECT_DIR"
 
 app = typer.Typer(
     name="odfbuild",
@@ -30,16 +31,21 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
 )
 
-ProjectDir = Annotated[
-    Path | None,
-    typer.Option(
-        "-C",
-        "--project-dir",
-        envvar=PROJECT_DIR,
-        help="The project folder. Default: the nearest parent with an odfbuild.yaml.",
-    ),
-]
-Name = Annotated[str, typer.Argument(help="The name of a dataset.")]
+
+class ManifestFormat(StrEnum):
+    """How a manifest is written."""
+
+    YAML = "yaml"
+    JSON = "json"
+    FB = "fb"
+
+
+class ManifestKind(StrEnum):
+    """What a manifest holds."""
+
+    DATASET_SNAPSHOT = "DatasetSnapshot"
+    METADATA_BLOCK = "MetadataBlock"
+    METADATA_EVENT = "MetadataEvent"
 
 
 class PlanFormat(StrEnum):
@@ -148,11 +154,12 @@ def log(
     limit: Annotated[
         int | None, typer.Option("-n", "--limit", min=1, help="The newest N blocks only.")
     ] = None,
+    ref: Annotated[str, typer.Option("--ref", help="The chain of this reference.")] = "head",
 ) -> None:
     """Show the metadata chain of a dataset, newest block first."""
     from odfbuild.cli.read import show_log
 
-    raise Exit(show_log(project_dir, name, limit))
+    raise Exit(show_log(project_dir, name, limit, ref))
 
 
 @app.command()
@@ -179,6 +186,62 @@ def verify(
     from odfbuild.cli.act import verify_datasets
 
     raise Exit(verify_datasets(project_dir, names or []))
+
+
+@app.command("upgrade")
+def upgrade_manifests(
+    paths: Annotated[
+        list[Path], typer.Argument(help="Files, or folders with all definitions in them.")
+    ],
+    check: Annotated[
+        bool, typer.Option("--check", help="Write nothing; end with 3 if something would change.")
+    ] = False,
+    to_stdout: Annotated[
+        bool, typer.Option("--stdout", help="Print the one file named instead of writing it.")
+    ] = False,
+) -> None:
+    """Rewrite manifests of older specifications. Comments and layout are kept."""
+    from odfbuild.cli.upgrade import upgrade_paths
+
+    raise Exit(upgrade_paths(paths, check=check, to_stdout=to_stdout))
+
+
+@app.command()
+def schema(
+    kind: Annotated[str | None, typer.Argument(help="What is described.")] = None,
+) -> None:
+    """Print a JSON Schema for editors; without a kind, list the kinds there are."""
+    from odfbuild.cli.author import show_json_schema
+
+    raise Exit(show_json_schema(kind))
+
+
+@app.command()
+def convert(
+    file: Annotated[Path, typer.Argument(help="A block, an event or a snapshot; - is stdin.")],
+    output: Annotated[ManifestFormat, typer.Option("-o", "--output")] = ManifestFormat.YAML,
+    out: Annotated[
+        Path | None, typer.Option("--out", help="Write to a new file, not to stdout.")
+    ] = None,
+    kind: Annotated[
+        ManifestKind | None,
+        typer.Option("--kind", help="What bytes are that are no block; text says it itself."),
+    ] = None,
+    manifest_version: Annotated[
+        int | None,
+        typer.Option("--manifest-version", metavar="N", help="Write a block in version 2 or 3."),
+    ] = None,
+) -> None:
+    """Turn a manifest into YAML, JSON or FlatBuffers; what it is, its content says."""
+    from odfbuild.cli.convert import convert_file
+
+    told = None if kind is None else kind.value
+    raise Exit(convert_file(file, output.value, out=out, kind=told, version=manifest_version))
+
+
+app.add_typer(inspect_app, name="inspect")
+app.add_typer(ref_app, name="ref")
+app.add_typer(key_app, name="key")
 
 
 def main() -> None:

@@ -69,7 +69,7 @@ class Walk:
     def _leave_out(self, cls: type[Record], spot: Spot, key: str, path: Steps) -> None:
         gone = LEFT_OUT[cls][key]
         entry = self.page.entry(spot, key)
-        self.page.leave_out(spot, key, f"not in ODF any more; {gone.fix}:")
+        self.page.leave_out(spot, key, f"not in ODF any more ({gone.fix}):")
         self.page.lose(
             (*path, key),
             entry.start,

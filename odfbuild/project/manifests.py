@@ -1,14 +1,15 @@
 """Read the DatasetSnapshot manifests of one file (ODF 0.34.1, "Manifests")."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from odfbuild.errors import Diagnostic
 from odfbuild.odf.events import DatasetSnapshot
-from odfbuild.odf.manifest import ManifestErrors, from_manifest
+from odfbuild.odf.manifest import ManifestErrors, Problem, from_manifest
 from odfbuild.planner.declared import Declared, normalize
 from odfbuild.project.checks import check_snapshot
 from odfbuild.project.findings import Findings
-from odfbuild.project.yaml import Document, Value, read_documents
+from odfbuild.project.yaml import Document, read_documents
 
 __all__ = ["Manifests", "read_manifests"]
 
@@ -43,7 +44,7 @@ def read_manifests(text: str, file: str) -> Manifests:
 
 def _read_document(document: Document, file: str, manifests: Manifests) -> None:
     findings = Findings(document.value, document.places)
-    snapshot = _snapshot(document.value, findings)
+    snapshot = _snapshot(document, file, findings)
     if snapshot is None:
         manifests.hidden = True
     else:
@@ -64,13 +65,11 @@ def _declared(snapshot: DatasetSnapshot, document: Document, file: str) -> Decla
     )
 
 
-def _snapshot(value: Value, findings: Findings) -> DatasetSnapshot | None:
+def _snapshot(document: Document, file: str, findings: Findings) -> DatasetSnapshot | None:
     try:
-        _, _, decoded = from_manifest(value)
+        _, _, decoded = from_manifest(document.value)
     except ManifestErrors as errors:
-        for each in errors.problems:
-            key = each.code in _AT_KEYS
-            findings.refuse(each.code, each.path, each.what, each.why, each.fix, key=key)
+        _refuse(errors.problems, document, file, findings)
         return None
     if isinstance(decoded, DatasetSnapshot):
         return decoded
@@ -82,3 +81,25 @@ def _snapshot(value: Value, findings: Findings) -> DatasetSnapshot | None:
         "write kind: DatasetSnapshot, or move the file out of the folder",
     )
     return None
+
+
+def _refuse(problems: Sequence[Problem], document: Document, file: str, findings: Findings) -> None:
+    """Add the problems of a manifest; where an older specification shows, `upgrade` is the fix."""
+    from odfbuild.project.legacy import legacy_paths
+
+    old = legacy_paths(document)
+    way_out = f"odfbuild upgrade {file}"
+    if () in old:
+        findings.refuse(
+            "legacy-manifest",
+            (),
+            "the manifest has the form of an older specification",
+            "datasets are defined by `name`, `kind` and `metadata` (ODF 0.34.1, DatasetSnapshot)",
+            way_out,
+        )
+        return
+    for each in problems:
+        above = each.code == "missing-field" and any(path[:-1] == each.path for path in old)
+        fix = way_out if each.path in old or above else each.fix
+        key = each.code in _AT_KEYS
+        findings.refuse(each.code, each.path, each.what, each.why, fix, key=key)

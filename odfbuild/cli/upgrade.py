@@ -1,0 +1,152 @@
+"""odfbuild upgrade: rewrite manifests of older specifications, in place and file by file."""
+
+import stat
+import sys
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from odfbuild.cli import exits
+from odfbuild.cli.diagnostics import render_diagnostics
+from odfbuild.cli.printable import printable
+from odfbuild.errors import Diagnostic, ProjectError, ProjectErrors, SourceSpan
+from odfbuild.project.fingerprint import project_files
+from odfbuild.project.legacy import Upgrade, upgrade
+from odfbuild.project.load import MAX_BYTES
+from odfbuild.project.yaml import decode
+from odfbuild.state.disk import Disk, pending
+
+__all__ = ["UsageError", "upgrade_paths"]
+
+_BOM = b"\xef\xbb\xbf"
+
+
+class UsageError(ProjectError):
+    """The command line asks for something that cannot be done together."""
+
+    code = "usage"
+
+
+@dataclass(frozen=True, slots=True)
+class _File:
+    path: Path
+    data: bytes
+    upgrade: Upgrade
+
+    @property
+    def changes(self) -> bool:
+        return bool(self.upgrade.edits)
+
+    def upgraded(self) -> bytes:
+        mark = _BOM if self.data.startswith(_BOM) else b""
+        return mark + self.upgrade.text.encode()
+
+
+def upgrade_paths(paths: Sequence[Path], *, check: bool, to_stdout: bool) -> int:
+    """Rewrite files and all definitions in folders; say what changed and what could not.
+
+    With `check` nothing is written; with `to_stdout` the one file is printed instead.
+    """
+    names = [name for path in paths for name in _files(path)]
+    if to_stdout and (check or len(paths) != 1 or names != [*paths]):
+        raise UsageError(
+            what="--stdout takes one file, and no --check",
+            why="the new text of several files could not be told apart",
+            fix="odfbuild upgrade --stdout FILE",
+        )
+    files, problems = _read(names)
+    changed = [each for each in files if each.changes]
+    if to_stdout:
+        sys.stdout.write("".join(each.upgraded().decode("utf-8-sig") for each in files))
+    elif not check:
+        for each in changed:
+            _write(each.path, each.upgraded())
+    print(
+        _summary(files, written=not check and not to_stdout),
+        file=sys.stderr if to_stdout else sys.stdout,
+    )
+    if problems:
+        sys.stderr.write(render_diagnostics(problems) + "\n")
+        wrote = changed and not check and not to_stdout
+        return exits.PARTLY if wrote else exits.ERROR
+    return exits.REFUSED if check and changed else exits.DONE
+
+
+def _files(path: Path) -> Iterator[Path]:
+    """Yield the definitions in a folder, or the file itself."""
+    if path.is_dir():
+        yield from (path / name for name in project_files(path, (".",)))
+    else:
+        yield path
+
+
+def _read(paths: Sequence[Path]) -> tuple[list[_File], list[Diagnostic]]:
+    """Return every file with its new text, and what stands in the way of others."""
+    files: list[_File] = []
+    problems: list[Diagnostic] = []
+    for path in dict.fromkeys(paths):
+        try:
+            data = _bytes(path)
+            new = upgrade(decode(data, str(path)), str(path))
+        except ProjectErrors as error:
+            problems += error.found
+            continue
+        problems += new.refused
+        files.append(_File(path, data, new))
+    return files, problems
+
+
+def _bytes(path: Path) -> bytes:
+    if path.name.endswith(".j2"):
+        raise _refusal(path, "templates are not rewritten", "change it by hand: docs/upgrade.md")
+    try:
+        data = path.read_bytes() if path.stat().st_size <= MAX_BYTES else None
+    except OSError as error:
+        found = f"the file cannot be read: {error.strerror or error}"
+        raise _refusal(path, found, "check its name and its access rights") from None
+    if data is None:
+        raise _refusal(path, f"the file has more than {MAX_BYTES} bytes", "name a manifest")
+    return data
+
+
+def _refusal(path: Path, what: str, fix: str) -> ProjectErrors:
+    span = SourceSpan(file=str(path), line=1)
+    why = "what is not read cannot be upgraded"
+    return ProjectErrors(
+        [Diagnostic(code="unreadable-file", what=what, why=why, fix=fix, span=span)]
+    )
+
+
+def _write(path: Path, data: bytes) -> None:
+    """Put new content in the place of a file at once; its mode stays, and links to it."""
+    real = path.resolve()
+    near, disk = pending(real.parent), Disk()
+    try:
+        disk.write(near, data, 0o600)
+        near.chmod(stat.S_IMODE(real.stat().st_mode))
+        disk.rename(near, real)
+    except OSError:
+        near.unlink(missing_ok=True)
+        raise
+    disk.sync(real.parent)
+
+
+def _summary(files: Sequence[_File], *, written: bool) -> str:
+    """Return one line for each change, then what could not be expressed, then the count."""
+    parts = [
+        printable(f"{each.span}: {each.what}") for file in files for each in file.upgrade.rewrites
+    ]
+    lost = [found for file in files for found in file.upgrade.lost]
+    if lost:
+        parts += ["", render_diagnostics(lost), ""]
+    changed = sum(file.changes for file in files)
+    if not changed:
+        parts.append(f"Nothing to change in {_count(len(files), 'file')}.")
+    else:
+        did = "rewritten" if written else "would be rewritten"
+        parts.append(f"{_count(changed, 'file')} {did}, {len(files) - changed} as today.")
+    return "\n".join(parts)
+
+
+def _count(number: int, word: str) -> str:
+    return f"{number} {word}{'' if number == 1 else 's'}"
