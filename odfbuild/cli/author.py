@@ -1,25 +1,32 @@
-"""odfbuild init."""
+"""odfbuild init and schema."""
 
 import sys
-from importlib import resources
 from importlib.resources.abc import Traversable
 from pathlib import Path
 
 from odfbuild.cli import exits
-from odfbuild.errors import ProjectError
+from odfbuild.cli.files import AlreadyThereError
+from odfbuild.cli.packaged import json_schemas, packaged
+from odfbuild.errors import OdfBuildError
 
-__all__ = ["AlreadyThereError", "init_project"]
+__all__ = ["UnknownSchemaError", "init_project", "show_json_schema"]
+
+EDITOR_SCHEMA = "schemas/DatasetSnapshotManifest.schema.json"
 
 
-class AlreadyThereError(ProjectError):
-    """A file that init would write is there already."""
+class UnknownSchemaError(OdfBuildError):
+    """There is no JSON Schema of that name."""
 
-    code = "already-there"
+    code = "unknown-schema"
 
 
 def init_project(directory: Path) -> int:
-    """Copy the project template into a folder, over nothing that is there."""
-    files = sorted(_files(_template(), ""))
+    """Copy the project template into a folder, over nothing that is there.
+
+    The JSON Schema that its files name for editors is laid beside them.
+    """
+    schema = json_schemas()["DatasetSnapshotManifest"]
+    files = sorted([*_files(packaged("project_template"), ""), (EDITOR_SCHEMA, schema)], key=_name)
     taken = next((name for name, _ in files if (directory / name).exists()), None)
     if taken is not None:
         raise AlreadyThereError(
@@ -37,12 +44,27 @@ def init_project(directory: Path) -> int:
     return exits.DONE
 
 
-def _template() -> Traversable:
-    """Return the template: from the wheel, or from the source tree of an editable install."""
-    packaged = resources.files("odfbuild") / "_data" / "project_template"
-    if packaged.is_dir():
-        return packaged
-    return Path(__file__).parents[2] / "project_template"
+def show_json_schema(kind: str | None) -> int:
+    """Print a JSON Schema as it is shipped, or the names of all."""
+    from odfbuild.planner.names import did_you_mean
+
+    known = json_schemas()
+    if kind is None:
+        sys.stdout.write("".join(f"{each}\n" for each in known))
+        return exits.DONE
+    found = {each.lower(): each for each in known}.get(kind.lower())
+    if found is None:
+        raise UnknownSchemaError(
+            what=f"there is no schema of a {kind[:100]!r}",
+            why=f"there are those of {', '.join(known)}",
+            fix=did_you_mean(kind, known) or "odfbuild schema lists them",
+        )
+    sys.stdout.write(known[found].read_text("utf-8"))
+    return exits.DONE
+
+
+def _name(file: tuple[str, Traversable]) -> str:
+    return file[0]
 
 
 def _files(folder: Traversable, prefix: str) -> list[tuple[str, Traversable]]:

@@ -35,14 +35,15 @@ def show_status(directory: Path | None) -> int:
     return exits.DONE
 
 
-def show_log(directory: Path | None, name: str, limit: int | None) -> int:
-    """Print the chain, newest block first."""
+def show_log(directory: Path | None, name: str, limit: int | None, ref: str) -> int:
+    """Print the chain of a reference, newest block first."""
     from odfbuild.cli.chain import block_text
+    from odfbuild.state.block_refs import back, find_ref
 
     project = app.open_project(directory)
     dataset = app.find_dataset(project, name)
-    blocks = tuple(dataset.blocks())
-    for number, (block_hash, block) in enumerate(reversed(blocks)):
+    blocks = back(dataset, find_ref(dataset, ref))
+    for number, (block_hash, block) in enumerate(blocks):
         if limit is not None and number >= limit:
             break
         sys.stdout.write(block_text(block_hash, block))

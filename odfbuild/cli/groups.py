@@ -1,0 +1,190 @@
+"""The commands that come in groups: key, ref and inspect.
+
+As in `main`, each imports what it needs when it runs.
+"""
+
+from enum import StrEnum
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from typer.exceptions import Exit
+
+from odfbuild.cli.options import BlockName, Name, ProjectDir
+
+__all__ = ["inspect_app", "key_app", "ref_app"]
+
+
+class ListFormat(StrEnum):
+    """How a list is printed."""
+
+    TABLE = "table"
+    JSON = "json"
+
+
+class BlockFormat(StrEnum):
+    """How a block is printed."""
+
+    YAML = "yaml"
+    JSON = "json"
+    HEX = "hex"
+
+
+class SchemaFormat(StrEnum):
+    """How a schema is printed."""
+
+    DDL = "ddl"
+    ARROW = "arrow"
+    JSON = "json"
+
+
+class QueryFormat(StrEnum):
+    """How a query is printed."""
+
+    TEXT = "text"
+    JSON = "json"
+
+
+ListOutput = Annotated[ListFormat, typer.Option("-o", "--output")]
+PassphraseFd = Annotated[
+    int | None,
+    typer.Option(
+        "--passphrase-fd",
+        min=0,
+        metavar="FD",
+        help="Read the passphrase from this file descriptor. Default: the variable "
+        "ODFBUILD_KEY_PASSPHRASE, else the terminal is asked.",
+    ),
+]
+RefName = Annotated[str, typer.Argument(metavar="REF", help="The name of a reference.")]
+Wait = Annotated[
+    float,
+    typer.Option(
+        "--lock-timeout",
+        envvar="ODFBUILD_LOCK_TIMEOUT",
+        min=0,
+        help="Seconds to wait for a dataset that another process is changing.",
+    ),
+]
+
+key_app = typer.Typer(help="Look at private keys, take them elsewhere, and bring them in.")
+ref_app = typer.Typer(help="Name blocks: branches that share all objects with the dataset.")
+inspect_app = typer.Typer(help="Look at one block, schema or query.")
+
+
+@key_app.command("list")
+def list_keys(project_dir: ProjectDir = None, output: ListOutput = ListFormat.TABLE) -> None:
+    """List the private keys of the workspace, and warn of those that others can read."""
+    from odfbuild.cli import keys
+
+    raise Exit(keys.list_keys(project_dir, as_json=output is ListFormat.JSON))
+
+
+@key_app.command("export")
+def export_key(
+    name: Annotated[str, typer.Argument(metavar="DATASET", help="A name, or a did:odf.")],
+    file: Annotated[Path, typer.Argument(help="The file to write; it must not be there yet.")],
+    project_dir: ProjectDir = None,
+    seal: Annotated[bool, typer.Option("--seal", help="Encrypt it under a passphrase.")] = False,
+    passphrase_fd: PassphraseFd = None,
+) -> None:
+    """Write the private key of a dataset to a file that only you can read."""
+    from odfbuild.cli import keys
+
+    raise Exit(keys.export_key(project_dir, name, file, sealed=seal, descriptor=passphrase_fd))
+
+
+@key_app.command("import")
+def import_key(
+    file: Annotated[Path, typer.Argument(help="A file that `key export` wrote.")],
+    project_dir: ProjectDir = None,
+    passphrase_fd: PassphraseFd = None,
+) -> None:
+    """Take a private key into the workspace. One that is sealed stays so."""
+    from odfbuild.cli import keys
+
+    raise Exit(keys.import_key(project_dir, file, descriptor=passphrase_fd))
+
+
+@ref_app.command("list")
+def list_refs(
+    name: Name, project_dir: ProjectDir = None, output: ListOutput = ListFormat.TABLE
+) -> None:
+    """List the references of a dataset, and how far each is from the head."""
+    from odfbuild.cli import refs
+
+    raise Exit(refs.list_refs(project_dir, name, as_json=output is ListFormat.JSON))
+
+
+@ref_app.command("set")
+def set_ref(
+    name: Name,
+    ref: RefName,
+    block: Annotated[
+        str,
+        typer.Argument(
+            help="head, another reference, a sequence number, or a hash or six characters of its "
+            "start or end."
+        ),
+    ] = "head",
+    project_dir: ProjectDir = None,
+    lock_timeout: Wait = 10.0,
+) -> None:
+    """Make a reference to a block, or move one forward. The head is moved by apply only."""
+    from odfbuild.cli import refs
+
+    raise Exit(refs.set_ref(project_dir, name, ref, block, lock_timeout))
+
+
+@ref_app.command("delete")
+def delete_ref(
+    name: Name, ref: RefName, project_dir: ProjectDir = None, lock_timeout: Wait = 10.0
+) -> None:
+    """Delete a reference. Blocks and data stay."""
+    from odfbuild.cli import refs
+
+    raise Exit(refs.delete_ref(project_dir, name, ref, lock_timeout))
+
+
+@inspect_app.command("block")
+def inspect_block(
+    name: Annotated[
+        str,
+        typer.Argument(
+            metavar="FILE|HASH",
+            help="A block file, or a hash in the workspace, or six characters of its start or end.",
+        ),
+    ],
+    project_dir: ProjectDir = None,
+    output: Annotated[BlockFormat, typer.Option("-o", "--output")] = BlockFormat.YAML,
+) -> None:
+    """Show one block whole, as a manifest or byte by byte."""
+    from odfbuild.cli import inspect
+
+    raise Exit(inspect.show_block(project_dir, name, output.value))
+
+
+@inspect_app.command("schema")
+def inspect_schema(
+    name: Name,
+    project_dir: ProjectDir = None,
+    at: BlockName = "head",
+    output: Annotated[SchemaFormat, typer.Option("-o", "--output")] = SchemaFormat.DDL,
+) -> None:
+    """Show the columns of a dataset, system columns included."""
+    from odfbuild.cli import inspect
+
+    raise Exit(inspect.show_schema(project_dir, name, at, output.value))
+
+
+@inspect_app.command("query")
+def inspect_query(
+    name: Name,
+    project_dir: ProjectDir = None,
+    at: BlockName = "head",
+    output: Annotated[QueryFormat, typer.Option("-o", "--output")] = QueryFormat.TEXT,
+) -> None:
+    """Show the query that makes a dataset: engine, inputs and steps as they are in force."""
+    from odfbuild.cli import inspect
+
+    raise Exit(inspect.show_query(project_dir, name, at, output.value))

@@ -1,0 +1,215 @@
+"""odfbuild inspect block, schema and query: one thing of a chain, whole."""
+
+import json
+import sys
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+
+from odfbuild import app
+from odfbuild.cli import exits
+from odfbuild.cli.convert import MAX_BYTES, manifest_json
+from odfbuild.cli.files import read_bounded
+from odfbuild.cli.printable import printable, printable_json
+from odfbuild.errors import StateError
+from odfbuild.odf.chain import ChainState
+from odfbuild.odf.chain_schema import schema_in_force
+from odfbuild.odf.codec import block_hash
+from odfbuild.odf.events import DatasetKind, TransformInput, TransformSql
+from odfbuild.odf.identity import DatasetId, InvalidMultihashError, Multihash
+from odfbuild.odf.manifest import to_mapping, to_yaml
+from odfbuild.odf.manifest_bytes import from_bytes
+from odfbuild.odf.refs import DatasetAlias
+from odfbuild.state.block_refs import AmbiguousBlockError, UnknownBlockError, find_block
+from odfbuild.state.workspace import Workspace
+
+__all__ = ["NotThereYetError", "show_block", "show_query", "show_schema"]
+
+_LEAST = 6
+
+
+class NotThereYetError(StateError):
+    """A dataset has no schema, or no query, as of a block."""
+
+    code = "not-there-yet"
+
+
+def show_block(directory: Path | None, name: str, output: str) -> int:
+    """Print a block from a file, or from the workspace by its hash."""
+    data = _block_bytes(directory, name)
+    match output:
+        case "hex":
+            text = "\n".join(_hex(data)) + "\n"
+        case "json":
+            text = manifest_json(from_bytes(data, "MetadataBlock"))
+        case _:
+            what = from_bytes(data, "MetadataBlock")
+            hash = f"# {block_hash(data)}, {len(data):,} bytes\n"
+            text = hash + to_yaml(what.kind, what.value, what.version)
+    sys.stdout.write(text)
+    return exits.DONE
+
+
+def show_schema(directory: Path | None, name: str, at: str, output: str) -> int:
+    """Print the schema in force, its system columns included."""
+    _, state = _state(directory, name, at)
+    schema = schema_in_force(state)
+    if schema is None:
+        raise NotThereYetError(
+            what=f"{name} has no schema as of block {state.sequence}",
+            why="the schema of a dataset is set with its first data",
+            fix=f"odfbuild log {name} shows when that was; odfbuild apply reads sources",
+        )
+    match output:
+        case "json":
+            text = _json(to_mapping(schema))
+        case "arrow":
+            from odfbuild.odf.arrow import to_arrow
+
+            text = printable_lines(str(to_arrow(schema)))
+        case _:
+            from odfbuild.odf.schema import to_ddl
+
+            text = printable_lines(",\n".join(to_ddl(schema)))
+    sys.stdout.write(text)
+    return exits.DONE
+
+
+def show_query(directory: Path | None, name: str, at: str, output: str) -> int:
+    """Print the transform in force: engine, inputs, steps; of a root its preprocessing."""
+    project, state = _state(directory, name, at)
+    inputs, transform = _query(name, state)
+    if output == "json":
+        whole = state.transform if state.transform is not None else transform
+        sys.stdout.write(_json(to_mapping(whole)))
+        return exits.DONE
+    names = {id: alias for alias, id in project.workspace.names().items()}
+    sys.stdout.write(printable_lines("\n".join(_query_lines(inputs, transform, names))))
+    return exits.DONE
+
+
+def printable_lines(text: str) -> str:
+    """Return lines that are safe to print, the last one ended."""
+    return "".join(f"{printable(line)}\n" for line in text.split("\n"))
+
+
+def _state(directory: Path | None, name: str, at: str) -> tuple[app.Opened, ChainState]:
+    project = app.open_project(directory)
+    dataset = app.find_dataset(project, name)
+    state = dataset.state(find_block(dataset, at))
+    assert state is not None  # noqa: S101 - a block that was found has a state
+    return project, state
+
+
+# blocks
+
+
+def _block_bytes(directory: Path | None, name: str) -> bytes:
+    if name == "-" or Path(name).is_file():
+        return read_bounded(Path(name), MAX_BYTES)
+    text = name.lower()
+    if not (text.isascii() and text.isalnum() and len(text) >= _LEAST):
+        raise _unknown_block(name)
+    workspace = app.open_project(directory).workspace
+    found = _holders(workspace, text)
+    if len(found) > 1:
+        raise AmbiguousBlockError(
+            what=f"{name!r} may be {len(found)} blocks: {', '.join(sorted(map(str, found))[:3])}",
+            why="one block is meant",
+            fix="give more characters of its hash",
+        )
+    for hash, dataset in found.items():
+        return workspace.dataset(dataset).stores.blocks.get(hash)
+    raise _unknown_block(name)
+
+
+def _holders(workspace: Workspace, text: str) -> Mapping[Multihash, DatasetId]:
+    """Return the blocks whose hash is, begins or ends with a text, and a dataset of each."""
+    found: dict[Multihash, DatasetId] = {}
+    whole = _whole(text)
+    for dataset in workspace.heads():
+        blocks = workspace.dataset(dataset).stores.blocks
+        if whole is not None:
+            matching = {whole} if blocks.has(whole) else set()
+        else:
+            matching = {each for each in blocks.list() if _matches(str(each), text)}
+        found.update(dict.fromkeys(matching, dataset))
+    return found
+
+
+def _whole(text: str) -> Multihash | None:
+    try:
+        return Multihash.parse(text)
+    except InvalidMultihashError:
+        return None
+
+
+def _matches(hash: str, part: str) -> bool:
+    return hash.startswith(part) or hash.endswith(part) or hash[5:].startswith(part)
+
+
+def _unknown_block(name: str) -> UnknownBlockError:
+    return UnknownBlockError(
+        what=f"{name[:200]!r} is no file, and no block of the workspace",
+        why="a block is named by its file or by its hash, of which six characters of the start "
+        "or end will do",
+        fix="odfbuild log NAME shows the hashes of a dataset's blocks",
+    )
+
+
+def _hex(data: bytes) -> Iterator[str]:
+    """Yield sixteen bytes a line: their place, their digits, and those that are ASCII."""
+    for at in range(0, len(data), 16):
+        row = data[at : at + 16]
+        shown = "".join(chr(byte) if 32 <= byte < 127 else "." for byte in row)
+        yield f"{at:08x}  {row[:8].hex(' '):<23}  {row[8:].hex(' '):<23}  |{shown}|"
+    yield f"{len(data):08x}"
+
+
+# queries
+
+
+def _query(name: str, state: ChainState) -> tuple[tuple[TransformInput, ...], TransformSql]:
+    if state.transform is not None:
+        return state.transform.inputs, state.transform.transform
+    polling = state.polling
+    if polling is not None and polling.preprocess is not None:
+        return (), polling.preprocess
+    root = state.kind is DatasetKind.ROOT
+    raise NotThereYetError(
+        what=f"{name} has no query as of block {state.sequence}",
+        why="it is a root, and its source is read without `preprocess`"
+        if root
+        else "the block that sets it comes later",
+        fix=f"odfbuild log {name} shows the whole chain",
+    )
+
+
+def _query_lines(
+    inputs: tuple[TransformInput, ...],
+    transform: TransformSql,
+    names: Mapping[DatasetId, DatasetAlias],
+) -> Iterator[str]:
+    from odfbuild.planner.query import steps_of
+
+    version = "" if transform.version is None else f" {transform.version}"
+    yield f"engine  {transform.engine}{version}"
+    for each in inputs:
+        yield f"input   {_input(each, names)}"
+    for table in transform.temporal_tables or ():
+        yield f"temporal table  {table.name} ({', '.join(table.primary_key)})"
+    for step in steps_of(transform):
+        yield ""
+        yield "result:" if step.alias is None else f"{step.alias}:"
+        yield from (f"  {line}" for line in step.text.strip("\n").split("\n"))
+
+
+def _input(each: TransformInput, names: Mapping[DatasetId, DatasetAlias]) -> str:
+    ref = each.dataset_ref
+    name = names.get(ref) if isinstance(ref, DatasetId) else ref
+    known = "" if name is None else f"  {name}"
+    alias = "" if each.alias is None else f"{each.alias}  "
+    return f"{alias}{ref}{known}" if isinstance(ref, DatasetId) else f"{alias}{ref}"
+
+
+def _json(value: object) -> str:
+    return printable_json(json.dumps(value, indent=2, ensure_ascii=False)) + "\n"
