@@ -1,6 +1,7 @@
 """Verify a dataset: every block rehashed and rechecked, every data file rehashed.
 
-`chain`: block bytes hash to their names, links and rules hold from the seed on.  `data`: each file
+`chain`: block bytes hash to their names, links and rules hold from the seed on, for the head and
+every other reference; blocks that several of them reach are looked at once.  `data`: each file
 has the physical hash, size, rows and logical hash that its block records.  Data that others can
 make again may be encoded in another way: in a derivative dataset a file with other bytes passes if
 its rows are the recorded ones (ODF 0.34.1, "Dataset Validation").
@@ -11,10 +12,18 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from odfbuild.errors import OdfBuildError
-from odfbuild.odf.chain import check_append, fold
-from odfbuild.odf.events import AddData, Checkpoint, DatasetKind, DataSlice, ExecuteTransform
+from odfbuild.odf.chain import ChainState, check_append, fold
+from odfbuild.odf.events import (
+    AddData,
+    Checkpoint,
+    DatasetKind,
+    DataSlice,
+    ExecuteTransform,
+    MetadataBlock,
+)
 from odfbuild.odf.identity import Multihash
 from odfbuild.state.dataset import Dataset
+from odfbuild.state.heads import HEAD
 
 __all__ = ["Finding", "Verified", "verify"]
 
@@ -43,29 +52,57 @@ class Verified:
 
 def verify(dataset: Dataset, looked: Callable[[], None] = lambda: None) -> Verified:
     """Recheck one dataset whole; `looked` is called after each block."""
-    blocks = files = size = reencoded = 0
-    findings: list[Finding] = []
-    head = state = None
-    try:
-        head = dataset.head()
-        if head is None:
-            findings.append(Finding(None, "the dataset has no head"))
-        for name, block in dataset.blocks(upto=head):
-            check_append(state, block)
-            state = fold(state, block, name)
-            blocks += 1
-            for each in _objects(block.event):
-                files += 1
-                size += each.size
-                problems = _file_problems(dataset, each)
-                if problems and state.kind is DatasetKind.DERIVATIVE and _rows_hold(dataset, each):
-                    reencoded += 1
-                else:
-                    findings += [Finding(name, what) for what in problems]
-            looked()
-    except OdfBuildError as error:
-        findings.append(Finding(head, error.what))
-    return Verified(blocks, files, size, tuple(findings), reencoded)
+    look = _Look(dataset, looked)
+    for name in sorted(
+        {HEAD, *dataset.stores.heads.names()}, key=lambda name: (name != HEAD, name)
+    ):
+        look.chain(name)
+    return Verified(len(look.seen), look.files, look.size, tuple(look.findings), look.reencoded)
+
+
+class _Look:
+    """What was seen of one dataset so far."""
+
+    def __init__(self, dataset: Dataset, looked: Callable[[], None]) -> None:
+        self.seen: set[Multihash] = set()
+        self.files = self.size = self.reencoded = 0
+        self.findings: list[Finding] = []
+        self._dataset = dataset
+        self._looked = looked
+
+    def chain(self, ref: str) -> None:
+        """Recheck the chain of one reference."""
+        of = "" if ref == HEAD else f"the reference {ref}: "
+        target = state = None
+        try:
+            target = self._dataset.stores.heads.read(ref)
+            if target is None and ref == HEAD:
+                self.findings.append(Finding(None, "the dataset has no head"))
+            if target is None or target in self.seen:
+                return
+            for name, block in self._dataset.blocks(upto=target):
+                check_append(state, block)
+                state = fold(state, block, name)
+                if name not in self.seen:
+                    self.seen.add(name)
+                    self._block(name, block, state)
+                    self._looked()
+            if state is not None and state.dataset != self._dataset.id:
+                self.findings.append(Finding(target, f"{of}it is of the dataset {state.dataset}"))
+        except OdfBuildError as error:
+            self.findings.append(Finding(target, f"{of}{error.what}"))
+
+    def _block(self, name: Multihash, block: MetadataBlock, state: ChainState) -> None:
+        """Recheck the files of a block."""
+        for each in _objects(block.event):
+            self.files += 1
+            self.size += each.size
+            problems = _file_problems(self._dataset, each)
+            derivative = state.kind is DatasetKind.DERIVATIVE
+            if problems and derivative and _rows_hold(self._dataset, each):
+                self.reencoded += 1
+            else:
+                self.findings += [Finding(name, what) for what in problems]
 
 
 def _objects(event: object) -> Iterator[DataSlice | Checkpoint]:
