@@ -1,9 +1,11 @@
 """A block of a chain as text: hash, number, time, then the event as YAML."""
 
 from collections.abc import Mapping
+from contextlib import suppress
 from typing import Any
 
 from odfbuild.cli.printable import printable
+from odfbuild.errors import ProtocolError
 from odfbuild.odf.chain_schema import schema_of
 from odfbuild.odf.ddl import to_ddl
 from odfbuild.odf.events import MetadataBlock, SetDataSchema
@@ -19,7 +21,8 @@ def block_text(block_hash: Multihash, block: MetadataBlock) -> str:
     event = to_mapping(block.event)
     kind = event.pop("kind")
     if isinstance(block.event, SetDataSchema):
-        event = {"columns": list(to_ddl(schema_of(block.event)))}
+        with suppress(ProtocolError):  # it may hold types that DDL has no words for
+            event = {"columns": list(to_ddl(schema_of(block.event)))}
     lines = [
         f"block {block_hash}",
         f"  {block.sequence_number}  {block.system_time}  {kind}",

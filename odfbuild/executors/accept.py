@@ -27,6 +27,7 @@ from odfbuild.odf.events import (
     SetVocab,
 )
 from odfbuild.odf.identity import DatasetId, Multihash
+from odfbuild.odf.opaque import opaque_parts
 from odfbuild.odf.refs import DatasetAlias
 
 if TYPE_CHECKING:
@@ -135,5 +136,7 @@ def _of_source(
 
 def _columns(source: SetPollingSource) -> tuple[object, ...]:
     """Return what the columns of a source depend on."""
+    if any(opaque_parts(source)):
+        return (source,)
     query = source.preprocess and replace(source.preprocess, version=None)
     return source.read.ddl_schema, source.read.schema, query, source.merge

@@ -20,6 +20,7 @@ from odfbuild.executors.staged import schema_events, staged_files
 from odfbuild.odf.chain import ChainState
 from odfbuild.odf.chain_schema import schema_in_force
 from odfbuild.odf.events import AddData, MetadataEvent, SetPollingSource, SourceState
+from odfbuild.odf.opaque import refuse_opaque
 from odfbuild.odf.timestamp import Timestamp
 from odfbuild.state.dataset import Dataset
 from odfbuild.state.prepared import Prepared
@@ -43,13 +44,15 @@ class _Polling:
 def ingest(site: Site, dataset: Dataset, done: Callable[[Round], None]) -> None:
     """Poll the dataset's source until it has nothing new; `done` hears of every commit.
 
-    Raises the errors of fetching, reading, the engine and the commit; earlier rounds stand.
+    Raises UnsupportedVariantError for a source of a newer version of the format, and the errors of
+    fetching, reading, the engine and the commit; earlier rounds stand.
     """
     more = True
     while more:
         state = dataset.state()
         if state is None or state.polling is None:
             return
+        refuse_opaque(state.polling)
         now = max(site.clock(), state.system_time)
         polling = _Polling(site=site, dataset=dataset, state=state, source=state.polling, now=now)
         more = _round(polling, done)

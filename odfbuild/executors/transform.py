@@ -21,6 +21,7 @@ from odfbuild.odf.events import (
     MetadataEvent,
     SetTransform,
 )
+from odfbuild.odf.opaque import refuse_opaque
 from odfbuild.odf.timestamp import Timestamp
 from odfbuild.planner.bind import Batch, BoundInput, PendingInput, bind
 from odfbuild.planner.rebuild import InputNow, diverged
@@ -38,6 +39,7 @@ def transform(site: Site, dataset: Dataset, done: Callable[[Round], None]) -> No
     state = dataset.state()
     if state is None or state.transform is None:
         return
+    refuse_opaque(state.transform)
     inputs = _open_inputs(site, state.transform)
     batch = bind(state, [_pending(state, alias, each) for alias, each in inputs])
     if batch is None:

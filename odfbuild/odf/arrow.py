@@ -42,6 +42,7 @@ from odfbuild.odf.events import (
     DataTypeUInt64,
     TimeUnit,
 )
+from odfbuild.odf.opaque import refuse_opaque
 from odfbuild.odf.rendering import storage_type
 
 __all__ = ["UnknownArrowTypeError", "from_arrow", "to_arrow"]
@@ -94,7 +95,11 @@ class UnknownArrowTypeError(ProtocolError):
 
 
 def to_arrow(schema: DataSchema) -> pa.Schema:
-    """Return the schema for pyarrow; extra attributes are not carried over."""
+    """Return the schema for pyarrow; extra attributes are not carried over.
+
+    Raises UnsupportedVariantError for types of a newer version of the format.
+    """
+    refuse_opaque(schema)
     return pa.schema([_field(field.name, field.type) for field in schema.fields])
 
 

@@ -52,6 +52,7 @@ from odfbuild.odf.events import (
     DataTypeUInt64,
     TimeUnit,
 )
+from odfbuild.odf.opaque import refuse_opaque
 
 __all__ = ["InvalidArrowSchemaError", "arrow_bytes", "from_arrow_bytes"]
 
@@ -98,7 +99,11 @@ class InvalidArrowSchemaError(ProtocolError):
 
 
 def arrow_bytes(schema: DataSchema) -> bytes:
-    """Return the schema as raw Arrow bytes; extra attributes have no place there."""
+    """Return the schema as raw Arrow bytes; extra attributes have no place there.
+
+    Raises UnsupportedVariantError for types of a newer version of the format.
+    """
+    refuse_opaque(schema)
     builder = Builder(256)
     offsets = [_put_field(builder, field.name, field.type) for field in schema.fields]
     fields = _vector(builder, offsets)

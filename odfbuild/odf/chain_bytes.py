@@ -23,6 +23,7 @@ from odfbuild.errors import OdfBuildError, ProtocolError
 from odfbuild.odf import events
 from odfbuild.odf.chain_state import ChainState
 from odfbuild.odf.identity import DatasetId, Multihash
+from odfbuild.odf.opaque import Opaque
 from odfbuild.odf.refs import DatasetAlias
 from odfbuild.odf.timestamp import Timestamp
 
@@ -103,7 +104,7 @@ def _records() -> Mapping[str, tuple[Callable[..., Any], tuple[str, ...]]]:
     found = [each for each in vars(events).values() if is_dataclass(each)]
     return {
         each.__name__: (each, tuple(field.name for field in fields(each)))
-        for each in (ChainState, *found)
+        for each in (ChainState, Opaque, *found)
         if isinstance(each, type)
     }
 

@@ -17,6 +17,7 @@ from odfbuild.odf.events import (
     Transform,
 )
 from odfbuild.odf.identity import DatasetId
+from odfbuild.odf.opaque import is_opaque, opaque_parts
 
 __all__ = [
     "check_disable",
@@ -49,7 +50,7 @@ def check_polling_source(state: ChainState, event: SetPollingSource, profile: Pr
 
 def check_push_source(state: ChainState, event: AddPushSource, profile: Profile) -> None:
     _check_reading(event, event.read, event.preprocess, profile)
-    if profile is Profile.REFERENCE_2024 and event.read.ddl_schema is None:
+    if profile is Profile.REFERENCE_2024 and _lacks_ddl(event.read):
         raise invalid(
             event,
             "the read step has no schema",
@@ -63,8 +64,17 @@ def check_push_source(state: ChainState, event: AddPushSource, profile: Profile)
             "a dataset is either polled or pushed to",
             "disable the polling source first",
         )
-    if profile is not Profile.REFERENCE_2024 and state.push.get(event.source_name) == event:
+    if profile is not Profile.REFERENCE_2024 and _is_same(state.push.get(event.source_name), event):
         raise no_op(event, f"the source {event.source_name!r} is already so")
+
+
+def _lacks_ddl(read: ReadStep) -> bool:
+    return not is_opaque(read) and read.ddl_schema is None
+
+
+def _is_same(known: AddPushSource | None, new: AddPushSource) -> bool:
+    """Say whether sources are equal; of parts that we do not know, only the kind is compared."""
+    return known == new and not any(opaque_parts(new))
 
 
 def _check_reading(
@@ -73,8 +83,10 @@ def _check_reading(
     preprocess: Transform | None,
     profile: Profile,
 ) -> None:
-    if preprocess is not None:
+    if preprocess is not None and not is_opaque(preprocess):
         _check_normal_form(event, preprocess)
+    if is_opaque(read):
+        return
     both = read.ddl_schema is not None and read.schema is not None
     if both and profile is not Profile.REFERENCE_2024:
         raise invalid(
@@ -134,7 +146,8 @@ def check_set_transform(event: SetTransform, profile: Profile) -> None:
                 ' (ODF 0.34.1, "TransformInput")',
                 "give the id of the input and the name that the query uses",
             )
-    _check_normal_form(event, event.transform)
+    if not is_opaque(event.transform):
+        _check_normal_form(event, event.transform)
 
 
 def _check_normal_form(event: MetadataEvent, transform: Transform) -> None:

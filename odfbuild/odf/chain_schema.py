@@ -20,6 +20,7 @@ from odfbuild.odf.events import (
     SetDataSchema,
     TimeUnit,
 )
+from odfbuild.odf.opaque import opaque_parts
 
 __all__ = ["check_schema", "schema_in_force", "schema_of"]
 
@@ -27,7 +28,7 @@ __all__ = ["check_schema", "schema_in_force", "schema_of"]
 def check_schema(current: SetDataSchema, new: SetDataSchema) -> None:
     """Refuse a schema that changes nothing, or that breaks the readers of the current one."""
     old_schema, new_schema = schema_of(current), schema_of(new)
-    if old_schema == new_schema:
+    if old_schema == new_schema and not any(opaque_parts(new_schema)):
         raise no_op(new, "the schema is already so")
     both_odf = current.schema is not None and new.schema is not None
     for problem in _field_problems(old_schema.fields, new_schema.fields, "", strict=both_odf):

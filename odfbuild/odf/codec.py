@@ -6,13 +6,16 @@ alignment; version 3 aligns them to four bytes.  The hash of a block is that of 
 they are stored: a block that is copied must not be written anew.
 """
 
+from itertools import product
+from struct import Struct
 from typing import TypeVar
 
 from odfbuild.errors import ProtocolError
 from odfbuild.odf.events import Manifest, MetadataBlock
-from odfbuild.odf.flat_reader import MalformedBytesError, UnsupportedVariantError, read_table
+from odfbuild.odf.flat_reader import MalformedBytesError, read_field, read_table
 from odfbuild.odf.flat_writer import UnwritableValueError, write_table
 from odfbuild.odf.identity import Multicodec, Multihash, sha3_256
+from odfbuild.odf.opaque import UnsupportedVariantError
 from odfbuild.odf.record import Record
 
 __all__ = [
@@ -23,6 +26,7 @@ __all__ = [
     "UnwritableValueError",
     "block_hash",
     "decode_block",
+    "decode_link",
     "decode_table",
     "encode_block",
     "encode_table",
@@ -30,6 +34,8 @@ __all__ = [
 
 DEFAULT_VERSION = 2
 _TIME_ALIGN = {2: 1, 3: 4}
+_HEADER = 40
+_LENGTH = Struct("<I").unpack_from
 _BLOCK = int(Multicodec.ODF_METADATA_BLOCK)
 
 _T = TypeVar("_T", bound=Record)
@@ -50,6 +56,19 @@ class UnsupportedVersionError(ProtocolError):
         self.version = version
 
 
+def _starts() -> dict[bytes, int]:
+    """Return where content starts in the manifests that are usual, by the bytes before it."""
+    starts = {}
+    for version, size in product(_TIME_ALIGN, (8, 12)):
+        content = b"\xff" * size
+        data = write_table(Manifest(kind=_BLOCK, version=version, content=content), time_align=4)
+        starts[data[:_HEADER]] = data.index(content)
+    return starts
+
+
+_STARTS = _starts()
+
+
 def encode_block(block: MetadataBlock, version: int = DEFAULT_VERSION) -> bytes:
     """Return the content of a block file."""
     content = encode_table(block, version)
@@ -57,7 +76,29 @@ def encode_block(block: MetadataBlock, version: int = DEFAULT_VERSION) -> bytes:
 
 
 def decode_block(data: bytes) -> MetadataBlock:
-    """Return the block in a block file; raise ProtocolError if there is none."""
+    """Return the block in a block file; raise ProtocolError if there is none.
+
+    A member of a union that is not known stands in it as an Opaque.
+    """
+    return read_table(MetadataBlock, _content(data))
+
+
+def decode_link(data: bytes) -> Multihash | None:
+    """Return the hash of the block before the one in a block file, leaving the rest unread."""
+    found: Multihash | None = read_field(MetadataBlock, "prev_block_hash", _content(data))
+    return found
+
+
+def _content(data: bytes) -> bytes:
+    """Return the content of a manifest.
+
+    The usual manifests are known by sight: all that reading one looks at lies in its first bytes.
+    """
+    start = _STARTS.get(data[:_HEADER])
+    if start is not None and start <= len(data):
+        end: int = start + _LENGTH(data, start - 4)[0]
+        if end <= len(data):
+            return data[start:end]
     manifest = read_table(Manifest, data)
     if manifest.kind != _BLOCK:
         raise MalformedBytesError(
@@ -67,7 +108,7 @@ def decode_block(data: bytes) -> MetadataBlock:
         )
     if manifest.version not in _TIME_ALIGN:
         raise UnsupportedVersionError(manifest.version)
-    return read_table(MetadataBlock, manifest.content)
+    return manifest.content
 
 
 def block_hash(data: bytes) -> Multihash:

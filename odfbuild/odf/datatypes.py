@@ -16,6 +16,7 @@ from odfbuild.odf.events import (
     DataTypeTimestamp,
     TimeUnit,
 )
+from odfbuild.odf.opaque import is_opaque
 
 __all__ = ["inner", "is_optional", "optional", "spelled_out", "type_name"]
 
@@ -80,6 +81,8 @@ def type_name(of: DataType) -> str:
             return f"Map<{type_name(key)}, {type_name(value)}>"
         case DataTypeStruct(fields=fields):
             return f"Struct<{', '.join(map(_member, fields))}>"
+        case plain if is_opaque(plain):
+            return f"Unknown({plain.tag})"
         case plain:
             return type(plain).__name__.removeprefix("DataType")
 

@@ -6,18 +6,19 @@ start, so what is made first ends up last; a place in the buffer is named by its
 end.  Equal vtables are shared.
 """
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Mapping
 from enum import Enum
 from struct import Struct, error, pack
 from typing import Any, NamedTuple, TypeAlias, cast
 
 from odfbuild.errors import ProtocolError
 from odfbuild.odf.layout import ENUMS, TABLES, UNIONS
+from odfbuild.odf.opaque import Opaque, UnsupportedVariantError
 from odfbuild.odf.record import Record
 from odfbuild.odf.slots import MadeOnce, Slot
 from odfbuild.odf.timestamp import Timestamp
 
-__all__ = ["MAX_DEPTH", "SCALARS", "UnwritableValueError", "write_table"]
+__all__ = ["MAX_DEPTH", "SCALARS", "UnwritableValueError", "write_member", "write_table"]
 
 MAX_DEPTH = 64  # as deep as verifiers of FlatBuffers follow
 
@@ -46,8 +47,19 @@ class UnwritableValueError(ProtocolError):
 def write_table(value: Record, time_align: int) -> bytes:
     """Return a finished buffer; `time_align` is the alignment of Timestamp structs, 1 or 4."""
     writer = _Writer(time_align)
+    return _finished(writer, writer.table, value)
+
+
+def write_member(union: str, value: Record, time_align: int) -> bytes:
+    """Return a finished buffer that holds a member of a union: the table that lists have of it."""
+    writer = _Writer(time_align)
+    write = _wrapped(union)
+    return _finished(writer, lambda item: write(writer, item), value)
+
+
+def _finished(writer: "_Writer", write: Callable[[Record], int], value: Record) -> bytes:
     try:
-        return writer.finish(writer.table(value))
+        return writer.finish(write(value))
     except (error, UnicodeEncodeError) as problem:
         raise UnwritableValueError(
             what=f"{type(value).__name__} cannot be written: {problem}",
@@ -231,24 +243,33 @@ def _ordinals(enum: type[Enum]) -> _Outside:
 
 def _member(union: str) -> _Outside:
     tags = {cls: tag for tag, cls in enumerate(UNIONS[union].members, start=1)}
-    return lambda writer, item: (tags[type(item)], writer.table(item))
+    return lambda writer, item: (_tag(tags, item), writer.table(item))
+
+
+def _tag(tags: Mapping[type[Record], int], item: Record) -> int:
+    """Return the number of a value in its union; one that we do not know cannot be written."""
+    if isinstance(item, Opaque):
+        raise UnsupportedVariantError(item.union, item.tag)
+    return tags[type(item)]
 
 
 def _members(union: str) -> _Outside:
+    one = _wrapped(union)
+    return lambda writer, items: writer.vector([one(writer, item) for item in items])
+
+
+def _wrapped(union: str) -> Callable[[_Writer, Record], int]:
     """Write each value and, after it, the one-field table that holds its tag and offset."""
     tags = {cls: tag for tag, cls in enumerate(UNIONS[union].members, start=1)}
     wrapper = _Step("value", 0, True, None, _union, _U32, False)
 
     def one(writer: _Writer, item: Record) -> int:
-        place = writer.table(item)
+        tag, place = _tag(tags, item), writer.table(item)
         start, entries = writer.size, [0, 0]
-        _union(writer, (tags[type(item)], place), wrapper, entries)
+        _union(writer, (tag, place), wrapper, entries)
         return writer.close(start, entries)
 
-    def write(writer: _Writer, items: Iterable[Record]) -> int:
-        return writer.vector([one(writer, item) for item in items])
-
-    return write
+    return one
 
 
 _OUTSIDE: dict[str, _Outside] = {

@@ -7,6 +7,7 @@ from typing import Any, NamedTuple
 
 from odfbuild.errors import ProtocolError
 from odfbuild.odf.layout import TABLES, UNIONS
+from odfbuild.odf.opaque import Opaque
 from odfbuild.odf.record import Record
 from odfbuild.odf.slots import MadeOnce, Slot
 
@@ -43,8 +44,11 @@ class _Plan(NamedTuple):
 def to_mapping(value: Record) -> Any:
     """Return a value as a mapping: the `kind` of union members first, then fields in schema order.
 
+    A member of a union that this version does not know is of kind Unknown, which nothing reads.
     The attributes of ExtraAttributes and the answers of engines stand for themselves.
     """
+    if isinstance(value, Opaque):
+        return {"kind": "Unknown", "union": value.union, "tag": value.tag}
     plan = _PLANS[type(value)]
     if plan.transparent:
         field = plan.fields[0]

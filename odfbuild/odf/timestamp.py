@@ -3,6 +3,7 @@
 import re
 from dataclasses import dataclass
 from datetime import UTC, date, datetime, timedelta
+from functools import lru_cache
 
 from odfbuild.errors import ProtocolError
 
@@ -67,14 +68,10 @@ class Timestamp:
     @classmethod
     def from_parts(cls, year: int, ordinal: int, seconds: int, nanos: int) -> "Timestamp":
         """Take the stored parts: day of the year from 1, seconds since midnight, nanoseconds."""
-        if not (1 <= year <= 9999 and seconds < 86_400 and nanos < 10**9):
+        first, count = _year(year)
+        if not (1 <= ordinal <= count and 0 <= seconds < 86_400 and 0 <= nanos < 10**9):
             raise _refusal(f"stored time {(year, ordinal, seconds, nanos)}")
-        first = date(year, 1, 1).toordinal()
-        leap = year % 4 == 0 and (year % 100 != 0 or year % 400 == 0)
-        if not 1 <= ordinal <= 365 + leap:
-            raise _refusal(f"stored time {(year, ordinal, seconds, nanos)}")
-        days = first + ordinal - 1 - _EPOCH_DAY
-        return cls((days * 86_400 + seconds) * 10**9 + nanos)
+        return cls(((first + ordinal) * 86_400 + seconds) * 10**9 + nanos)
 
     @property
     def millis(self) -> int:
@@ -86,7 +83,7 @@ class Timestamp:
         days, rest = divmod(self.nanos, _DAY)
         year = self._day(days).year
         seconds, nanos = divmod(rest, 10**9)
-        return year, days + _EPOCH_DAY - date(year, 1, 1).toordinal() + 1, seconds, nanos
+        return year, days - _year(year)[0], seconds, nanos
 
     def to_datetime(self) -> datetime:
         """Return an aware datetime in UTC, rounded down to the microsecond."""
@@ -112,11 +109,13 @@ class Timestamp:
         return self
 
 
-def _minutes(hours: str, minutes: str) -> int:
-    """Return a clock offset in minutes."""
-    if int(hours) > 23 or int(minutes) > 59:
-        raise ValueError("no such offset")
-    return int(hours) * 60 + int(minutes)
+@lru_cache(maxsize=128)
+def _year(year: int) -> tuple[int, int]:
+    """Return the day before a year, counted from 1970, and how many days it has, if any."""
+    if not 1 <= year <= 9999:
+        return 0, 0
+    leap = year % 4 == 0 and (year % 100 != 0 or year % 400 == 0)
+    return date(year, 1, 1).toordinal() - _EPOCH_DAY - 1, 365 + leap
 
 
 def _fraction(nanos: int) -> str:

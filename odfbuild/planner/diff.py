@@ -29,6 +29,7 @@ from odfbuild.odf.events import (
     TransformSql,
 )
 from odfbuild.odf.identity import DatasetId
+from odfbuild.odf.opaque import is_opaque
 from odfbuild.odf.refs import DatasetAlias
 
 __all__ = ["Change", "KindChangedError", "VocabChangedError", "diff"]
@@ -133,12 +134,14 @@ def _same_source(
 def _unversioned(
     event: SetPollingSource | AddPushSource,
 ) -> SetPollingSource | AddPushSource:
-    if event.preprocess is None:
+    if event.preprocess is None or is_opaque(event.preprocess):
         return event
     return replace(event, preprocess=replace(event.preprocess, version=None))
 
 
 def _same_transform(declared: SetTransform, known: SetTransform) -> bool:
+    if is_opaque(known.transform):
+        return False
     same_text = replace(declared.transform, version=None) == replace(known.transform, version=None)
     return declared.inputs == known.inputs and same_text
 

@@ -12,7 +12,6 @@ from hypothesis import strategies as st
 from odfbuild.errors import ProtocolError
 from odfbuild.odf.codec import (
     MalformedBytesError,
-    UnsupportedVariantError,
     UnsupportedVersionError,
     UnwritableValueError,
     block_hash,
@@ -175,18 +174,6 @@ def test_another_kind_of_object_is_not_taken_for_a_block() -> None:
     manifest = Manifest(kind=0x400001, version=2, content=encode_table(EMPTY))
     with pytest.raises(MalformedBytesError, match="0x400001"):
         decode_block(encode_table(manifest))
-
-
-def test_an_event_of_a_newer_version_is_refused_by_number() -> None:
-    data = encode_table(EMPTY)
-    found = []
-    for at in (place for place, byte in enumerate(data) if byte == 1):  # AddData has tag 1
-        with suppress(ProtocolError):
-            try:
-                decode_table(MetadataBlock, data[:at] + b"\x63" + data[at + 1 :])
-            except UnsupportedVariantError as error:
-                found.append((error.type_name, error.tag))
-    assert found == [("MetadataEvent", 99)]
 
 
 def test_an_unknown_later_slot_is_skipped() -> None:
