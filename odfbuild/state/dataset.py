@@ -4,14 +4,13 @@ Several files become real at one instant: everything that a new head reaches is 
 hash before the head is swapped, so a crash leaves the old head or the new one, never between.
 """
 
-from collections import deque
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from odfbuild.errors import StateError
 from odfbuild.odf.chain import ChainState, Profile, check_append, fold
-from odfbuild.odf.codec import block_hash, decode_block, encode_block
+from odfbuild.odf.codec import block_hash, decode_block, decode_link, encode_block
 from odfbuild.odf.events import (
     AddData,
     DataSlice,
@@ -33,7 +32,7 @@ from odfbuild.state.prepared import Prepared, StagedFile
 
 __all__ = ["Dataset", "InconsistentSliceError", "NotInChainError", "Stores"]
 
-_KEPT = 4096
+_KEPT_BYTES = 64 << 20
 
 
 class NotInChainError(StateError):
@@ -96,12 +95,7 @@ class Dataset:
         Raises NotInChainError before the first block if `after` does not come before `upto`.
         """
         last = self.head() if upto is None else upto
-        hashes: list[Multihash] = []
-        kept: deque[MetadataBlock] = deque(maxlen=_KEPT)
-        for hash, block in self._back_from(last, after):
-            hashes.append(hash)
-            kept.append(block)
-        return self._forth(hashes, kept)
+        return self._forth(*self._back(last, after))
 
     def state(self, at: Multihash | None = None) -> ChainState | None:
         """Return the state at a block, by default at the head; None if there is no block.
@@ -135,24 +129,39 @@ class Dataset:
         """Return where the file of a checkpoint is."""
         return self.stores.checkpoints.path(hash)
 
-    def _back_from(
+    def _back(
         self, last: Multihash | None, after: Multihash | None
-    ) -> Iterator[tuple[Multihash, MetadataBlock]]:
+    ) -> tuple[list[Multihash], list[bytes]]:
+        """Walk from `last` to the block after `after`; return the hashes and the blocks' bytes.
+
+        Of a long walk only the bytes of the newest blocks are kept.
+        """
+        get = self.stores.blocks.get
+        hashes: list[Multihash] = []
+        kept: list[bytes] = []
+        left = _KEPT_BYTES
         hash = last
         while hash is not None and hash != after:
-            block = self.block(hash)
-            yield hash, block
-            hash = block.prev_block_hash
+            data = get(hash)
+            hashes.append(hash)
+            left -= len(data)
+            if left >= 0:
+                kept.append(data)
+            hash = decode_link(data)
         if hash != after and after is not None:
             raise NotInChainError(self.id, after)
+        return hashes, kept
 
     def _forth(
-        self, hashes: list[Multihash], kept: deque[MetadataBlock]
+        self, hashes: list[Multihash], kept: list[bytes]
     ) -> Iterator[tuple[Multihash, MetadataBlock]]:
-        """Turn a walk round; of a long one only the oldest blocks are kept, the rest read again."""
+        """Turn a walk round, reading the blocks again that were not kept."""
         while hashes:
             hash = hashes.pop()
-            yield hash, kept.pop() if kept else self.block(hash)
+            if len(hashes) < len(kept):
+                yield hash, decode_block(kept.pop())
+            else:
+                yield hash, self.block(hash)
 
     def _since(
         self, known: ChainState | None, last: Multihash

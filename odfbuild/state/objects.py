@@ -24,6 +24,9 @@ __all__ = [
 ]
 
 
+_HASHES = {"sha256": hashlib.sha256, "sha3_256": hashlib.sha3_256}
+
+
 class MissingObjectError(StateError):
     """An object that a chain speaks of is not there."""
 
@@ -177,7 +180,7 @@ def _algorithm(code: int) -> str:
 
 
 def _verify(name: Multihash, data: bytes, place: str) -> None:
-    digest = hashlib.new(_algorithm(name.code), data).digest()
+    digest = _HASHES[_algorithm(name.code)](data).digest()
     if digest != name.digest:
         raise CorruptObjectError(name, Multihash(name.code, digest), place)
 

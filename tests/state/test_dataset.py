@@ -87,8 +87,8 @@ def test_blocks_are_those_after_one_up_to_another_in_order(
 def test_a_long_chain_is_read_like_a_short_one(links: list[Link]) -> None:
     dataset = holding(links)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("odfbuild.state.dataset._KEPT", 2)
-        assert [hash for hash, _ in dataset.blocks()] == [link.hash for link in links]
+        patch.setattr("odfbuild.state.dataset._KEPT_BYTES", 700)
+        assert list(dataset.blocks()) == [(link.hash, link.block) for link in links]
 
 
 def test_a_block_of_another_chain_is_not_found_before_any_block_is_given() -> None:
