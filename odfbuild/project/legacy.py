@@ -9,8 +9,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from odfbuild.errors import Diagnostic, ProjectErrors, SourceSpan
-from odfbuild.odf.events import DatasetSnapshot, MetadataBlock, MetadataEvent
-from odfbuild.odf.layout import UNIONS
+from odfbuild.odf.events import DatasetSnapshot, MetadataBlock
 from odfbuild.project.legacy_edits import ClashError, Edit, Move, apply_edits
 from odfbuild.project.legacy_page import Page, Steps, UnusualLayoutError
 from odfbuild.project.legacy_shape import (
@@ -125,7 +124,7 @@ def _rewrite(value: Any, document: Document, page: Page) -> Diagnostic | None:
             return _old_block(page, document)
         Walk(page).table(MetadataBlock, value["content"], root.keys["content"][2], ("content",))
     elif kind == "metadataevent" and "content" in value:
-        Walk(page).union(_EVENTS, value["content"], root.keys["content"][2], ("content",))
+        Walk(page).union("MetadataEvent", value["content"], root.keys["content"][2], ("content",))
     elif _is_snapshot(kind, value):
         _snapshot(value, document, page)
     return None
@@ -153,9 +152,6 @@ def _snapshot(value: Mapping[str, Any], document: Document, page: Page) -> None:
     walk.table(DatasetSnapshot, fields, spot, path)
     if wraps:
         close_content(value, root, page)
-
-
-_EVENTS = next(name for name, union in UNIONS.items() if union.members == MetadataEvent.__args__)
 
 
 def _old_block(page: Page, document: Document) -> Diagnostic:
