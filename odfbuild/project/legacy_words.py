@@ -40,7 +40,7 @@ RENAMED_FIELDS: Final[Mapping[type[Record], tuple[tuple[str, str], ...]]] = {
 _OPERATIONS = Gone(
     "changes are told by the operation type column now, as numbers with both values of a change "
     '(ODF 0.34.1, "MergeStrategy::Snapshot")',
-    "read that column in queries; operationTypeColumn in SetVocab renames it",
+    "read that column; operationTypeColumn in SetVocab renames it",
 )
 _TRIM = Gone("values are read as they are written", "use trim() in a preprocess query")
 _WORDS = Gone("only nullValue is told apart from other text", "use a preprocess query")
