@@ -50,6 +50,8 @@ _SHA3_HEAD = b"\x16\x20"
 _ARROW0_HEAD = b"\x96\x80\xc0\x01\x20"
 _KEY_HEAD = b"\xed\x01"
 _METHOD = "did:odf:"
+_KEY_METHOD = "did:key:"
+_LONGEST = 512  # no encoding needs more for 37 bytes, and some take quadratic time
 
 
 @dataclass(frozen=True, slots=True)
@@ -139,7 +141,14 @@ class DatasetId:
 
     def did_key(self) -> str:
         """Return the same key as did:key text."""
-        return "did:key:" + _base58(self.to_bytes())
+        return _KEY_METHOD + _base58(self.to_bytes())
+
+    @classmethod
+    def from_did_key(cls, text: str) -> "DatasetId":
+        """Read did:key text: the same key under the name that other programs know."""
+        if not text.startswith(_KEY_METHOD):
+            raise _bad_id(repr(text), "the name of a key starts with did:key:")
+        return cls.parse(_METHOD + text[len(_KEY_METHOD) :])
 
     def __str__(self) -> str:
         return _METHOD + self.multibase
@@ -152,6 +161,8 @@ def sha3_256(data: bytes) -> Multihash:
 
 def _multibase(text: str) -> bytes:
     """Decode multibase text; ValueError says what is wrong with it."""
+    if len(text) > _LONGEST:
+        raise ValueError(f"it is longer than {_LONGEST} characters")
     if text[:1] in ("f", "F"):
         return _base16(text[1:])
     from multiformats import multibase
@@ -202,9 +213,13 @@ def _to_varint(value: int) -> bytes:
     return bytes(out)
 
 
+def _short(shown: str) -> str:
+    return shown if len(shown) <= 100 else f"{shown[:97]}..."
+
+
 def _bad_hash(shown: str, why: str) -> InvalidMultihashError:
     return InvalidMultihashError(
-        what=f"{shown} is not a multihash",
+        what=f"{_short(shown)} is not a multihash",
         why=why,
         fix="copy the whole hash: f1620 and 64 hexadecimal digits",
     )
@@ -212,7 +227,7 @@ def _bad_hash(shown: str, why: str) -> InvalidMultihashError:
 
 def _bad_id(shown: str, why: str) -> InvalidDatasetIdError:
     return InvalidDatasetIdError(
-        what=f"{shown} is not a dataset id",
+        what=f"{_short(shown)} is not a dataset id",
         why=why,
         fix="copy the whole id: did:odf:fed01 and 64 hexadecimal digits",
     )

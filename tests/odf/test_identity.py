@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from multiformats import multibase
 
 from odfbuild.errors import ProtocolError
 from odfbuild.odf.identity import (
@@ -149,12 +150,75 @@ def test_any_text_is_a_hash_and_an_id_or_refused(text: str) -> None:
         DatasetId.parse(f"did:odf:{text}")
 
 
-@pytest.mark.parametrize("encoding", ["base32", "base64url", "base64pad", "base36", "base58btc"])
-@given(found=multihashes)
-def test_other_multibase_encodings_are_read(encoding: str, found: Multihash) -> None:
-    from multiformats import multibase
+FINAL = sorted(
+    each.name for each in multibase.table() if each.status == "final" or each.name == "base64urlpad"
+)
+OTHERS = ["base2", "base8", "base10", "base32pad", "base32z", "base36", "base64pad", "base58flickr"]
 
-    assert Multihash.parse(multibase.encode(found.to_bytes(), encoding)) == found
+
+def spelled(data: bytes, encoding: str) -> str:
+    return str(multibase.encode(data, encoding))
+
+
+@pytest.mark.parametrize("encoding", [*FINAL, *OTHERS])
+@given(found=multihashes, id=dataset_ids)
+def test_every_multibase_encoding_is_read(encoding: str, found: Multihash, id: DatasetId) -> None:
+    assert Multihash.parse(spelled(found.to_bytes(), encoding)) == found
+    assert DatasetId.parse("did:odf:" + spelled(id.to_bytes(), encoding)) == id
+    assert DatasetId.from_did_key("did:key:" + spelled(id.to_bytes(), encoding)) == id
+
+
+def test_the_encodings_that_have_to_be_read_are_those_we_try() -> None:
+    assert {"base16", "base16upper", "base32", "base58btc", "base64", "base64url"} <= {*FINAL}
+    assert {"base32upper", "base64urlpad"} <= {*FINAL}
+
+
+encodings = st.sampled_from(FINAL)
+
+
+@given(dataset_ids, dataset_ids, encodings, encodings)
+def test_ids_are_equal_when_their_keys_are_however_they_are_spelled(
+    one: DatasetId, other: DatasetId, first: str, second: str
+) -> None:
+    a = DatasetId.parse("did:odf:" + spelled(one.to_bytes(), first))
+    for key in (one, other):
+        b = DatasetId.parse("did:odf:" + spelled(key.to_bytes(), second))
+        assert (a == b) is (str(a) == str(b)) is (one == key)
+        assert len({a, b}) == 1 + (one != key)
+
+
+@given(multihashes, multihashes, encodings, encodings)
+def test_hashes_are_equal_when_their_bytes_are_however_they_are_spelled(
+    one: Multihash, other: Multihash, first: str, second: str
+) -> None:
+    a = Multihash.parse(spelled(one.to_bytes(), first))
+    for found in (one, other):
+        b = Multihash.parse(spelled(found.to_bytes(), second))
+        assert (a == b) is (str(a) == str(b)) is (one == found)
+        assert len({a, b}) == 1 + (one != found)
+
+
+@given(dataset_ids, st.data())
+def test_the_letters_of_base16_may_be_of_either_case(found: DatasetId, data: st.DataObject) -> None:
+    digits = [data.draw(st.sampled_from([d, d.upper()])) for d in found.multibase[1:]]
+    start = data.draw(st.sampled_from("fF"))
+    assert DatasetId.parse(f"did:odf:{start}{''.join(digits)}") == found
+
+
+@given(dataset_ids)
+def test_the_same_key_is_read_under_its_own_name(found: DatasetId) -> None:
+    assert DatasetId.from_did_key(found.did_key()) == found
+    assert found.did_key().startswith("did:key:z6Mk")
+    for read, text in ((DatasetId.from_did_key, str(found)), (DatasetId.parse, found.did_key())):
+        with pytest.raises(InvalidDatasetIdError):
+            read(text)
+
+
+@pytest.mark.parametrize("sign", "fz9muB")
+def test_a_text_of_any_length_is_refused_at_once(sign: str) -> None:
+    with pytest.raises(InvalidMultihashError) as caught:
+        Multihash.parse(sign + "1" * 1_000_000)
+    assert len(caught.value.what) < 200
 
 
 @pytest.mark.parametrize("digest", [b"", b"short", b"x" * 31])
