@@ -280,6 +280,12 @@ def _silence() -> None:
         logger = logging.getLogger(name)
         logger.propagate = False
         logger.disabled = True
+    logging.getLogger().addFilter(_is_not_of_py4j)
+
+
+def _is_not_of_py4j(record: logging.LogRecord) -> bool:
+    """Py4J logs broken connections at the root logger; they reach us as errors anyway."""
+    return "py4j" not in Path(record.pathname).parts
 
 
 def new_folder(cache: Path) -> Path:
