@@ -279,12 +279,13 @@ def _run(arguments: list[str]) -> None:
 
 def _settled(code: int) -> int:
     """Write what is left, so that nothing can fail when Python ends; return the exit code."""
-    try:
-        sys.stdout.flush()
-    except OSError as error:
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        if code == 0 and not isinstance(error, BrokenPipeError):
-            return _explain(_unexpected(error))
+    for stream in (sys.stdout, sys.stderr):
+        try:
+            stream.flush()
+        except OSError as error:
+            os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
+            if code == 0 and stream is sys.stdout and not isinstance(error, BrokenPipeError):
+                return _explain(_unexpected(error))
     return code
 
 
