@@ -11,14 +11,14 @@ from odfbuild.cli import exits
 from odfbuild.cli.diagnostics import render_diagnostics
 from odfbuild.cli.files import read_bounded, refuse_taken, write_new
 from odfbuild.cli.printable import printable_json
-from odfbuild.errors import Diagnostic, Level, OdfBuildError, ProjectErrors
+from odfbuild.errors import Diagnostic, Level, OdfBuildError, ProjectError, ProjectErrors
 from odfbuild.odf.codec import block_hash
 from odfbuild.odf.manifest import MANIFESTS, ManifestErrors, from_manifest, to_manifest, to_yaml
 from odfbuild.odf.manifest_bytes import Manifested, from_bytes, is_canonical, to_bytes
 from odfbuild.project.findings import Findings
 from odfbuild.project.yaml import Document, decode, read_documents
 
-__all__ = ["ConvertRefusedError", "convert_file", "manifest_json"]
+__all__ = ["ConvertRefusedError", "NotOneManifestError", "convert_file", "manifest_json"]
 
 MAX_BYTES = 64 << 20
 
@@ -27,6 +27,12 @@ class ConvertRefusedError(OdfBuildError):
     """The options of a conversion do not fit what is converted, or where it goes."""
 
     code = "usage"
+
+
+class NotOneManifestError(ProjectError):
+    """A file holds no manifest, or several."""
+
+    code = "not-one-manifest"
 
 
 def convert_file(
@@ -80,7 +86,7 @@ def _from_text(text: str, name: str) -> Manifested:
         return Manifested(*from_manifest(value))
     documents = [each for each in read_documents(text, name) if each.value is not None]
     if len(documents) != 1:
-        raise ConvertRefusedError(
+        raise NotOneManifestError(
             what=f"{name} holds {len(documents)} manifests",
             why="one manifest is converted at a time",
             fix="give it one document: kind, version and content",

@@ -5,7 +5,6 @@ import sys
 from pathlib import Path
 
 from odfbuild.errors import ProjectError
-from odfbuild.state.disk import Disk
 
 __all__ = ["AlreadyThereError", "TooLargeError", "read_bounded", "refuse_taken", "write_new"]
 
@@ -39,27 +38,31 @@ def read_bounded(file: Path, most: int) -> bytes:
 
 
 def write_new(path: Path, data: bytes, mode: int = 0o666) -> None:
-    """Write a file that must not be there yet, whole or not at all."""
+    """Write a file that must not be there yet, whole or not at all, and have it on disk."""
+    flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC
     try:
-        Disk().write(path, data, mode)
+        opened = os.open(path, flags, mode)
     except FileExistsError:
-        refuse_taken(path)
+        raise _taken(path) from None
+    try:
+        with os.fdopen(opened, "wb") as file:
+            file.write(data)
+            file.flush()
+            os.fsync(opened)
     except OSError:
-        _drop(path)
+        path.unlink()
         raise
 
 
 def refuse_taken(path: Path) -> None:
-    """Refuse to write where a file is."""
+    """Refuse to write where a file is, before the work for it is done."""
     if os.path.lexists(path):
-        raise AlreadyThereError(
-            what=f"{path} is there already",
-            why="no file is overwritten",
-            fix="name another file, or move this one away",
-        )
+        raise _taken(path)
 
 
-def _drop(path: Path) -> None:
-    """Delete the beginning of a file that could not be written whole."""
-    if path.is_file():
-        path.unlink()
+def _taken(path: Path) -> AlreadyThereError:
+    return AlreadyThereError(
+        what=f"{path} is there already",
+        why="no file is overwritten",
+        fix="name another file, or move this one away",
+    )

@@ -14,10 +14,17 @@ from odfbuild.errors import StateError
 from odfbuild.odf.chain import ChainState
 from odfbuild.odf.chain_schema import schema_in_force
 from odfbuild.odf.codec import block_hash
-from odfbuild.odf.events import DatasetKind, TransformInput, TransformSql
+from odfbuild.odf.events import (
+    DataField,
+    DataSchema,
+    DatasetKind,
+    TransformInput,
+    TransformSql,
+)
 from odfbuild.odf.identity import DatasetId, InvalidMultihashError, Multihash
 from odfbuild.odf.manifest import to_mapping, to_yaml
 from odfbuild.odf.manifest_bytes import from_bytes
+from odfbuild.odf.opaque import refuse_opaque
 from odfbuild.odf.refs import DatasetAlias
 from odfbuild.state.block_refs import AmbiguousBlockError, UnknownBlockError, find_block
 from odfbuild.state.workspace import Workspace
@@ -67,11 +74,20 @@ def show_schema(directory: Path | None, name: str, at: str, output: str) -> int:
 
             text = printable_lines(str(to_arrow(schema)))
         case _:
-            from odfbuild.odf.schema import to_ddl
-
-            text = printable_lines(",\n".join(to_ddl(schema)))
+            text = printable_lines(",\n".join(map(_column, schema.fields)))
     sys.stdout.write(text)
     return exits.DONE
+
+
+def _column(field: DataField) -> str:
+    """Return the DDL of a column; a type that DDL has no word for is named as ODF names it."""
+    from odfbuild.odf.schema import DdlError, to_ddl, type_name
+
+    try:
+        return to_ddl(DataSchema((field,)))[0]
+    except DdlError:
+        name = field.name if field.name.isidentifier() else f"`{field.name.replace('`', '``')}`"
+        return f"{name} {type_name(field.type)} /* not in DDL */"
 
 
 def show_query(directory: Path | None, name: str, at: str, output: str) -> int:
@@ -82,6 +98,7 @@ def show_query(directory: Path | None, name: str, at: str, output: str) -> int:
         whole = state.transform if state.transform is not None else transform
         sys.stdout.write(_json(to_mapping(whole)))
         return exits.DONE
+    refuse_opaque(transform)
     names = {id: alias for alias, id in project.workspace.names().items()}
     sys.stdout.write(printable_lines("\n".join(_query_lines(inputs, transform, names))))
     return exits.DONE

@@ -155,11 +155,14 @@ class Keys:
         """Keep a key, sealed if it is; say whether it was not here before."""
         if self.has(key.dataset):
             return False
-        match key:
-            case OpenKey():
-                self._keep(key.dataset, _pem(key))
-            case SealedKey():
-                self._keep(key.dataset, key_text(key).encode(), sealed=True)
+        try:
+            match key:
+                case OpenKey():
+                    self._keep(key.dataset, _pem(key))
+                case SealedKey():
+                    self._keep(key.dataset, key_text(key).encode(), sealed=True)
+        except FileExistsError:  # somebody else brought it meanwhile
+            return False
         return True
 
     def _keep(self, dataset: DatasetId, text: bytes, *, sealed: bool = False) -> None:

@@ -8,7 +8,20 @@ from pathlib import Path
 import pytest
 
 from odfbuild.odf.codec import block_hash, encode_block
-from odfbuild.odf.events import MetadataBlock, SetInfo, SetTransform, SqlQueryStep, TransformSql
+from odfbuild.odf.events import (
+    DataField,
+    DataSchema,
+    DataTypeInt64,
+    DataTypeOption,
+    DataTypeTime,
+    MetadataBlock,
+    MetadataEvent,
+    SetDataSchema,
+    SetInfo,
+    SetTransform,
+    SqlQueryStep,
+    TransformSql,
+)
 from odfbuild.odf.identity import Multihash
 from odfbuild.odf.manifest import from_manifest
 from odfbuild.odf.refs import DatasetAlias
@@ -19,6 +32,7 @@ from odfbuild.state.prepared import Prepared
 from odfbuild.state.workspace import Workspace
 from tests.cli.within import Within
 from tests.inside import lay_out, without_jvm
+from tests.newer import as_newer, in_envelope
 from tests.projects import probe
 from tests.state.chains import NOON
 from tests.texts import GOOD, root
@@ -235,6 +249,52 @@ def test_the_steps_of_a_query_are_named(here: Within) -> None:
     ]  # fmt: skip
     earlier = here.done("inspect", "query", "out", "--at", str(state.sequence)).splitlines()
     assert earlier[-1] == "  select t, k, v from src"
+
+
+def append(to: Dataset, event: MetadataEvent, union: str = "") -> None:
+    """Put a block after the head; with the first member of a union made one we do not know."""
+    state = to.state()
+    assert state is not None
+    block = MetadataBlock(
+        system_time=state.system_time,
+        prev_block_hash=state.head,
+        sequence_number=state.sequence + 1,
+        event=event,
+    )
+    data = in_envelope(as_newer(block, union, 200)) if union else encode_block(block)
+    to.stores.blocks.put({block_hash(data): data})
+    to.stores.heads.swap("head", expected=state.head, new=block_hash(data))
+
+
+def test_a_query_of_a_newer_version_is_not_guessed_at(here: Within) -> None:
+    found = dataset(here, "out")
+    state = found.state()
+    assert state is not None
+    assert state.transform is not None
+    append(found, state.transform, "Transform")
+    done = here("inspect", "query", "out")
+    assert (done.code, done.out) == (1, "")
+    assert "error[unsupported-variant]" in done.err
+    assert '"kind": "Unknown"' in here.done("inspect", "query", "out", "-o", "json")
+    assert "kind: Unknown" in here.done("inspect", "block", hashes(here, "out")[-1].short())
+
+
+def test_columns_that_ddl_has_no_words_for_are_shown_all_the_same(here: Within) -> None:
+    fields = (
+        DataField("first `one`", DataTypeTime()),
+        DataField("second", DataTypeOption(DataTypeInt64())),
+        DataField("third", DataTypeInt64()),
+    )
+    append(dataset(here), SetDataSchema(schema=DataSchema(fields)), "DataType")
+    shown = here.done("inspect", "schema", "src").splitlines()
+    assert shown == [
+        "`first ``one``` Time(Millisecond) /* not in DDL */,",
+        "second BIGINT,",
+        "third Unknown(200) /* not in DDL */",
+    ]
+    refused = here("inspect", "schema", "src", "-o", "arrow")
+    assert (refused.code, refused.out) == (1, "")
+    assert "error[internal]" not in refused.err
 
 
 def test_the_preprocessing_of_a_root_is_its_query(here: Within, tmp_path: Path) -> None:

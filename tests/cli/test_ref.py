@@ -96,7 +96,7 @@ def test_the_head_is_left_to_apply(here: Within, command: list[str]) -> None:
         (["set", "src", "Release", "0"], "invalid-ref-name"),
         (["set", "src", "../head", "0"], "invalid-ref-name"),
         (["set", "src", "release", "99"], "unknown-block"),
-        (["set", "src", "release", "f16200"], "unknown-block"),
+        (["set", "src", "release", "abcdef0"], "unknown-block"),
         (["set", "srcc", "release", "0"], "state"),
         (["delete", "src", "release"], "unknown-ref"),
         (["list", "nothing-like-it"], "state"),

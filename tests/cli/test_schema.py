@@ -57,6 +57,21 @@ def test_the_definitions_of_a_new_project_name_a_schema_that_fits_them(here: Wit
         jsonschema.validate(document.value, schema)
 
 
+def test_editors_that_know_draft_7_only_take_the_schema_too(here: Within) -> None:
+    """As most do: the language server behind the modeline is one of them."""
+    here.done("init")
+    schema = json.loads(here.done("schema", "DatasetSnapshotManifest"))
+    jsonschema.Draft7Validator.check_schema(schema)
+    editor = jsonschema.Draft7Validator({**schema, "$schema": None})
+    (document,) = read_documents((here.folder / "datasets" / "orders.yaml").read_text(), "x")
+    assert isinstance(document.value, dict)
+    assert editor.is_valid(document.value)
+    content = document.value["content"]
+    assert isinstance(content, dict)
+    for wrong in ({**content, "knid": "Root"}, {**content, "kind": "Rot"}, {"kind": "Root"}):
+        assert not editor.is_valid({**document.value, "content": wrong})
+
+
 def test_the_schema_in_a_project_is_the_one_that_is_printed(here: Within) -> None:
     here.done("init")
     path = here.folder / "schemas" / "DatasetSnapshotManifest.schema.json"
