@@ -12,7 +12,7 @@ the bytes, and with them block hashes, are equal to its bytes:
 Slots that hold their default (false, 0, and what is said in `_parameters`) are left out.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from struct import error as StructError
 from typing import Any, TypeAlias, cast
 
@@ -122,8 +122,9 @@ def from_arrow_bytes(data: bytes) -> DataSchema:
     if root < 4:
         raise InvalidArrowSchemaError("the bytes are too few")
     try:
+        reading = _Reading(8 * len(data) + 1024)
         fields = _tables(Table(data, root), 1)
-        return DataSchema(tuple(_read_field(field, 0) for field in fields))
+        return DataSchema(tuple(reading.field(field, 0) for field in fields))
     except (StructError, IndexError, TypeError, UnicodeDecodeError, OverflowError) as error:
         raise InvalidArrowSchemaError("the bytes cannot be read as one") from error
 
@@ -237,19 +238,31 @@ def _unit(unit: TimeUnit | None) -> int:
 # --- reading ---------------------------------------------------------------------------------
 
 
-def _read_field(field: Table, depth: int) -> DataField:
-    if depth > _MAX_DEPTH:
-        raise InvalidArrowSchemaError("types are nested too deeply")
-    name = _text(field, 0) or ""
-    tag = _number(field, 2, numbers.Uint8Flags, 0)
-    place = field.Offset(4 + 2 * 3)
-    if not place:
-        raise InvalidArrowSchemaError(f"field {name!r} has no type")
-    of = Table(field.Bytes, field.Indirect(place + field.Pos))
-    children = [_read_field(child, depth + 1) for child in _tables(field, 5)]
-    data_type = _read_type(name, tag, of, children)
-    nullable = _number(field, 1, numbers.BoolFlags, 0)
-    return DataField(name, DataTypeOption(data_type) if nullable else data_type)
+class _Reading:
+    """One pass over the fields; parts that are shared again and again cannot multiply the work."""
+
+    def __init__(self, budget: int) -> None:
+        self.left = budget
+
+    def field(self, field: Table, depth: int) -> DataField:
+        name = _text(field, 0) or ""
+        self._spend(16 + len(name), depth)
+        tag = _number(field, 2, numbers.Uint8Flags, 0)
+        place = field.Offset(4 + 2 * 3)
+        if not place:
+            raise InvalidArrowSchemaError(f"field {name!r} has no type")
+        of = Table(field.Bytes, field.Indirect(place + field.Pos))
+        children = [self.field(child, depth + 1) for child in _tables(field, 5)]
+        data_type = _read_type(name, tag, of, children)
+        nullable = _number(field, 1, numbers.BoolFlags, 0)
+        return DataField(name, DataTypeOption(data_type) if nullable else data_type)
+
+    def _spend(self, bytes_read: int, depth: int) -> None:
+        self.left -= bytes_read
+        if depth > _MAX_DEPTH:
+            raise InvalidArrowSchemaError("types are nested too deeply")
+        if self.left < 0:
+            raise InvalidArrowSchemaError("it stands for far more fields than it has bytes")
 
 
 def _read_type(name: str, tag: int, of: Table, children: list[DataField]) -> DataType:
@@ -337,11 +350,12 @@ def _text(table: Table, slot: int) -> str | None:
     return cast(bytes, table.String(place + table.Pos)).decode() if place else None
 
 
-def _tables(table: Table, slot: int) -> list[Table]:
+def _tables(table: Table, slot: int) -> Iterator[Table]:
     place = table.Offset(4 + 2 * slot)
     if not place:
-        return []
+        return
     start, size = table.Vector(place), table.VectorLen(place)
     if size * 4 > len(table.Bytes):
         raise InvalidArrowSchemaError("a vector is longer than the bytes")
-    return [Table(table.Bytes, table.Indirect(start + 4 * i)) for i in range(size)]
+    for number in range(size):
+        yield Table(table.Bytes, table.Indirect(start + 4 * number))
