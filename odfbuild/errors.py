@@ -74,9 +74,7 @@ class OdfBuildError(Exception):
     def diagnostics(self) -> tuple[Diagnostic, ...]:
         """Return the findings that this error stands for, in the order of their places."""
         return (
-            Diagnostic(
-                code=self.code, what=self.what, why=self.why, fix=self.fix, span=self.span
-            ),
+            Diagnostic(code=self.code, what=self.what, why=self.why, fix=self.fix, span=self.span),
         )
 
 
