@@ -1,5 +1,63 @@
-"""Dataset-as-code: plan and build Open Data Fabric datasets with Spark."""
+"""Dataset-as-code: plan and build Open Data Fabric datasets with Spark.
 
-__all__ = ["__version__"]
+The whole API of the package: open a project, plan it, apply that plan, verify what was built.
+What a name stands for is imported when it is first used, because starting fast is a feature.
+
+    project = odfbuild.open_project(Path("my-project"))
+    plan = odfbuild.plan(project)
+    report = odfbuild.apply(project, plan)
+"""
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from odfbuild.app import apply, find_dataset, open_project
+    from odfbuild.app import make as plan
+    from odfbuild.errors import (
+        EngineError,
+        OdfBuildError,
+        PlanError,
+        ProjectError,
+        ProtocolError,
+        StateError,
+    )
+    from odfbuild.executors.verify import verify
+    from odfbuild.project.load import load_project
+
+__all__ = [
+    "EngineError",
+    "OdfBuildError",
+    "PlanError",
+    "ProjectError",
+    "ProtocolError",
+    "StateError",
+    "__version__",
+    "apply",
+    "find_dataset",
+    "load_project",
+    "open_project",
+    "plan",
+    "verify",
+]
 
 __version__ = "0.1.0"
+
+_HOMES = {
+    "apply": ("app", "apply"),
+    "find_dataset": ("app", "find_dataset"),
+    "load_project": ("project.load", "load_project"),
+    "open_project": ("app", "open_project"),
+    "plan": ("app", "make"),
+    "verify": ("executors.verify", "verify"),
+}
+
+
+def __getattr__(name: str) -> Any:
+    """Import what a public name stands for."""
+    if name not in __all__:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    module, attribute = _HOMES.get(name, ("errors", name))
+    found = getattr(import_module(f"{__name__}.{module}"), attribute)
+    globals()[name] = found
+    return found

@@ -132,12 +132,14 @@ def make(project: Opened) -> Plan:
     return plan
 
 
-def apply(project: Opened, plan: Plan, *, jobs: int, progress: "Progress") -> "Report":
-    """Execute a plan and return what became of each step.
+def apply(
+    project: Opened, plan: Plan, *, jobs: int = 4, progress: "Progress | None" = None
+) -> "Report":
+    """Execute a plan, `jobs` steps at a time, and return what became of each step.
 
     Raises StalePlanError, with nothing done, when a dataset is not where the plan found it.
     """
-    from odfbuild.executors.runner import check_heads, run
+    from odfbuild.executors.runner import Unwatched, check_heads, run
     from odfbuild.executors.site import Site
     from odfbuild.executors.spark.engine import SparkEngine
 
@@ -156,7 +158,7 @@ def apply(project: Opened, plan: Plan, *, jobs: int, progress: "Progress") -> "R
         checks = plan.checks
         if any(not isinstance(s.work, Append) and s.id not in checks for s in plan.steps):
             engine.prepare(_planned_bytes(project, plan))
-        report = run(plan, site, jobs=jobs, progress=progress)
+        report = run(plan, site, jobs=jobs, progress=progress or Unwatched())
     finally:
         engine.close()
     if not report.failures:

@@ -22,11 +22,21 @@ from odfbuild.planner.plan import Append, Ingest, Plan, Step, Transform
 from odfbuild.state.dataset import Dataset
 from odfbuild.state.prepared import Prepared
 
-__all__ = ["Progress", "StalePlanError", "check_heads", "run"]
+__all__ = ["Progress", "StalePlanError", "Unwatched", "check_heads", "run"]
 
 
 class Progress(Protocol):
     """Who watches a run: called from the thread of the step."""
+
+    def started(self, step: Step) -> None: ...
+
+    def advanced(self, step: Step, done: Round) -> None: ...
+
+    def finished(self, step: Step, outcome: Outcome) -> None: ...
+
+
+class Unwatched:
+    """Progress that nobody looks at."""
 
     def started(self, step: Step) -> None: ...
 
