@@ -32,7 +32,7 @@ def test_a_name_that_is_not_public_is_an_attribute_error() -> None:
 
 
 def test_errors_of_the_project_can_be_caught(tmp_path: Path) -> None:
-    with pytest.raises(odfbuild.ProjectError, match="no odfbuild[.]yaml"):
+    with pytest.raises(odfbuild.ProjectError, match=r"no odfbuild\.yaml"):
         odfbuild.open_project(tmp_path)
 
 
