@@ -16,6 +16,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import fields, is_dataclass
 from enum import Enum
 from functools import lru_cache
+from inspect import signature
+from itertools import islice, zip_longest
 from operator import index
 from typing import Any
 
@@ -28,6 +30,9 @@ from odfbuild.odf.refs import DatasetAlias
 from odfbuild.odf.timestamp import Timestamp
 
 __all__ = ["UnreadableStateError", "from_bytes", "to_bytes"]
+
+
+_NESTED = frozenset({dict, list})
 
 
 class UnreadableStateError(ProtocolError):
@@ -90,23 +95,43 @@ def _plain_record(value: Any) -> list[object]:
 
 def _value(plain: Any) -> Any:
     kind = type(plain)
-    if kind is list:
-        make, names = _records()[plain[0]]
-        return make(**dict(zip(names, [_value(each) for each in plain[1:]], strict=False)))
     if kind is dict:
         ((tag, inner),) = plain.items()
         return _ATOMS[tag](inner)
-    return plain
+    return _record(plain) if kind is list else plain
+
+
+def _record(plain: list[Any]) -> Any:
+    """Make a value of its fields; those left out at the end are None."""
+    cls, puts, needed = _records()[plain[0]]
+    given = len(plain) - 1
+    if not needed <= given <= len(puts):
+        raise ValueError("a field is missing, or there are too many")
+    new = object.__new__(cls)
+    for put, value in zip_longest(puts, islice(plain, 1, None)):
+        put(new, _value(value) if value.__class__ in _NESTED else value)
+    return new
 
 
 @lru_cache(maxsize=1)
-def _records() -> Mapping[str, tuple[Callable[..., Any], tuple[str, ...]]]:
+def _records() -> Mapping[str, tuple[type[Any], tuple[Callable[[Any, Any], None], ...], int]]:
+    """Return for every class what sets its fields, and how many of these have to be given."""
     found = [each for each in vars(events).values() if is_dataclass(each)]
     return {
-        each.__name__: (each, tuple(field.name for field in fields(each)))
+        each.__name__: (
+            each,
+            tuple(getattr(each, f.name).__set__ for f in fields(each)),
+            _least(each),
+        )
         for each in (ChainState, Opaque, *found)
         if isinstance(each, type)
     }
+
+
+def _least(cls: type[Any]) -> int:
+    """Return the place after the last field that may not be left out."""
+    given = signature(cls).parameters.values()
+    return max((n for n, each in enumerate(given, start=1) if each.default is not None), default=0)
 
 
 @lru_cache(maxsize=1)
@@ -117,8 +142,13 @@ def _enums() -> Mapping[str, type[Enum]]:
     }
 
 
+def _hash(text: str) -> Multihash:
+    """Read a hash in base16, the form written here."""
+    return Multihash.from_bytes(bytes.fromhex(text[1:]))
+
+
 _ATOMS: Mapping[str, Callable[[Any], Any]] = {
-    "h": Multihash.parse,
+    "h": _hash,
     "d": DatasetId.parse,
     "a": DatasetAlias.parse,
     "n": lambda nanos: Timestamp(index(nanos)),
