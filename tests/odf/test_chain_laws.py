@@ -1,6 +1,7 @@
 """Laws of folding: what holds for every chain that the rules allow."""
 
 from dataclasses import replace
+from itertools import pairwise
 
 import pytest
 from hypothesis import given
@@ -65,6 +66,17 @@ def test_folding_goes_on_from_a_state_that_was_put_away(
     before = folded(links[:cut])
     assert before is not None
     assert folded(links[cut:], from_bytes(to_bytes(before))) == folded(links)
+
+
+@given(chains(), st.data())
+def test_folding_parts_one_after_another_is_folding_the_whole(
+    links: list[Link], data: st.DataObject
+) -> None:
+    cuts = sorted(data.draw(st.lists(st.integers(0, len(links)), max_size=4)))
+    state = None
+    for first, last in pairwise([0, *cuts, len(links)]):
+        state = folded(links[first:last], state)
+    assert state == folded(links)
 
 
 @given(chains())

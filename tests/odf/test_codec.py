@@ -16,6 +16,7 @@ from odfbuild.odf.codec import (
     UnwritableValueError,
     block_hash,
     decode_block,
+    decode_link,
     decode_table,
     encode_block,
     encode_table,
@@ -106,11 +107,29 @@ def test_a_block_survives_its_envelope(block: MetadataBlock, version: int) -> No
     assert decode_block(encode_block(block, version)) == block
 
 
+@given(blocks, st.sampled_from([2, 3]))
+def test_writing_what_was_read_gives_the_same_bytes(block: MetadataBlock, version: int) -> None:
+    written = encode_block(block, version)
+    assert encode_block(decode_block(written), version) == written
+    assert decode_link(written) == block.prev_block_hash
+
+
 @given(of_class(), st.sampled_from([(2, 1), (3, 4)]))
 def test_the_stock_builder_writes_the_same_bytes(value: Record, how: tuple[int, int]) -> None:
     version, time_align = how
     name = type(value).__name__
     assert encode_table(value, version) == stock.write(name, stock.plain(value), time_align)
+
+
+@given(st.integers(0, 60).map(bytes), st.sampled_from([2, 3]), st.integers(0, 2**63 - 1))
+def test_an_envelope_says_what_it_holds_whatever_its_size(
+    content: bytes, version: int, kind: int
+) -> None:
+    data = encode_table(Manifest(kind=kind, version=version, content=content), 3)
+    assert decode_table(Manifest, data).content == content
+    if kind != int(Multicodec.ODF_METADATA_BLOCK):
+        with pytest.raises(MalformedBytesError, match=f"kind {kind:#x}"):
+            decode_block(data)
 
 
 @given(of_class(), st.sampled_from([2, 3]))
