@@ -254,6 +254,8 @@ class _Reading:
         of = Table(field.Bytes, field.Indirect(place + field.Pos))
         children = [self.field(child, depth + 1) for child in _tables(field, 5)]
         data_type = _read_type(name, tag, of, children)
+        if isinstance(data_type, DataTypeTimestamp):
+            self._spend(len(data_type.timezone or ""), depth)
         nullable = _number(field, 1, numbers.BoolFlags, 0)
         return DataField(name, DataTypeOption(data_type) if nullable else data_type)
 
