@@ -6,19 +6,15 @@ optionality is compared only between schemas in ODF form.
 
 from odfbuild.odf.chain_errors import invalid, no_op
 from odfbuild.odf.chain_state import ChainState
+from odfbuild.odf.datatypes import inner, is_optional, spelled_out
 from odfbuild.odf.events import (
     DataField,
     DataSchema,
     DataType,
-    DataTypeDuration,
     DataTypeList,
     DataTypeMap,
-    DataTypeOption,
     DataTypeStruct,
-    DataTypeTime,
-    DataTypeTimestamp,
     SetDataSchema,
-    TimeUnit,
 )
 from odfbuild.odf.opaque import opaque_parts
 
@@ -70,7 +66,7 @@ def _field_problems(
         else:
             problems += _type_problems(each.type, new_by_name[name].type, place, strict=strict)
     for name, each in new_by_name.items():
-        if strict and name not in old_by_name and not isinstance(each.type, DataTypeOption):
+        if strict and name not in old_by_name and not is_optional(each.type):
             problems.append(f"new field {path + name!r} is required")
     return problems
 
@@ -79,7 +75,7 @@ def _type_problems(old: DataType, new: DataType, place: str, *, strict: bool) ->
     became = _optionality_change(old, new)
     if strict and became is not None:
         return [f"field {place!r} became {became}"]
-    old, new = _inner(old), _inner(new)
+    old, new = inner(old), inner(new)
     match old, new:
         case DataTypeStruct(), DataTypeStruct():
             return _field_problems(old.fields, new.fields, f"{place}.", strict=strict)
@@ -89,30 +85,13 @@ def _type_problems(old: DataType, new: DataType, place: str, *, strict: bool) ->
             keys = _type_problems(old.key_type, new.key_type, f"{place}.key", strict=strict)
             values = _type_problems(old.value_type, new.value_type, f"{place}.value", strict=strict)
             return keys + values
-        case _ if _spelled_out(old) != _spelled_out(new):
+        case _ if spelled_out(old) != spelled_out(new):
             return [f"field {place!r} changed its type"]
     return []
 
 
 def _optionality_change(old: DataType, new: DataType) -> str | None:
-    was, is_now = isinstance(old, DataTypeOption), isinstance(new, DataTypeOption)
+    was, is_now = is_optional(old), is_optional(new)
     if was == is_now:
         return None
     return "optional" if is_now else "required"
-
-
-def _inner(of: DataType) -> DataType:
-    return of.inner if isinstance(of, DataTypeOption) else of
-
-
-def _spelled_out(of: DataType) -> DataType:
-    """Return the type with its defaults filled in, so that short and long forms are equal."""
-    match of:
-        case DataTypeTimestamp():
-            return DataTypeTimestamp(of.unit or TimeUnit.MILLISECOND, of.timezone or "UTC")
-        case DataTypeTime():
-            return DataTypeTime(of.unit or TimeUnit.MILLISECOND)
-        case DataTypeDuration():
-            return DataTypeDuration(of.unit or TimeUnit.MILLISECOND)
-        case _:
-            return of
