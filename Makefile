@@ -8,7 +8,7 @@ STAMP := $(VENV)/installed
 PIP := $(BIN)/python -m pip --quiet --disable-pip-version-check --no-input
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-long lint types bench docs lock clean
+.PHONY: help demo test test-long lint types bench fuzz docs lock clean
 
 help:
 	@echo "make demo       build a small project, add a file, build again"
@@ -17,6 +17,7 @@ help:
 	@echo "make lint       check style"
 	@echo "make types      check types"
 	@echo "make bench      measure; see bench/README.md"
+	@echo "make fuzz       feed the readers a million damaged inputs; see fuzz/run.py"
 	@echo "make docs       rewrite the generated pages of docs/"
 	@echo "make lock       resolve the dependencies again (needs uv)"
 	@echo "make clean      remove everything that was made"
@@ -36,10 +37,13 @@ lint: $(STAMP)
 
 types: $(STAMP)
 	@$(BIN)/python -m mypy
-	@$(BIN)/python -m mypy --explicit-package-bases docs bench
+	@$(BIN)/python -m mypy --explicit-package-bases docs bench fuzz
 
 bench: $(STAMP)
 	@$(BIN)/python -m bench.run
+
+fuzz: $(STAMP)
+	@$(BIN)/python -m fuzz.run
 
 docs: $(STAMP)
 	@$(BIN)/python docs/generate.py

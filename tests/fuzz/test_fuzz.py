@@ -1,0 +1,94 @@
+"""Inputs of ill will against every reader: those that taught us something, and changes of them.
+
+`make fuzz` goes on from here by the hundred thousand.
+"""
+
+import tracemalloc
+from itertools import islice
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from fuzz.corpus import load
+from fuzz.mutate import mutations
+from odfbuild.errors import ProjectErrors, ProtocolError
+from odfbuild.odf.codec import decode_block
+from odfbuild.odf.schema import DdlError, parse_ddl
+from odfbuild.project.manifests import read_manifests
+from tests.fuzz.targets import TARGETS
+
+CORPUS = {name: load(name) for name in TARGETS}
+each_target = pytest.mark.parametrize("name", TARGETS)
+
+
+@each_target
+def test_what_was_kept_of_earlier_runs_breaks_nothing(name: str) -> None:
+    assert CORPUS[name]
+    for data in CORPUS[name]:
+        TARGETS[name](data)
+
+
+@each_target
+def test_changed_inputs_break_nothing(name: str) -> None:
+    @given(st.integers(0, 2**32))
+    def law(seed: int) -> None:
+        for data in islice(mutations(CORPUS[name], seed), 20):
+            TARGETS[name](data)
+
+    law()
+
+
+@each_target
+@settings(max_examples=100)
+@given(data=st.binary(max_size=200))
+def test_any_bytes_break_nothing(name: str, data: bytes) -> None:
+    TARGETS[name](data)
+
+
+@pytest.mark.parametrize("count", [2**16, 2**31, 2**32 - 1])
+def test_a_length_is_not_believed(count: int) -> None:
+    """A number that stands for a length anywhere in a block asks for no memory."""
+    good = max(CORPUS["block"], key=len)
+    tracemalloc.start()
+    for at in range(0, len(good) - 4, 4):
+        TARGETS["block"](good[:at] + count.to_bytes(4, "little") + good[at + 4 :])
+    _, peak = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert peak < 2_000_000
+
+
+def test_the_least_of_blocks_is_refused() -> None:
+    for data in (b"", b"\0" * 4, b"\4\0\0\0" * 2, b"\xff" * 64):
+        with pytest.raises(ProtocolError):
+            decode_block(data)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "[" * 10_000,
+        "[" * 10_000 + "]" * 10_000,
+        "{a: " * 10_000,
+        "- " * 10_000,
+        "? " * 10_000,
+        "a: &a [*a]",
+        "\n".join(
+            ["a0: &a0 [x, x]"] + [f"a{n}: &a{n} [*a{n - 1}, *a{n - 1}]" for n in range(1, 60)]
+        ),
+    ],
+    ids=["open", "nested", "mappings", "dashes", "keys", "itself", "bomb"],
+)
+def test_yaml_cannot_grow_without_bounds(text: str) -> None:
+    tracemalloc.start()
+    with pytest.raises(ProjectErrors):
+        read_manifests(text, "f.yaml")
+    _, peak = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert peak < 50_000_000
+
+
+def test_columns_cannot_nest_without_bounds() -> None:
+    for text in ("a " + "ARRAY<" * 100_000, "a " + "STRUCT<b " * 100_000):
+        with pytest.raises(DdlError, match="nested"):
+            parse_ddl(text)
