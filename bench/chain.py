@@ -72,9 +72,11 @@ def _report_heads(folder: Path) -> None:
     workspace = Workspace(folder)
     workspace.states()  # fills the index, once
     heads = _times(workspace.heads)
+    named = _times(workspace.named_heads)
     states = _times(workspace.states)
     print(f"| of {len(workspace.heads()):,} datasets | s |\n|---|---|")
-    print(f"| their heads | {heads} |\n| their states, by the index | {states} |\n")
+    print(f"| their heads | {heads} |\n| their heads by name | {named} |")
+    print(f"| their states, by the index | {states} |\n")
 
 
 def _report_writing() -> None:
