@@ -143,7 +143,7 @@ def apply(
     from odfbuild.executors.site import Site
     from odfbuild.executors.spark.engine import SparkEngine
 
-    check_heads(plan, {alias: state.head for alias, state in project.workspace.states().items()})
+    check_heads(plan, project.workspace.named_heads())
     engine = SparkEngine(
         project.workspace.cache, master=project.spark.master, memory=project.spark.memory
     )

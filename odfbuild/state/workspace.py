@@ -103,6 +103,11 @@ class Workspace:
                 found[DatasetId(bytes.fromhex(name[5:]))] = parse_head(text, path)
         return found
 
+    def named_heads(self) -> Mapping[DatasetAlias, Multihash]:
+        """Return the heads of all datasets that have a name, without a look at their chains."""
+        heads = self.heads()
+        return {alias: heads[id] for alias, id in self.names().items() if id in heads}
+
     def states(self) -> Mapping[DatasetAlias, ChainState]:
         """Return the state of every named dataset, from the index where that is up to date."""
         heads = self.heads()

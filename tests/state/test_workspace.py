@@ -43,6 +43,7 @@ def make(workspace: Workspace, alias: DatasetAlias = FOO) -> Dataset:
 def test_a_workspace_that_is_not_there_is_empty_and_stays_away(workspace: Workspace) -> None:
     assert workspace.names() == {}
     assert workspace.heads() == {}
+    assert workspace.named_heads() == {}
     assert workspace.states() == {}
     assert workspace.open(FOO) is None
     assert workspace.open(DatasetId(b"\x01" * 32)) is None
@@ -59,6 +60,7 @@ def test_a_new_dataset_is_found_by_name_and_by_id(workspace: Workspace) -> None:
     assert workspace.names() == {BAR: made.id}
     assert [str(alias) for alias in workspace.names()] == ["Acc.One/B-ar.X"]
     assert workspace.heads() == {made.id: made.head()}
+    assert workspace.named_heads() == {BAR: made.head()}
     assert workspace.states() == {BAR: made.state()}
     assert workspace.keys.has(made.id)
 
@@ -165,14 +167,14 @@ def test_a_dataset_without_a_name_is_not_among_the_states(workspace: Workspace) 
     make(workspace)
     made = make(workspace, BAR)
     (workspace.root / "names" / "acc.one%2Fb-ar.x").unlink()
-    assert set(workspace.states()) == {FOO}
+    assert set(workspace.states()) == set(workspace.named_heads()) == {FOO}
     assert made.id in workspace.heads()
 
 
 def test_a_name_without_a_dataset_is_not_among_the_states(workspace: Workspace) -> None:
     make(workspace)
     workspace.name(BAR, DatasetId(b"\x05" * 32))
-    assert set(workspace.states()) == {FOO}
+    assert set(workspace.states()) == set(workspace.named_heads()) == {FOO}
     assert workspace.open(BAR) is None
 
 
@@ -198,6 +200,7 @@ def test_a_refused_creation_leaves_no_name(workspace: Workspace) -> None:
         workspace.create(FOO, DatasetKind.ROOT, missing)
     assert workspace.names() == {}
     assert workspace.heads() == {}
+    assert workspace.named_heads() == {}
     make(workspace)
     assert list(workspace.names()) == [FOO]
 
