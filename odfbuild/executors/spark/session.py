@@ -16,7 +16,13 @@ from odfbuild.errors import EngineFailedError
 from odfbuild.executors.spark.archive import build_later, options
 from odfbuild.executors.spark.java import find_java
 from odfbuild.executors.spark.jvm import JvmFailedError, java_options, launch, new_folder
-from odfbuild.executors.spark.settings import Size, fixed_settings, size_of, sized_settings
+from odfbuild.executors.spark.settings import (
+    DEFAULT_MEMORY,
+    Size,
+    fixed_settings,
+    size_of,
+    sized_settings,
+)
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -124,7 +130,7 @@ class _Host:
         folder = new_folder(cache)
         given = how.java_options
         extra = options(java, note) if given is None else given
-        heap = [] if how.memory is None else [f"-Xmx{how.memory}"]
+        heap = [f"-Xmx{how.memory or DEFAULT_MEMORY}"]
         self.cores = how.cores or min(os.cpu_count() or 1, 8)
         self.how = how
         self.users = 0

@@ -9,9 +9,18 @@ from enum import Enum
 from pathlib import Path
 from types import MappingProxyType
 
-__all__ = ["LARGE", "PINNED", "Size", "fixed_settings", "size_of", "sized_settings"]
+__all__ = [
+    "DEFAULT_MEMORY",
+    "LARGE",
+    "PINNED",
+    "Size",
+    "fixed_settings",
+    "size_of",
+    "sized_settings",
+]
 
 LARGE = 64 * 1024 * 1024  # bytes of input from which on rows are streamed through files
+DEFAULT_MEMORY = "2g"  # the JVM's greatest heap: what does not fit is sorted on disk
 
 PINNED: Mapping[str, str] = MappingProxyType(
     {
