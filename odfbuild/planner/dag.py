@@ -128,15 +128,15 @@ class _Resolver:
         return Input(alias, ref, path)
 
     def _unknown_name(self, reader: Declared, ref: DatasetAlias, path: _Place) -> Diagnostic:
-        pull = f"odfbuild pull <repo>/{ref}"
         guess = self.suggestions.nearest(str(ref))
         return Diagnostic(
             code="unknown-input",
             what=f"no dataset named '{ref}'",
-            why='an input must be declared here or already pulled (ODF 0.34.1, "SetTransform")',
-            fix=f"declare it, or: {pull}"
+            why="an input must be declared here, or be in the workspace already "
+            '(ODF 0.34.1, "SetTransform")',
+            fix="declare it in this project"
             if guess is None
-            else f"did you mean '{guess}'? Otherwise: {pull}",
+            else f"did you mean '{guess}'? Otherwise declare it in this project",
             span=reader.span(path),
         )
 
@@ -156,7 +156,7 @@ def _unknown_id(reader: Declared, ref: DatasetId, path: _Place) -> Diagnostic:
         code="unknown-input",
         what=f"no dataset with the id {ref} in the workspace",
         why="a dataset that is only declared has no id yet, so an id names an existing one",
-        fix=f"refer to it by its name, or: odfbuild pull <repo>/{ref}",
+        fix="refer to it by its name, and declare it in this project",
         span=reader.span(path),
     )
 

@@ -44,7 +44,7 @@ class NotInChainError(StateError):
         super().__init__(
             what=f"{missing} is no block of the chain of {dataset}",
             why="the dataset was reset or rewritten, or this copy is older than the block",
-            fix=f"run `odfbuild pull {dataset}`, then try again",
+            fix="restore the dataset from a newer copy, then try again",
         )
         self.dataset = dataset
         self.missing = missing
