@@ -7,7 +7,7 @@ local sources are as they were when a plan had nothing to do, it still has nothi
 import os
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from time import time_ns
 from typing import TYPE_CHECKING
@@ -108,7 +108,7 @@ def unchanged(project: Opened) -> Unchanged | None:
 def make(project: Opened) -> Plan:
     """Load the project, look at chains and local sources, and plan.
 
-    A plan with nothing to do, not even to ask a source, is remembered for `unchanged`.
+    A plan with nothing to do, to ask or to warn of is remembered for `unchanged`.
     Raises ProjectErrors with all that is wrong.
     """
     from odfbuild.project.load import load_project
@@ -125,7 +125,8 @@ def make(project: Opened) -> Plan:
         engines=_engines(),
         project_hash=project_hash(loaded.declared),
     )
-    if not plan.steps:
+    plan = replace(plan, notes=(*loaded.notes, *plan.notes))
+    if not plan.steps and not loaded.notes:
         settled = _settled(seen, heads, loaded.declared, current)
         with suppress(OSError):  # a plan can be made where nothing may be written
             record(project.workspace.cache, settled)

@@ -5,6 +5,7 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from enum import Enum
 
 from odfbuild.cli.printable import printable
+from odfbuild.errors import Diagnostic
 from odfbuild.executors.report import Done, Failed, Report, Skipped
 from odfbuild.odf.events import DatasetKind
 from odfbuild.odf.refs import DatasetAlias
@@ -42,7 +43,7 @@ def plan_text(plan: Plan) -> str:
         lines += _dataset_lines(plan, alias, mark, width)
     if lines:
         lines.append("")
-    lines += [f"  note: {note.what}" for note in plan.notes]
+    lines += [_note(note) for note in plan.notes]
     return "\n".join([*lines, _summary(plan, marks)]) + "\n"
 
 
@@ -127,6 +128,11 @@ def _advanced(reason: InputAdvanced) -> str:
     if new == 0:
         return f"the watermark of {reason.alias} moved to {reason.watermark}"
     return f"{reason.alias} has {_count(new, 'new record')}"
+
+
+def _note(note: Diagnostic) -> str:
+    place = "" if note.span is None else f"{note.span}: "
+    return f"  {place}{note.level.value}[{note.code}]: {note.what}"
 
 
 def _marks(plan: Plan) -> dict[DatasetAlias, _Mark]:

@@ -200,6 +200,7 @@ def _note(note: Diagnostic) -> dict[str, Any]:
     return {
         "code": note.code,
         "level": note.level.value,
+        "source": None if note.span is None else str(note.span),
         "what": note.what,
         "why": note.why,
         "fix": note.fix,

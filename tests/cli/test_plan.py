@@ -143,3 +143,18 @@ def test_a_plan_has_no_colours_of_its_own(project: Path) -> None:
     with terminal([program, "plan"], project, environment()) as shown:
         assert shown.end() == 0
     assert "\x1b" not in shown.said
+
+
+def test_a_warning_is_given_every_time(tmp_path: Path) -> None:
+    manifest = "kind: DatasetSnapshot\nversion: 1\ncontent:\n  name: a\n  kind: Derivative\n"
+    lay_out(
+        tmp_path,
+        {
+            "odfbuild.yaml": "odfbuild: 1\nname: p\ndatasets: [datasets]\n",
+            "datasets/a.yaml": f"{manifest}  metadata: []\n",
+        },
+    )
+    for _ in range(2):
+        out = odfbuild("plan", cwd=tmp_path).out
+        assert "warning[" in out
+        assert "the derivative dataset 'a' has no transform" in out
