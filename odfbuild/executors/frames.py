@@ -64,7 +64,7 @@ class Frame:
     def _file_batches(self, rows: int) -> Iterator["pa.RecordBatch"]:
         import pyarrow.parquet as pq
 
-        with pq.ParquetFile(self.path, memory_map=True) as file:
+        with pq.ParquetFile(self.path, buffer_size=1 << 20, pre_buffer=False) as file:
             for batch in file_batches(file, self.schema.names, rows):
                 yield batch if batch.schema == self.schema else batch.cast(self.schema)
 

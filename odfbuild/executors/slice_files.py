@@ -25,7 +25,7 @@ from odfbuild.odf.identity import Multicodec, Multihash
 __all__ = ["SliceWriter", "read_slices", "scan_slices"]
 
 GROUP_ROWS = 1 << 20
-GROUP_BYTES = 128 << 20
+GROUP_BYTES = 64 << 20
 READ_BYTES = 1 << 20
 
 
@@ -173,7 +173,7 @@ def _wanted(schema: DataSchema, columns: Sequence[str] | None) -> pa.Schema:
 
 def _scan(paths: Sequence[Path], wanted: pa.Schema) -> Iterator[pa.RecordBatch]:
     for path in paths:
-        with pq.ParquetFile(path, memory_map=True) as file:
+        with pq.ParquetFile(path, buffer_size=1 << 20, pre_buffer=False) as file:
             present = set(file.schema_arrow.names)
             names = [name for name in wanted.names if name in present]
             for batch in file_batches(file, names):

@@ -39,7 +39,7 @@ def read_parquet(step: ReadStepParquet, path: Path, *, staging: Path, name: str)
     if path.stat().st_size == 0:
         return None if declared is None else Frame.of(declared.empty_table())
     try:
-        with pq.ParquetFile(path, memory_map=True) as file:
+        with pq.ParquetFile(path, buffer_size=1 << 20, pre_buffer=False) as file:
             return _frame(file, declared, path, staging, name)
     except (pa.ArrowInvalid, OSError) as error:
         raise InvalidSourceError(

@@ -123,7 +123,7 @@ def _through_files(frame: "DataFrame", staging: Path, columns: Sequence[str], ed
 def _batches(parts: Sequence[Path], schema: pa.Schema) -> Iterator[pa.RecordBatch]:
     yield _empty(schema)
     for part in parts:
-        with pq.ParquetFile(part, memory_map=True) as file:
+        with pq.ParquetFile(part, buffer_size=1 << 20, pre_buffer=False) as file:
             for batch in file.iter_batches(1 << 16):
                 yield from _utc(pa.Table.from_batches([batch])).cast(schema).to_batches()
 
