@@ -1,6 +1,7 @@
 """odfbuild apply and verify."""
 
 import os
+import select
 import sys
 from collections.abc import Iterator
 from dataclasses import replace
@@ -91,10 +92,17 @@ def _ask() -> None:
         )
     sys.stderr.write('Apply this plan? Only "yes" does it: ')
     sys.stderr.flush()
-    if sys.stdin.readline().strip() != "yes":
+    if _answer() != "yes":
         raise UsageRefusedError(
             what="not applied", why='the answer was not "yes"', fix="nothing was changed"
         )
+
+
+def _answer() -> str:
+    """Return the next line; an interrupt that comes just before the wait ends it soon, too."""
+    while not select.select([sys.stdin], [], [], 0.2)[0]:
+        pass
+    return sys.stdin.readline().strip()
 
 
 def _run(project: app.Opened, plan: Plan, jobs: int, live: bool) -> Report:
