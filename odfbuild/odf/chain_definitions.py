@@ -3,7 +3,7 @@
 from odfbuild.odf.chain_errors import invalid, no_op
 from odfbuild.odf.chain_profile import Profile
 from odfbuild.odf.chain_schema import check_schema
-from odfbuild.odf.chain_state import ChainState
+from odfbuild.odf.chain_state import ChainState, vocabulary
 from odfbuild.odf.events import (
     AddPushSource,
     DisablePollingSource,
@@ -14,6 +14,7 @@ from odfbuild.odf.events import (
     SetDataSchema,
     SetPollingSource,
     SetTransform,
+    SetVocab,
     Transform,
 )
 from odfbuild.odf.identity import DatasetId
@@ -25,6 +26,7 @@ __all__ = [
     "check_push_source",
     "check_set_data_schema",
     "check_set_transform",
+    "check_set_vocab",
 ]
 
 
@@ -66,6 +68,17 @@ def check_push_source(state: ChainState, event: AddPushSource, profile: Profile)
         )
     if profile is not Profile.REFERENCE_2024 and _is_same(state.push.get(event.source_name), event):
         raise no_op(event, f"the source {event.source_name!r} is already so")
+
+
+def check_set_vocab(state: ChainState, event: SetVocab) -> None:
+    """Refuse other names of system columns once there are columns ("SetVocab")."""
+    if state.schema is not None and vocabulary(event) != state.vocab:
+        raise invalid(
+            event,
+            "the dataset has a schema, whose system columns have other names",
+            "every slice has to be read with one vocabulary",
+            "set the vocabulary before the first data, or start a new dataset",
+        )
 
 
 def _lacks_ddl(read: ReadStep) -> bool:

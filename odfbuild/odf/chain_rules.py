@@ -10,6 +10,7 @@ from odfbuild.odf.chain_definitions import (
     check_push_source,
     check_set_data_schema,
     check_set_transform,
+    check_set_vocab,
 )
 from odfbuild.odf.chain_errors import invalid
 from odfbuild.odf.chain_profile import Profile
@@ -25,13 +26,14 @@ from odfbuild.odf.events import (
     SetDataSchema,
     SetPollingSource,
     SetTransform,
+    SetVocab,
 )
 
 __all__ = ["check_event"]
 
 
 def check_event(state: ChainState | None, event: MetadataEvent, profile: Profile) -> None:
-    """Refuse an event that may not follow the state; annotations and SetVocab always may."""
+    """Refuse an event that may not follow the state; annotations always may."""
     if state is None:
         return
     if profile is Profile.SPEC:
@@ -51,6 +53,8 @@ def check_event(state: ChainState | None, event: MetadataEvent, profile: Profile
             check_set_transform(event, profile)
         case SetDataSchema():
             check_set_data_schema(state, event, profile)
+        case SetVocab() if profile is Profile.SPEC:
+            check_set_vocab(state, event)
         case _:
             pass
 

@@ -155,10 +155,12 @@ def read_of(
 
 
 _texts = st.text(min_size=1, max_size=8)
+_vocabularies = st.builds(
+    SetVocab, offset_column=st.none() | _texts, event_time_column=st.none() | _texts
+)
 _annotations = st.one_of(
     st.builds(SetInfo, description=st.none() | _texts, keywords=st.none() | st.just(("a", "b"))),
     st.builds(SetLicense, short_name=_texts, name=_texts, website_url=st.just("https://e.org/")),
-    st.builds(SetVocab, offset_column=st.none() | _texts, event_time_column=st.none() | _texts),
     st.builds(
         SetAttachments,
         attachments=st.builds(
@@ -185,6 +187,8 @@ def chains(draw: st.DrawFn, min_size: int = 1, max_size: int = 14) -> list[Link]
 def _next_event(state: ChainState, n: int) -> st.SearchStrategy[MetadataEvent]:
     own = _of_root if state.kind is DatasetKind.ROOT else _of_derivative
     options: list[st.SearchStrategy[MetadataEvent]] = [_annotations, _wider_schema(state)]
+    if state.schema is None:
+        options.append(_vocabularies)
     return st.one_of(options + own(state, n))
 
 
