@@ -73,16 +73,21 @@ class Unchanged:
     datasets: int
 
 
-def open_project(directory: Path | None, *, lock_timeout: float = DEFAULT_LOCK_TIMEOUT) -> Opened:
-    """Find the project, read its settings, open its workspace.
+def open_project(
+    directory: Path | None,
+    *,
+    target: str | None = None,
+    lock_timeout: float = DEFAULT_LOCK_TIMEOUT,
+) -> Opened:
+    """Find the project, read its settings, open the workspace of a target, or of the default one.
 
     Raises ProjectError when there is no project or its settings are wrong.
     """
     root = find_project(Path.cwd(), directory).absolute()
     config = load_config(root)
-    target = config.target()
-    workspace = Workspace(root / target.workspace, lock_timeout=lock_timeout)
-    return Opened(root, config.datasets, target.name, target.spark, workspace)
+    chosen = config.target(target)
+    workspace = Workspace(root / chosen.workspace, lock_timeout=lock_timeout)
+    return Opened(root, config.datasets, chosen.name, chosen.spark, workspace)
 
 
 def unchanged(project: Opened) -> Unchanged | None:

@@ -35,13 +35,17 @@ class Level(Enum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SourceSpan:
-    """A place in a file of the user: 1-based line and column, and the text of that line."""
+    """A place in a file of the user: 1-based line and column, and the text of that line.
+
+    `instance` tells which of the datasets that one template makes is meant, such as `cur=eur`.
+    """
 
     file: str
     line: int
     column: int = 1
     length: int = 1
     excerpt: str | None = None
+    instance: str | None = None
 
     def __str__(self) -> str:
         return f"{self.file}:{self.line}:{self.column}"

@@ -5,14 +5,15 @@ import select
 import sys
 from collections.abc import Iterator
 from dataclasses import replace
-from pathlib import Path
 
 from odfbuild import app
 from odfbuild.cli import exits
 from odfbuild.cli.decide import no_changes
 from odfbuild.cli.diagnostics import render_diagnostics
+from odfbuild.cli.opened import open_given
+from odfbuild.cli.options import Given
 from odfbuild.cli.render import plan_text, report_text
-from odfbuild.errors import Diagnostic, OdfBuildError, SourceSpan
+from odfbuild.errors import Diagnostic, OdfBuildError
 from odfbuild.executors.report import Report
 from odfbuild.planner.plan import Plan
 
@@ -26,10 +27,10 @@ class UsageRefusedError(OdfBuildError):
 
 
 def apply_project(
-    directory: Path | None, *, yes: bool, jobs: int, progress: bool, lock_timeout: float
+    given: Given, *, yes: bool, jobs: int, progress: bool, lock_timeout: float
 ) -> int:
     """Plan, print, ask, and do that very plan."""
-    project = app.open_project(directory, lock_timeout=lock_timeout)
+    project = open_given(given, lock_timeout=lock_timeout)
     quick = app.unchanged(project)
     if quick is not None:
         sys.stdout.write(no_changes(quick.datasets))
@@ -47,11 +48,11 @@ def apply_project(
     return _code(report)
 
 
-def verify_datasets(directory: Path | None, names: list[str]) -> int:
+def verify_datasets(given: Given, names: list[str]) -> int:
     """Recheck datasets, all of them by default, and print one line each."""
     from odfbuild.executors.verify import verify
 
-    project = app.open_project(directory)
+    project = open_given(given)
     known = project.workspace.names()
     chosen = [app.find_name(project, name) for name in names] or sorted(known)
     width = max((len(str(name)) for name in chosen), default=0)
@@ -115,8 +116,7 @@ def _run(project: app.Opened, plan: Plan, jobs: int, live: bool) -> Report:
 def _failures(plan: Plan, report: Report) -> Iterator[Diagnostic]:
     """Yield what failed, each with its dataset, and where that is declared if nothing is nearer."""
     for step, failed in report.failures:
-        file, line, column = plan.datasets[step.target].place.rsplit(":", 2)
-        declared = SourceSpan(file=file, line=int(line), column=int(column))
+        declared = plan.datasets[step.target].place
         for each in failed.error.diagnostics():
             what = f"{step.target}: {each.what}"
             yield replace(each, what=what, span=each.span or declared)

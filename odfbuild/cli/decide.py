@@ -2,17 +2,18 @@
 
 import json
 import sys
-from pathlib import Path
 
 from odfbuild import app
 from odfbuild.cli import exits
+from odfbuild.cli.opened import open_given
+from odfbuild.cli.options import Given
 
 __all__ = ["no_changes", "show_plan"]
 
 
-def show_plan(directory: Path | None, *, as_json: bool, verbose: bool) -> int:
+def show_plan(given: Given, *, as_json: bool, verbose: bool) -> int:
     """Print the plan; nothing is changed."""
-    project = app.open_project(directory)
+    project = open_given(given)
     quick = None if as_json else app.unchanged(project)
     if quick is not None:
         sys.stdout.write(no_changes(quick.datasets))

@@ -22,7 +22,7 @@ def render_diagnostics(found: Iterable[Diagnostic]) -> str:
 
 def render_diagnostic(found: Diagnostic) -> str:
     """Return one finding without a line end at its end."""
-    place = f"{_visible(str(found.span))}: " if found.span is not None else ""
+    place = f"{_place(found.span)}: " if found.span is not None else ""
     lines = [f"{place}{found.level.value}[{found.code}]: {_visible(found.what)}"]
     if found.span is not None and found.span.excerpt:
         lines += _excerpt(found.span, found.span.excerpt)
@@ -31,6 +31,11 @@ def render_diagnostic(found: Diagnostic) -> str:
     if found.fix:
         lines += _labelled("fix", found.fix)
     return "\n".join(lines)
+
+
+def _place(span: SourceSpan) -> str:
+    instance = "" if span.instance is None else f" [{span.instance}]"
+    return _visible(f"{span}{instance}")
 
 
 def _summary(found: list[Diagnostic]) -> str:

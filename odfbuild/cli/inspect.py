@@ -9,6 +9,8 @@ from odfbuild import app
 from odfbuild.cli import exits
 from odfbuild.cli.convert import MAX_BYTES, manifest_json
 from odfbuild.cli.files import read_bounded
+from odfbuild.cli.opened import open_given
+from odfbuild.cli.options import Given
 from odfbuild.cli.printable import printable, printable_json
 from odfbuild.errors import StateError
 from odfbuild.odf.chain import ChainState
@@ -40,9 +42,9 @@ class NotThereYetError(StateError):
     code = "not-there-yet"
 
 
-def show_block(directory: Path | None, name: str, output: str) -> int:
+def show_block(given: Given, name: str, output: str) -> int:
     """Print a block from a file, or from the workspace by its hash."""
-    data = _block_bytes(directory, name)
+    data = _block_bytes(given, name)
     match output:
         case "hex":
             text = "\n".join(_hex(data)) + "\n"
@@ -56,9 +58,9 @@ def show_block(directory: Path | None, name: str, output: str) -> int:
     return exits.DONE
 
 
-def show_schema(directory: Path | None, name: str, at: str, output: str) -> int:
+def show_schema(given: Given, name: str, at: str, output: str) -> int:
     """Print the schema in force, its system columns included."""
-    _, state = _state(directory, name, at)
+    _, state = _state(given, name, at)
     schema = schema_in_force(state)
     if schema is None:
         raise NotThereYetError(
@@ -90,9 +92,9 @@ def _column(field: DataField) -> str:
         return f"{name} {type_name(field.type)} /* not in DDL */"
 
 
-def show_query(directory: Path | None, name: str, at: str, output: str) -> int:
+def show_query(given: Given, name: str, at: str, output: str) -> int:
     """Print the transform in force: engine, inputs, steps; of a root its preprocessing."""
-    project, state = _state(directory, name, at)
+    project, state = _state(given, name, at)
     inputs, transform = _query(name, state)
     if output == "json":
         whole = state.transform if state.transform is not None else transform
@@ -109,8 +111,8 @@ def printable_lines(text: str) -> str:
     return "".join(f"{printable(line)}\n" for line in text.split("\n"))
 
 
-def _state(directory: Path | None, name: str, at: str) -> tuple[app.Opened, ChainState]:
-    project = app.open_project(directory)
+def _state(given: Given, name: str, at: str) -> tuple[app.Opened, ChainState]:
+    project = open_given(given)
     dataset = app.find_dataset(project, name)
     state = dataset.state(find_block(dataset, at))
     assert state is not None  # noqa: S101 - a block that was found has a state
@@ -120,13 +122,13 @@ def _state(directory: Path | None, name: str, at: str) -> tuple[app.Opened, Chai
 # blocks
 
 
-def _block_bytes(directory: Path | None, name: str) -> bytes:
+def _block_bytes(given: Given, name: str) -> bytes:
     if name == "-" or Path(name).is_file():
         return read_bounded(Path(name), MAX_BYTES)
     text = name.lower()
     if not (text.isascii() and text.isalnum() and len(text) >= _LEAST):
         raise _unknown_block(name)
-    workspace = app.open_project(directory).workspace
+    workspace = open_given(given).workspace
     found = _holders(workspace, text)
     if len(found) > 1:
         raise AmbiguousBlockError(

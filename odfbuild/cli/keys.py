@@ -9,6 +9,8 @@ from odfbuild import app
 from odfbuild.cli import exits
 from odfbuild.cli.diagnostics import render_diagnostics
 from odfbuild.cli.files import read_bounded, refuse_taken, write_new
+from odfbuild.cli.opened import open_given
+from odfbuild.cli.options import Given
 from odfbuild.cli.passphrase import passphrase
 from odfbuild.errors import Diagnostic, Level, StateError
 from odfbuild.odf.identity import DatasetId
@@ -35,11 +37,11 @@ class AlreadySealedError(StateError):
     code = "already-sealed"
 
 
-def list_keys(directory: Path | None, *, as_json: bool) -> int:
+def list_keys(given: Given, *, as_json: bool) -> int:
     """Print one line a key; warn of those that others can read."""
     from odfbuild.cli.tables import print_table
 
-    project = app.open_project(directory)
+    project = open_given(given)
     kept = project.workspace.keys.kept()
     names = {id: alias for alias, id in project.workspace.names().items()}
     if as_json:
@@ -53,11 +55,9 @@ def list_keys(directory: Path | None, *, as_json: bool) -> int:
     return exits.DONE
 
 
-def export_key(
-    directory: Path | None, name: str, file: Path, *, sealed: bool, descriptor: int | None
-) -> int:
+def export_key(given: Given, name: str, file: Path, *, sealed: bool, descriptor: int | None) -> int:
     """Write the key of a dataset to a new file that only its owner can read."""
-    project = app.open_project(directory)
+    project = open_given(given)
     dataset = _dataset(project, name)
     key = project.workspace.keys.export(dataset)
     refuse_taken(file)
@@ -75,9 +75,9 @@ def export_key(
     return exits.DONE
 
 
-def import_key(directory: Path | None, file: Path, *, descriptor: int | None) -> int:
+def import_key(given: Given, file: Path, *, descriptor: int | None) -> int:
     """Take a key from a file into the workspace, sealed if it is; a sealed one is opened once."""
-    project = app.open_project(directory)
+    project = open_given(given)
     key = parse_key(read_bounded(file, MAX_FILE_BYTES), str(file))
     if isinstance(key, SealedKey):
         secret = passphrase(f"check the key in {file}", new=False, descriptor=descriptor)

@@ -1,21 +1,17 @@
-"""The command line: global flags, commands, and errors turned into exit codes.
-
-Each command imports what it needs when it runs, so that `--help` and `plan` start fast.
-"""
+"""The command line: global flags, commands, and errors turned into exit codes."""
 
 import os
 import sys
-from enum import StrEnum
 from io import TextIOWrapper
-from pathlib import Path
 from typing import Annotated
 
 import typer
 from typer.exceptions import Exit, TyperException
 
 from odfbuild import __version__
-from odfbuild.cli.groups import inspect_app, key_app, ref_app
-from odfbuild.cli.options import PROJECT_DIR, Name, ProjectDir
+from odfbuild.cli.commands import act, author, decide, read
+from odfbuild.cli.commands.groups import inspect_app, key_app, ref_app
+from odfbuild.cli.options import ProjectGroup
 from odfbuild.errors import OdfBuildError
 
 __all__ = ["app", "main"]
@@ -25,6 +21,7 @@ EXIT_INTERRUPTED = 130
 
 app = typer.Typer(
     name="odfbuild",
+    cls=ProjectGroup,
     help="Plan and build Open Data Fabric datasets from a folder of YAML definitions.",
     add_completion=False,
     rich_markup_mode=None,
@@ -32,213 +29,21 @@ app = typer.Typer(
 )
 
 
-class ManifestFormat(StrEnum):
-    """How a manifest is written."""
-
-    YAML = "yaml"
-    JSON = "json"
-    FB = "fb"
-
-
-class ManifestKind(StrEnum):
-    """What a manifest holds."""
-
-    DATASET_SNAPSHOT = "DatasetSnapshot"
-    METADATA_BLOCK = "MetadataBlock"
-    METADATA_EVENT = "MetadataEvent"
-
-
-class PlanFormat(StrEnum):
-    """How a plan is printed."""
-
-    TEXT = "text"
-    JSON = "json"
-
-
-class RowFormat(StrEnum):
-    """How rows are printed."""
-
-    TABLE = "table"
-    JSON = "json"
-    CSV = "csv"
-    NDJSON = "ndjson"
-
-
 @app.callback(invoke_without_command=True)
 def _globals(
     context: typer.Context,
     version: Annotated[bool, typer.Option("--version", help="Print the version and end.")] = False,
-    project_dir: Annotated[
-        Path | None,
-        typer.Option("-C", "--project-dir", help="The project folder; goes after a command, too."),
-    ] = None,
 ) -> None:
     if version:
         typer.echo(f"odfbuild {__version__}")
         raise Exit(0)
-    if project_dir is not None:
-        os.environ[PROJECT_DIR] = str(project_dir)
     if context.invoked_subcommand is None:
         typer.echo(context.get_help(), err=True)
         raise Exit(EXIT_USAGE)
 
 
-@app.command()
-def init(
-    directory: Annotated[Path, typer.Argument(help="Where the project goes.")] = Path(),
-) -> None:
-    """Lay out a new project with a small example in it."""
-    from odfbuild.cli.author import init_project
-
-    raise Exit(init_project(directory))
-
-
-@app.command()
-def plan(
-    project_dir: ProjectDir = None,
-    output: Annotated[PlanFormat, typer.Option("-o", "--output")] = PlanFormat.TEXT,
-    verbose: Annotated[
-        bool, typer.Option("-v", "--verbose", help="Print the whole blocks to append.")
-    ] = False,
-) -> None:
-    """Say which blocks would be appended, what would run, and why. Changes nothing."""
-    from odfbuild.cli.decide import show_plan
-
-    raise Exit(show_plan(project_dir, as_json=output is PlanFormat.JSON, verbose=verbose))
-
-
-@app.command()
-def apply(
-    project_dir: ProjectDir = None,
-    yes: Annotated[
-        bool, typer.Option("-y", "--yes", envvar="ODFBUILD_YES", help="Do not ask.")
-    ] = False,
-    jobs: Annotated[int, typer.Option("-j", "--jobs", min=1, help="Steps at a time.")] = 4,
-    no_progress: Annotated[bool, typer.Option("--no-progress", help="Plain lines only.")] = False,
-    lock_timeout: Annotated[
-        float,
-        typer.Option(
-            "--lock-timeout",
-            envvar="ODFBUILD_LOCK_TIMEOUT",
-            min=0,
-            help="Seconds to wait for a dataset that another process is changing.",
-        ),
-    ] = 10.0,
-) -> None:
-    """Plan, ask, and do what was planned."""
-    from odfbuild.cli.act import apply_project
-
-    raise Exit(
-        apply_project(
-            project_dir,
-            yes=yes,
-            jobs=jobs,
-            progress=not no_progress,
-            lock_timeout=lock_timeout,
-        )
-    )
-
-
-@app.command()
-def status(project_dir: ProjectDir = None) -> None:
-    """List the datasets of the workspace: head, rows, watermark."""
-    from odfbuild.cli.read import show_status
-
-    raise Exit(show_status(project_dir))
-
-
-@app.command()
-def log(
-    name: Name,
-    project_dir: ProjectDir = None,
-    limit: Annotated[
-        int | None, typer.Option("-n", "--limit", min=1, help="The newest N blocks only.")
-    ] = None,
-    ref: Annotated[str, typer.Option("--ref", help="The chain of this reference.")] = "head",
-) -> None:
-    """Show the metadata chain of a dataset, newest block first."""
-    from odfbuild.cli.read import show_log
-
-    raise Exit(show_log(project_dir, name, limit, ref))
-
-
-@app.command()
-def show(
-    name: Name,
-    project_dir: ProjectDir = None,
-    output: Annotated[RowFormat, typer.Option("-o", "--output")] = RowFormat.TABLE,
-    limit: Annotated[int, typer.Option("-n", "--limit", min=1, help="The last N rows.")] = 20,
-) -> None:
-    """Show the last rows of a dataset."""
-    from odfbuild.cli.read import show_rows
-
-    raise Exit(show_rows(project_dir, name, output.value, limit))
-
-
-@app.command()
-def verify(
-    names: Annotated[
-        list[str] | None, typer.Argument(help="Datasets; all of them if none is named.")
-    ] = None,
-    project_dir: ProjectDir = None,
-) -> None:
-    """Rehash every block and data file, and recheck links and rules."""
-    from odfbuild.cli.act import verify_datasets
-
-    raise Exit(verify_datasets(project_dir, names or []))
-
-
-@app.command("upgrade")
-def upgrade_manifests(
-    paths: Annotated[
-        list[Path], typer.Argument(help="Files, or folders with all definitions in them.")
-    ],
-    check: Annotated[
-        bool, typer.Option("--check", help="Write nothing; end with 3 if something would change.")
-    ] = False,
-    to_stdout: Annotated[
-        bool, typer.Option("--stdout", help="Print the one file named instead of writing it.")
-    ] = False,
-) -> None:
-    """Rewrite manifests of older specifications. Comments and layout are kept."""
-    from odfbuild.cli.upgrade import upgrade_paths
-
-    raise Exit(upgrade_paths(paths, check=check, to_stdout=to_stdout))
-
-
-@app.command()
-def schema(
-    kind: Annotated[str | None, typer.Argument(help="What is described.")] = None,
-) -> None:
-    """Print a JSON Schema for editors; without a kind, list the kinds there are."""
-    from odfbuild.cli.author import show_json_schema
-
-    raise Exit(show_json_schema(kind))
-
-
-@app.command()
-def convert(
-    file: Annotated[Path, typer.Argument(help="A block, an event or a snapshot; - is stdin.")],
-    output: Annotated[ManifestFormat, typer.Option("-o", "--output")] = ManifestFormat.YAML,
-    out: Annotated[
-        Path | None, typer.Option("--out", help="Write to a new file, not to stdout.")
-    ] = None,
-    kind: Annotated[
-        ManifestKind | None,
-        typer.Option("--kind", help="What bytes are that are no block; text says it itself."),
-    ] = None,
-    manifest_version: Annotated[
-        int | None,
-        typer.Option("--manifest-version", metavar="N", help="Write a block in version 2 or 3."),
-    ] = None,
-) -> None:
-    """Turn a manifest into YAML, JSON or FlatBuffers; what it is, its content says."""
-    from odfbuild.cli.convert import convert_file
-
-    told = None if kind is None else kind.value
-    raise Exit(convert_file(file, output.value, out=out, kind=told, version=manifest_version))
-
-
+for each in (author, decide, act, read):
+    app.add_typer(each.commands)
 app.add_typer(inspect_app, name="inspect")
 app.add_typer(ref_app, name="ref")
 app.add_typer(key_app, name="key")

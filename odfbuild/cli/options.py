@@ -1,23 +1,122 @@
-"""Options and arguments that many commands take."""
+"""Options that many commands take, and how they reach what a command calls.
 
+The options of a project go before a command or after it: what comes later wins, and variables add
+up.  So they are no parameters of the commands; each adds to one Given, which a command asks for.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
+from typer.core import TyperCommand, TyperGroup, TyperOption
 
-__all__ = ["PROJECT_DIR", "BlockName", "Name", "ProjectDir"]
+__all__ = ["BlockName", "Given", "Name", "ProjectCommand", "ProjectGroup", "given"]
 
-PROJECT_DIR = "ODFBUILD_PROJECT_DIR"
 
-ProjectDir = Annotated[
-    Path | None,
-    typer.Option(
-        "-C",
-        "--project-dir",
-        envvar=PROJECT_DIR,
-        help="The project folder. Default: the nearest parent with an odfbuild.yaml.",
-    ),
-]
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Given:
+    """What the user said of the project: its folder, the target, values of its variables.
+
+    `variables` are texts of the form K=V, in the order in which they were given; those of the
+    files in `vars_files` stand behind them.
+    """
+
+    directory: Path | None = None
+    target: str | None = None
+    variables: tuple[str, ...] = ()
+    vars_files: tuple[Path, ...] = ()
+
+
+class ProjectCommand(TyperCommand):
+    """A command that takes the options of a project, too."""
+
+    def __init__(self, name: str | None, *, params: list[Any] | None = None, **more: Any) -> None:
+        super().__init__(name, params=[*(params or []), *_project_options({})], **more)
+
+
+class ProjectGroup(TyperGroup):
+    """A group whose options of a project may also come from the environment."""
+
+    def __init__(self, *, params: list[Any] | None = None, **more: Any) -> None:
+        options = _project_options(
+            {"--project-dir": "ODFBUILD_PROJECT_DIR", "--target": "ODFBUILD_TARGET"}
+        )
+        super().__init__(params=[*(params or []), *options], **more)
+
+
+def given(context: typer.Context) -> Given:
+    """Return what was given before and after the command."""
+    found = context.find_root().obj
+    return found if isinstance(found, Given) else Given()
+
+
+def _project_options(environment: Mapping[str, str]) -> list[TyperOption]:
+    """Return the options of a project; each puts its value into the context's Given."""
+    return [
+        _option(
+            ["-C", "--project-dir"],
+            environment,
+            "The project folder. Default: the nearest parent with an odfbuild.yaml.",
+            lambda known, value: replace(known, directory=Path(value)),
+            metavar="DIR",
+        ),
+        _option(
+            ["-t", "--target"],
+            environment,
+            "The target to build. Default: the project's.",
+            lambda known, value: replace(known, target=value),
+            metavar="NAME",
+        ),
+        _option(
+            ["--var"],
+            {},
+            "The value of a variable of the project; may be repeated.",
+            lambda known, value: replace(known, variables=(*known.variables, *value)),
+            metavar="K=V",
+            multiple=True,
+        ),
+        _option(
+            ["--vars-file"],
+            {},
+            "A YAML file with values of variables; may be repeated.",
+            lambda known, value: replace(
+                known, vars_files=(*known.vars_files, *(Path(each) for each in value))
+            ),
+            metavar="FILE",
+            multiple=True,
+        ),
+    ]
+
+
+def _option(
+    names: list[str],
+    environment: Mapping[str, str],
+    text: str,
+    put: Any,
+    *,
+    metavar: str,
+    **more: Any,
+) -> TyperOption:
+    def keep(context: typer.Context, _parameter: Any, value: Any) -> Any:
+        if value is not None and value != ():
+            root = context.find_root()
+            root.obj = put(given(context), value)
+        return value
+
+    return TyperOption(
+        param_decls=names,
+        type=str,
+        envvar=environment.get(names[-1]),
+        help=text,
+        metavar=metavar,
+        callback=keep,
+        expose_value=False,
+        **more,
+    )
+
+
 Name = Annotated[str, typer.Argument(help="The name of a dataset.")]
 BlockName = Annotated[
     str,

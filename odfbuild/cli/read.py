@@ -1,21 +1,22 @@
 """odfbuild status, log and show."""
 
 import sys
-from pathlib import Path
 
 from odfbuild import app
 from odfbuild.cli import exits
+from odfbuild.cli.opened import open_given
+from odfbuild.cli.options import Given
 
 __all__ = ["show_log", "show_rows", "show_status"]
 
 _COLUMNS = ("dataset", "kind", "head", "blocks", "records", "watermark", "last block")
 
 
-def show_status(directory: Path | None) -> int:
+def show_status(given: Given) -> int:
     """Print one line a dataset."""
     from odfbuild.cli.tables import print_table
 
-    project = app.open_project(directory)
+    project = open_given(given)
     states = project.workspace.states()
     rows = [
         (
@@ -35,12 +36,12 @@ def show_status(directory: Path | None) -> int:
     return exits.DONE
 
 
-def show_log(directory: Path | None, name: str, limit: int | None, ref: str) -> int:
+def show_log(given: Given, name: str, limit: int | None, ref: str) -> int:
     """Print the chain of a reference, newest block first."""
     from odfbuild.cli.chain import block_text
     from odfbuild.state.block_refs import back, find_ref
 
-    project = app.open_project(directory)
+    project = open_given(given)
     dataset = app.find_dataset(project, name)
     blocks = back(dataset, find_ref(dataset, ref))
     for number, (block_hash, block) in enumerate(blocks):
@@ -50,11 +51,11 @@ def show_log(directory: Path | None, name: str, limit: int | None, ref: str) -> 
     return exits.DONE
 
 
-def show_rows(directory: Path | None, name: str, output: str, limit: int) -> int:
+def show_rows(given: Given, name: str, output: str, limit: int) -> int:
     """Print the last rows by offset."""
     from odfbuild.cli.rows import last_rows, write_rows
 
-    project = app.open_project(directory)
+    project = open_given(given)
     dataset = app.find_dataset(project, name)
     write_rows(last_rows(dataset, limit), output, sys.stdout)
     return exits.DONE

@@ -2,10 +2,11 @@
 
 import json
 import sys
-from pathlib import Path
 
 from odfbuild import app
 from odfbuild.cli import exits
+from odfbuild.cli.opened import open_given
+from odfbuild.cli.options import Given
 from odfbuild.state.block_refs import RefPosition, advance, find_block, positions, remove
 
 __all__ = ["delete_ref", "list_refs", "set_ref"]
@@ -13,11 +14,11 @@ __all__ = ["delete_ref", "list_refs", "set_ref"]
 _COLUMNS = ("reference", "block", "number", "to the head")
 
 
-def list_refs(directory: Path | None, name: str, *, as_json: bool) -> int:
+def list_refs(given: Given, name: str, *, as_json: bool) -> int:
     """Print one line a reference, the head first."""
     from odfbuild.cli.tables import print_table
 
-    dataset = app.find_dataset(app.open_project(directory), name)
+    dataset = app.find_dataset(open_given(given), name)
     found = positions(dataset)
     if as_json:
         sys.stdout.write(json.dumps([_mapping(each) for each in found], indent=2) + "\n")
@@ -27,9 +28,9 @@ def list_refs(directory: Path | None, name: str, *, as_json: bool) -> int:
     return exits.DONE
 
 
-def set_ref(directory: Path | None, name: str, ref: str, block: str, timeout: float) -> int:
+def set_ref(given: Given, name: str, ref: str, block: str, timeout: float) -> int:
     """Make a reference, or move it forward."""
-    dataset = app.find_dataset(app.open_project(directory, lock_timeout=timeout), name)
+    dataset = app.find_dataset(open_given(given, lock_timeout=timeout), name)
     target = find_block(dataset, block)
     before = advance(dataset, ref, target)
     told = "new" if before is None else "as it was" if before == target else f"was {before}"
@@ -37,9 +38,9 @@ def set_ref(directory: Path | None, name: str, ref: str, block: str, timeout: fl
     return exits.DONE
 
 
-def delete_ref(directory: Path | None, name: str, ref: str, timeout: float) -> int:
+def delete_ref(given: Given, name: str, ref: str, timeout: float) -> int:
     """Delete a reference; its blocks stay."""
-    dataset = app.find_dataset(app.open_project(directory, lock_timeout=timeout), name)
+    dataset = app.find_dataset(open_given(given, lock_timeout=timeout), name)
     sys.stdout.write(f"{ref} is deleted; it was {remove(dataset, ref)}\n")
     return exits.DONE
 

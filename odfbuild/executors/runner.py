@@ -18,7 +18,7 @@ from odfbuild.executors.transform import transform
 from odfbuild.odf.events import MetadataEvent, SetTransform, TransformInput
 from odfbuild.odf.identity import Multihash
 from odfbuild.odf.refs import DatasetAlias
-from odfbuild.planner.plan import Append, Ingest, Plan, Step, Transform
+from odfbuild.planner.plan import Append, Ingest, Move, Plan, Step, Transform
 from odfbuild.state.dataset import Dataset
 from odfbuild.state.prepared import Prepared
 
@@ -158,6 +158,9 @@ def _work(state: _Run, step: Step, done: Callable[[Round], None]) -> None:
     match step.work:
         case Append():
             _append(state, step.target, step.work, done)
+        case Move():
+            site.workspace.rename(step.work.old, step.target)
+            done(Round("name", 0, 0))
         case Ingest():
             ingest(site, _existing(site, step.target), done)
         case Transform():

@@ -16,10 +16,13 @@ from odfbuild.odf.events import (
     TransformSql,
 )
 from odfbuild.odf.refs import DatasetAlias
+from odfbuild.planner.policy import Traits
 
 __all__ = ["Declared", "PathSteps", "Spans", "normalize"]
 
 PathSteps = Sequence[str | int]
+
+_NO_TRAITS = Traits()
 
 
 class Spans(Protocol):
@@ -38,6 +41,8 @@ class Declared:
 
     `snapshot` is in normal form and is what gets compared; `written` is what the file says.
     `file` is relative to the project, with forward slashes; `document` counts from 0 within it.
+    `instance` names one of the datasets that a template makes, `package` where the definition
+    comes from if not from the project itself.
     """
 
     alias: DatasetAlias
@@ -46,6 +51,9 @@ class Declared:
     file: str
     document: int
     places: Spans = field(compare=False, repr=False)
+    traits: Traits = _NO_TRAITS
+    instance: str | None = None
+    package: str | None = None
 
     def span(self, path: PathSteps = ()) -> SourceSpan:
         """Return where a value of the snapshot is written, or its nearest ancestor; of the

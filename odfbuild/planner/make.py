@@ -227,7 +227,7 @@ def _why_append(
 
 def _planned(each: Declared, state: ChainState | None) -> Planned:
     based = None if state is None else Based(state.dataset, state.head)
-    return Planned(each.snapshot.kind, str(each.span(())), based)
+    return Planned(kind=each.snapshot.kind, place=each.span(()), based_on=based)
 
 
 def _placed(each: Declared, error: OdfBuildError) -> list[Diagnostic]:

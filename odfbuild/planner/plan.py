@@ -9,18 +9,22 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
-from odfbuild.errors import Diagnostic
+from odfbuild.errors import Diagnostic, SourceSpan
 from odfbuild.odf.events import DatasetKind, MetadataEvent
 from odfbuild.odf.identity import DatasetId, Multihash, sha3_256
 from odfbuild.odf.manifest import to_mapping
 from odfbuild.odf.refs import DatasetAlias
+from odfbuild.planner.changes import Assessment, Verdict
 from odfbuild.planner.reasons import InputMayAdvance, Reason, SourceToAsk
 
 __all__ = [
     "FORMAT",
     "Append",
     "Based",
+    "Foreseen",
+    "GitState",
     "Ingest",
+    "Move",
     "Plan",
     "Planned",
     "Step",
@@ -31,6 +35,7 @@ __all__ = [
 ]
 
 FORMAT = "1.0"
+_NOTHING_TO_JUDGE = Verdict("default", 0, 0, 0)
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,6 +44,13 @@ class Append:
 
     creates: DatasetKind | None
     events: tuple[MetadataEvent, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Move:
+    """Give a dataset another name; its id and chain stay."""
+
+    old: DatasetAlias
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,7 +65,7 @@ class Transform:
     inputs: tuple[DatasetAlias | DatasetId, ...]
 
 
-Work: TypeAlias = Append | Ingest | Transform
+Work: TypeAlias = Append | Move | Ingest | Transform
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -76,17 +88,46 @@ class Based:
 
 
 @dataclass(frozen=True, slots=True)
+class Foreseen:
+    """What a step may bring, as the chain's own last slices say: the mean rows and bytes of one."""
+
+    slices: int
+    rows: int
+    bytes: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Planned:
-    """A declared dataset: its kind, where it is declared, where it stood (None: does not exist)."""
+    """A dataset of the plan: its kind, where it is declared, where it stood (None: nowhere yet).
+
+    `place` is None of a dataset that is retired: in the chains it was compared with, not declared.
+    `assessment` is None where nothing changes.  `moved_from` is the name that it had.
+    """
 
     kind: DatasetKind
-    place: str
+    place: SourceSpan | None
     based_on: Based | None
+    assessment: Assessment | None = None
+    moved_from: DatasetAlias | None = None
+    foreseen: Foreseen | None = None
+    definition: str | None = None  # hash of the manifest as rendered
+
+
+@dataclass(frozen=True, slots=True)
+class GitState:
+    """The commit that a saved plan was made from, and whether files differed from it."""
+
+    commit: str
+    dirty: bool
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Plan:
-    """What apply would do; `datasets` names every dataset of the project in topological order."""
+    """What apply would do; `datasets` names every dataset of the project in topological order.
+
+    `against` names what was compared with if not the chains: such a plan cannot be applied.
+    `git` and what is foreseen are no part of the plan's hash.  `selected` is None for everything.
+    """
 
     odf_version: str
     project_hash: str
@@ -94,6 +135,13 @@ class Plan:
     steps: tuple[Step, ...]
     unchanged: tuple[DatasetAlias, ...]
     notes: tuple[Diagnostic, ...]
+    verdict: Verdict = _NOTHING_TO_JUDGE
+    project: str = ""
+    target: str = "dev"
+    workspace: str = ""
+    against: str | None = None
+    git: GitState | None = None
+    selected: tuple[DatasetAlias, ...] | None = None
 
     @property
     def checks(self) -> frozenset[str]:
@@ -158,7 +206,7 @@ def _dataset(plan: Plan, alias: DatasetAlias, planned: Planned) -> dict[str, Any
     return {
         "name": str(alias),
         "kind": planned.kind.value,
-        "source": planned.place,
+        "source": str(planned.place),
         "did": None if based is None else str(based.id),
         "base_head": None if based is None else str(based.head),
         "action": _action(based, steps),

@@ -181,6 +181,29 @@ class Workspace:
             near.unlink(missing_ok=True)
         self._disk.sync(self._names)
 
+    def rename(self, old: DatasetAlias, new: DatasetAlias) -> None:
+        """Give a dataset another name; its id and chain stay.
+
+        A crash half way leaves it with both names; renaming it once more ends that.  Raises
+        AliasTakenError when another dataset has the new name.
+        """
+        id = self._id_of(old)
+        if id is None:
+            raise StateError(
+                what=f"no dataset named '{old}' in the workspace",
+                why="it was renamed or removed meanwhile",
+                fix="plan again",
+            )
+        if old == new:
+            near = pending(self._names)
+            self._disk.write(near, f"{id}\n{new}\n".encode())
+            self._disk.rename(near, self._name_path(new))
+        else:
+            if self._id_of(new) != id:
+                self.name(new, id)
+            self._name_path(old).unlink(missing_ok=True)
+        self._disk.sync(self._names)
+
     # staging
 
     @contextmanager

@@ -10,7 +10,7 @@ from typing import Annotated
 import typer
 from typer.exceptions import Exit
 
-from odfbuild.cli.options import BlockName, Name, ProjectDir
+from odfbuild.cli.options import BlockName, Name, ProjectCommand, given
 
 __all__ = ["inspect_app", "key_app", "ref_app"]
 
@@ -72,52 +72,51 @@ ref_app = typer.Typer(help="Name blocks: branches that share all objects with th
 inspect_app = typer.Typer(help="Look at one block, schema or query.")
 
 
-@key_app.command("list")
-def list_keys(project_dir: ProjectDir = None, output: ListOutput = ListFormat.TABLE) -> None:
+@key_app.command("list", cls=ProjectCommand)
+def list_keys(context: typer.Context, output: ListOutput = ListFormat.TABLE) -> None:
     """List the private keys of the workspace, and warn of those that others can read."""
     from odfbuild.cli import keys
 
-    raise Exit(keys.list_keys(project_dir, as_json=output is ListFormat.JSON))
+    raise Exit(keys.list_keys(given(context), as_json=output is ListFormat.JSON))
 
 
-@key_app.command("export")
+@key_app.command("export", cls=ProjectCommand)
 def export_key(
+    context: typer.Context,
     name: Annotated[str, typer.Argument(metavar="DATASET", help="A name, or a did:odf.")],
     file: Annotated[Path, typer.Argument(help="The file to write; it must not be there yet.")],
-    project_dir: ProjectDir = None,
     seal: Annotated[bool, typer.Option("--seal", help="Encrypt it under a passphrase.")] = False,
     passphrase_fd: PassphraseFd = None,
 ) -> None:
     """Write the private key of a dataset to a file that only you can read."""
     from odfbuild.cli import keys
 
-    raise Exit(keys.export_key(project_dir, name, file, sealed=seal, descriptor=passphrase_fd))
+    raise Exit(keys.export_key(given(context), name, file, sealed=seal, descriptor=passphrase_fd))
 
 
-@key_app.command("import")
+@key_app.command("import", cls=ProjectCommand)
 def import_key(
+    context: typer.Context,
     file: Annotated[Path, typer.Argument(help="A file that `key export` wrote.")],
-    project_dir: ProjectDir = None,
     passphrase_fd: PassphraseFd = None,
 ) -> None:
     """Take a private key into the workspace. One that is sealed stays so."""
     from odfbuild.cli import keys
 
-    raise Exit(keys.import_key(project_dir, file, descriptor=passphrase_fd))
+    raise Exit(keys.import_key(given(context), file, descriptor=passphrase_fd))
 
 
-@ref_app.command("list")
-def list_refs(
-    name: Name, project_dir: ProjectDir = None, output: ListOutput = ListFormat.TABLE
-) -> None:
+@ref_app.command("list", cls=ProjectCommand)
+def list_refs(context: typer.Context, name: Name, output: ListOutput = ListFormat.TABLE) -> None:
     """List the references of a dataset, and how far each is from the head."""
     from odfbuild.cli import refs
 
-    raise Exit(refs.list_refs(project_dir, name, as_json=output is ListFormat.JSON))
+    raise Exit(refs.list_refs(given(context), name, as_json=output is ListFormat.JSON))
 
 
-@ref_app.command("set")
+@ref_app.command("set", cls=ProjectCommand)
 def set_ref(
+    context: typer.Context,
     name: Name,
     ref: RefName,
     block: Annotated[
@@ -127,27 +126,25 @@ def set_ref(
             "start or end."
         ),
     ] = "head",
-    project_dir: ProjectDir = None,
     lock_timeout: Wait = 10.0,
 ) -> None:
     """Make a reference to a block, or move one forward. The head is moved by apply only."""
     from odfbuild.cli import refs
 
-    raise Exit(refs.set_ref(project_dir, name, ref, block, lock_timeout))
+    raise Exit(refs.set_ref(given(context), name, ref, block, lock_timeout))
 
 
-@ref_app.command("delete")
-def delete_ref(
-    name: Name, ref: RefName, project_dir: ProjectDir = None, lock_timeout: Wait = 10.0
-) -> None:
+@ref_app.command("delete", cls=ProjectCommand)
+def delete_ref(context: typer.Context, name: Name, ref: RefName, lock_timeout: Wait = 10.0) -> None:
     """Delete a reference. Blocks and data stay."""
     from odfbuild.cli import refs
 
-    raise Exit(refs.delete_ref(project_dir, name, ref, lock_timeout))
+    raise Exit(refs.delete_ref(given(context), name, ref, lock_timeout))
 
 
-@inspect_app.command("block")
+@inspect_app.command("block", cls=ProjectCommand)
 def inspect_block(
+    context: typer.Context,
     name: Annotated[
         str,
         typer.Argument(
@@ -155,36 +152,35 @@ def inspect_block(
             help="A block file, or a hash in the workspace, or six characters of its start or end.",
         ),
     ],
-    project_dir: ProjectDir = None,
     output: Annotated[BlockFormat, typer.Option("-o", "--output")] = BlockFormat.YAML,
 ) -> None:
     """Show one block whole, as a manifest or byte by byte."""
     from odfbuild.cli import inspect
 
-    raise Exit(inspect.show_block(project_dir, name, output.value))
+    raise Exit(inspect.show_block(given(context), name, output.value))
 
 
-@inspect_app.command("schema")
+@inspect_app.command("schema", cls=ProjectCommand)
 def inspect_schema(
+    context: typer.Context,
     name: Name,
-    project_dir: ProjectDir = None,
     at: BlockName = "head",
     output: Annotated[SchemaFormat, typer.Option("-o", "--output")] = SchemaFormat.DDL,
 ) -> None:
     """Show the columns of a dataset, system columns included."""
     from odfbuild.cli import inspect
 
-    raise Exit(inspect.show_schema(project_dir, name, at, output.value))
+    raise Exit(inspect.show_schema(given(context), name, at, output.value))
 
 
-@inspect_app.command("query")
+@inspect_app.command("query", cls=ProjectCommand)
 def inspect_query(
+    context: typer.Context,
     name: Name,
-    project_dir: ProjectDir = None,
     at: BlockName = "head",
     output: Annotated[QueryFormat, typer.Option("-o", "--output")] = QueryFormat.TEXT,
 ) -> None:
     """Show the query that makes a dataset: engine, inputs and steps as they are in force."""
     from odfbuild.cli import inspect
 
-    raise Exit(inspect.show_query(project_dir, name, at, output.value))
+    raise Exit(inspect.show_query(given(context), name, at, output.value))

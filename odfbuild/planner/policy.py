@@ -1,0 +1,85 @@
+"""What a project wants of its datasets beyond their definitions: policies, as plain values.
+
+They come from the project file, so that they are reviewed with it; the planner only reads them.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import date
+from enum import Enum
+
+from odfbuild.errors import SourceSpan
+from odfbuild.odf.refs import DatasetAlias
+
+__all__ = ["Acceptance", "Gates", "Moved", "OnQueryChange", "Policy", "Severity", "Traits"]
+
+
+class Severity(Enum):
+    """What a rule that applies does to the gate."""
+
+    ERROR = "error"
+    WARN = "warn"
+    OFF = "off"
+
+
+class OnQueryChange(Enum):
+    """What another query does to the rows that were written by the one before."""
+
+    FORWARD = "forward"
+    RESTATE = "restate"
+
+
+@dataclass(frozen=True, slots=True)
+class Traits:
+    """What the project's defaults say of one dataset; manifests hold ODF's own keys only."""
+
+    tags: tuple[str, ...] = ()
+    owner: str | None = None
+    on_query_change: OnQueryChange = OnQueryChange.FORWARD
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Moved:
+    """A dataset that goes on under another name: same id, same chain."""
+
+    old: DatasetAlias
+    new: DatasetAlias
+    span: SourceSpan
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Acceptance:
+    """One finding of the gate that people agreed to, until a day (that day included).
+
+    `column` is a path such as `address.street`; None where the rule is about the whole dataset.
+    """
+
+    code: str
+    dataset: DatasetAlias
+    column: str | None
+    until: date
+    reason: str | None
+    span: SourceSpan
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Gates:
+    """How the gate judges: `breaking` findings in general, single rules by their code.
+
+    A rule's own entry goes before `breaking`.  `max_restated_rows` bounds how many rows a plan may
+    restate; None is no bound.
+    """
+
+    breaking: Severity = Severity.ERROR
+    rules: Mapping[str, Severity] = field(default_factory=dict)
+    max_restated_rows: int | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Policy:
+    """All that a project says on how its changes are judged, and the day on which that is done."""
+
+    today: date
+    gates: Gates = Gates()
+    accepted: tuple[Acceptance, ...] = ()
+    moved: tuple[Moved, ...] = ()
