@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, TypeAlias
 
 from odfbuild.executors.engine import IngestRequest, TransformInputFrame, TransformWork
 from odfbuild.executors.frames import Frame
+from odfbuild.executors.ingest import retires
 from odfbuild.executors.site import Site
 from odfbuild.odf.chain import ChainState, vocabulary
 from odfbuild.odf.chain_schema import schema_in_force
@@ -55,13 +56,13 @@ def check_definition(
     vocab = _vocabulary(state, events)
     in_force = None if state is None else schema_in_force(state)
     for event in events:
-        found = None
+        found, given_up = None, True
         if isinstance(event, SetTransform):
             found = _of_transform(site, event, vocab, stood)
         elif isinstance(event, SetPollingSource) and state is not None and in_force is not None:
-            found = _of_source(site, event, state, in_force)
+            found, given_up = _of_source(site, event, state, in_force), retires(event)
         if found is not None:
-            slice_schema(found, vocab, in_force)
+            slice_schema(found, vocab, in_force, retires=given_up)
 
 
 def _vocabulary(state: ChainState | None, events: Sequence[MetadataEvent]) -> DatasetVocabulary:

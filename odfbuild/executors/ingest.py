@@ -19,7 +19,14 @@ from odfbuild.executors.slices import Sealed, seal
 from odfbuild.executors.staged import schema_events, staged_files
 from odfbuild.odf.chain import ChainState
 from odfbuild.odf.chain_schema import schema_in_force
-from odfbuild.odf.events import AddData, MetadataEvent, SetPollingSource, SourceState
+from odfbuild.odf.events import (
+    AddData,
+    MergeStrategyAppend,
+    MergeStrategyLedger,
+    MetadataEvent,
+    SetPollingSource,
+    SourceState,
+)
 from odfbuild.odf.opaque import refuse_opaque
 from odfbuild.odf.timestamp import Timestamp
 from odfbuild.state.dataset import Dataset
@@ -108,7 +115,19 @@ def _slice(polling: _Polling, fetched: Fetched, staging: Path) -> Sealed | None:
         start=state.next_offset,
         in_force=schema_in_force(state),
         into=staging / "slice.parquet",
+        retires=retires(source),
     )
+
+
+def retires(source: SetPollingSource) -> bool:
+    """Tell whether a column that a round lacks is one that the definition gave up.
+
+    The columns of a source that declares none are those of its files; a Snapshot compares columns
+    with those of its history, so it must have them all.
+    """
+    declared = source.read.ddl_schema or source.read.schema or source.preprocess
+    keeps_rows = isinstance(source.merge, MergeStrategyAppend | MergeStrategyLedger)
+    return declared is not None and keeps_rows
 
 
 def _request(polling: _Polling, frame: Frame, staging: Path) -> IngestRequest:

@@ -54,13 +54,18 @@ class BadInputSchemaError(EngineError):
 
 
 def slice_schema(
-    frame: "pa.Schema", vocab: DatasetVocabulary, in_force: DataSchema | None
+    frame: "pa.Schema",
+    vocab: DatasetVocabulary,
+    in_force: DataSchema | None,
+    *,
+    retires: bool = False,
 ) -> DataSchema:
     """Return the schema of the dataset after a slice made of such a frame.
 
     Without a schema in force the data columns are as in the frame.  With one, its columns keep
     place, type and optionality, and columns that it lacks are added at the end as optional ones.
-    Raises BadInputSchemaError and SchemaEvolutionError.
+    With `retires`, the frame's columns are what the definition says: optional ones that it no
+    longer makes stay in the schema, to be null.  Raises BadInputSchemaError, SchemaEvolutionError.
     """
     from odfbuild.odf.arrow import from_arrow
 
@@ -73,7 +78,15 @@ def slice_schema(
         _check_type(field)
     if in_force is None:
         return DataSchema(system + data)
-    return evolve(in_force, DataSchema(_aligned(system + data, in_force.fields)))
+    new = _aligned(system + data, in_force.fields)
+    if retires:
+        new = (*new, *_retired(new, in_force.fields))
+    return evolve(in_force, DataSchema(new))
+
+
+def _retired(new: tuple[DataField, ...], old: tuple[DataField, ...]) -> tuple[DataField, ...]:
+    made = {field.name for field in new}
+    return tuple(each for each in old if each.name not in made and is_optional(each.type))
 
 
 def _check_names(names: list[str], vocab: DatasetVocabulary) -> None:

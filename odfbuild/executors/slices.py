@@ -81,14 +81,15 @@ def seal(
     start: int,
     in_force: DataSchema | None,
     into: Path,
+    retires: bool = False,
 ) -> Sealed:
     """Write the rows of a frame, from offset `start` on, as a slice into the file `into`.
 
-    `event_time` is for rows without one.  Every instant is cut to milliseconds.  Memory is bounded
+    `event_time` is for rows without one; `retires` is as in `slice_schema`.  Every instant is cut to milliseconds.  Memory is bounded
     when the frame is a file.  Raises BadInputSchemaError, SchemaEvolutionError, NullValuesError,
     UnhashableTypeError.
     """
-    schema = slice_schema(frame.schema, vocab, in_force)
+    schema = slice_schema(frame.schema, vocab, in_force, retires=retires)
     arrow = to_arrow(schema)
     hasher = LogicalHasher(arrow)
     if frame.rows == 0:
@@ -137,6 +138,8 @@ class _Columns:
             return self._event_times(field.type, found.get(name), rows)
         if name == self.vocab.operation_type_column and name not in found:
             return pa.repeat(pa.scalar(0, field.type), rows)
+        if name not in found:
+            return pa.nulls(rows, field.type)
         return conform(found[name], field.type)
 
     def _event_times(self, data_type: pa.DataType, given: Any, rows: int) -> pa.Array:

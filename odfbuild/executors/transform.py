@@ -67,6 +67,7 @@ def execute(engine: Engine, state: ChainState, work: TransformWork, now: Timesta
         start=state.next_offset,
         in_force=schema_in_force(state),
         into=work.staging / "slice.parquet",
+        retires=True,
     )
 
 

@@ -51,6 +51,7 @@ def _seal(
     start: int = 0,
     vocab: DatasetVocabulary = VOCAB,
     name: str = "slice",
+    retires: bool = False,
 ) -> Sealed:
     frame = table if isinstance(table, Frame) else Frame.of(table)
     return seal(
@@ -61,6 +62,7 @@ def _seal(
         start=start,
         in_force=in_force,
         into=folder / name,
+        retires=retires,
     )
 
 
@@ -247,6 +249,21 @@ def test_a_frame_must_have_the_columns_in_force_with_their_types(tmp_path: Path)
         "column 'a': Int32 -> Int64",
         "column 'b' (Option<String>) is gone",
     )
+
+
+def test_an_optional_column_that_the_definition_gave_up_stays_and_is_null(tmp_path: Path) -> None:
+    in_force = _in_force("a BIGINT, b STRING, c STRUCT<d: INT>")
+    sealed = _seal(_with(a=[1, 2]), tmp_path, in_force=in_force, retires=True)
+    assert sealed.schema == in_force
+    assert sealed.path is not None
+    rows = pq.read_table(sealed.path)
+    assert rows["a"].to_pylist() == [1, 2]
+    assert rows["b"].to_pylist() == rows["c"].to_pylist() == [None, None]
+
+
+def test_a_required_column_cannot_be_given_up(tmp_path: Path) -> None:
+    with pytest.raises(SchemaEvolutionError, match="'b' .* is gone"):
+        _seal(_with(a=[1]), tmp_path, in_force=_in_force("a BIGINT, b INT NOT NULL"), retires=True)
 
 
 # --- growth ----------------------------------------------------------------------------------
