@@ -262,7 +262,7 @@ def test_an_optional_column_that_the_definition_gave_up_stays_and_is_null(tmp_pa
 
 
 def test_a_required_column_cannot_be_given_up(tmp_path: Path) -> None:
-    with pytest.raises(SchemaEvolutionError, match="'b' .* is gone"):
+    with pytest.raises(SchemaEvolutionError, match=r"'b' .* is gone"):
         _seal(_with(a=[1]), tmp_path, in_force=_in_force("a BIGINT, b INT NOT NULL"), retires=True)
 
 
