@@ -86,8 +86,8 @@ def seal(
     """Write the rows of a frame, from offset `start` on, as a slice into the file `into`.
 
     `event_time` is for rows without one; `retires` is as in `slice_schema`.  Every instant is cut
-    to milliseconds.  Memory is bounded when the frame is a file.  Raises BadInputSchemaError, SchemaEvolutionError, NullValuesError,
-    UnhashableTypeError.
+    to milliseconds.  Memory is bounded when the frame is a file.  Raises BadInputSchemaError,
+    SchemaEvolutionError, NullValuesError, UnhashableTypeError.
     """
     schema = slice_schema(frame.schema, vocab, in_force, retires=retires)
     arrow = to_arrow(schema)
