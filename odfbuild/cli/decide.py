@@ -20,7 +20,7 @@ def show_plan(given: Given, *, as_json: bool, verbose: bool) -> int:
         return exits.DONE
     plan = app.make(project)
     if as_json:
-        from odfbuild.planner.plan import to_json
+        from odfbuild.planner.plan_json import to_json
 
         sys.stdout.write(json.dumps(to_json(plan), indent=2, ensure_ascii=False) + "\n")
         return exits.DONE

@@ -4,15 +4,13 @@ It is made from the project and the heads alone, so equal input gives an equal p
 What cannot be known is symbolic: an input that does not exist yet stands as its alias.
 """
 
-import json
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
-from typing import Any, TypeAlias
+from typing import TypeAlias
 
 from odfbuild.errors import Diagnostic, SourceSpan
 from odfbuild.odf.events import DatasetKind, MetadataEvent
-from odfbuild.odf.identity import DatasetId, Multihash, sha3_256
-from odfbuild.odf.manifest import to_mapping
+from odfbuild.odf.identity import DatasetId, Multihash
 from odfbuild.odf.refs import DatasetAlias
 from odfbuild.planner.changes import Assessment, Verdict
 from odfbuild.planner.reasons import InputMayAdvance, Reason, SourceToAsk
@@ -30,8 +28,6 @@ __all__ = [
     "Step",
     "Transform",
     "Work",
-    "plan_hash",
-    "to_json",
 ]
 
 FORMAT = "1.0"
@@ -169,99 +165,3 @@ def _is_check(reason: Reason, moving: Collection[DatasetAlias]) -> bool:
             return reason.dataset not in moving
         case _:
             return False
-
-
-def to_json(plan: Plan) -> dict[str, Any]:
-    """Return the plan in its published form (schemas/plan.schema.json), its own hash included."""
-    body = _body(plan)
-    return {**body, "plan_hash": _hash(body)}
-
-
-def plan_hash(plan: Plan) -> str:
-    """Return the sha3-256 multihash of the plan's canonical JSON."""
-    return _hash(_body(plan))
-
-
-def _hash(body: Mapping[str, Any]) -> str:
-    text = json.dumps(body, sort_keys=True, separators=(",", ":"), ensure_ascii=False)
-    return str(sha3_256(text.encode()))
-
-
-def _body(plan: Plan) -> dict[str, Any]:
-    return {
-        "format_version": FORMAT,
-        "odf_version": plan.odf_version,
-        "project": plan.project_hash,
-        "datasets": [_dataset(plan, alias, each) for alias, each in plan.datasets.items()],
-        "steps": [_step(step) for step in plan.steps],
-        "notes": [_note(note) for note in plan.notes],
-        "summary": _summary(plan),
-    }
-
-
-def _dataset(plan: Plan, alias: DatasetAlias, planned: Planned) -> dict[str, Any]:
-    based = planned.based_on
-    steps = [step for step in plan.steps if step.target == alias]
-    appends = [step.work for step in steps if isinstance(step.work, Append)]
-    return {
-        "name": str(alias),
-        "kind": planned.kind.value,
-        "source": str(planned.place),
-        "did": None if based is None else str(based.id),
-        "base_head": None if based is None else str(based.head),
-        "action": _action(based, steps),
-        "blocks": [to_mapping(event) for work in appends for event in work.events],
-    }
-
-
-def _action(based: Based | None, steps: list[Step]) -> str:
-    if based is None:
-        return "create"
-    if any(isinstance(step.work, Append) for step in steps):
-        return "change"
-    return "run" if steps else "none"
-
-
-def _step(step: Step) -> dict[str, Any]:
-    return {
-        "id": step.id,
-        "target": str(step.target),
-        "work": type(step.work).__name__.lower(),
-        "after": list(step.after),
-        "reasons": [_reason(reason) for reason in step.reasons],
-    }
-
-
-def _reason(reason: Reason) -> dict[str, Any]:
-    fields = {
-        name: list(value) if isinstance(value := getattr(reason, name), tuple) else _plain(value)
-        for name in reason.__slots__
-    }
-    return {"kind": type(reason).__name__, **fields}
-
-
-def _plain(value: object) -> str | int | None:
-    return value if value is None or isinstance(value, int) else str(value)
-
-
-def _note(note: Diagnostic) -> dict[str, Any]:
-    return {
-        "code": note.code,
-        "level": note.level.value,
-        "source": None if note.span is None else str(note.span),
-        "what": note.what,
-        "why": note.why,
-        "fix": note.fix,
-    }
-
-
-def _summary(plan: Plan) -> dict[str, int]:
-    created = sum(each.based_on is None for each in plan.datasets.values())
-    appended = sum(isinstance(step.work, Append) for step in plan.steps)
-    return {
-        "create": created,
-        "change": appended - created,
-        "ingest": sum(isinstance(step.work, Ingest) for step in plan.steps),
-        "transform": sum(isinstance(step.work, Transform) for step in plan.steps),
-        "unchanged": len(plan.unchanged),
-    }

@@ -22,7 +22,8 @@ from odfbuild.odf.events import (
 from odfbuild.odf.refs import DatasetAlias
 from odfbuild.planner.declared import Declared
 from odfbuild.planner.make import SourceLook, ToAsk, make_plan, project_hash
-from odfbuild.planner.plan import Append, Ingest, Plan, Transform, plan_hash, to_json
+from odfbuild.planner.plan import Append, Ingest, Plan, Transform
+from odfbuild.planner.plan_json import plan_hash, to_json
 from odfbuild.planner.reasons import (
     DefinitionChanged,
     FirstRun,
