@@ -138,7 +138,7 @@ class Page:
         """Return an entry of a mapping."""
         assert mapping.keys is not None  # noqa: S101 - it has this key
         start, end, value = mapping.keys[key]
-        return Entry(key, start, end, value, self._end(end, value))
+        return Entry(key, start, end, value, self.end_of(end, value))
 
     def entries(self, mapping: Spot) -> list[Entry]:
         """Return all entries of a mapping in their order."""
@@ -227,17 +227,17 @@ class Page:
         line = self.text[at : self.below(at)]
         return len(line) - len(line.lstrip(" "))
 
-    def _end(self, key_end: int, value: Spot) -> int:
+    def end_of(self, key_end: int, value: Spot) -> int:
         """Return where a value's text ends; of an alias, which stands elsewhere, its line's end."""
         if value.start < key_end:
             return len(self.text[: self.below(key_end)].rstrip("\r\n"))
         if not self.is_flow(value):
             if value.keys:
                 _, last_end, last = list(value.keys.values())[-1]
-                return self._end(last_end, last)
+                return self.end_of(last_end, last)
             if value.items:
                 last = value.items[-1]
                 if last.start < value.start:
                     return len(self.text[: value.end].rstrip())
-                return self._end(last.start, last)
+                return self.end_of(last.start, last)
         return value.end
