@@ -1,12 +1,23 @@
-"""Files that commands read and write by name: bounded when read, never overwritten."""
+"""Files that commands read and write by name: bounded when read, replaced only as a whole."""
 
 import os
+import stat
 import sys
+from collections.abc import Mapping
 from pathlib import Path
 
 from odfbuild.errors import ProjectError
+from odfbuild.state.disk import Disk, pending
 
-__all__ = ["AlreadyThereError", "TooLargeError", "read_bounded", "refuse_taken", "write_new"]
+__all__ = [
+    "AlreadyThereError",
+    "TooLargeError",
+    "read_bounded",
+    "refuse_taken",
+    "replace_file",
+    "replace_files",
+    "write_new",
+]
 
 
 class AlreadyThereError(ProjectError):
@@ -51,6 +62,34 @@ def write_new(path: Path, data: bytes, mode: int = 0o666) -> None:
             os.fsync(opened)
     except OSError:
         path.unlink()
+        raise
+
+
+def replace_file(path: Path, data: bytes) -> None:
+    """Put new content in the place of a file at once; its mode stays, and links to it."""
+    real = path.resolve()
+    near, disk = pending(real.parent), Disk()
+    try:
+        disk.write(near, data, 0o600)
+        near.chmod(stat.S_IMODE(real.stat().st_mode))
+        disk.rename(near, real)
+    except OSError:
+        near.unlink(missing_ok=True)
+        raise
+    disk.sync(real.parent)
+
+
+def replace_files(content: Mapping[Path, bytes]) -> None:
+    """Put new content in the place of several files: of all, or when one fails of none."""
+    before = {path: path.read_bytes() for path in content}
+    replaced: list[Path] = []
+    try:
+        for path, data in content.items():
+            replace_file(path, data)
+            replaced.append(path)
+    except BaseException:
+        for path in replaced:
+            replace_file(path, before[path])
         raise
 
 

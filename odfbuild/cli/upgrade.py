@@ -1,6 +1,5 @@
 """odfbuild upgrade: rewrite manifests of older specifications, in place and file by file."""
 
-import stat
 import sys
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -8,13 +7,13 @@ from pathlib import Path
 
 from odfbuild.cli import exits
 from odfbuild.cli.diagnostics import render_diagnostics
+from odfbuild.cli.files import replace_file
 from odfbuild.cli.printable import printable
 from odfbuild.errors import Diagnostic, ProjectError, ProjectErrors, SourceSpan
 from odfbuild.project.fingerprint import project_files
 from odfbuild.project.legacy import Upgrade, upgrade
 from odfbuild.project.load import MAX_BYTES
 from odfbuild.project.yaml import decode
-from odfbuild.state.disk import Disk, pending
 
 __all__ = ["UsageError", "upgrade_paths"]
 
@@ -60,7 +59,7 @@ def upgrade_paths(paths: Sequence[Path], *, check: bool, to_stdout: bool) -> int
         sys.stdout.write("".join(each.upgraded().decode("utf-8-sig") for each in files))
     elif not check:
         for each in changed:
-            _write(each.path, each.upgraded())
+            replace_file(each.path, each.upgraded())
     print(
         _summary(files, written=not check and not to_stdout),
         file=sys.stderr if to_stdout else sys.stdout,
@@ -115,20 +114,6 @@ def _refusal(path: Path, what: str, fix: str) -> ProjectErrors:
     return ProjectErrors(
         [Diagnostic(code="unreadable-file", what=what, why=why, fix=fix, span=span)]
     )
-
-
-def _write(path: Path, data: bytes) -> None:
-    """Put new content in the place of a file at once; its mode stays, and links to it."""
-    real = path.resolve()
-    near, disk = pending(real.parent), Disk()
-    try:
-        disk.write(near, data, 0o600)
-        near.chmod(stat.S_IMODE(real.stat().st_mode))
-        disk.rename(near, real)
-    except OSError:
-        near.unlink(missing_ok=True)
-        raise
-    disk.sync(real.parent)
 
 
 def _summary(files: Sequence[_File], *, written: bool) -> str:
