@@ -1,15 +1,29 @@
 """The project file, odfbuild.yaml: where it is, and what it says."""
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path, PurePosixPath
 
 from odfbuild.errors import Diagnostic, ProjectError, ProjectErrors, SourceSpan
 from odfbuild.planner.names import did_you_mean
+from odfbuild.planner.policy import Acceptance, Gates, Moved
+from odfbuild.project.defaults import Default, read_defaults
 from odfbuild.project.fingerprint import PROJECT_FILE
+from odfbuild.project.generators import Generator, read_generators
+from odfbuild.project.judging import read_accepted, read_gates, read_moved
 from odfbuild.project.places import Path as Steps
-from odfbuild.project.settings import SettingsReader
+from odfbuild.project.profiles import Profile, add_profile, looks_secret, read_profiles
+from odfbuild.project.settings import SettingsReader, is_outside
+from odfbuild.project.sharing import PackageSource, read_packages
+from odfbuild.project.targets import (
+    DEFAULT_TARGET,
+    SparkOptions,
+    Target,
+    add_targets,
+    spark,
+)
+from odfbuild.project.variables import Variable, read_variables
 from odfbuild.project.yaml import Document, Value, decode, read_documents
 
 __all__ = [
@@ -24,26 +38,28 @@ __all__ = [
 ]
 
 FORMAT = 1
-DEFAULT_WORKSPACE = "./.odfbuild"
-DEFAULT_TARGET = "dev"
 
-_LATER = (
+_KEYS = (
+    "odfbuild",
+    "name",
+    "datasets",
     "vars",
+    "env",
     "defaults",
     "generate",
+    "macros",
     "moved",
     "accept",
     "gates",
     "pools",
     "selectors",
     "packages",
+    "engine",
+    "targets",
+    "default_target",
 )
-_LATER_IN_TARGET = ("require_plan_file", "protect")
-_KEYS = ("odfbuild", "name", "datasets", "engine", "targets", "default_target")
-_TARGET_KEYS = ("workspace", "engine")
-_SPARK_KEYS = ("master", "memory")
 _NAME = re.compile(r"[A-Za-z0-9]+([._-][A-Za-z0-9]+)*")
-_MEMORY = re.compile(r"[1-9][0-9]*[kmgt]", re.IGNORECASE)
+_ENV = re.compile(r"[A-Za-z_][A-Za-z0-9_]*", re.ASCII)
 
 
 class NoProjectError(ProjectError):
@@ -58,29 +74,29 @@ class UnknownTargetError(ProjectError):
     code = "unknown-target"
 
 
-@dataclass(frozen=True, slots=True)
-class SparkOptions:
-    """How Spark is started, never what it computes; None leaves the choice to the engine."""
-
-    master: str | None = None
-    memory: str | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class Target:
-    """A place to build in: a workspace folder, relative to the project, and engine options."""
-
-    name: str
-    workspace: str = DEFAULT_WORKSPACE
-    spark: SparkOptions = SparkOptions()
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Config:
-    """What a project file says; `datasets` are folders, relative and inside the project."""
+    """What a project file says; `datasets` are folders, relative and inside the project.
+
+    `env` names the parts of the environment that templates may read, `pools` how many steps at a
+    time may use what they stand for, `selectors` the texts of named selectors.
+    """
 
     name: str
     datasets: tuple[str, ...] = ("datasets",)
+    macros_folder: str = "macros"
+    sql_folder: str = "sql"
+    python_macros: bool = False
+    variables: Mapping[str, Variable] = field(default_factory=dict)
+    env: tuple[str, ...] = ()
+    defaults: tuple[Default, ...] = ()
+    generators: tuple[Generator, ...] = ()
+    packages: tuple[PackageSource, ...] = ()
+    moved: tuple[Moved, ...] = ()
+    accepted: tuple[Acceptance, ...] = ()
+    gates: Gates = field(default_factory=Gates)
+    pools: Mapping[str, int] = field(default_factory=dict)
+    selectors: Mapping[str, str] = field(default_factory=dict)
     default_target: str = DEFAULT_TARGET
     targets: Mapping[str, Target] = field(
         default_factory=lambda: {DEFAULT_TARGET: Target(DEFAULT_TARGET)}
@@ -118,8 +134,12 @@ def find_project(start: Path, given: Path | None = None) -> Path:
     )
 
 
-def load_config(root: Path) -> Config:
-    """Return what the project file says; ProjectErrors with everything that is wrong in it."""
+def load_config(root: Path, *, user_folder: Path | None = None) -> Config:
+    """Return what the project file says, with the targets of profiles on top.
+
+    `user_folder` is where the profiles of the user are, for every project.  Raises ProjectErrors
+    with everything that is wrong.
+    """
     path = root / PROJECT_FILE
     try:
         data = path.read_bytes()
@@ -133,11 +153,16 @@ def load_config(root: Path) -> Config:
         decode(data, PROJECT_FILE),
         default_name=root.resolve().name,
         is_folder=lambda folder: (root / folder).is_dir(),
+        profiles=read_profiles(root, user_folder),
     )
 
 
 def parse_config(
-    text: str, *, default_name: str, is_folder: Callable[[str], bool] = lambda _: True
+    text: str,
+    *,
+    default_name: str,
+    is_folder: Callable[[str], bool] = lambda _: True,
+    profiles: Sequence[Profile] = (),
 ) -> Config:
     """Return what the text of a project file says; a project is called as its folder by default.
 
@@ -147,11 +172,16 @@ def parse_config(
     if len(documents) != 1:
         raise ProjectErrors([_not_one_document(documents)])
     reading = SettingsReader(documents[0])
-    config = _config(reading, default_name)
+    config, of_profiles = _config(reading, default_name, profiles)
     _check_folders(reading, config.datasets, is_folder)
-    if reading.found:
-        raise ProjectErrors(reading.found)
+    found = [*sorted(reading.found, key=_by_place), *of_profiles]
+    if found:
+        raise ProjectErrors(found)
     return config
+
+
+def _by_place(found: Diagnostic) -> tuple[int, int]:
+    return (0, 0) if found.span is None else (found.span.line, found.span.column)
 
 
 def _not_one_document(documents: tuple[Document, ...]) -> Diagnostic:
@@ -164,25 +194,93 @@ def _not_one_document(documents: tuple[Document, ...]) -> Diagnostic:
     )
 
 
-def _config(reading: SettingsReader, default_name: str) -> Config:
-    top = reading.mapping(reading.value, (), _KEYS, _LATER)
+def _config(
+    reading: SettingsReader, default_name: str, profiles: Sequence[Profile]
+) -> tuple[Config, list[Diagnostic]]:
+    """Return the settings, and what is wrong with the profiles."""
+    top = reading.mapping(reading.value, (), _KEYS)
     _check_format(reading, top)
-    name = reading.text(top["name"], ("name",), default_name) if "name" in top else default_name
-    if "name" in top and not _NAME.fullmatch(name):
+    options = spark(reading, top.get("engine"), ("engine",), SparkOptions())
+    own = add_targets(reading, top.get("targets"), {}, options)
+    own = own or {DEFAULT_TARGET: Target(DEFAULT_TARGET, spark=options)}
+    targets, of_profiles = _profiled(own, profiles, options)
+    variables = read_variables(reading, top.get("vars"))
+    config = Config(
+        name=_name(reading, top, default_name),
+        datasets=_folders(reading, top["datasets"]) if "datasets" in top else ("datasets",),
+        python_macros=bool(
+            reading.section(top.get("macros"), ("macros",), ("python",)).flag("python")
+        ),
+        variables=variables,
+        env=_env(reading, top.get("env")),
+        defaults=read_defaults(reading, top.get("defaults")),
+        generators=read_generators(reading, top.get("generate"), variables),
+        packages=read_packages(reading, top.get("packages")),
+        moved=read_moved(reading, top.get("moved")),
+        accepted=read_accepted(reading, top.get("accept")),
+        gates=read_gates(reading, top.get("gates")),
+        pools=_pools(reading, top.get("pools")),
+        selectors=_selectors(reading, top.get("selectors")),
+        default_target=_default_target(reading, top, own, targets),
+        targets=targets,
+    )
+    return config, of_profiles
+
+
+def _profiled(
+    own: Mapping[str, Target], profiles: Sequence[Profile], options: SparkOptions
+) -> tuple[Mapping[str, Target], list[Diagnostic]]:
+    targets, found = dict(own), list[Diagnostic]()
+    for profile in profiles:
+        targets, problems = add_profile(profile, targets, options)
+        found += problems
+    return targets, found
+
+
+def _name(reading: SettingsReader, top: Mapping[str, Value], default: str) -> str:
+    if "name" not in top:
+        return default
+    name = reading.text(top["name"], ("name",), default)
+    if isinstance(top["name"], str) and name == top["name"] and not _NAME.fullmatch(name):
         reading.refuse(
             ("name",),
             f"'{name}' is not a project name",
             "it is printed and goes into files",
             "use letters, digits, and single '.', '-' or '_' between them",
         )
-    spark = _spark(reading, top.get("engine"), ("engine",), SparkOptions())
-    targets = _targets(reading, top.get("targets"), spark)
-    return Config(
-        name=name,
-        datasets=_folders(reading, top["datasets"]) if "datasets" in top else ("datasets",),
-        default_target=_default_target(reading, top, targets),
-        targets=targets,
-    )
+    return name
+
+
+def _env(reading: SettingsReader, value: Value) -> tuple[str, ...]:
+    names = reading.texts(value, ("env",))
+    for name, path in names.items():
+        if not _ENV.fullmatch(name):
+            reading.refuse(
+                path,
+                f"'{name}' is not a name in the environment",
+                "templates read the environment by these names only",
+                "use letters, digits and '_', no digit first",
+            )
+        elif looks_secret(name):
+            reading.refuse(
+                path,
+                f"'{name}' looks like a secret",
+                "what a template writes goes into plans and chains, for good",
+                f"say ${{{{ env.{name} }}}} in the definition: it is read when data is fetched",
+                code="secret",
+            )
+    return tuple(names)
+
+
+def _pools(reading: SettingsReader, value: Value) -> dict[str, int]:
+    given = reading.any_mapping(value, ("pools",))
+    sizes = {name: reading.count(size, ("pools", name)) for name, size in given.items()}
+    return {name: size for name, size in sizes.items() if size is not None}
+
+
+def _selectors(reading: SettingsReader, value: Value) -> dict[str, str]:
+    given = reading.any_mapping(value, ("selectors",))
+    return {name: reading.text(text, ("selectors", name), "") for name, text in given.items()}
 
 
 def _check_format(reading: SettingsReader, top: Mapping[str, Value]) -> None:
@@ -241,10 +339,7 @@ def _place_of_folder(value: Value, folder: str) -> Steps:
 
 
 def _is_inside(reading: SettingsReader, folder: Value, path: Steps) -> bool:
-    if not isinstance(folder, str):
-        return True
-    parts = PurePosixPath(folder)
-    if not parts.is_absolute() and ".." not in parts.parts and "\0" not in folder:
+    if not isinstance(folder, str) or not is_outside(folder):
         return True
     reading.refuse(
         path,
@@ -255,57 +350,15 @@ def _is_inside(reading: SettingsReader, folder: Value, path: Steps) -> bool:
     return False
 
 
-def _targets(reading: SettingsReader, value: Value, spark: SparkOptions) -> dict[str, Target]:
-    targets = {
-        name: _target(reading, entry, ("targets", name), spark)
-        for name, entry in reading.any_mapping(value, ("targets",)).items()
-    }
-    return targets or {DEFAULT_TARGET: Target(DEFAULT_TARGET, spark=spark)}
-
-
-def _target(reading: SettingsReader, value: Value, path: Steps, spark: SparkOptions) -> Target:
-    entries = reading.mapping(value, path, _TARGET_KEYS, _LATER_IN_TARGET)
-    workspace = DEFAULT_WORKSPACE
-    if "workspace" in entries:
-        workspace = reading.text(entries["workspace"], (*path, "workspace"), workspace)
-    if "://" in workspace:
-        reading.refuse(
-            (*path, "workspace"),
-            f"the workspace '{workspace}' is not a folder",
-            "object stores are not supported in this version of odfbuild",
-            f"use a folder, such as {DEFAULT_WORKSPACE}",
-            code="config-unsupported",
-        )
-    return Target(
-        name=str(path[-1]),
-        workspace=workspace,
-        spark=_spark(reading, entries.get("engine"), (*path, "engine"), spark),
-    )
-
-
-def _spark(
-    reading: SettingsReader, value: Value, path: Steps, default: SparkOptions
-) -> SparkOptions:
-    engines = reading.mapping(value, path, ("spark",))
-    inner = (*path, "spark")
-    options = reading.mapping(engines.get("spark"), inner, _SPARK_KEYS)
-    given = {key: reading.text(options[key], (*inner, key), "") for key in options}
-    memory = given.get("memory", default.memory)
-    if given.get("memory") and not _MEMORY.fullmatch(given["memory"]):
-        reading.refuse(
-            (*inner, "memory"),
-            f"'{memory}' is not an amount of memory",
-            "Java takes a whole number and a unit",
-            "write it like 512m or 4g",
-        )
-    return SparkOptions(given.get("master", default.master), memory)
-
-
 def _default_target(
-    reading: SettingsReader, top: Mapping[str, Value], targets: Mapping[str, Target]
+    reading: SettingsReader,
+    top: Mapping[str, Value],
+    own: Mapping[str, Target],
+    targets: Mapping[str, Target],
 ) -> str:
+    """Return the target that is meant without a name: profiles add some, but choose none."""
     if "default_target" not in top:
-        return DEFAULT_TARGET if DEFAULT_TARGET in targets else _only(reading, targets)
+        return DEFAULT_TARGET if DEFAULT_TARGET in own else _only(reading, own)
     name = reading.text(top["default_target"], ("default_target",), DEFAULT_TARGET)
     if name not in targets and isinstance(top["default_target"], str):
         reading.refuse(
