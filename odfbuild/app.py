@@ -8,12 +8,13 @@ import os
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
+from datetime import UTC, date, datetime
 from pathlib import Path
 from time import time_ns
 from typing import TYPE_CHECKING
 
 from odfbuild import __version__
-from odfbuild.errors import StateError
+from odfbuild.errors import ProjectError, StateError
 from odfbuild.executors.engine import engine_version
 from odfbuild.executors.local import Listings, is_local, pending, pending_bytes
 from odfbuild.odf.chain import ChainState
@@ -30,8 +31,13 @@ from odfbuild.odf.timestamp import Timestamp
 from odfbuild.planner.declared import Declared
 from odfbuild.planner.make import SourceLook, ToAsk, make_plan, project_hash
 from odfbuild.planner.plan import Append, Ingest, Plan
-from odfbuild.project.config import SparkOptions, find_project, load_config
+from odfbuild.planner.policy import Policy
+from odfbuild.project.config import Config, SparkOptions, find_project, load_config
 from odfbuild.project.fingerprint import Fingerprint, fingerprint, is_unchanged
+from odfbuild.project.profiles import user_folder
+from odfbuild.project.settings import parse_day
+from odfbuild.project.variables import resolve_variables
+from odfbuild.project.yaml import Value
 from odfbuild.state.dataset import Dataset
 from odfbuild.state.heads import DEFAULT_LOCK_TIMEOUT
 from odfbuild.state.settled import Settled, SettledSource, recall, record
@@ -57,13 +63,28 @@ SOURCE_NAME = "default"
 
 @dataclass(frozen=True, slots=True)
 class Opened:
-    """A project's folder, how Spark is started for it, and its workspace."""
+    """A project's folder, its settings, how Spark is started for it, and its workspace.
+
+    `given` are values of variables as K=V, `vars_files` files with more of them.
+    """
 
     root: Path
     folders: tuple[str, ...]
     target: str
     spark: SparkOptions
     workspace: Workspace
+    config: Config
+    policy: Policy
+    given: tuple[str, ...] = ()
+    vars_files: tuple[Path, ...] = ()
+
+    @property
+    def variables(self) -> Mapping[str, Value]:
+        """The value of every variable; ProjectErrors when some are wrong or missing.
+
+        They are worked out when asked for: what reads chains only needs none.
+        """
+        return resolve_variables(self.config, self.given, self.vars_files)
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,17 +98,46 @@ def open_project(
     directory: Path | None,
     *,
     target: str | None = None,
+    variables: Sequence[str] = (),
+    vars_files: Sequence[Path] = (),
     lock_timeout: float = DEFAULT_LOCK_TIMEOUT,
 ) -> Opened:
     """Find the project, read its settings, open the workspace of a target, or of the default one.
 
-    Raises ProjectError when there is no project or its settings are wrong.
+    `variables` are values as K=V, `vars_files` YAML files with more; they count once they are
+    needed.  Raises ProjectError when there is no project or its settings are wrong.
     """
     root = find_project(Path.cwd(), directory).absolute()
-    config = load_config(root)
+    config = load_config(root, user_folder=user_folder(os.environ))
     chosen = config.target(target)
-    workspace = Workspace(root / chosen.workspace, lock_timeout=lock_timeout)
-    return Opened(root, config.datasets, chosen.name, chosen.spark, workspace)
+    return Opened(
+        root=root,
+        folders=config.datasets,
+        target=chosen.name,
+        spark=chosen.spark,
+        workspace=Workspace(root / chosen.workspace, lock_timeout=lock_timeout),
+        config=config,
+        policy=Policy(
+            today=_today(), gates=config.gates, accepted=config.accepted, moved=config.moved
+        ),
+        given=tuple(variables),
+        vars_files=tuple(vars_files),
+    )
+
+
+def _today() -> date:
+    """Return the day (UTC) on which changes are judged; ODFBUILD_TODAY sets another."""
+    given = os.environ.get("ODFBUILD_TODAY")
+    if not given:
+        return datetime.now(UTC).date()
+    today = parse_day(given)
+    if today is None:
+        raise ProjectError(
+            what=f"ODFBUILD_TODAY is '{given}', which is no day",
+            why="acceptances run out by that day",
+            fix="write year, month and day, such as 2024-01-31, or unset it",
+        )
+    return today
 
 
 def unchanged(project: Opened) -> Unchanged | None:

@@ -9,4 +9,10 @@ __all__ = ["open_given"]
 
 def open_given(given: Given, *, lock_timeout: float = DEFAULT_LOCK_TIMEOUT) -> app.Opened:
     """Return the project; ProjectError when there is none, or its settings are wrong."""
-    return app.open_project(given.directory, target=given.target, lock_timeout=lock_timeout)
+    return app.open_project(
+        given.directory,
+        target=given.target,
+        variables=given.variables,
+        vars_files=given.vars_files,
+        lock_timeout=lock_timeout,
+    )
