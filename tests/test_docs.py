@@ -10,7 +10,7 @@ from odfbuild.planner.query import Reason
 from tests.projects import REPOSITORY
 
 ERRORS = (REPOSITORY / "docs" / "errors.md").read_text("utf-8")
-MAKERS = {"refuse", "warn", "note", "_Rule", "SqlTextError"}
+MAKERS = {"refuse", "warn", "note", "Rule", "SqlTextError"}
 
 
 def test_generated_pages_are_up_to_date() -> None:

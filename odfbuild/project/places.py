@@ -18,12 +18,16 @@ Path: TypeAlias = Sequence[str | int]
 
 @dataclass(slots=True)
 class Spot:
-    """The half-open range of characters of one value, and what stands below it (keys as well)."""
+    """The half-open range of characters of one value, and what stands below it (keys as well).
+
+    Of a value that is taken from another file, the range holds that file's path.
+    """
 
     start: int
     end: int
     items: "list[Spot] | None" = None
     keys: "dict[str, tuple[int, int, Spot]] | None" = None
+    included: "Source | None" = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,9 +100,11 @@ class Places:
         """Return where a part of a text value is written, such as one name in a query.
 
         `text` is the value as read.  Literal blocks and texts written without escapes are followed
-        exactly; of others the whole value is named.
+        exactly, and included files; of others the whole value is named.
         """
         spot = self._spot(path)
+        if spot is not None and spot.included is not None and spot.included.text == text:
+            return spot.included.span(offset, offset + length)
         start = None if spot is None else _written_at(self.source, spot, text, offset)
         return self.value(path) if start is None else self.source.span(start, start + length)
 

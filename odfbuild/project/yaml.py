@@ -1,13 +1,13 @@
 """Read YAML strictly, keeping the place of every key and value.
 
 Plain scalars follow the core schema of YAML 1.2: `NO`, `12:30` and dates are texts, `014` is 14.
-Duplicate keys, tags, merge keys and keys that are not text are refused.  Aliases are followed
-within bounds, so that no small file becomes a large value.
+Duplicate keys, merge keys, keys that are not text and tags but !include are refused.  Aliases are
+followed within bounds, so that no small file becomes a large value.
 """
 
 import re
 from dataclasses import dataclass
-from typing import Any, NoReturn, TypeAlias
+from typing import Any, NoReturn, Protocol, TypeAlias
 
 import yaml
 from yaml.events import (
@@ -23,22 +23,40 @@ from yaml.events import (
 from odfbuild.errors import Diagnostic, ProjectErrors
 from odfbuild.project.places import Places, Source, Spot
 from odfbuild.project.syntax import not_text, syntax_problem
+from odfbuild.project.yaml_rules import (
+    ALIAS_KEY,
+    COLLECTION_KEY,
+    DUPLICATE_KEY,
+    ENDLESS_ALIAS,
+    INCLUDED_KEY,
+    KEY_NOT_TEXT,
+    MAX_ALIASED,
+    MAX_DEPTH,
+    MERGE_KEY,
+    TAG,
+    TOO_DEEP,
+    TOO_MANY_ALIASED,
+    UNKNOWN_ALIAS,
+    Rule,
+)
 
 __all__ = [
     "MAX_ALIASED",
     "MAX_DEPTH",
     "Document",
+    "Include",
+    "RefusedIncludeError",
     "Value",
     "decode",
     "read_documents",
+    "read_source",
     "resolve_plain",
 ]
 
 Value: TypeAlias = "bool | int | float | str | list[Value] | dict[str, Value] | None"
 
-MAX_DEPTH = 100
-MAX_ALIASED = 100_000
 MAX_DIGITS = 1_000
+INCLUDE = "!include"
 
 _CONSTANTS: dict[str, bool | float | None] = {
     **dict.fromkeys(("", "~", "null", "Null", "NULL"), None),
@@ -65,6 +83,21 @@ class Document:
     places: Places
 
 
+class RefusedIncludeError(Exception):
+    """A file cannot be taken in; the rule says why."""
+
+    def __init__(self, rule: Rule) -> None:
+        super().__init__(rule.what)
+        self.rule = rule
+
+
+class Include(Protocol):
+    """Gives the file that a value is included from."""
+
+    def __call__(self, path: str) -> Source:
+        """Return a file by its path as written; RefusedIncludeError or ProjectErrors if not."""
+
+
 def decode(data: bytes, file: str) -> str:
     """Return the text of a file, without its byte order mark; ProjectErrors if it is not UTF-8."""
     try:
@@ -75,7 +108,15 @@ def decode(data: bytes, file: str) -> str:
 
 def read_documents(text: str, file: str) -> tuple[Document, ...]:
     """Return the documents of a file; ProjectErrors with everything that is wrong in it."""
-    reader = _Reader(Source(file, text))
+    return read_source(Source(file, text))
+
+
+def read_source(source: Source, include: Include | None = None) -> tuple[Document, ...]:
+    """Return the documents of a text, as read_documents does.
+
+    With `include`, the tag !include before a path stands for the text of that file.
+    """
+    reader = _Reader(source, include)
     try:
         reader.read()
     except _StopReading:
@@ -160,8 +201,9 @@ class _Anchored:
 class _Reader:
     """Builds values from parser events with a stack of its own: no input can exhaust Python's."""
 
-    def __init__(self, source: Source) -> None:
+    def __init__(self, source: Source, include: Include | None) -> None:
         self.source = source
+        self.include = include
         self.documents: list[Document] = []
         self.found: list[Diagnostic] = []
         self.stack: list[_OpenList | _OpenMapping] = []
@@ -187,24 +229,42 @@ class _Reader:
 
     def _scalar(self, event: Any) -> None:
         start, end = event.start_mark.index, event.end_mark.index
+        included: Source | None = None
         if event.tag is not None or event.anchor is not None:
-            start = min(self._behind_properties(start), end)
+            allowed = None if self.include is None else INCLUDE
+            start = min(self._behind_properties(start, allowed), end)
         value: Value = event.value
+        if event.tag == INCLUDE and self.include is not None:
+            if (holder := self._key_holder()) is not None:
+                self._refuse_key(holder, INCLUDED_KEY, start, end)
+                return
+            included = self._included(self.include, event.value, start, end)
+            value = None if included is None else included.text
         # a plain scalar has style '' in the C parser and None in the Python one
-        if not event.style:
+        elif not event.style:
             if value == "<<" and (holder := self._key_holder()) is not None:
-                self._refuse_key(holder, _MERGE_KEY, start, end)
+                self._refuse_key(holder, MERGE_KEY, start, end)
                 return
             value = resolve_plain(event.value)
-        spot = Spot(start, end)
+        spot = Spot(start, end, included=included)
         if event.anchor is not None:
             self.anchors[event.anchor] = _Anchored(value, spot, 1, 1)
         self._put(value, spot, 1, 1)
 
+    def _included(self, include: Include, path: str, start: int, end: int) -> Source | None:
+        """Return the file that a value is included from; None if it is refused."""
+        try:
+            return include(path)
+        except RefusedIncludeError as refused:
+            self._refuse(refused.rule, start, end)
+        except ProjectErrors as errors:
+            self.found += errors.found
+        return None
+
     def _open(self, event: Any, kind: "type[_OpenList | _OpenMapping]") -> None:
         start = event.start_mark.index
         if len(self.stack) >= MAX_DEPTH:
-            self._stop(_TOO_DEEP, start, start + 1)
+            self._stop(TOO_DEEP, start, start + 1)
         if event.tag is not None or event.anchor is not None:
             start = self._behind_properties(start)
         if event.anchor is not None:
@@ -216,7 +276,7 @@ class _Reader:
         done.spot.end = max(done.spot.end, event.end_mark.index)
         holder = self._key_holder()
         if holder is not None:
-            self._refuse_key(holder, _COLLECTION_KEY, done.spot.start, done.spot.start + 1)
+            self._refuse_key(holder, COLLECTION_KEY, done.spot.start, done.spot.start + 1)
             return
         if done.anchor is not None:
             self.anchors[done.anchor] = _Anchored(done.value, done.spot, done.size, done.height)
@@ -225,20 +285,20 @@ class _Reader:
     def _alias(self, event: Any) -> None:
         start, end = event.start_mark.index, event.end_mark.index
         if (holder := self._key_holder()) is not None:
-            self._refuse_key(holder, _ALIAS_KEY, start, end)
+            self._refuse_key(holder, ALIAS_KEY, start, end)
             return
         if event.anchor not in self.anchors:
-            self._refuse(_UNKNOWN_ALIAS, start, end)
+            self._refuse(UNKNOWN_ALIAS, start, end)
             self._put(None, Spot(start, end), 1, 1)
             return
         target = self.anchors[event.anchor]
         if target is None:
-            self._stop(_ENDLESS_ALIAS, start, end)
+            self._stop(ENDLESS_ALIAS, start, end)
         self.aliased += target.size
         if self.aliased > MAX_ALIASED:
-            self._stop(_TOO_MANY_ALIASED, start, end)
+            self._stop(TOO_MANY_ALIASED, start, end)
         if len(self.stack) + target.height > MAX_DEPTH:
-            self._stop(_TOO_DEEP, start, end)
+            self._stop(TOO_DEEP, start, end)
         self._put(target.value, target.spot, target.size, target.height)
 
     def _put(self, value: Value, spot: Spot, size: int, height: int) -> None:
@@ -264,9 +324,9 @@ class _Reader:
 
     def _key(self, holder: _OpenMapping, key: Value, spot: Spot) -> None:
         if not isinstance(key, str):
-            self._refuse_key(holder, _KEY_NOT_TEXT, spot.start, spot.end)
+            self._refuse_key(holder, KEY_NOT_TEXT, spot.start, spot.end)
         elif key in holder.value:
-            self._refuse_key(holder, _DUPLICATE_KEY, spot.start, spot.end)
+            self._refuse_key(holder, DUPLICATE_KEY, spot.start, spot.end)
         else:
             holder.key = key
             holder.key_range = (spot.start, spot.end)
@@ -276,23 +336,23 @@ class _Reader:
         holder = self.stack[-1] if self.stack else None
         return holder if isinstance(holder, _OpenMapping) and holder.key is None else None
 
-    def _behind_properties(self, start: int) -> int:
-        """Return where the value behind its tag and anchor starts; a tag is refused."""
+    def _behind_properties(self, start: int, allowed: str | None = None) -> int:
+        """Return where the value behind its tag and anchor starts; other tags are refused."""
         at = start
         while self.source.text[at : at + 1] in ("&", "!"):
             found = _PROPERTY.match(self.source.text, at)
             if found is None:
                 break
-            if found[0][0] == "!":
-                self._refuse(_TAG, at, at + len(found[0].rstrip()))
+            if found[0][0] == "!" and found[0].rstrip() != allowed:
+                self._refuse(TAG, at, at + len(found[0].rstrip()))
             at = found.end()
         return at
 
-    def _refuse_key(self, holder: _OpenMapping, rule: "_Rule", start: int, end: int) -> None:
+    def _refuse_key(self, holder: _OpenMapping, rule: Rule, start: int, end: int) -> None:
         self._refuse(rule, start, end)
         holder.key = _BAD_KEY
 
-    def _refuse(self, rule: "_Rule", start: int, end: int) -> None:
+    def _refuse(self, rule: Rule, start: int, end: int) -> None:
         text = self.source.text[start:end].strip()
         self.found.append(
             Diagnostic(
@@ -304,7 +364,7 @@ class _Reader:
             )
         )
 
-    def _stop(self, rule: "_Rule", start: int, end: int) -> NoReturn:
+    def _stop(self, rule: Rule, start: int, end: int) -> NoReturn:
         self._refuse(rule, start, end)
         raise _StopReading
 
@@ -323,73 +383,3 @@ class _PythonParser(yaml.reader.Reader, yaml.scanner.Scanner, yaml.parser.Parser
         yaml.reader.Reader.__init__(self, text)
         yaml.scanner.Scanner.__init__(self)
         yaml.parser.Parser.__init__(self)
-
-
-@dataclass(frozen=True, slots=True)
-class _Rule:
-    code: str
-    what: str
-    why: str
-    fix: str
-
-
-_DUPLICATE_KEY = _Rule(
-    "duplicate-key",
-    "the key '{text}' is given twice",
-    "of two values for one key, one would be lost without a word",
-    "keep one of the two",
-)
-_KEY_NOT_TEXT = _Rule(
-    "yaml-key",
-    "the key '{text}' is not text",
-    "YAML 1.2 reads it as a number, a truth value or null, and every key here is a name",
-    'put it in quotes: "{text}"',
-)
-_COLLECTION_KEY = _Rule(
-    "yaml-key",
-    "a list or a mapping stands where a key should be",
-    "every key here is a name",
-    "quote it if it is meant as text; a value that starts with { or [ needs quotes, too",
-)
-_ALIAS_KEY = _Rule(
-    "yaml-key",
-    "the alias {text} stands where a key should be",
-    "keys are names and are written out, so that they can be found",
-    "write the key itself",
-)
-_MERGE_KEY = _Rule(
-    "yaml-merge-key",
-    "the merge key << is not supported",
-    "it belongs to YAML 1.1; manifests are read as YAML 1.2, which has none",
-    "write the merged keys out",
-)
-_TAG = _Rule(
-    "yaml-tag",
-    "the tag {text} is not supported",
-    "a manifest holds plain texts, numbers, lists and mappings only",
-    "remove the tag; to make a text of a number, put it in quotes",
-)
-_UNKNOWN_ALIAS = _Rule(
-    "yaml-alias",
-    "no anchor is set for the alias {text}",
-    "an alias repeats a value that was marked with & above it, in the same document",
-    "set the anchor first; put the value in quotes if its * is meant as text",
-)
-_ENDLESS_ALIAS = _Rule(
-    "yaml-alias",
-    "the alias {text} stands inside of what it repeats",
-    "the value would have no end",
-    "write the value out",
-)
-_TOO_MANY_ALIASED = _Rule(
-    "yaml-alias",
-    f"the aliases of this file repeat more than {MAX_ALIASED} values",
-    "a small file could use up all memory that way",
-    "write the values out, or split the file",
-)
-_TOO_DEEP = _Rule(
-    "yaml-depth",
-    f"lists and mappings are nested more than {MAX_DEPTH} deep",
-    "no manifest needs that, and such a file could exhaust the reader",
-    "check for a bracket that was repeated by mistake",
-)
