@@ -27,7 +27,10 @@ QUIET = {
     "SQLMESH__DISABLE_ANONYMIZED_ANALYTICS": "true",
     "DO_NOT_TRACK": "1",
 }
-PACKAGES = {"dbt": ("dbt-core", "dbt-duckdb"), "sqlmesh": ("sqlmesh",)}
+PACKAGES = {
+    "dbt": ("dbt-core>=1.10,<1.12", "dbt-duckdb>=1.9,<2"),
+    "sqlmesh": ("sqlmesh>=0.200,<1",),
+}
 
 
 def main() -> None:
@@ -93,7 +96,7 @@ def _installed(peer: str) -> Path:
     if not programs.exists():
         print(f"installing {peer} into {place.relative_to(Path.cwd())} ...", flush=True)
         subprocess.run([sys.executable, "-m", "venv", place], check=True)
-        pip = [programs / "python", "-m", "pip", "--quiet", "install", *PACKAGES[peer]]
+        pip = [str(programs / "python"), "-m", "pip", "--quiet", "install", *PACKAGES[peer]]
         subprocess.run(pip, check=True, env={**os.environ, "PIP_DISABLE_PIP_VERSION_CHECK": "1"})
     return programs
 
