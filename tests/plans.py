@@ -424,7 +424,7 @@ _planned = st.builds(
     definition=st.none() | _texts,
 )
 _events: st.SearchStrategy[MetadataEvent] = events
-_works = {
+_works: dict[str, st.SearchStrategy[Any]] = {
     "append": st.builds(
         Append,
         st.none() | st.sampled_from(DatasetKind),
