@@ -5,7 +5,6 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
-import yaml
 from yaml.tokens import (
     BlockEntryToken,
     DirectiveToken,
@@ -14,6 +13,8 @@ from yaml.tokens import (
     KeyToken,
     ScalarToken,
 )
+
+from odfbuild.project.yaml import parser_of
 
 __all__ = ["Comment", "Marks", "comments_of", "marks_of"]
 
@@ -87,21 +88,6 @@ def _of_header(text: str, start: int) -> Iterator[Comment]:
 
 
 def _tokens(text: str) -> Iterator[Any]:
-    parser = _scanner(text)
+    parser = parser_of(text)
     while (token := parser.get_token()) is not None:
         yield token
-
-
-def _scanner(text: str) -> Any:
-    """Return a source of tokens: libyaml's when PyYAML was built with it."""
-    try:
-        from yaml.cyaml import CParser  # type: ignore[attr-defined]
-    except ImportError:
-        return _PythonScanner(text)
-    return CParser(text)
-
-
-class _PythonScanner(yaml.reader.Reader, yaml.scanner.Scanner):
-    def __init__(self, text: str) -> None:
-        yaml.reader.Reader.__init__(self, text)
-        yaml.scanner.Scanner.__init__(self)

@@ -15,9 +15,19 @@ from odfbuild.project.comments import comments_of
 from odfbuild.project.edit_page import EditPage
 from odfbuild.project.legacy_edits import ClashError, apply_edits
 from odfbuild.project.legacy_page import Steps, UnusualLayoutError
-from odfbuild.project.yaml import Document, Value, decode, read_documents
+from odfbuild.project.places import Source
+from odfbuild.project.yaml import Document, Value, decode, read_source
 
-__all__ = ["Add", "Change", "Put", "Remove", "UneditableError", "edited", "edited_bytes"]
+__all__ = [
+    "Add",
+    "Change",
+    "Put",
+    "Remove",
+    "UneditableError",
+    "edited",
+    "edited_bytes",
+    "read_as_written",
+]
 
 _BOM = b"\xef\xbb\xbf"
 
@@ -62,7 +72,7 @@ def edited(text: str, file: str, changes: Sequence[Change]) -> str:
 
     Raises UneditableError when the layout allows no edit, ProjectErrors when it is no YAML.
     """
-    documents = read_documents(text, file)
+    documents = read_as_written(text, file)
     wanted = _wanted([each.value for each in documents], changes)
     page = EditPage(documents[0].places.source)
     try:
@@ -82,6 +92,11 @@ def edited_bytes(data: bytes, file: str, changes: Sequence[Change]) -> bytes:
     """Return the bytes of a file with all changes made; a byte order mark stays."""
     mark = _BOM if data.startswith(_BOM) else b""
     return mark + edited(decode(data, file), file, changes).encode()
+
+
+def read_as_written(text: str, file: str) -> tuple[Document, ...]:
+    """Return the documents of a file in which !include stands for itself."""
+    return read_source(Source(file, text), lambda path: Source(path, f"!include {path}"))
 
 
 def _write(page: EditPage, document: Document, change: Change) -> None:
@@ -174,7 +189,7 @@ def _comments_left(text: str, page: EditPage) -> Counter[str]:
 
 def _holds(text: str, wanted: list[Value], comments: Counter[str]) -> bool:
     try:
-        values = [each.value for each in read_documents(text, "")]
+        values = [each.value for each in read_as_written(text, "")]
     except ProjectErrors:
         return False
     return _exact(values) == _exact(wanted) and comments == Counter(

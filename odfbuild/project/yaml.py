@@ -48,6 +48,7 @@ __all__ = [
     "RefusedIncludeError",
     "Value",
     "decode",
+    "parser_of",
     "read_documents",
     "read_source",
     "resolve_plain",
@@ -211,7 +212,7 @@ class _Reader:
         self.aliased = 0
 
     def read(self) -> None:
-        parser = _parser(self.source.text)
+        parser = parser_of(self.source.text)
         while (event := parser.get_event()) is not None:
             kind = type(event)
             if kind is ScalarEvent:
@@ -369,8 +370,8 @@ class _Reader:
         raise _StopReading
 
 
-def _parser(text: str) -> Any:
-    """Return a source of parser events: libyaml's when PyYAML was built with it."""
+def parser_of(text: str) -> Any:
+    """Return a source of tokens or of events: libyaml's when PyYAML was built with it."""
     try:
         from yaml.cyaml import CParser  # type: ignore[attr-defined]
     except ImportError:
