@@ -14,6 +14,7 @@ from odfbuild.project.generators import Generator, read_generators
 from odfbuild.project.judging import read_accepted, read_gates, read_moved
 from odfbuild.project.places import Path as Steps
 from odfbuild.project.profiles import Profile, add_profile, looks_secret, read_profiles
+from odfbuild.project.selecting import read_selectors
 from odfbuild.project.settings import SettingsReader, is_outside
 from odfbuild.project.sharing import PackageSource, read_packages
 from odfbuild.project.targets import (
@@ -205,6 +206,7 @@ def _config(
     own = own or {DEFAULT_TARGET: Target(DEFAULT_TARGET, spark=options)}
     targets, of_profiles = _profiled(own, profiles, options)
     variables = read_variables(reading, top.get("vars"))
+    selectors = read_selectors(reading, top.get("selectors"))
     config = Config(
         name=_name(reading, top, default_name),
         datasets=_folders(reading, top["datasets"]) if "datasets" in top else ("datasets",),
@@ -213,14 +215,14 @@ def _config(
         ),
         variables=variables,
         env=_env(reading, top.get("env")),
-        defaults=read_defaults(reading, top.get("defaults")),
+        defaults=read_defaults(reading, top.get("defaults"), selectors),
         generators=read_generators(reading, top.get("generate"), variables),
         packages=read_packages(reading, top.get("packages")),
         moved=read_moved(reading, top.get("moved")),
         accepted=read_accepted(reading, top.get("accept")),
         gates=read_gates(reading, top.get("gates")),
         pools=_pools(reading, top.get("pools")),
-        selectors=_selectors(reading, top.get("selectors")),
+        selectors=selectors,
         default_target=_default_target(reading, top, own, targets),
         targets=targets,
     )
@@ -276,11 +278,6 @@ def _pools(reading: SettingsReader, value: Value) -> dict[str, int]:
     given = reading.any_mapping(value, ("pools",))
     sizes = {name: reading.count(size, ("pools", name)) for name, size in given.items()}
     return {name: size for name, size in sizes.items() if size is not None}
-
-
-def _selectors(reading: SettingsReader, value: Value) -> dict[str, str]:
-    given = reading.any_mapping(value, ("selectors",))
-    return {name: reading.text(text, ("selectors", name), "") for name, text in given.items()}
 
 
 def _check_format(reading: SettingsReader, top: Mapping[str, Value]) -> None:

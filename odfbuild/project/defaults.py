@@ -1,20 +1,44 @@
-"""Defaults: what the project says of datasets by selector, beyond their definitions."""
+"""Defaults: what the project says of datasets by selector, beyond their definitions.
 
-from dataclasses import dataclass
+Every default whose selector means a dataset counts for it.  Tags add up.  Of `owner` and of
+`on_query_change` the most specific one wins, which is, most specific first:
 
-from odfbuild.errors import SourceSpan
-from odfbuild.planner.policy import OnQueryChange
+    the exact name of the dataset
+    a glob over names, the more characters it spells out the more specific
+    path: and file:, the longer the more specific
+    package:
+    tag:, kind:, owner: and source:
+    *
+
+Of a union the part that means the dataset counts, of an intersection its most specific part, and
+then how many parts there are; what is excluded does not matter.  Between equals the later one in
+the file wins.  Selectors by tag or owner see what defaults by other selectors give.
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING
+
+from odfbuild.errors import Diagnostic, ProjectErrors, SourceSpan
+from odfbuild.odf.refs import DatasetAlias
+from odfbuild.planner.declared import Declared
+from odfbuild.planner.policy import OnQueryChange, Traits
+from odfbuild.project.selecting import ORIGIN, check_default, moved_into
 from odfbuild.project.settings import SettingsReader
 from odfbuild.project.yaml import Value
 
-__all__ = ["Default", "read_defaults"]
+if TYPE_CHECKING:
+    from odfbuild.planner.select import SelectionGraph, Selector
+    from odfbuild.project.specificity import Weight
+
+__all__ = ["Default", "Defaulted", "apply_defaults", "read_defaults"]
 
 _KEYS = ("tags", "owner", "on_query_change")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Default:
-    """Traits of the datasets that a selector finds; None where it says nothing."""
+    """Traits of the datasets that a selector means; None where it says nothing."""
 
     selector: str
     tags: tuple[str, ...] = ()
@@ -23,11 +47,23 @@ class Default:
     span: SourceSpan
 
 
-def read_defaults(reading: SettingsReader, value: Value) -> tuple[Default, ...]:
+@dataclass(frozen=True, slots=True)
+class Defaulted:
+    """Datasets with their traits, the defaults of each (most specific last), and warnings."""
+
+    declared: tuple[Declared, ...]
+    given: Mapping[DatasetAlias, tuple[Default, ...]] = field(default_factory=dict)
+    notes: tuple[Diagnostic, ...] = ()
+
+
+def read_defaults(
+    reading: SettingsReader, value: Value, selectors: Mapping[str, str]
+) -> tuple[Default, ...]:
     """Return the defaults of a project, in the order in which they are written."""
     found = []
     for selector, item in reading.any_mapping(value, ("defaults",)).items():
         entry = reading.section(item, ("defaults", selector), _KEYS)
+        reading.found += check_default(selector, selectors, entry.span())
         change = entry.choice("on_query_change", [each.value for each in OnQueryChange])
         found.append(
             Default(
@@ -39,3 +75,117 @@ def read_defaults(reading: SettingsReader, value: Value) -> tuple[Default, ...]:
             )
         )
     return tuple(found)
+
+
+def apply_defaults(
+    defaults: Sequence[Default],
+    declared: Sequence[Declared],
+    selectors: Mapping[str, str] | None = None,
+) -> Defaulted:
+    """Return datasets with the traits that defaults give them, in the order given.
+
+    `selectors` are the named ones of the project.  Raises ProjectErrors with every exact name in a
+    selector that there is not.
+    """
+    if not defaults:
+        return Defaulted(tuple(declared))
+    from odfbuild.planner.select import parse_selector
+
+    rules = [
+        _Rule(n, each, parse_selector(each.selector, selectors or {}, origin=ORIGIN))
+        for n, each in enumerate(defaults)
+    ]
+    sharing = _Sharing()
+    sharing.out((rule for rule in rules if not rule.asks_for_traits()), declared)
+    between = [sharing.traited(each) for each in declared]
+    sharing.out((rule for rule in rules if rule.asks_for_traits()), between)
+    if sharing.errors:
+        raise ProjectErrors(sharing.errors)
+    return Defaulted(
+        tuple(sharing.traited(each) for each in declared),
+        {each.alias: given for each in declared if (given := sharing.of(each.alias))},
+        tuple(sharing.notes),
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class _Rule:
+    """A default, its number in the file, and its selector as read."""
+
+    number: int
+    default: Default
+    selector: "Selector"
+
+    def asks_for_traits(self) -> bool:
+        from odfbuild.planner.select_tree import By, Method, atoms
+
+        return any(
+            isinstance(atom, By) and atom.method in (Method.TAG, Method.OWNER)
+            for root in (self.selector.root, *self.selector.named.values())
+            for atom in atoms(root)
+        )
+
+    def placed(self, found: Diagnostic) -> Diagnostic:
+        return moved_into(found, self.default.selector, self.default.span)
+
+
+@dataclass(slots=True)
+class _Sharing:
+    """The rules that each dataset has met so far, with how specific they are for it."""
+
+    rules: dict[DatasetAlias, dict[int, tuple["Weight", Default]]] = field(default_factory=dict)
+    errors: list[Diagnostic] = field(default_factory=list)
+    notes: list[Diagnostic] = field(default_factory=list)
+
+    def out(self, rules: Iterable[_Rule], declared: Sequence[Declared]) -> None:
+        """Give rules to the datasets that they mean."""
+        waiting = list(rules)
+        if not waiting:
+            return
+        from odfbuild.planner.selectable import selection_graph
+
+        graph = selection_graph(declared, {})
+        for rule in waiting:
+            self._give(rule, graph)
+
+    def of(self, alias: DatasetAlias) -> tuple[Default, ...]:
+        """Return the defaults of a dataset, the most specific last."""
+        met = self.rules.get(alias, {})
+        ordered = sorted(met.items(), key=lambda item: (item[1][0], item[0]))
+        return tuple(default for _, (_, default) in ordered)
+
+    def traited(self, declared: Declared) -> Declared:
+        given = self.of(declared.alias)
+        if not given:
+            return declared
+        traits = declared.traits
+        tags = dict.fromkeys((*traits.tags, *(tag for each in given for tag in each.tags)))
+        owners = [each.owner for each in given if each.owner is not None]
+        changes = [each.on_query_change for each in given if each.on_query_change is not None]
+        return replace(
+            declared,
+            traits=Traits(
+                tags=tuple(sorted(tags)),
+                owner=owners[-1] if owners else traits.owner,
+                on_query_change=changes[-1] if changes else traits.on_query_change,
+            ),
+        )
+
+    def _give(self, rule: _Rule, graph: "SelectionGraph") -> None:
+        from odfbuild.planner.select import Selector, choose
+        from odfbuild.project.specificity import parts_of, weight_of
+
+        named = rule.selector.named
+        for part in parts_of(rule.selector.root, named, graph.datasets):
+            try:
+                chosen = choose(Selector(part, named), graph)
+            except ProjectErrors as errors:
+                self.errors += map(rule.placed, errors.found)
+                continue
+            self.notes += map(rule.placed, chosen.notes)
+            weight = weight_of(part, named)
+            for alias in chosen.datasets:
+                met = self.rules.setdefault(alias, {})
+                known = met.get(rule.number)
+                if known is None or known[0] < weight:
+                    met[rule.number] = (weight, rule.default)

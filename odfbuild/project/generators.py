@@ -28,12 +28,13 @@ class Generator:
 
     Exactly one of `for_each` (values by their keys), `matrix` (values by axis) and `source` (a CSV
     or YAML file with rows, called by their column `key`) is given.  `exclude` holds combinations of
-    the matrix, by some or all of its axes.  `dataset_name` is text with {{ }} in it.
+    the matrix, by some or all of its axes.  `dataset_name` is text with {{ }} in it; None leaves
+    the name to the template.
     """
 
     name: str
     template: str
-    dataset_name: str
+    dataset_name: str | None = None
     for_each: Mapping[str, Value] | None = None
     matrix: Mapping[str, tuple[Value, ...]] | None = None
     source: str | None = None
@@ -52,7 +53,7 @@ def read_generators(
 ) -> tuple[Generator, ...]:
     """Return the generators that are right; an axis may not be called as a variable is."""
     found = (
-        _generator(reading.section(entry, path, _KEYS, ("template", "name")), variables)
+        _generator(reading.section(entry, path, _KEYS, ("template",)), variables)
         for name, entry in reading.any_mapping(value, ("generate",)).items()
         for path in [("generate", name)]
     )
@@ -69,7 +70,7 @@ def _generator(entry: Section, variables: Mapping[str, object]) -> Generator | N
     source = entry.path_inside("from", _TABLES)
     key = entry.text("key")
     exclude = _exclude(entry, matrix)
-    if template is None or dataset_name is None or len(entry.reading.found) > before:
+    if template is None or len(entry.reading.found) > before:
         return None
     return Generator(
         name=str(entry.path[-1]),
