@@ -1,12 +1,13 @@
 """Read one SQL text into a Statement.
 
-The only module that knows sqlglot, which is imported on first use.  Nothing here judges; what a
-text may do is said in `query`, how columns are put into it in `carry`.
+This module and its siblings `sqlshape`, `sqlexpr`, `sqlcast` and `sqlwords` are the only ones that
+know sqlglot, which is imported on first use.  Nothing here judges; what a text may do is said in
+`query` and `incremental`, what its columns are in `columns`, how others are put in in `carry`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
@@ -21,7 +22,11 @@ __all__ = ["read"]
 @lru_cache(maxsize=256)
 def read(text: str) -> Statement:
     """Return what the text says.  Raises SqlTextError."""
-    return _Reader(text).statement()
+    try:
+        return _Reader(text).statement()
+    except RecursionError:
+        place = Place(0, 1, 1, 1)
+        raise SqlTextError("syntax-error", "the text is nested too deeply", place) from None
 
 
 _CLAUSES = {
@@ -66,28 +71,27 @@ class _Reader:
         self.unites = False
 
     def statement(self) -> Statement:
-        from sqlglot import exp
+        from odfbuild.planner.sqlshape import gather
 
         selects = self._select_starts()
         self._relation(self.tree)
-        for select in self.tree.find_all(exp.Select):
-            if id(select) not in self.visited:
-                self._bar("a subquery in an expression", "SELECT", 1)
-        if self.tree.find(exp.Window):
+        found = gather(self.tree)
+        if found.selects > len(self.visited):
+            self._bar("a subquery in an expression", "SELECT", 1)
+        if found.windows:
             self._bar("a window function (OVER)", "OVER")
         if len(selects) != len(self.visited) and not self.bars:
             self._bar("this form of statement", None)
         calls, empty = self._calls()
-        columns = tuple(self._columns())
         return Statement(
             text=self.text,
             selects=selects,
-            stars=tuple(self._stars()),
-            alias_lists=tuple(self._alias_lists()),
-            tables=tuple(sorted(self._tables(), key=lambda name: name.place.start)),
-            columns=columns,
-            aliases=tuple(self._aliases()),
-            relations=frozenset(self._relation_names()),
+            stars=tuple(self._stars(found.stars)),
+            alias_lists=found.alias_lists,
+            tables=found.tables,
+            columns=found.columns,
+            aliases=found.aliases,
+            relations=found.relations,
             calls=calls,
             empty_calls=empty,
             words=tuple(self._words()),
@@ -95,6 +99,7 @@ class _Reader:
             outputs=self._outputs(),
             ordered=bool(self.tree.args.get("order")),
             unites=self.unites,
+            shape=found.query,
         )
 
     # Reading
@@ -222,31 +227,22 @@ class _Reader:
                 starts.append(last.end + 1)
         return tuple(starts)
 
-    def _stars(self) -> Iterator[Star]:
+    def _stars(self, stars: tuple[tuple[Any, Any], ...]) -> Iterator[Star]:
         from sqlglot import exp
 
-        for star in self.tree.find_all(exp.Star):
+        for star, (select, qualified) in stars:
             start = star.meta.get("start")
-            if isinstance(star.parent, exp.Count) or start is None:
+            above = star.parent
+            counted = isinstance(above, exp.Anonymous) and above.name.lower() == "count"
+            if counted or start is None:
                 continue
             parts = star.args.get("except_") or ()
             yield Star(
                 Place.of(self.text, start, 1),
-                self._carries(star),
+                qualified is None or _reads(select, qualified.table),
                 self._exclusion(start),
                 tuple(part.name for part in parts),
             )
-
-    def _carries(self, star: exp.Star) -> bool:
-        """Tell whether a star stands for the columns of the relation that is read."""
-        from sqlglot import exp
-
-        column = star.parent
-        if not isinstance(column, exp.Column) or not column.table:
-            return True
-        select = star.find_ancestor(exp.Select)
-        source = select.args.get("from_") if select else None
-        return source is not None and source.this.alias_or_name == column.table
 
     def _exclusion(self, start: int) -> tuple[int, int] | None:
         at = next(n for n, t in enumerate(self.tokens) if t.start == start)
@@ -260,43 +256,6 @@ class _Reader:
             if depth == 0:
                 return self.tokens[at + 2].end + 1, token.start
         return None
-
-    def _alias_lists(self) -> Iterator[int]:
-        from sqlglot import exp
-
-        for alias in self.tree.find_all(exp.TableAlias):
-            if alias.columns and not isinstance(alias.parent, exp.Lateral):
-                yield alias.columns[0].meta["start"]
-
-    def _tables(self) -> Iterator[Name]:
-        from sqlglot import exp
-
-        for table in self.tree.find_all(exp.Table):
-            if isinstance(table.this, exp.Identifier) and not _is_local(table):
-                name = ".".join(part.name for part in table.parts)
-                first, last = table.parts[0].meta, table.parts[-1].meta
-                place = Place.of(self.text, first["start"], last["end"] + 1 - first["start"])
-                yield Name(name, place, table.db or None)
-
-    def _columns(self) -> Iterator[Name]:
-        from sqlglot import exp
-
-        for column in self.tree.find_all(exp.Column):
-            name = column.this
-            if isinstance(name, exp.Identifier) and not column.find_ancestor(exp.Star):
-                yield Name(name.name, self._of(name), column.table or None)
-
-    def _aliases(self) -> Iterator[Name]:
-        from sqlglot import exp
-
-        for alias in self.tree.find_all(exp.Alias):
-            yield Name(alias.alias, self._of(alias.args["alias"]))
-
-    def _relation_names(self) -> Iterator[str]:
-        from sqlglot import exp
-
-        for node in self.tree.find_all(exp.Table, exp.Subquery, exp.CTE):
-            yield node.alias_or_name
 
     def _calls(self) -> tuple[tuple[Name, ...], tuple[Name, ...]]:
         """Return every name before a parenthesis in lower case, and those with no arguments."""
@@ -330,52 +289,47 @@ class _Reader:
             return None
         return tuple(self.tree.named_selects)
 
-    def _of(self, identifier: Any) -> Place:
-        meta = identifier.meta
-        start, length = meta.get("start", 0), meta.get("end", 0) + 1 - meta.get("start", 0)
-        return Place(start, length, meta.get("line", 1), meta.get("col", length) - length + 1)
-
     def _at(self, token: Any) -> Place:
         length = token.end + 1 - token.start
         return Place(token.start, length, token.line, token.col - length + 1)
 
 
-def _is_local(table: exp.Table) -> bool:
-    """Tell whether a table's name means a common table expression that is in scope there."""
-    from sqlglot import exp
-
-    if table.db:
-        return False
-    child: Any = table
-    node = table.parent
-    while node is not None:
-        scope: Sequence[Any] = ()
-        if isinstance(node, exp.With):
-            scope = node.expressions[
-                : next(n for n, e in enumerate(node.expressions) if e is child)
-            ]
-        elif node.args.get("with_") is not None and node.args["with_"] is not child:
-            scope = node.args["with_"].expressions
-        if any(part.alias == table.name for part in scope):
-            return True
-        child, node = node, node.parent
-    return False
+def _reads(select: Any, name: str) -> bool:
+    """Tell whether a SELECT reads from a relation of this name before all others."""
+    source = select.args.get("from_") if select is not None else None
+    return source is not None and source.this.alias_or_name == name
 
 
 def _mended(tokens: list[Any]) -> list[Any]:
-    """Return the tokens with the two words that Spark takes as names, and sqlglot does not."""
+    """Return the tokens as the parser needs them.
+
+    Two words that Spark takes as names, and sqlglot does not, become names; each call is marked to
+    be kept as it is written, rather than turned into what it would be called elsewhere.
+    """
     from sqlglot import TokenType
 
-    def as_name(token: Any) -> Any:
-        place = (token.line, token.col, token.start, token.end)
-        return type(token)(TokenType.VAR, token.text, *place)
-
+    window, source, separators = TokenType.WINDOW, TokenType.FROM, _separators()
+    opened: list[int] = []
     mended = list(tokens)
     for at, token in enumerate(tokens):
-        following = tokens[at + 1].token_type.name if at + 1 < len(tokens) else ""
-        kind = token.token_type.name
-        if (kind == "WINDOW" and following == "L_PAREN") or (
-            kind == "FROM" and following in {"COMMA", "FROM"}
+        kind = token.token_type
+        following = tokens[at + 1].token_type if at + 1 < len(tokens) else None
+        if kind is TokenType.L_PAREN:
+            opened.append(at)
+        elif kind is TokenType.R_PAREN:
+            before = tokens[opened.pop() - 1].text.upper() if opened else ""
+            if before != "ARRAY" or following is not TokenType.L_BRACKET:
+                token.comments.append("sqlglot.anonymous")
+        elif (kind is window and following is TokenType.L_PAREN) or (
+            kind is source and following in separators
         ):
-            mended[at] = as_name(token)
+            place = (token.line, token.col, token.start, token.end)
+            mended[at] = type(token)(TokenType.VAR, token.text, *place)
     return mended
+
+
+@lru_cache(maxsize=1)
+def _separators() -> frozenset[Any]:
+    from sqlglot import TokenType
+
+    return frozenset({TokenType.COMMA, TokenType.FROM})

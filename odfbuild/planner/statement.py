@@ -3,6 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from odfbuild.planner.shape import Query
 
 __all__ = ["Name", "Place", "SqlTextError", "Star", "Statement"]
 
@@ -60,6 +64,7 @@ class Statement:
     outputs: tuple[str, ...] | None
     ordered: bool
     unites: bool
+    shape: Query
 
 
 class SqlTextError(ValueError):
