@@ -1,0 +1,51 @@
+"""Execute plans."""
+
+import os
+from time import time_ns
+from typing import TYPE_CHECKING
+
+from odfbuild.app.opened import Opened
+from odfbuild.app.planning import make
+from odfbuild.app.sources import planned_bytes
+from odfbuild.odf.timestamp import Timestamp
+from odfbuild.planner.plan import Append, Plan
+
+if TYPE_CHECKING:
+    from odfbuild.executors.report import Report
+    from odfbuild.executors.runner import Progress
+
+__all__ = ["apply"]
+
+
+def apply(
+    project: Opened, plan: Plan, *, jobs: int = 4, progress: "Progress | None" = None
+) -> "Report":
+    """Execute a plan, `jobs` steps at a time, and return what became of each step.
+
+    Raises StalePlanError, with nothing done, when a dataset is not where the plan found it.
+    """
+    from odfbuild.executors.runner import Unwatched, check_heads, run
+    from odfbuild.executors.site import Site
+    from odfbuild.executors.spark.engine import SparkEngine
+
+    check_heads(plan, project.workspace.named_heads())
+    engine = SparkEngine(
+        project.workspace.cache, master=project.spark.master, memory=project.spark.memory
+    )
+    site = Site(
+        workspace=project.workspace,
+        engine=engine,
+        clock=lambda: Timestamp.from_millis(time_ns() // 1_000_000),
+        project_dir=project.root,
+        env=os.environ,
+    )
+    try:
+        checks = plan.checks
+        if any(not isinstance(s.work, Append) and s.id not in checks for s in plan.steps):
+            engine.prepare(planned_bytes(project, plan))
+        report = run(plan, site, jobs=jobs, progress=progress or Unwatched())
+    finally:
+        engine.close()
+    if not report.failures:
+        make(project)  # remembers that nothing is left to do
+    return report

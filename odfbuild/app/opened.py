@@ -1,0 +1,124 @@
+"""An opened project: its folder, its settings, and the workspace of one target."""
+
+import os
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import UTC, date, datetime
+from pathlib import Path
+
+from odfbuild.errors import ProjectError, StateError
+from odfbuild.odf.refs import DatasetAlias
+from odfbuild.planner.policy import Policy
+from odfbuild.project.config import Config, SparkOptions, find_project, load_config
+from odfbuild.project.profiles import user_folder
+from odfbuild.project.settings import parse_day
+from odfbuild.project.variables import resolve_variables
+from odfbuild.project.yaml import Value
+from odfbuild.state.dataset import Dataset
+from odfbuild.state.heads import DEFAULT_LOCK_TIMEOUT
+from odfbuild.state.workspace import Workspace
+
+__all__ = ["Opened", "find_dataset", "find_name", "open_project"]
+
+
+@dataclass(frozen=True, slots=True)
+class Opened:
+    """A project's folder, its settings, how Spark is started for it, and its workspace.
+
+    `given` are values of variables as K=V, `vars_files` files with more of them.
+    """
+
+    root: Path
+    folders: tuple[str, ...]
+    target: str
+    spark: SparkOptions
+    workspace: Workspace
+    config: Config
+    policy: Policy
+    given: tuple[str, ...] = ()
+    vars_files: tuple[Path, ...] = ()
+
+    @property
+    def variables(self) -> Mapping[str, Value]:
+        """The value of every variable; ProjectErrors when some are wrong or missing.
+
+        They are worked out when asked for: what reads chains only needs none.
+        """
+        return resolve_variables(self.config, self.given, self.vars_files)
+
+
+def open_project(
+    directory: Path | None,
+    *,
+    target: str | None = None,
+    variables: Sequence[str] = (),
+    vars_files: Sequence[Path] = (),
+    lock_timeout: float = DEFAULT_LOCK_TIMEOUT,
+) -> Opened:
+    """Find the project, read its settings, open the workspace of a target, or of the default one.
+
+    `variables` are values as K=V, `vars_files` YAML files with more; they count once they are
+    needed.  Raises ProjectError when there is no project or its settings are wrong.
+    """
+    root = find_project(Path.cwd(), directory).absolute()
+    config = load_config(root, user_folder=user_folder(os.environ))
+    chosen = config.target(target)
+    return Opened(
+        root=root,
+        folders=config.datasets,
+        target=chosen.name,
+        spark=chosen.spark,
+        workspace=Workspace(root / chosen.workspace, lock_timeout=lock_timeout),
+        config=config,
+        policy=Policy(
+            today=_today(), gates=config.gates, accepted=config.accepted, moved=config.moved
+        ),
+        given=tuple(variables),
+        vars_files=tuple(vars_files),
+    )
+
+
+def find_dataset(project: Opened, name: str) -> Dataset:
+    """Open a dataset by its name; StateError names the nearest one when there is none."""
+    dataset = project.workspace.open(DatasetAlias.parse(name))
+    if dataset is None:
+        known = find_name(project, name)
+        raise StateError(
+            what=f"the dataset {known} has no head",
+            why="its head file is missing, so nothing says where its chain ends",
+            fix="restore the file from a copy; odfbuild verify tells more",
+        )
+    return dataset
+
+
+def find_name(project: Opened, name: str) -> DatasetAlias:
+    """Return the name of a dataset of the workspace, as it is spelled there.
+
+    Raises StateError that names the nearest one when there is none.
+    """
+    from odfbuild.planner.names import did_you_mean
+
+    known = {alias: alias for alias in project.workspace.names()}
+    found = known.get(DatasetAlias.parse(name))
+    if found is None:
+        raise StateError(
+            what=f"no dataset named '{name}' in the workspace",
+            why="it was never applied, or has another name",
+            fix=did_you_mean(name, map(str, known)) or "odfbuild status lists the datasets",
+        )
+    return found
+
+
+def _today() -> date:
+    """Return the day (UTC) on which changes are judged; ODFBUILD_TODAY sets another."""
+    given = os.environ.get("ODFBUILD_TODAY")
+    if not given:
+        return datetime.now(UTC).date()
+    today = parse_day(given)
+    if today is None:
+        raise ProjectError(
+            what=f"ODFBUILD_TODAY is '{given}', which is no day",
+            why="acceptances run out by that day",
+            fix="write year, month and day, such as 2024-01-31, or unset it",
+        )
+    return today
