@@ -21,7 +21,11 @@ from odfbuild.project.trees import TreeEntry, TreeError, hash_of, tree_hash
 
 __all__ = [
     "PACKAGES",
+    "ChangedPackageError",
     "Installed",
+    "MissingPackageError",
+    "NotPinnedError",
+    "PackagesFolderError",
     "UnknownPackageError",
     "check_name",
     "install",
@@ -37,6 +41,30 @@ class UnknownPackageError(ProjectError):
     """A package is named that the project does not use."""
 
     code = "unknown-package"
+
+
+class NotPinnedError(ProjectError):
+    """The lock file says nothing of a package, or was made for another origin of it."""
+
+    code = "package-not-pinned"
+
+
+class MissingPackageError(ProjectError):
+    """A package is not where it should be."""
+
+    code = "package-missing"
+
+
+class ChangedPackageError(ProjectError):
+    """The files of a package are not those that were pinned."""
+
+    code = "package-changed"
+
+
+class PackagesFolderError(ProjectError):
+    """The folder for packages is used for something else."""
+
+    code = "packages-folder"
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,7 +103,8 @@ def install(root: Path, config: Config, lock: Lock | None) -> tuple[Installed, .
     found: list[Diagnostic] = []
     for source in config.packages:
         try:
-            done.append(_install(root, source, _pinned(source, lock)))
+            pinned = _pin(root, source, None) if source.path else _pinned(source, lock)
+            done.append(_install(root, source, pinned))
         except ProjectError as error:
             found += _placed(source, error)
     if found:
@@ -163,28 +192,12 @@ def _still(source: PackageSource, lock: Lock | None) -> LockedPackage | None:
 def _pinned(source: PackageSource, lock: Lock | None) -> LockedPackage:
     pinned = _still(source, lock)
     if pinned is None:
-        raise _NotPinnedError(
+        raise NotPinnedError(
             what=f"the package {source.called} is not pinned as odfbuild.yaml asks for it",
             why="packages are taken at the commit in odfbuild.lock, and nothing else",
             fix=f"odfbuild deps update {source.called}",
         )
     return pinned
-
-
-class _NotPinnedError(ProjectError):
-    code = "package-not-pinned"
-
-
-class _NotOursError(ProjectError):
-    code = "packages-folder"
-
-
-class _MissingError(ProjectError):
-    code = "package-missing"
-
-
-class _ChangedError(ProjectError):
-    code = "package-changed"
 
 
 def _problem(root: Path, source: PackageSource, lock: Lock | None) -> Diagnostic | None:
@@ -203,13 +216,13 @@ def _check(root: Path, source: PackageSource, lock: Lock | None) -> None:
     pinned = _pinned(source, lock)
     folder = _folder(root, source)
     if not folder.is_dir():
-        raise _MissingError(
+        raise MissingPackageError(
             what=f"the package {source.called} is not installed",
             why=f"it is expected in {PACKAGES}/{source.called}",
             fix="odfbuild deps install",
         )
     if not _is_as_pinned(root, source.called, pinned):
-        raise _ChangedError(
+        raise ChangedPackageError(
             what=f"the package {source.called} is not what odfbuild.lock pins",
             why=f"files in {PACKAGES}/{source.called} were changed, added or removed",
             fix="odfbuild deps install puts it back; change it where it comes from",
@@ -219,7 +232,7 @@ def _check(root: Path, source: PackageSource, lock: Lock | None) -> None:
 def _tree(root: Path, source: PackageSource) -> str:
     folder = _folder(root, source)
     if not folder.is_dir():
-        raise _MissingError(
+        raise MissingPackageError(
             what=f"there is no folder '{source.path}' for the package {source.called}",
             why="a package with a path is used where it is",
             fix="correct `path`, which is relative to odfbuild.yaml",
@@ -291,7 +304,7 @@ def _work_folder(root: Path) -> Iterator[Path]:
     ignore = packages / ".gitignore"
     packages.mkdir(exist_ok=True)
     if packages.is_symlink() or (not ignore.exists() and any(packages.iterdir())):
-        raise _NotOursError(
+        raise PackagesFolderError(
             what=f"the folder {PACKAGES} holds something else",
             why="packages are written to it, and whatever is there could be replaced",
             fix=f"move it away, or make an empty file {PACKAGES}/.gitignore to allow it",

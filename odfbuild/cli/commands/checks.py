@@ -1,0 +1,53 @@
+"""The commands of the command line: check, lock, deps.
+
+Each imports what it needs when it runs, so that all start fast.
+"""
+
+from enum import StrEnum
+from typing import Annotated
+
+import typer
+from typer.exceptions import Exit
+
+from odfbuild.cli.options import ProjectCommand, given
+
+__all__ = ["commands", "deps_app"]
+
+commands = typer.Typer()
+deps_app = typer.Typer(help="Fetch the packages of the project.", no_args_is_help=True)
+
+
+class CheckFormat(StrEnum):
+    """How findings are printed."""
+
+    TEXT = "text"
+    JSON = "json"
+    GITHUB = "github"
+    SARIF = "sarif"
+
+
+Selection = Annotated[
+    list[str] | None, typer.Argument(metavar="[SEL]...", help="Datasets. Default: all.")
+]
+
+
+@deps_app.command(cls=ProjectCommand)
+def install(context: typer.Context) -> None:
+    """Fetch what odfbuild.lock pins into packages/."""
+    from odfbuild.cli.deps import install_packages
+
+    raise Exit(install_packages(given(context)))
+
+
+@deps_app.command(cls=ProjectCommand)
+def update(
+    context: typer.Context,
+    name: Annotated[str | None, typer.Argument(help="One package. Default: all.")] = None,
+) -> None:
+    """Look revisions up anew, pin them in odfbuild.lock, and fetch them."""
+    from odfbuild.cli.deps import update_packages
+
+    raise Exit(update_packages(given(context), name))
+
+
+commands.add_typer(deps_app, name="deps")
