@@ -234,8 +234,10 @@ class _Search:
 
     def users(self, atom: By, steps: int | None) -> _Names:
         dataset, column = self.column(atom)
-        if dataset is None or self.columns is None:
+        if dataset is None:
             return _NONE
+        if self.columns is None:  # what is not known counts as used
+            return self.downstream(frozenset({dataset}), steps)
         return frozenset((dataset, *self.columns(dataset, column, steps)))
 
     # the graph

@@ -71,25 +71,23 @@ def facts_of(plan: Plan) -> Facts:
 
 def selection_graph(
     declared: Sequence[Declared],
-    current: Mapping[DatasetAlias, ChainState],
+    known: Mapping[DatasetAlias, DatasetId],
     facts: Facts = _NO_FACTS,
     *,
-    undeclared: bool = False,
+    existing: Mapping[DatasetAlias, ChainState] | None = None,
 ) -> SelectionGraph:
     """Return the declared datasets and what they read, of what is among them.
 
-    `current` are the chains of the workspace: inputs may be named by their ids.  With `undeclared`
-    the datasets that only the workspace has are there, too, with the inputs of their chains.
+    `known` are the ids of the workspace: an input may be named by its id.  Of `existing` those
+    that are not declared are added, with the inputs of their chains.
     """
-    by_id = {state.dataset: alias for alias, state in current.items()}
+    by_id = {id: alias for alias, id in known.items()}
     datasets = {each.alias: _declared(each, facts) for each in declared}
     inputs = {each.alias: _inputs(each.snapshot.metadata, by_id) for each in declared}
-    if undeclared:
-        for alias, state in current.items():
-            if alias not in datasets:
-                datasets[alias] = _existing(alias, state)
-                events = () if state.transform is None else (state.transform,)
-                inputs[alias] = _inputs(events, by_id)
+    for alias, state in (existing or {}).items():
+        if alias not in datasets:
+            datasets[alias] = _existing(alias, state)
+            inputs[alias] = _inputs(() if state.transform is None else (state.transform,), by_id)
     return SelectionGraph(datasets, inputs)
 
 

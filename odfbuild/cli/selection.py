@@ -1,0 +1,164 @@
+"""Which datasets the selectors of a command mean.
+
+Only what the selectors ask for is found out: a plan for `state:` and `change:`, queries for
+`column:`, chains for `state:drifted`; names and tags need nothing but the definitions.
+"""
+
+import sys
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from odfbuild import app
+from odfbuild.cli.loaded import load
+from odfbuild.errors import Diagnostic
+from odfbuild.odf.identity import DatasetId
+from odfbuild.odf.refs import DatasetAlias
+from odfbuild.planner.declared import Declared
+
+if TYPE_CHECKING:
+    from odfbuild.planner.plan import Plan
+    from odfbuild.planner.select import Fact, Selector, StateFlag
+    from odfbuild.planner.selectable import Facts
+
+__all__ = ["Selectors", "chosen", "chosen_existing", "parse_selectors"]
+
+Selectors = Sequence[str]
+
+
+def chosen(
+    project: app.Opened,
+    declared: Sequence[Declared],
+    selectors: Selectors,
+    exclude: Selectors = (),
+    *,
+    plan: "Callable[[], Plan] | None" = None,
+) -> frozenset[DatasetAlias]:
+    """Return the declared datasets that selectors mean; without any, all of them.
+
+    `plan` gives the plan of the whole project when one is asked for; by default it is made.
+    Warnings go to stderr.  Raises SelectorError with all that is wrong with the selectors.
+    """
+    if not selectors and not exclude:
+        return frozenset(each.alias for each in declared)
+    selector = parse_selectors(project, selectors, exclude)
+    known = project.workspace.names() if _names_ids(declared) else {}
+    return _choose(project, selector, declared, known, plan)
+
+
+def chosen_existing(
+    project: app.Opened, selectors: Selectors, exclude: Selectors = ()
+) -> frozenset[DatasetAlias]:
+    """Return the datasets of the workspace that selectors mean, declared or not.
+
+    While only plain names are given, the project's files are not read.
+    """
+    known = project.workspace.names()
+    if not selectors and not exclude:
+        return frozenset(known)
+    plain = {str(alias).lower(): alias for alias in known}
+    if not exclude and all(each.lower() in plain for each in selectors):
+        return frozenset(plain[each.lower()] for each in selectors)
+    selector = parse_selectors(project, selectors, exclude)
+    declared = load(project).declared
+    found = _choose(project, selector, declared, known, None, existing=True)
+    return frozenset(alias for alias in known if alias in found)
+
+
+def parse_selectors(project: app.Opened, selectors: Selectors, exclude: Selectors) -> "Selector":
+    """Return several selectors as one: their union, without what any of the others means.
+
+    Raises SelectorError with everything that is wrong in any of them.
+    """
+    from odfbuild.planner.select import Selector, SelectorError, parse_selector
+    from odfbuild.planner.select_tree import AnyOf, Without
+
+    named = project.config.selectors
+    read: list[list[Selector]] = [[], []]
+    found: list[Diagnostic] = []
+    for texts, origin, into in ((selectors, "selector", 0), (exclude, "--exclude", 1)):
+        for text in texts:
+            try:
+                read[into].append(parse_selector(text, named, origin=origin))
+            except SelectorError as error:
+                found += error.found
+    if found:
+        raise SelectorError(found)
+    wanted, without = ([each.root for each in part] for part in read)
+    base = AnyOf(tuple(wanted)) if wanted else parse_selector("*").root
+    root = Without(base, AnyOf(tuple(without))) if without else base
+    return Selector(root, {k: v for part in read for each in part for k, v in each.named.items()})
+
+
+def _choose(
+    project: app.Opened,
+    selector: "Selector",
+    declared: Sequence[Declared],
+    known: Mapping[DatasetAlias, DatasetId],
+    plan: "Callable[[], Plan] | None",
+    *,
+    existing: bool = False,
+) -> frozenset[DatasetAlias]:
+    from odfbuild.cli.diagnostics import render_diagnostics
+    from odfbuild.planner.select import choose, needs
+    from odfbuild.planner.selectable import selection_graph
+
+    asked = needs(selector)
+    facts = _facts(project, declared, asked, plan)
+    states = project.workspace.states() if existing else None
+    graph = selection_graph(declared, known, facts, existing=states)
+    found = choose(selector, graph)
+    if found.notes:
+        sys.stderr.write(render_diagnostics(found.notes) + "\n")
+    return found.datasets
+
+
+def _facts(
+    project: app.Opened,
+    declared: Sequence[Declared],
+    asked: "frozenset[Fact]",
+    plan: "Callable[[], Plan] | None",
+) -> "Facts":
+    from odfbuild.planner.select import Fact, StateFlag
+    from odfbuild.planner.selectable import Facts, facts_of
+
+    facts = Facts()
+    if asked & {Fact.MODIFIED, Fact.STALE, Fact.CHANGE}:
+        facts = facts_of(app.make(project) if plan is None else plan())
+    elif Fact.NEW in asked:
+        names = project.workspace.names()
+        facts = _flagged(facts, StateFlag.NEW, (d.alias for d in declared if d.alias not in names))
+    if Fact.FAILED in asked:
+        facts = _flagged(facts, StateFlag.FAILED, _failed(project, declared))
+    if Fact.DRIFTED in asked:
+        from odfbuild.state.drifted import find_drift
+
+        found = find_drift(project.workspace.root, declared, moved=project.policy.moved)
+        drifted = (each.dataset for each in found if isinstance(each.dataset, DatasetAlias))
+        facts = _flagged(facts, StateFlag.DRIFTED, drifted)
+    return facts
+
+
+def _flagged(facts: "Facts", flag: "StateFlag", aliases: Iterable[DatasetAlias]) -> "Facts":
+    flagged = {alias: facts.state.get(alias, frozenset()) | {flag} for alias in aliases}
+    return replace(facts, state={**facts.state, **flagged})
+
+
+def _failed(project: app.Opened, declared: Sequence[Declared]) -> list[DatasetAlias]:
+    from odfbuild.state.applied import recall_applied
+
+    known = recall_applied(project.workspace.root, (each.alias for each in declared))
+    return [alias for alias, each in known.items() if each.failed]
+
+
+def _names_ids(declared: Sequence[Declared]) -> bool:
+    """Say whether any dataset names an input by its id."""
+    from odfbuild.odf.events import SetTransform
+
+    return any(
+        isinstance(source.dataset_ref, DatasetId)
+        for each in declared
+        for event in each.snapshot.metadata
+        if isinstance(event, SetTransform)
+        for source in event.inputs
+    )

@@ -1,0 +1,203 @@
+"""Judge whether a chain is what this project made of it: what others changed is drift.  Pure.
+
+Drift is not what `plan` shows.  A definition that was edited here and not applied yet is a change
+to come; drift is a chain that went elsewhere meanwhile.  Where the last apply left the chain (the
+base) tells the two apart: what is in force now, was not then, and is not declared, is drift.
+Without a base, every difference counts, since nothing says that it is a change to come.
+"""
+
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from enum import Enum
+
+from odfbuild.errors import PlanError, SourceSpan
+from odfbuild.odf.chain import ChainState
+from odfbuild.odf.events import (
+    AddData,
+    AddPushSource,
+    DisablePollingSource,
+    DisablePushSource,
+    MetadataBlock,
+    MetadataEvent,
+    SetAttachments,
+    SetDataSchema,
+    SetInfo,
+    SetLicense,
+    SetPollingSource,
+    SetTransform,
+    SetVocab,
+)
+from odfbuild.odf.identity import DatasetId, Multihash
+from odfbuild.odf.opaque import is_opaque
+from odfbuild.odf.refs import DatasetAlias
+from odfbuild.planner.declared import Declared
+from odfbuild.planner.diff import Change, diff
+
+__all__ = ["Drift", "DriftKind", "drift_of_blocks", "drift_of_definition"]
+
+Resolve = Callable[[DatasetAlias | DatasetId], DatasetAlias | DatasetId]
+
+
+class DriftKind(Enum):
+    """What is not as this project left it; the values are those of an ignore file.
+
+    UNDECLARED: a dataset of the workspace that the project does not declare.  UNNAMED: a chain
+    that no name leads to.  GONE: a dataset
+    that was applied, or has a name, and has no chain.  IDENTITY: the name leads to another
+    dataset than before, or to one of another kind.  REWRITTEN: the chain no longer holds the block
+    that the last apply left as its head.  DEFINITION: what is in force is not declared.  PUSH: a
+    push source is in force that is not declared.  DATA: records that no declared source explains.
+    WATERMARK: a watermark that was set by hand.  EVENT: a block that this version cannot read.
+    FILE: a block, slice or checkpoint that the chain names is missing or has another size.
+    INPUT: the chain of an input no longer holds what was read from it.
+    """
+
+    UNDECLARED = "undeclared"
+    UNNAMED = "unnamed"
+    GONE = "gone"
+    IDENTITY = "identity"
+    REWRITTEN = "rewritten"
+    DEFINITION = "definition"
+    PUSH = "push-source"
+    DATA = "data"
+    WATERMARK = "watermark"
+    EVENT = "event"
+    FILE = "file"
+    INPUT = "input"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Drift:
+    """One difference between a chain and what this project made of it.
+
+    `dataset` is the name, or the id of a dataset without one.  `block` is where it shows, `span`
+    the definition that it is held against.  `before` and `after` are events, or None for nothing.
+    """
+
+    dataset: DatasetAlias | DatasetId
+    kind: DriftKind
+    what: str
+    fix: str
+    block: Multihash | None = None
+    span: SourceSpan | None = None
+    declared: MetadataEvent | None = None
+    in_force: MetadataEvent | None = None
+
+
+def drift_of_definition(
+    declared: Declared,
+    state: ChainState,
+    base: ChainState | None,
+    resolve: Resolve,
+    engines: Mapping[str, str],
+) -> Iterator[Drift]:
+    """Yield what is in force, is not declared, and was not so where the last apply left the chain.
+
+    `base` is the state there, None if that is not known.
+    """
+    try:
+        changes = diff(declared.snapshot, state, resolve, engines)
+    except PlanError as error:
+        yield _drift(declared, DriftKind.IDENTITY, error.what, error.fix, declared.span(()))
+        return
+    for change in changes:
+        now = _in_force(change.event, state)
+        if base is not None and _in_force(change.event, base) == now:
+            continue
+        yield _defined(declared, change, now)
+
+
+def _defined(declared: Declared, change: Change, now: MetadataEvent | None) -> Drift:
+    ending = change.index is None
+    name = type(change.event).__name__
+    if isinstance(change.event, DisablePushSource):
+        kind, what = DriftKind.PUSH, f"the push source '{change.event.source_name}' is in force"
+        what += " and not declared"
+    elif ending:
+        kind, what = DriftKind.DEFINITION, f"{type(now).__name__} is in force and not declared"
+    elif now is None:
+        kind, what = DriftKind.DEFINITION, f"{name} is declared and no longer in force"
+    else:
+        kind, what = DriftKind.DEFINITION, f"{name} in force is not the one declared"
+    path = () if change.index is None else ("metadata", change.index)
+    return Drift(
+        dataset=declared.alias,
+        kind=kind,
+        what=what,
+        fix="odfbuild apply brings the declared one back; declare what is in force to keep it",
+        span=declared.span(path),
+        declared=None if ending else change.event,
+        in_force=now,
+    )
+
+
+def drift_of_blocks(
+    declared: Declared, blocks: Iterable[tuple[Multihash, MetadataBlock]]
+) -> Iterator[Drift]:
+    """Yield what blocks that no apply of this project made hold beyond what it declares.
+
+    Records of a declared source are explained, whoever ingested them.
+    """
+    events = declared.snapshot.metadata
+    fed = any(
+        isinstance(event, SetPollingSource | AddPushSource | SetTransform) for event in events
+    )
+    for block, each in blocks:
+        event = each.event
+        if is_opaque(event):
+            what = f"block {each.sequence_number} holds an event that this version cannot read"
+            fix = "look at it with a newer version of odfbuild"
+            yield _drift(declared, DriftKind.EVENT, what, fix, None, block)
+        elif isinstance(event, AddData) and event.new_data is None and _by_hand(event):
+            what = f"the watermark was set to {event.new_watermark} by hand"
+            fix = "nothing is lost: if it is right, list it in the file of --ignore-file"
+            yield _drift(declared, DriftKind.WATERMARK, what, fix, None, block)
+        elif isinstance(event, AddData) and event.new_data is not None and not fed:
+            rows = event.new_data.offset_interval.end - event.new_data.offset_interval.start + 1
+            what = f"{rows:,} records were added, and no source is declared"
+            fix = "declare the source that they came from"
+            yield _drift(declared, DriftKind.DATA, what, fix, declared.span(()), block)
+
+
+def _by_hand(event: AddData) -> bool:
+    """Say whether a watermark came without data and without word from a source."""
+    return event.new_source_state is None and event.new_watermark is not None
+
+
+def _in_force(event: MetadataEvent, state: ChainState) -> MetadataEvent | None:
+    """Return what is in force in the place that an event would take."""
+    match event:
+        case SetInfo():
+            return state.info
+        case SetLicense():
+            return state.license
+        case SetAttachments():
+            return state.attachments
+        case SetVocab():
+            return SetVocab(
+                offset_column=state.vocab.offset_column,
+                operation_type_column=state.vocab.operation_type_column,
+                system_time_column=state.vocab.system_time_column,
+                event_time_column=state.vocab.event_time_column,
+            )
+        case SetPollingSource() | DisablePollingSource():
+            return state.polling
+        case AddPushSource() | DisablePushSource():
+            return state.push.get(event.source_name)
+        case SetTransform():
+            return state.transform
+        case SetDataSchema():
+            return state.schema
+        case _:
+            return None
+
+
+def _drift(
+    declared: Declared,
+    kind: DriftKind,
+    what: str,
+    fix: str,
+    span: SourceSpan | None,
+    block: Multihash | None = None,
+) -> Drift:
+    return Drift(dataset=declared.alias, kind=kind, what=what, fix=fix, span=span, block=block)
