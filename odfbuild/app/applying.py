@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from odfbuild.app.opened import Opened
 from odfbuild.app.planning import make
 from odfbuild.app.sources import planned_bytes
+from odfbuild.odf.refs import DatasetAlias
 from odfbuild.odf.timestamp import Timestamp
 from odfbuild.planner.plan import Append, Plan
 
@@ -27,6 +28,7 @@ def apply(
     from odfbuild.executors.runner import Unwatched, check_heads, run
     from odfbuild.executors.site import Site
     from odfbuild.executors.spark.engine import SparkEngine
+    from odfbuild.state.applied import record_applied
 
     check_heads(plan, project.workspace.named_heads())
     engine = SparkEngine(
@@ -46,6 +48,16 @@ def apply(
         report = run(plan, site, jobs=jobs, progress=progress or Unwatched())
     finally:
         engine.close()
+    record_applied(project.workspace, _worked(report))
     if not report.failures:
         make(project)  # remembers that nothing is left to do
     return report
+
+
+def _worked(report: "Report") -> dict[DatasetAlias, bool]:
+    """Return the datasets that were worked on, and whether a step of each failed."""
+    from odfbuild.executors.report import Skipped
+
+    failed = {step.target for step, _ in report.failures}
+    done = (step.target for step, outcome in report.outcomes if not isinstance(outcome, Skipped))
+    return {target: target in failed for target in done}
