@@ -12,7 +12,7 @@ Names are compared, hashed and ordered without regard to case but keep their spe
 """
 
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TypeAlias
 
 from odfbuild.errors import ProtocolError
@@ -77,10 +77,35 @@ class Folded:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class DatasetAlias(Folded):
-    """The name of a dataset in this workspace, maybe within an account."""
+    """The name of a dataset in this workspace, maybe within an account.
+
+    It is the key of nearly every mapping, so its folded text is worked out once.
+    """
 
     account: str | None
     name: str
+    folded: str = field(init=False, repr=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "folded", str(self).lower())
+
+    def __eq__(self, other: object) -> bool:
+        if other.__class__ is not DatasetAlias:
+            return NotImplemented
+        return self.folded == other.folded
+
+    def __hash__(self) -> int:
+        return hash(self.folded)
+
+    def __lt__(self, other: object) -> bool:
+        if other.__class__ is not DatasetAlias:
+            return NotImplemented
+        return self._order < other._order
+
+    @property
+    def _order(self) -> tuple[bool, str, str]:
+        account, _, name = self.folded.rpartition("/")
+        return (bool(account), account, name)
 
     @classmethod
     def parse(cls, text: str) -> "DatasetAlias":
