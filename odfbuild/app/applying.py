@@ -19,10 +19,16 @@ __all__ = ["apply"]
 
 
 def apply(
-    project: Opened, plan: Plan, *, jobs: int = 4, progress: "Progress | None" = None
+    project: Opened,
+    plan: Plan,
+    *,
+    jobs: int = 4,
+    progress: "Progress | None" = None,
+    settle: bool = True,
 ) -> "Report":
     """Execute a plan, `jobs` steps at a time, and return what became of each step.
 
+    `settle` remembers that nothing is left to do, for which the project's files are read again.
     Raises StalePlanError, with nothing done, when a dataset is not where the plan found it.
     """
     from odfbuild.executors.runner import Unwatched, check_heads, run
@@ -49,7 +55,7 @@ def apply(
     finally:
         engine.close()
     record_applied(project.workspace, _worked(report))
-    if not report.failures:
+    if settle and not report.failures:
         make(project)  # remembers that nothing is left to do
     return report
 

@@ -35,7 +35,13 @@ def make(project: Opened) -> Plan:
         engines=engines(),
         project_hash=project_hash(loaded.declared),
     )
-    plan = replace(plan, notes=(*loaded.notes, *plan.notes))
+    plan = replace(
+        plan,
+        notes=(*loaded.notes, *plan.notes),
+        project=project.config.name,
+        target=project.target,
+        workspace=project.config.target(project.target).workspace,
+    )
     if not plan.steps and not loaded.notes:
         found = settled(seen, heads, loaded.declared, current)
         with suppress(OSError):  # a plan can be made where nothing may be written
