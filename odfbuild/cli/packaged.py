@@ -17,8 +17,12 @@ def packaged(name: str) -> Traversable:
 
 
 def json_schemas() -> dict[str, Traversable]:
-    """Return the JSON Schemas by kind: those of ODF, and that of a plan."""
+    """Return the JSON Schemas by kind: those of ODF, of a plan, and of odfbuild.yaml."""
     found = {
         each.name.removesuffix(".schema.json"): each for each in packaged("schemas/json").iterdir()
     }
-    return {**dict(sorted(found.items())), "Plan": packaged("schemas/plan.schema.json")}
+    return {
+        **dict(sorted(found.items())),
+        "Plan": packaged("schemas/plan.schema.json"),
+        "Project": packaged("schemas/project.schema.json"),
+    }

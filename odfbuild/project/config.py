@@ -276,7 +276,7 @@ def _env(reading: SettingsReader, value: Value) -> tuple[str, ...]:
 
 def _pools(reading: SettingsReader, value: Value) -> dict[str, int]:
     given = reading.any_mapping(value, ("pools",))
-    sizes = {name: reading.count(size, ("pools", name)) for name, size in given.items()}
+    sizes = {name: reading.count(size, ("pools", name), 1) for name, size in given.items()}
     return {name: size for name, size in sizes.items() if size is not None}
 
 

@@ -32,7 +32,7 @@ def read_gates(reading: SettingsReader, value: Value) -> Gates:
     return Gates(
         breaking=Severity.ERROR if breaking is None else Severity(breaking),
         rules=rules,
-        max_restated_rows=section.count("max_restated_rows"),
+        max_restated_rows=section.count("max_restated_rows", 0),
     )
 
 

@@ -136,21 +136,23 @@ class SettingsReader:
         known = tuple(allowed)
         if isinstance(value, str) and value in known:
             return value
+        listed = f"use one of: {', '.join(known)}"
+        fix = did_you_mean(str(value), known)
         self.refuse(
             path,
             f"{self.called(path)} cannot be {_shown(value)}",
-            f"it is one of: {', '.join(known)}",
-            did_you_mean(str(value), known),
+            "it takes one of a few words",
+            listed if fix in ("", listed) else f"{fix} Otherwise {listed}",
         )
         return None
 
-    def count(self, value: Value, path: Path) -> int | None:
-        """Return a whole number above 0, None of any other value."""
-        if isinstance(value, int) and not isinstance(value, bool) and value > 0:
+    def count(self, value: Value, path: Path, least: int) -> int | None:
+        """Return a whole number that is not below the least, None of any other value."""
+        if isinstance(value, int) and not isinstance(value, bool) and value >= least:
             return value
         self.refuse(
             path,
-            f"{self.called(path)} must be a whole number above 0",
+            f"{self.called(path)} must be a whole number, {least} or more",
             "it bounds how many there may be",
             "write it without quotes, such as 4",
         )
@@ -209,8 +211,10 @@ class Section:
             return None
         return self.reading.choice(self.entries[key], self.at(key), allowed)
 
-    def count(self, key: str) -> int | None:
-        return self.reading.count(self.entries[key], self.at(key)) if key in self.entries else None
+    def count(self, key: str, least: int) -> int | None:
+        if key not in self.entries:
+            return None
+        return self.reading.count(self.entries[key], self.at(key), least)
 
     def flag(self, key: str) -> bool | None:
         value = self.entries.get(key)
@@ -225,12 +229,14 @@ class Section:
         return None
 
     def day(self, key: str) -> date | None:
-        text = self.text(key)
-        found = None if text is None else parse_day(text)
-        if text is not None and found is None:
+        if key not in self.entries:
+            return None
+        value = self.entries[key]
+        found = parse_day(value) if isinstance(value, str) else None
+        if found is None:
             self.wrong(
                 key,
-                f"'{text}' is not a day",
+                f"{_shown(value)} is not a day",
                 f"'{key}' is a day of the calendar",
                 "write year, month and day, such as 2024-01-31",
             )

@@ -285,7 +285,8 @@ def _misfit(
 
 def _quoted(value: Value) -> str:
     text = printed(value)
-    return f"'{text}'" if len(text) <= 60 else f"'{text[:57]}...'"
+    text = text if len(text) <= 60 else f"{text[:57]}..."
+    return f"'{text}'" if isinstance(value, str) else text
 
 
 def _parsed(kind: VariableType, written: str) -> Value:
