@@ -8,8 +8,10 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from odfbuild.errors import EngineFailedError
+from odfbuild.executors.analysis import Analysis, PlacedQueryError, QueryPlace
 from odfbuild.executors.engine import IngestRequest, TransformInputFrame, TransformWork
 from odfbuild.executors.frames import Frame
+from odfbuild.odf.arrow import to_arrow
 from odfbuild.odf.events import DatasetVocabulary, MergeStrategyAppend, MergeStrategyLedger
 
 __all__ = ["FakeEngine", "Rows", "copy_all"]
@@ -25,16 +27,23 @@ def copy_all(inputs: Mapping[str, Rows]) -> Rows:
 
 @dataclass
 class FakeEngine:
-    """Merges Append and Ledger, and runs Python functions in the place of query texts."""
+    """Merges Append and Ledger, and runs Python functions in the place of query texts.
+
+    `asked` are the questions that it was asked, `columns` its answers to some, by query text.
+    """
 
     queries: Mapping[str, Query] = field(default_factory=dict)
     failing: frozenset[str] = frozenset()
     started: list[str] = field(default_factory=list)
+    columns: Mapping[str, Sequence[pa.Field]] = field(default_factory=dict)
+    refused: frozenset[str] = frozenset()
+    asked: list[str] = field(default_factory=list)
 
     def prepare(self, planned_bytes: int | None = None) -> None:
         self.started.append("prepare")
 
     def ingest(self, request: IngestRequest) -> Frame:
+        self.asked.append("ingest")
         table = request.source.table
         assert table is not None
         rows = table.to_pylist()
@@ -62,6 +71,21 @@ class FakeEngine:
     def validate(self, work: TransformWork) -> pa.Schema:
         return self.transform(work).schema
 
+    def analyse(self, question: Analysis) -> pa.Schema:
+        """Answer with `columns`, else with those of the first input as the query sees them."""
+        text = question.steps[-1].text
+        self.asked.append(text)
+        if text in self.refused:
+            at = QueryPlace(len(question.steps) - 1, 0, len(text))
+            raise PlacedQueryError(
+                "it is wrong (line 1)", "so", "none", message="it is wrong", at=at
+            )
+        op = pa.field(question.vocab.operation_type_column, pa.int32())
+        first = question.inputs[0]
+        hidden = {first.vocab.offset_column, first.vocab.system_time_column, op.name}
+        seen = [f for f in to_arrow(first.schema) if f.name not in hidden]
+        return pa.schema([op, *self.columns.get(text, seen)])
+
     def cancel(self) -> None:
         self.started.append("cancel")
 
@@ -74,8 +98,6 @@ def _key(row: Mapping[str, Any], key: Sequence[str]) -> tuple[Any, ...]:
 
 
 def _read(source: TransformInputFrame) -> pa.Table:
-    from odfbuild.odf.arrow import to_arrow
-
     hidden = {source.vocab.offset_column, source.vocab.system_time_column}
     wanted = [f for f in to_arrow(source.schema) if f.name not in hidden]
     schema = pa.schema(wanted)

@@ -17,7 +17,7 @@ _ENTRY = re.compile(
     r"    inputs: (f1620[0-9a-f]{64})\n"
     r"    engine: ([0-9][0-9A-Za-z.+-]*\+[0-9A-Za-z.+-]*)\n"
     rf"(?:    columns:\n((?:    - {_COLUMN}\n)+)"
-    r"|    unknown: (the [A-Za-z0-9 ,.-]*[a-z])\n)"
+    r"|    unknown: (the [A-Za-z0-9 ,./-]*[a-z])\n)"
 )
 
 

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from odfbuild.errors import Diagnostic, EngineFailedError, InvalidQueryError
+from odfbuild.executors.analysis import Analysis
 from odfbuild.executors.engine import IngestRequest, TransformWork
 from odfbuild.executors.frames import Frame
 from odfbuild.executors.spark.session import InterruptedStepError, Sessions, Start, Views
@@ -28,6 +29,7 @@ _OF_INGEST = frozenset(
         Reason.FOREIGN_CODE,
     }
 )
+_OF_ANALYSIS = tuple(reason for reason in Reason if reason is not Reason.NOT_LINEAR)
 
 
 class RefusedQueryError(InvalidQueryError):
@@ -105,6 +107,19 @@ class SparkEngine:
             log = self._sessions.log
             step = planned_step(session, views, work, facts, Size.SMALL, log, empty=True)
             return result_schema(step)
+
+    def analyse(self, question: Analysis) -> "pa.Schema":
+        """Return the columns that a query gives, whether or not a step could compute it."""
+        from odfbuild.executors.spark.analysis import analysed
+
+        ops = {each.vocab.operation_type_column for each in question.inputs}
+        ops.add(question.vocab.operation_type_column)
+        facts = examine(question.steps, [each.alias for each in question.inputs], ops)
+        found = diagnostics(facts, _OF_ANALYSIS)
+        if found:
+            raise RefusedQueryError(found)
+        with self._views("read the query", Size.SMALL, 0) as (session, views):
+            return analysed(session, views, question, facts, self._sessions.log)
 
     def cancel(self) -> None:
         self._sessions.cancel()

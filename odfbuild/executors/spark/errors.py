@@ -11,7 +11,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from odfbuild.errors import EngineFailedError, InvalidQueryError, OdfBuildError
+from odfbuild.errors import EngineFailedError, OdfBuildError
+from odfbuild.executors.analysis import PlacedQueryError, QueryPlace
 from odfbuild.executors.spark.session import interrupted
 from odfbuild.planner.carry import CarriedText
 
@@ -40,11 +41,20 @@ class SentQuery:
     carried: CarriedText
 
 
-class SparkQueryError(InvalidQueryError):
+class SparkQueryError(PlacedQueryError):
     """Spark refuses a query, or it fails on its data; `condition` is Spark's name for it."""
 
-    def __init__(self, what: str, why: str, fix: str, condition: str | None) -> None:
-        super().__init__(what, why, fix)
+    def __init__(
+        self,
+        what: str,
+        why: str,
+        fix: str,
+        condition: str | None,
+        *,
+        message: str | None = None,
+        at: QueryPlace | None = None,
+    ) -> None:
+        super().__init__(what, why, fix, message=message, at=at)
         self.condition = condition
 
 
@@ -80,12 +90,14 @@ def _translated(
             why=f"condition {condition}, which is not about the query",
             fix=_see(log),
         )
-    place, fragment = _place(known, sent)
+    at, fragment = _place(known, sent)
     return SparkQueryError(
-        what=f"{message}{place}",
+        what=f"{message}{_words(at, sent)}",
         why=f"Spark could not {doing}: {condition}" + (f" in {fragment!r}" if fragment else ""),
         fix=_fix(condition or ""),
         condition=condition,
+        message=message,
+        at=at,
     )
 
 
@@ -112,27 +124,38 @@ def _one_line(error: Any) -> str:
     return " ".join(text.split()).rstrip(" .;")
 
 
-def _place(error: Any, sent: Sequence[SentQuery]) -> tuple[str, str | None]:
-    """Return where in the user's text the error is, as words, and the text there."""
+def _place(error: Any, sent: Sequence[SentQuery]) -> tuple[QueryPlace | None, str | None]:
+    """Return where in the user's text the error is, and the text there."""
     if not sent:
-        return "", None
+        return None, None
     for context in error.getQueryContext() or ():
         if context.contextType().name != "SQL":
             continue
         start, fragment = context.startIndex(), context.fragment()
         for query in reversed(sent):
             if query.carried.text[start : start + len(fragment)] == fragment:
-                return _words(query, start), _shown(query, start, fragment)
+                origin = query.carried.origin
+                length = origin(start + len(fragment)) - origin(start)
+                at = QueryPlace(query.step, origin(start), max(1, length))
+                return at, _shown(query, start, fragment)
+    query = sent[-1]
     found = re.search(r"\(line (\d+), pos (\d+)\)", str(error))
-    if found:
-        return _words(sent[-1], _offset(sent[-1].carried.text, *map(int, found.groups()))), None
-    return (f" (in step {sent[-1].step + 1})" if sent[-1].steps > 1 else ""), None
+    if found is None:
+        return QueryPlace(query.step, None), None
+    offset = _offset(query.carried.text, *map(int, found.groups()))
+    return QueryPlace(query.step, query.carried.origin(offset)), None
 
 
-def _words(query: SentQuery, offset: int) -> str:
-    text, at = query.carried.original, query.carried.origin(offset)
-    line, column = text.count("\n", 0, at) + 1, at - text.rfind("\n", 0, at)
-    step = f" of step {query.step + 1}" if query.steps > 1 else ""
+def _words(at: QueryPlace | None, sent: Sequence[SentQuery]) -> str:
+    query = next((each for each in sent if at is not None and each.step == at.step), None)
+    if at is None or query is None:
+        return ""
+    several = query.steps > 1
+    if at.start is None:
+        return f" (in step {at.step + 1})" if several else ""
+    text, start = query.carried.original, at.start
+    line, column = text.count("\n", 0, start) + 1, start - text.rfind("\n", 0, start)
+    step = f" of step {at.step + 1}" if several else ""
     return f" (line {line}, column {column}{step})"
 
 

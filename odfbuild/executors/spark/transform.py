@@ -34,7 +34,16 @@ from odfbuild.planner.query import QueryFacts
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-__all__ = ["Step", "planned_step", "result_schema"]
+__all__ = [
+    "Step",
+    "check_columns",
+    "check_stable",
+    "planned_step",
+    "result_schema",
+    "system_columns",
+    "visible",
+    "with_hint",
+]
 
 OPERATION = "__odf_op"
 _INPUT_SHIFT = 48
@@ -138,7 +147,7 @@ def planned_step(
     sent = _sent(work, facts)
     result = _last(session, views, work, sent, facts, log)
     _check_plan(result)
-    _check_columns(result, work.vocab, raw=raw)
+    check_columns(result, work.vocab, raw=raw)
     op, time = work.vocab.operation_type_column, work.vocab.event_time_column
     others = [name for name in result.columns if name not in {*hidden(raw=raw), op, time}]
     rows, ordered = _sorted(result, time, facts, size)
@@ -176,14 +185,14 @@ def _view(
         position = f"{number << _INPUT_SHIFT} + {offset} AS {POSITION}"
         operation = f"CAST({quoted(vocab.operation_type_column)} AS INT) AS {OPERATION}"
         carried = [position] if raw else [operation, position]
-        return rows.selectExpr(*carried, *map(quoted, _visible(schema, vocab, raw=raw)))
+        return rows.selectExpr(*carried, *map(quoted, visible(schema, vocab, raw=raw)))
     table = _new_rows(source, schema, empty=empty)
     offsets = table.column(vocab.offset_column).cast(pa.int64())
     positions = pc.add(offsets, pa.scalar(number << _INPUT_SHIFT, pa.int64()))
     columns = {OPERATION: table.column(vocab.operation_type_column).cast(pa.int32())}
     columns = {} if raw else columns
     columns[POSITION] = positions
-    columns |= {name: table.column(name) for name in _visible(schema, vocab, raw=raw)}
+    columns |= {name: table.column(name) for name in visible(schema, vocab, raw=raw)}
     return from_table(session, pa.table(columns))
 
 
@@ -199,13 +208,13 @@ def _new_rows(source: TransformInputFrame, schema: pa.Schema, *, empty: bool) ->
     return table if pc.all(within, min_count=0).as_py() else table.filter(within)
 
 
-def _visible(schema: pa.Schema, vocab: DatasetVocabulary, *, raw: bool) -> list[str]:
+def visible(schema: pa.Schema, vocab: DatasetVocabulary, *, raw: bool) -> list[str]:
     """Return the columns that the query sees: event time and data, or all of the event log."""
-    system = () if raw else _system(vocab)
+    system = () if raw else system_columns(vocab)
     return [name for name in schema.names if name not in system]
 
 
-def _system(vocab: DatasetVocabulary) -> tuple[str, str, str]:
+def system_columns(vocab: DatasetVocabulary) -> tuple[str, str, str]:
     return (vocab.offset_column, vocab.operation_type_column, vocab.system_time_column)
 
 
@@ -220,7 +229,7 @@ def _sent(work: TransformWork, facts: QueryFacts) -> tuple[SentQuery, ...]:
 
 
 def _system_of(work: TransformWork) -> tuple[str, ...]:
-    return tuple({name for source in work.inputs for name in _system(source.vocab)})
+    return tuple({name for source in work.inputs for name in system_columns(source.vocab)})
 
 
 def _last(
@@ -239,14 +248,14 @@ def _last(
             with spark_errors("read the query", (query,), log):
                 frame = session.sql(query.carried.text)
         except SparkQueryError as error:
-            raise _with_hint(error, unseen) from None
+            raise with_hint(error, unseen) from None
         if step.alias is not None:
             views.add(step.alias, frame)
     assert frame is not None  # noqa: S101 - a query has a step
     return frame
 
 
-def _with_hint(error: SparkQueryError, system: Sequence[str]) -> SparkQueryError:
+def with_hint(error: SparkQueryError, system: Sequence[str]) -> SparkQueryError:
     """Add what to do to the error for a query that looks for system columns in vain."""
     unresolved = (error.condition or "").startswith("UNRESOLVED_COLUMN")
     named = [name for name in system if f"`{name}`" in error.what.split("Did you mean")[0]]
@@ -257,11 +266,25 @@ def _with_hint(error: SparkQueryError, system: Sequence[str]) -> SparkQueryError
         f"a query sees the event time and the data columns; {named[0]!r} belongs to the event log",
         "leave it out; or select `op` as well, which gives the query the raw event log",
         error.condition,
+        message=error.message,
+        at=error.at,
     )
 
 
 def _check_plan(frame: "DataFrame") -> None:
     """Refuse what the static check could have missed: Spark's own reading has the last word."""
+    for node in _NODES.findall(check_stable(frame)):
+        if not _ROW_BY_ROW.fullmatch(node):
+            raise InvalidQueryError(
+                what=f"unsupported query: it needs {node}",
+                why="this version computes row-by-row queries only: projections, filters, "
+                "explode, LATERAL VIEW and UNION ALL",
+                fix="leave that part to those who read the dataset",
+            )
+
+
+def check_stable(frame: "DataFrame") -> str:
+    """Refuse a query whose result may differ from run to run; return what Spark reads in it."""
     plan = frame._jdf.queryExecution().analyzed()
     text = str(plan.toString())
     found = _UNSTABLE.search(text)
@@ -272,17 +295,10 @@ def _check_plan(frame: "DataFrame") -> None:
             why="a step must give the same rows when it is run again to verify it",
             fix="use the columns of the input, such as its event time, instead",
         )
-    for node in _NODES.findall(text):
-        if not _ROW_BY_ROW.fullmatch(node):
-            raise InvalidQueryError(
-                what=f"unsupported query: it needs {node}",
-                why="this version computes row-by-row queries only: projections, filters, "
-                "explode, LATERAL VIEW and UNION ALL",
-                fix="leave that part to those who read the dataset",
-            )
+    return text
 
 
-def _check_columns(frame: "DataFrame", vocab: DatasetVocabulary, *, raw: bool) -> None:
+def check_columns(frame: "DataFrame", vocab: DatasetVocabulary, *, raw: bool) -> None:
     fields = {f.name: f.dataType for f in frame.schema.fields}
     names = [name for name in frame.columns if name not in hidden(raw=raw)]
     twice = next((name for name in names if names.count(name) > 1), None)

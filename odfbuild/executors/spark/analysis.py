@@ -1,0 +1,78 @@
+"""Let Spark analyse a query over inputs without rows: no carried columns, so any query will do."""
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pyarrow as pa
+
+from odfbuild.executors.analysis import Analysis
+from odfbuild.executors.spark.errors import SentQuery, SparkQueryError, spark_errors
+from odfbuild.executors.spark.frames import from_table
+from odfbuild.executors.spark.session import Views
+from odfbuild.executors.spark.sqltypes import spark_schema
+from odfbuild.executors.spark.transform import (
+    check_columns,
+    check_stable,
+    system_columns,
+    visible,
+    with_hint,
+)
+from odfbuild.odf.arrow import to_arrow
+from odfbuild.planner.carry import CarriedText
+from odfbuild.planner.query import QueryFacts
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+__all__ = ["analysed"]
+
+
+def analysed(
+    session: "SparkSession", views: Views, question: Analysis, facts: QueryFacts, log: Path | None
+) -> pa.Schema:
+    """Return the columns that the query gives: operation, event time, then the others.
+
+    Raises InvalidQueryError, with the place in the user's text where Spark tells it.
+    """
+    raw = facts.names_op
+    for source in question.inputs:
+        if source.alias in facts.inputs:
+            full = to_arrow(source.schema)
+            seen = pa.schema([full.field(name) for name in visible(full, source.vocab, raw=raw)])
+            views.add(source.alias, from_table(session, _nullable(seen).empty_table()))
+    frame = _last(session, views, question, facts, log)
+    check_stable(frame)
+    check_columns(frame, question.vocab, raw=raw)
+    return _schema(frame, question)
+
+
+def _last(
+    session: "SparkSession", views: Views, question: Analysis, facts: QueryFacts, log: Path | None
+) -> "DataFrame":
+    """Analyse the steps of the query in turn and return the last."""
+    unseen = [] if facts.names_op else [n for s in question.inputs for n in system_columns(s.vocab)]
+    frame = None
+    for number, step in enumerate(question.steps):
+        sent = SentQuery(number, len(question.steps), CarriedText(step.text, ()))
+        try:
+            with spark_errors("read the query", (sent,), log):
+                frame = session.sql(step.text)
+        except SparkQueryError as error:
+            raise with_hint(error, unseen) from None
+        if step.alias is not None:
+            views.add(step.alias, frame)
+    assert frame is not None  # noqa: S101 - a query has a step
+    return frame
+
+
+def _schema(frame: "DataFrame", question: Analysis) -> pa.Schema:
+    from pyspark.sql.pandas.types import to_arrow_schema
+
+    found = spark_schema(to_arrow_schema(frame.schema, timezone="UTC"))
+    op, time = question.vocab.operation_type_column, question.vocab.event_time_column
+    data = [field for field in found if field.name not in {op, time}]
+    return pa.schema([pa.field(op, pa.int32()), found.field(time), *data])
+
+
+def _nullable(schema: pa.Schema) -> pa.Schema:
+    return pa.schema([field.with_nullable(True) for field in schema])
