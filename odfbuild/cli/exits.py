@@ -3,6 +3,7 @@
 from odfbuild.errors import OdfBuildError
 
 __all__ = [
+    "CHANGES",
     "DONE",
     "ERROR",
     "LOCKED",
@@ -16,6 +17,7 @@ __all__ = [
 
 DONE = 0
 ERROR = 1  # nothing was committed
+CHANGES = 2  # something differs: for drift, and where the exit code is to tell
 REFUSED = 3  # a check found what should not be as it is
 PARTLY = 4  # some was committed, some failed or was skipped
 STALE = 5  # a head moved
