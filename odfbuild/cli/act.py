@@ -12,7 +12,8 @@ from odfbuild.cli.decide import no_changes
 from odfbuild.cli.diagnostics import render_diagnostics
 from odfbuild.cli.opened import open_given
 from odfbuild.cli.options import Given
-from odfbuild.cli.render import plan_text, report_text
+from odfbuild.cli.outcome import report_text
+from odfbuild.cli.render import plan_text
 from odfbuild.errors import Diagnostic, OdfBuildError
 from odfbuild.executors.report import Report
 from odfbuild.planner.plan import Plan

@@ -5,7 +5,7 @@ from collections.abc import Iterable, Iterator
 
 from odfbuild.errors import Diagnostic, Level, SourceSpan
 
-__all__ = ["render_diagnostic", "render_diagnostics"]
+__all__ = ["excerpt_lines", "place_text", "render_diagnostic", "render_diagnostics"]
 
 _WIDEST = 160
 _BEFORE = 60
@@ -22,10 +22,10 @@ def render_diagnostics(found: Iterable[Diagnostic]) -> str:
 
 def render_diagnostic(found: Diagnostic) -> str:
     """Return one finding without a line end at its end."""
-    place = f"{_place(found.span)}: " if found.span is not None else ""
+    place = f"{place_text(found.span)}: " if found.span is not None else ""
     lines = [f"{place}{found.level.value}[{found.code}]: {_visible(found.what)}"]
     if found.span is not None and found.span.excerpt:
-        lines += _excerpt(found.span, found.span.excerpt)
+        lines += excerpt_lines(found.span, found.span.excerpt)
     if found.why:
         lines += _labelled("why", found.why)
     if found.fix:
@@ -33,7 +33,8 @@ def render_diagnostic(found: Diagnostic) -> str:
     return "\n".join(lines)
 
 
-def _place(span: SourceSpan) -> str:
+def place_text(span: SourceSpan) -> str:
+    """Return a place as `file:line:column [instance]`."""
     instance = "" if span.instance is None else f" [{span.instance}]"
     return _visible(f"{span}{instance}")
 
@@ -47,7 +48,7 @@ def _summary(found: list[Diagnostic]) -> str:
     )
 
 
-def _excerpt(span: SourceSpan, line: str) -> Iterator[str]:
+def excerpt_lines(span: SourceSpan, line: str) -> Iterator[str]:
     """The line of a place, and carets under the part that is meant."""
     number = str(span.line)
     shown, start, stop = _clipped(line, span.column - 1, span.column - 1 + span.length)

@@ -6,8 +6,8 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 
+from odfbuild.cli.outcome import outcome_text
 from odfbuild.cli.printable import printable
-from odfbuild.cli.render import outcome_text
 from odfbuild.executors.report import Failed, Outcome, Round, Skipped
 from odfbuild.planner.plan import Step
 

@@ -1,60 +1,104 @@
-"""Plans, reports, chains and rows as text: pure, so that golden files can hold them."""
+"""Plans as text for people: pure, so that golden files can hold them.
 
-from collections import Counter
-from collections.abc import Collection, Iterator, Mapping, Sequence
-from enum import Enum
+A line a dataset, below it what is appended, which columns differ, which rules apply with the line
+that they are about, who reads it, what runs and why.  The last lines say what matters most.
+"""
 
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from odfbuild.cli.causes import cause_lines
+from odfbuild.cli.diagnostics import excerpt_lines, place_text
+from odfbuild.cli.paint import Paint, Tone
 from odfbuild.cli.printable import printable
-from odfbuild.errors import Diagnostic
-from odfbuild.executors.report import Done, Failed, Report, Skipped
-from odfbuild.odf.events import DatasetKind
-from odfbuild.odf.refs import DatasetAlias
-from odfbuild.planner.plan import Append, Plan, Step
-from odfbuild.planner.reasons import (
-    DefinitionChanged,
-    FirstRun,
-    InputAdvanced,
-    InputMayAdvance,
-    NotYetCreated,
-    Reason,
-    SourceHasNews,
-    SourceToAsk,
+from odfbuild.cli.totals import data_work, gate_text, header_text, is_judged, plan_counts
+from odfbuild.cli.words import (
+    Mark,
+    affected_text,
+    class_word,
+    column_text,
+    foreseen_text,
+    judged_word,
+    kind_word,
+    marks_of,
+    name_text,
+    reason_text,
 )
-from odfbuild.planner.rebuild import records
+from odfbuild.errors import Diagnostic, Level
+from odfbuild.odf.refs import DatasetAlias
+from odfbuild.planner.changes import Affected, Assessment, Hit, Judged
+from odfbuild.planner.plan import Append, Move, Plan, Planned, Step
+from odfbuild.planner.plan_json import steps_by_target
 
-__all__ = ["blocks_text", "outcome_text", "plan_text", "reason_text", "report_text"]
+__all__ = ["blocks_text", "dataset_texts", "plan_text"]
+
+_MOST_REASONS = 5
+_MOST_READERS = 6
+_TONES = {
+    Mark.NEW: Tone.GOOD,
+    Mark.CHANGED: Tone.CHANGE,
+    Mark.BREAKING: Tone.BAD,
+    Mark.RETIRED: Tone.GONE,
+    Mark.MOVED: Tone.MOVE,
+    Mark.DATA: Tone.DATA,
+    Mark.CHECK: Tone.FAINT,
+}
+_LEVELS = {Level.ERROR: Tone.BAD, Level.WARNING: Tone.CHANGE, Level.NOTE: Tone.FAINT}
 
 
-class _Mark(Enum):
-    """What happens to a dataset: a sign, never colour alone, and a word."""
-
-    NEW = ("+", "new")
-    CHANGED = ("~", "changed")
-    DATA = ("↻", "data")
-    CHECK = ("?", "check")
-
-
-def plan_text(plan: Plan) -> str:
-    """Return the plan for people: what is appended and run, dataset by dataset, and why."""
-    lines: list[str] = []
-    marks = _marks(plan)
-    width = max((len(str(alias)) for alias in marks), default=0)
-    for alias, mark in marks.items():
-        lines += _dataset_lines(plan, alias, mark, width)
-    if lines:
+def plan_text(plan: Plan, *, colour: bool = False, explain: bool = False) -> str:
+    """Return the plan for people; `explain` gives every reason with the chain behind it."""
+    paint = Paint(colour)
+    marks = marks_of(plan)
+    if not marks and not plan.notes:
+        return f"{plan_counts(plan, marks)}\n"
+    lines = [header_text(plan), ""]
+    page = _Page(plan, marks, steps_by_target(plan), _widths(plan, marks), paint, explain)
+    for alias in marks:
+        lines += page.dataset(alias)
+    if marks:
         lines.append("")
-    lines += [_note(note) for note in plan.notes]
-    return "\n".join([*lines, _summary(plan, marks)]) + "\n"
+    lines += [_note(note, paint) for note in plan.notes]
+    return "\n".join([*lines, *_totals(plan, marks, paint)]) + "\n"
+
+
+def dataset_texts(plan: Plan, shown: Sequence[DatasetAlias]) -> Iterator[str]:
+    """Yield what there is to say of some datasets, the whole blocks to append at the end."""
+    steps = steps_by_target(plan)
+    page = _Page(plan, marks_of(plan), steps, (0, 0), Paint(False), False)
+    for alias in shown:
+        head, *details = page.dataset(alias)
+        yield "\n".join([head.strip(), *details, "", _blocks(steps.get(alias, []))])
 
 
 def blocks_text(plan: Plan) -> str:
     """Return the whole events that the plan would append, as YAML."""
+    return _blocks(plan.steps)
+
+
+def _totals(plan: Plan, marks: dict[DatasetAlias, Mark], paint: Paint) -> Iterator[str]:
+    work = data_work(plan)
+    if work:
+        yield f"Data work   {work}"
+    yield plan_counts(plan, marks)
+    if is_judged(plan):
+        passed = plan.verdict.passed
+        yield paint(gate_text(plan), Tone.GOOD if passed else Tone.BAD)
+
+
+def _note(note: Diagnostic, paint: Paint) -> str:
+    place = "" if note.span is None else f"{place_text(note.span)}: "
+    level = paint(f"{note.level.value}[{note.code}]", _LEVELS[note.level])
+    return f"  {place}{level}: {printable(note.what)}"
+
+
+def _blocks(steps: Sequence[Step]) -> str:
     from odfbuild.odf.manifest import to_mapping
     from odfbuild.odf.yaml_text import yaml_text
 
     blocks = {
         str(step.target): [to_mapping(event) for event in step.work.events]
-        for step in plan.steps
+        for step in steps
         if isinstance(step.work, Append)
     }
     if not blocks:
@@ -62,130 +106,113 @@ def blocks_text(plan: Plan) -> str:
     return "".join(f"{printable(line)}\n" for line in yaml_text(blocks).splitlines())
 
 
-def report_text(report: Report) -> str:
-    """Return the last lines of an apply: what was committed, failed and skipped."""
-    outcomes = [outcome for _, outcome in report.outcomes]
-    datasets = {
-        step.target
-        for step, outcome in report.outcomes
-        if not isinstance(outcome, Skipped) and outcome.rounds
-    }
-    rows = sum(
-        each.records
-        for outcome in outcomes
-        if not isinstance(outcome, Skipped)
-        for each in outcome.rounds
-    )
-    failed = sum(isinstance(outcome, Failed) for outcome in outcomes)
-    skipped = [(step, outcome) for step, outcome in report.outcomes if isinstance(outcome, Skipped)]
-    lines = [f"  skipped {step.id}, because {outcome.because} failed" for step, outcome in skipped]
-    parts = [f"{_count(report.committed, 'block')} committed to {_count(len(datasets), 'dataset')}"]
-    parts.append(_count(rows, "row"))
-    if failed:
-        parts.append(f"{failed} failed")
-    if skipped:
-        parts.append(f"{len(skipped)} skipped")
-    done = "Done" if not failed else "Not done"
-    return "\n".join([*lines, f"{done}: {', '.join(parts)}."]) + "\n"
+def _line(label: str, text: str) -> str:
+    """Return one line below a dataset; without a label it goes on with the one above."""
+    return f"      {label:<9}  {text}".rstrip()
 
 
-def outcome_text(outcome: Done | Failed | Skipped) -> str:
-    """Return what became of one step, in a few words."""
-    match outcome:
-        case Failed():
-            return printable(outcome.error.what.split("\n")[0])
-        case Skipped():
-            return f"because {outcome.because} failed"
-        case Done(rounds=()):
-            return "nothing new"
-        case Done():
-            blocks = sum(each.blocks for each in outcome.rounds)
-            rows = sum(each.records for each in outcome.rounds)
-            return f"{_count(blocks, 'block')}, {_count(rows, 'row')}"
+@dataclass(frozen=True, slots=True)
+class _Page:
+    """The part of the text that goes dataset by dataset."""
 
+    plan: Plan
+    marks: dict[DatasetAlias, Mark]
+    steps: dict[DatasetAlias, list[Step]]
+    widths: tuple[int, int]
+    paint: Paint
+    explain: bool
 
-def reason_text(reason: Reason) -> str:
-    """Return a reason as one true sentence."""
-    match reason:
-        case NotYetCreated():
-            return f"declared at {reason.place}, not created yet"
-        case DefinitionChanged():
-            return f"{reason.event} differs from the one in force ({reason.place})"
-        case FirstRun():
-            return "nothing was read yet"
-        case SourceHasNews():
-            return f"{_count(len(reason.names), 'new file')}: {_some(reason.names)}"
-        case SourceToAsk():
-            return f"{printable(reason.origin)} has to be asked"
-        case InputAdvanced():
-            return _advanced(reason)
-        case InputMayAdvance():
-            return f"{reason.dataset} may gain records"
+    def dataset(self, alias: DatasetAlias) -> Iterator[str]:
+        """Yield the lines of one dataset."""
+        planned = self.plan.datasets[alias]
+        yield self._head(alias, planned)
+        steps = self.steps.get(alias, [])
+        yield from self._definition([step for step in steps if isinstance(step.work, Append)])
+        if planned.assessment is not None:
+            yield from self._assessment(planned, planned.assessment)
+        yield from self._data(
+            [step for step in steps if not isinstance(step.work, Append | Move)], planned
+        )
+        if self.explain:
+            yield from _labelled("because", cause_lines(self.plan, alias))
 
+    def _head(self, alias: DatasetAlias, planned: Planned) -> str:
+        mark = self.marks[alias]
+        name = name_text(alias, planned)
+        sign = self.paint(mark.sign, _TONES[mark])
+        word = class_word(mark, planned.assessment)
+        place = "no longer declared" if planned.place is None else place_text(planned.place)
+        return (
+            f"  {sign} {name:<{self.widths[0]}}  {kind_word(planned.kind):<10}"
+            f"  {self.paint(f'{word:<{self.widths[1]}}', _TONES[mark])}  {place}"
+        )
 
-def _advanced(reason: InputAdvanced) -> str:
-    new = records(reason.present) - records(reason.consumed)
-    if new == 0:
-        return f"the watermark of {reason.alias} moved to {reason.watermark}"
-    return f"{reason.alias} has {_count(new, 'new record')}"
-
-
-def _note(note: Diagnostic) -> str:
-    place = "" if note.span is None else f"{note.span}: "
-    return f"  {place}{note.level.value}[{note.code}]: {note.what}"
-
-
-def _marks(plan: Plan) -> dict[DatasetAlias, _Mark]:
-    """Say of every dataset that a step is about what happens to it."""
-    checks = plan.checks
-    grouped: dict[DatasetAlias, list[Step]] = {}
-    for step in plan.steps:
-        grouped.setdefault(step.target, []).append(step)
-    return {alias: _mark(plan, checks, steps) for alias, steps in grouped.items()}
-
-
-def _mark(plan: Plan, checks: Collection[str], steps: Sequence[Step]) -> _Mark:
-    if plan.datasets[steps[0].target].based_on is None:
-        return _Mark.NEW
-    if any(isinstance(step.work, Append) for step in steps):
-        return _Mark.CHANGED
-    return _Mark.CHECK if all(step.id in checks for step in steps) else _Mark.DATA
-
-
-def _dataset_lines(plan: Plan, alias: DatasetAlias, mark: _Mark, width: int) -> Iterator[str]:
-    planned = plan.datasets[alias]
-    symbol, word = mark.value
-    kind = "root" if planned.kind is DatasetKind.ROOT else "derivative"
-    yield f"  {symbol} {alias!s:<{width}}  {kind:<10}  {word:<7}  {planned.place}"
-    for step in plan.steps:
-        if step.target != alias:
-            continue
-        if isinstance(step.work, Append):
+    def _definition(self, steps: Sequence[Step]) -> Iterator[str]:
+        for step in steps:
+            assert isinstance(step.work, Append)  # noqa: S101 - the caller chose them
             kinds = [type(event).__name__ for event in step.work.events]
-            yield f"      append     {', '.join(['Seed', *kinds] if step.work.creates else kinds)}"
-            yield from (f"                 {reason_text(why)}" for why in step.reasons[:5])
-        else:
-            why = "; ".join(reason_text(reason) for reason in step.reasons)
-            yield f"      {type(step.work).__name__.lower():<9}  {why}"
+            yield _line("append", ", ".join(["Seed", *kinds] if step.work.creates else kinds))
+            if not self.explain:
+                yield from (_line("", reason_text(why)) for why in step.reasons[:_MOST_REASONS])
+
+    def _assessment(self, planned: Planned, found: Assessment) -> Iterator[str]:
+        if found.schema is not None:
+            yield from _labelled("columns", _columns(planned, found))
+            if found.schema.unknown is not None:
+                yield _line("columns", f"? not known: {printable(found.schema.unknown)}")
+        for hit in found.hits:
+            yield from self._hit(hit)
+        if found.affected:
+            yield _line("used by", _readers(found.affected, all_of_them=self.explain))
+        if found.query is not None:
+            because = "" if found.query.because is None else f" ({printable(found.query.because)})"
+            yield _line("query", f"{found.query.name}{because}")
+
+    def _hit(self, hit: Hit) -> Iterator[str]:
+        refused = hit.judged in (Judged.REFUSED, Judged.EXPIRED)
+        tone = Tone.BAD if refused else Tone.CHANGE
+        judged = self.paint(judged_word(hit.judged), tone)
+        yield _line(hit.code, f"{judged}  {hit.name}: {printable(hit.message)}")
+        if hit.accepted is not None:
+            yield _line("", f"accepted at {printable(hit.accepted)}")
+        if hit.span is not None:
+            yield _line("", place_text(hit.span))
+            if hit.span.excerpt:
+                yield from (_line("", each) for each in excerpt_lines(hit.span, hit.span.excerpt))
+        if refused or self.explain:
+            yield _line("", f"why: {printable(hit.why)}")
+            if hit.ways:
+                yield _line("", f"ways on: {printable(' · '.join(hit.ways))}")
+
+    def _data(self, steps: Sequence[Step], planned: Planned) -> Iterator[str]:
+        for step in steps:
+            why = "; ".join(map(reason_text, step.reasons))
+            yield _line(type(step.work).__name__.lower(), "" if self.explain else why)
+        if steps and planned.foreseen is not None:
+            yield _line("expect", foreseen_text(planned.foreseen))
 
 
-def _summary(plan: Plan, marks: Mapping[DatasetAlias, _Mark]) -> str:
-    if plan.is_empty:
-        total, asked = len(plan.datasets), len(plan.checks)
-        noun = "dataset matches" if total == 1 else "datasets match"
-        more = f" {_count(asked, 'step')} only to ask sources for news." if asked else ""
-        return f"No changes. {total:,} {noun} the project.{more}"
-    counts = Counter(marks.values())
-    return (
-        f"Plan: {counts[_Mark.NEW]} to add, {counts[_Mark.CHANGED]} to change, "
-        f"{counts[_Mark.DATA]} with new data only, {len(plan.unchanged)} unchanged."
-    )
+def _widths(plan: Plan, marks: dict[DatasetAlias, Mark]) -> tuple[int, int]:
+    """Return how wide the names and the words of the classes are."""
+    told = [(alias, mark, plan.datasets[alias]) for alias, mark in marks.items()]
+    names = (len(name_text(alias, planned)) for alias, _, planned in told)
+    words = (len(class_word(mark, planned.assessment)) for _, mark, planned in told)
+    return max(names, default=0), max([7, *words])
 
 
-def _some(names: Sequence[str], most: int = 3) -> str:
-    shown = ", ".join(map(printable, names[:most]))
-    return shown if len(names) <= most else f"{shown} and {len(names) - most} more"
+def _columns(planned: Planned, found: Assessment) -> Iterator[str]:
+    if found.schema is not None:
+        old_rows = planned.based_on is not None
+        yield from (column_text(each, old_rows=old_rows) for each in found.schema.columns)
 
 
-def _count(number: int, noun: str) -> str:
-    return f"{number:,} {noun}" if number == 1 else f"{number:,} {noun}s"
+def _readers(affected: Sequence[Affected], *, all_of_them: bool) -> str:
+    most = len(affected) if all_of_them else _MOST_READERS
+    shown = ", ".join(map(affected_text, affected[:most]))
+    return shown if len(affected) <= most else f"{shown}, {len(affected) - most} more"
+
+
+def _labelled(label: str, lines: Iterator[str]) -> Iterator[str]:
+    for each in lines:
+        yield _line(label, each)
+        label = ""

@@ -80,20 +80,18 @@ def canonical(document: Mapping[str, Any]) -> str:
     return json.dumps(document, sort_keys=True, separators=(",", ":"))
 
 
-def action_of(planned: Planned, steps: Sequence[Step], *, unchanged: bool) -> str:
-    """Say in one word what happens to a dataset: `none` exactly of those that are unchanged."""
-    if unchanged:
-        return "none"
+def action_of(planned: Planned, steps: Sequence[Step]) -> str:
+    """Say in one word what happens to a dataset."""
     works = [step.work for step in steps]
     if any(isinstance(work, Append) and work.creates is not None for work in works):
         return "create"
+    if planned.place is None:
+        return "retire"
     if any(isinstance(work, Append) for work in works):
         return "change"
     if any(isinstance(work, Move) for work in works):
         return "move"
-    if works:
-        return "run"
-    return "retire" if planned.place is None else "skip"
+    return "run" if works else "none"
 
 
 def steps_by_target(plan: Plan) -> dict[DatasetAlias, list[Step]]:
@@ -158,7 +156,7 @@ def _body(plan: Plan) -> dict[str, Any]:
         "git": None if plan.git is None else {"commit": plan.git.commit, "dirty": plan.git.dirty},
         "selected": None if plan.selected is None else [str(each) for each in plan.selected],
         "datasets": [
-            _dataset(alias, planned, steps.get(alias, ()), unchanged=alias in unchanged)
+            {**_dataset(alias, planned, steps.get(alias, ())), "unchanged": alias in unchanged}
             for alias, planned in plan.datasets.items()
         ],
         "steps": [_step(step) for step in plan.steps],
@@ -174,9 +172,7 @@ def _body(plan: Plan) -> dict[str, Any]:
     }
 
 
-def _dataset(
-    alias: DatasetAlias, planned: Planned, steps: Sequence[Step], *, unchanged: bool
-) -> dict[str, Any]:
+def _dataset(alias: DatasetAlias, planned: Planned, steps: Sequence[Step]) -> dict[str, Any]:
     based = planned.based_on
     appends = [step.work for step in steps if isinstance(step.work, Append)]
     return {
@@ -186,7 +182,7 @@ def _dataset(
         "source": _place(planned.place),
         "definition": planned.definition,
         "moved_from": None if planned.moved_from is None else str(planned.moved_from),
-        "action": action_of(planned, steps, unchanged=unchanged),
+        "action": action_of(planned, steps),
         "base_head": None if based is None else str(based.head),
         "blocks": [to_mapping(event) for work in appends for event in work.events],
         **_assessment(planned.assessment),

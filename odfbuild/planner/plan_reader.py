@@ -81,7 +81,7 @@ def read_plan(document: object) -> tuple[Plan, str]:
         unchanged=tuple(
             each.parsed("name", DatasetAlias.parse)
             for each in top.children("datasets")
-            if each.text("action") == "none"
+            if each.flag("unchanged")
         ),
         notes=tuple(_note(each) for each in top.children("notes")),
         verdict=_verdict(top.child("gate")),

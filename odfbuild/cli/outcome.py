@@ -1,0 +1,49 @@
+"""What became of a run, in words.  Pure."""
+
+from odfbuild.cli.printable import printable
+from odfbuild.cli.words import count
+from odfbuild.executors.report import Done, Failed, Report, Skipped
+
+__all__ = ["outcome_text", "report_text"]
+
+
+def report_text(report: Report) -> str:
+    """Return the last lines of an apply: what was committed, failed and skipped."""
+    outcomes = [outcome for _, outcome in report.outcomes]
+    datasets = {
+        step.target
+        for step, outcome in report.outcomes
+        if not isinstance(outcome, Skipped) and outcome.rounds
+    }
+    rows = sum(
+        each.records
+        for outcome in outcomes
+        if not isinstance(outcome, Skipped)
+        for each in outcome.rounds
+    )
+    failed = sum(isinstance(outcome, Failed) for outcome in outcomes)
+    skipped = [(step, outcome) for step, outcome in report.outcomes if isinstance(outcome, Skipped)]
+    lines = [f"  skipped {step.id}, because {outcome.because} failed" for step, outcome in skipped]
+    parts = [f"{count(report.committed, 'block')} committed to {count(len(datasets), 'dataset')}"]
+    parts.append(count(rows, "row"))
+    if failed:
+        parts.append(f"{failed} failed")
+    if skipped:
+        parts.append(f"{len(skipped)} skipped")
+    done = "Done" if not failed else "Not done"
+    return "\n".join([*lines, f"{done}: {', '.join(parts)}."]) + "\n"
+
+
+def outcome_text(outcome: Done | Failed | Skipped) -> str:
+    """Return what became of one step, in a few words."""
+    match outcome:
+        case Failed():
+            return printable(outcome.error.what.split("\n")[0])
+        case Skipped():
+            return f"because {outcome.because} failed"
+        case Done(rounds=()):
+            return "nothing new"
+        case Done():
+            blocks = sum(each.blocks for each in outcome.rounds)
+            rows = sum(each.records for each in outcome.rounds)
+            return f"{count(blocks, 'block')}, {count(rows, 'row')}"
