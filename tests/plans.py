@@ -160,8 +160,8 @@ _VALUE = Planned(
                 ),
             ),
             Hit(
-                code="ODF204",
-                name="column-required",
+                code="ODF205",
+                name="column-made-required",
                 dataset=alias("value"),
                 column="n",
                 change=ChangeClass.BREAKING,
@@ -174,8 +174,8 @@ _VALUE = Planned(
                 accepted="odfbuild.yaml:9:5: agreed with its readers",
             ),
             Hit(
-                code="ODF205",
-                name="column-reordered",
+                code="ODF207",
+                name="columns-reordered",
                 dataset=alias("value"),
                 column="n",
                 change=ChangeClass.BREAKING,

@@ -1,0 +1,1 @@
+"""What programs read of plans and of problems: one module a format, all pure."""

@@ -1,0 +1,101 @@
+"""Findings: rules that a plan meets, its notes, and problems of a project, in one form.  Pure.
+
+Most formats for programs are lists of these.
+"""
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+
+from odfbuild.errors import Diagnostic, Level, SourceSpan
+from odfbuild.odf.refs import DatasetAlias
+from odfbuild.planner.changes import Hit, Judged
+from odfbuild.planner.plan import Plan
+
+__all__ = ["Finding", "message_lines", "of_diagnostics", "of_plan"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Finding:
+    """One finding: `level` is what becomes of it, `name` the rule's own name if it has one.
+
+    `judged` is None of what the gate has no say in; `accepted` tells where and why it is allowed.
+    """
+
+    code: str
+    name: str | None
+    level: Level
+    message: str
+    why: str
+    ways: tuple[str, ...]
+    span: SourceSpan | None
+    dataset: DatasetAlias | None = None
+    column: str | None = None
+    judged: Judged | None = None
+    accepted: str | None = None
+
+
+_LEVELS = {
+    Judged.REFUSED: Level.ERROR,
+    Judged.EXPIRED: Level.ERROR,
+    Judged.WARNED: Level.WARNING,
+    Judged.ACCEPTED: Level.NOTE,
+    Judged.PASSED: Level.NOTE,
+}
+
+
+def of_plan(plan: Plan) -> tuple[Finding, ...]:
+    """Return the hits of a plan in the order of its datasets, then its notes."""
+    hits = (
+        _of_hit(plan, hit)
+        for planned in plan.datasets.values()
+        if planned.assessment is not None
+        for hit in planned.assessment.hits
+    )
+    return (*hits, *of_diagnostics(plan.notes))
+
+
+def of_diagnostics(found: Iterable[Diagnostic]) -> tuple[Finding, ...]:
+    """Return problems of a project as findings."""
+    return tuple(_of_diagnostics(found))
+
+
+def message_lines(each: Finding) -> Iterator[str]:
+    """Yield what is found, why it matters, and the ways on, one line each."""
+    instance = None if each.span is None else each.span.instance
+    yield each.message if instance is None else f"{each.message} [{instance}]"
+    if each.why:
+        yield f"why: {each.why}"
+    if each.ways:
+        yield f"ways on: {' · '.join(each.ways)}"
+    if each.accepted is not None:
+        yield f"accepted at {each.accepted}"
+
+
+def _of_hit(plan: Plan, hit: Hit) -> Finding:
+    planned = plan.datasets.get(hit.dataset)
+    return Finding(
+        code=hit.code,
+        name=hit.name,
+        level=_LEVELS[hit.judged],
+        message=f"{hit.dataset}: {hit.message}",
+        why=hit.why,
+        ways=hit.ways,
+        span=hit.span or (None if planned is None else planned.place),
+        dataset=hit.dataset,
+        column=hit.column,
+        judged=hit.judged,
+        accepted=hit.accepted,
+    )
+
+
+def _of_diagnostics(found: Iterable[Diagnostic]) -> Iterator[Finding]:
+    for each in found:
+        yield Finding(
+            code=each.code,
+            name=None,
+            level=each.level,
+            message=each.what,
+            why=each.why,
+            ways=(each.fix,) if each.fix else (),
+            span=each.span,
+        )

@@ -1,0 +1,97 @@
+"""JUnit XML, as CI systems show it: one test case a rule that applies, or a dataset that met none.
+
+Pure.  What the gate refuses is a failure, what is accepted a skipped case, a warning a case that
+passes and says so.
+"""
+
+import re
+from collections.abc import Iterable, Iterator
+from xml.etree.ElementTree import Element, SubElement, indent, tostring
+
+from odfbuild.cli.diagnostics import excerpt_lines, place_text
+from odfbuild.cli.formats.findings import Finding, message_lines, of_diagnostics, of_plan
+from odfbuild.cli.words import marks_of
+from odfbuild.errors import Diagnostic, Level
+from odfbuild.planner.changes import Judged
+from odfbuild.planner.plan import Plan
+
+__all__ = ["render", "render_diagnostics"]
+
+_FORBIDDEN = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
+_PROJECT = "project"
+
+
+def render(plan: Plan) -> str:
+    """Return the rules and notes of a plan, and a passing case for each other changed dataset."""
+    found = of_plan(plan)
+    met = {each.dataset for each in found}
+    clean = [str(alias) for alias in marks_of(plan) if alias not in met]
+    return _document(f"odfbuild plan {plan.project}".strip(), found, clean)
+
+
+def render_diagnostics(found: Iterable[Diagnostic], *, suite: str = "odfbuild check") -> str:
+    """Return the problems of a project; without any, one case that passes."""
+    findings = of_diagnostics(found)
+    return _document(suite, findings, [] if findings else [_PROJECT])
+
+
+def _document(suite: str, found: Iterable[Finding], clean: Iterable[str]) -> str:
+    cases = [*map(_case, found), *map(_clean_case, clean)]
+    counts = {
+        "tests": str(len(cases)),
+        "failures": str(_having(cases, "failure")),
+        "errors": "0",
+        "skipped": str(_having(cases, "skipped")),
+    }
+    root = Element("testsuites", counts)
+    SubElement(root, "testsuite", {"name": _text(suite), **counts}).extend(cases)
+    indent(root)
+    return f'<?xml version="1.0" encoding="UTF-8"?>\n{tostring(root, encoding="unicode")}\n'
+
+
+def _having(cases: Iterable[Element], tag: str) -> int:
+    return sum(case.find(tag) is not None for case in cases)
+
+
+def _case(each: Finding) -> Element:
+    case = Element("testcase", {"classname": _owner(each), "name": _name(each)})
+    if each.span is not None:
+        case.set("file", _text(each.span.file))
+        case.set("line", str(each.span.line))
+    said = _text("\n".join(_lines(each)))
+    if each.level is Level.ERROR:
+        failure = SubElement(case, "failure", {"message": _text(each.message), "type": each.code})
+        failure.text = said
+    elif each.judged is Judged.ACCEPTED:
+        SubElement(case, "skipped", {"message": _text(f"accepted at {each.accepted}")})
+    else:
+        SubElement(case, "system-out").text = said
+    return case
+
+
+def _clean_case(owner: str) -> Element:
+    return Element("testcase", {"classname": _text(owner), "name": "gate"})
+
+
+def _owner(each: Finding) -> str:
+    return _text(_PROJECT if each.dataset is None else str(each.dataset))
+
+
+def _name(each: Finding) -> str:
+    parts = (each.code, each.name, each.column)
+    name = " ".join(part for part in parts if part is not None)
+    return _text(name if each.dataset is not None else f"{name}: {each.message}")
+
+
+def _lines(each: Finding) -> Iterator[str]:
+    place = "" if each.span is None else f"{place_text(each.span)}: "
+    first, *more = message_lines(each)
+    yield f"{place}{each.level.value}[{each.code}]: {first}"
+    if each.span is not None and each.span.excerpt:
+        yield from excerpt_lines(each.span, each.span.excerpt)
+    yield from more
+
+
+def _text(text: str) -> str:
+    """Return the text with what XML cannot hold replaced."""
+    return _FORBIDDEN.sub("\ufffd", text)
