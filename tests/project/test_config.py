@@ -1,5 +1,6 @@
 """The project file: what it may say, what it means when it says less, and where it is found."""
 
+from datetime import date
 from pathlib import Path
 
 import pytest
@@ -7,6 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from odfbuild.errors import ProjectErrors
+from odfbuild.planner.policy import Gates, Severity
 from odfbuild.project.config import (
     NoProjectError,
     SparkOptions,
@@ -16,6 +18,7 @@ from odfbuild.project.config import (
     load_config,
     parse_config,
 )
+from tests.project.settings import FULL, GOOD
 
 
 def test_the_shortest_project_file_gets_the_defaults() -> None:
@@ -58,6 +61,59 @@ def test_an_unknown_target_is_answered_with_the_nearest() -> None:
     with pytest.raises(UnknownTargetError, match="no target named 'prd'") as caught:
         config.target("prd")
     assert caught.value.fix == "did you mean 'prod'?"
+
+
+def test_a_project_file_can_say_everything_at_once() -> None:
+    config = parse_config(FULL, default_name="x")
+    assert list(config.variables) == ["region", "start", "pairs"]
+    assert config.variables["region"].enum == ("eu", "us")
+    assert config.env == ("REGION",)
+    assert [each.selector for each in config.defaults] == ["*", "path:datasets/rates"]
+    assert [each.name for each in config.generators] == ["rates", "weather", "stations", "list"]
+    assert [(str(each.old), str(each.new)) for each in config.moved] == [
+        ("org.example.old", "org.example.new"),
+        ("org.example.new", "me/newer"),
+    ]
+    assert [(each.column, each.until, each.reason) for each in config.accepted] == [
+        ("fee", date(2026, 12, 31), "nobody reads it"),
+        (None, date(2026, 12, 31), None),
+    ]
+    assert (config.pools, config.python_macros) == ({"default": 4, "rate-limited-api": 1}, True)
+    assert list(config.selectors) == ["nightly", "both"]
+    assert [each.called for each in config.packages] == ["odf-common", "ours"]
+    assert [str(each.span) for each in config.packages] == [
+        "odfbuild.yaml:37:5",
+        "odfbuild.yaml:38:5",
+    ]
+    target = config.target()
+    assert (target.name, target.protect, target.require_plan_file) == ("prod", True, True)
+
+
+def test_gates_keep_what_is_set_and_zero_is_a_bound() -> None:
+    gates = parse_config(FULL, default_name="x").gates
+    assert gates.breaking is Severity.WARN
+    assert gates.rules == {"ODF204": Severity.OFF, "ODF301": Severity.ERROR}
+    assert gates.max_restated_rows == 0
+    assert parse_config("odfbuild: 1\n", default_name="x").gates == Gates()
+
+
+@pytest.mark.parametrize(
+    ("origin", "name"),
+    [
+        ("{git: 'https://example.org/team/odf-common.git', rev: v1}", "odf-common"),
+        ("{git: 'git@example.org:common', rev: v1}", "common"),
+        ("{git: 'https://example.org/a/', rev: v1, name: b}", "b"),
+        ("{path: ../shared/odf.rules/}", "odf.rules"),
+    ],
+)
+def test_a_package_is_called_as_where_it_comes_from(origin: str, name: str) -> None:
+    (package,) = parse_config(f"odfbuild: 1\npackages: [{origin}]", default_name="x").packages
+    assert package.called == name
+
+
+@pytest.mark.parametrize("text", GOOD.values(), ids=GOOD)
+def test_good_settings_are_read_without_complaint(text: str) -> None:
+    assert parse_config(text, default_name="x").name in ("x", "markets")
 
 
 def test_all_problems_of_the_settings_are_told_together() -> None:
