@@ -21,13 +21,13 @@ from typing import TYPE_CHECKING
 
 from odfbuild.errors import Diagnostic, ProjectErrors, SourceSpan
 from odfbuild.odf.refs import DatasetAlias
-from odfbuild.planner.declared import Declared
 from odfbuild.planner.policy import OnQueryChange, Traits
 from odfbuild.project.selecting import ORIGIN, check_default, moved_into
 from odfbuild.project.settings import SettingsReader
 from odfbuild.project.yaml import Value
 
 if TYPE_CHECKING:
+    from odfbuild.planner.declared import Declared
     from odfbuild.planner.select import SelectionGraph, Selector
     from odfbuild.project.specificity import Weight
 
@@ -51,7 +51,7 @@ class Default:
 class Defaulted:
     """Datasets with their traits, the defaults of each (most specific last), and warnings."""
 
-    declared: tuple[Declared, ...]
+    declared: "tuple[Declared, ...]"
     given: Mapping[DatasetAlias, tuple[Default, ...]] = field(default_factory=dict)
     notes: tuple[Diagnostic, ...] = ()
 
@@ -79,7 +79,7 @@ def read_defaults(
 
 def apply_defaults(
     defaults: Sequence[Default],
-    declared: Sequence[Declared],
+    declared: "Sequence[Declared]",
     selectors: Mapping[str, str] | None = None,
 ) -> Defaulted:
     """Return datasets with the traits that defaults give them, in the order given.
@@ -137,7 +137,7 @@ class _Sharing:
     errors: list[Diagnostic] = field(default_factory=list)
     notes: list[Diagnostic] = field(default_factory=list)
 
-    def out(self, rules: Iterable[_Rule], declared: Sequence[Declared]) -> None:
+    def out(self, rules: Iterable[_Rule], declared: "Sequence[Declared]") -> None:
         """Give rules to the datasets that they mean."""
         waiting = list(rules)
         if not waiting:
@@ -154,7 +154,7 @@ class _Sharing:
         ordered = sorted(met.items(), key=lambda item: (item[1][0], item[0]))
         return tuple(default for _, (_, default) in ordered)
 
-    def traited(self, declared: Declared) -> Declared:
+    def traited(self, declared: "Declared") -> "Declared":
         given = self.of(declared.alias)
         if not given:
             return declared

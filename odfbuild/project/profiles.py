@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from odfbuild.errors import Diagnostic, ProjectErrors
+from odfbuild.errors import Diagnostic, ProjectErrors, SourceSpan
 from odfbuild.project.places import Path as Steps
 from odfbuild.project.settings import SettingsReader
 from odfbuild.project.targets import SparkOptions, Target, add_targets
@@ -43,10 +43,8 @@ def user_folder(env: Mapping[str, str]) -> Path | None:
 def read_profiles(root: Path, user: Path | None) -> tuple[Profile, ...]:
     """Return the profiles that there are, that of the user first; ProjectErrors of unreadable."""
     places = [] if user is None else [(user / PROFILES, str(user / PROFILES))]
-    places.append((root / PROFILES, PROFILES))
-    return tuple(
-        Profile(name, decode(path.read_bytes(), name)) for path, name in places if path.is_file()
-    )
+    found = (_read(path, name) for path, name in (*places, (root / PROFILES, PROFILES)))
+    return tuple(each for each in found if each is not None)
 
 
 def looks_secret(name: str) -> bool:
@@ -63,11 +61,44 @@ def add_profile(
     except ProjectErrors as error:
         return dict(targets), [_without_secret(each) for each in error.found]
     known, found = dict(targets), list[Diagnostic]()
-    for document in documents:
+    if len(documents) > 1:
+        found.append(_more_than_one(documents[1], len(documents)))
+    for document in documents[:1]:
         reading = SettingsReader(document)
         known = _targets(reading, document, known, default)
-        found += reading.found
+        found += sorted(reading.found, key=_by_place)
     return known, [_without_secret(each) for each in found]
+
+
+def _by_place(found: Diagnostic) -> tuple[int, int]:
+    return (0, 0) if found.span is None else (found.span.line, found.span.column)
+
+
+def _read(path: Path, name: str) -> Profile | None:
+    try:
+        return Profile(name, decode(path.read_bytes(), name))
+    except (FileNotFoundError, NotADirectoryError):
+        return None
+    except OSError as error:
+        problem = Diagnostic(
+            code="unreadable-file",
+            what=f"the file cannot be read: {error.strerror or error}",
+            why="the targets that it holds would be missing",
+            fix="check its access rights, or remove it",
+            span=SourceSpan(file=name, line=1),
+        )
+        raise ProjectErrors([problem]) from None
+
+
+def _more_than_one(document: Document, count: int) -> Diagnostic:
+    name = document.places.source.file
+    return Diagnostic(
+        code="config",
+        what=f"{name} holds {count} documents",
+        why="it is one mapping",
+        fix="remove what follows the second ---",
+        span=document.places.value(()),
+    )
 
 
 def _targets(

@@ -12,7 +12,10 @@ __all__ = ["PackageSource", "read_packages"]
 
 _KEYS = ("git", "rev", "path", "name")
 _NAME = re.compile(r"[A-Za-z0-9]+([._-][A-Za-z0-9]+)*")
-_PASSWORD = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*://[^/@\s]*:[^/@\s]*@")
+# of HTTP even a name alone: hosts take tokens in its place
+_PASSWORD = re.compile(
+    r"[A-Za-z][A-Za-z0-9+.-]*://[^/@\s]*:[^/@\s]*@|https?://[^/\s]*@", re.IGNORECASE
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -77,7 +80,7 @@ def _package(entry: Section) -> PackageSource | None:
     if found.git is not None and _PASSWORD.match(found.git):
         entry.reading.refuse(
             entry.at("git"),
-            "the address holds a password",
+            "the address holds a password, or what may be one",
             "it would stand in the repository and in the lock file",
             "remove it; git asks its own store of credentials",
             code="secret",

@@ -4,7 +4,6 @@ A value is what YAML makes of it; a date stays the text that it is written as, s
 Later ones win: defaults, then files in their order, then single values in theirs.
 """
 
-import json
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -324,5 +323,7 @@ def _flow(value: Value) -> str:
 
 def _escaped(text: str) -> str:
     """Return a text in double quotes, with escapes for what YAML does not take as it is."""
+    import json
+
     shown = json.dumps(text, ensure_ascii=False)
     return "".join(each if each.isprintable() else f"\\U{ord(each):08x}" for each in shown)

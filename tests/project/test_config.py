@@ -180,3 +180,23 @@ def test_any_mix_of_lines_gives_settings_or_findings(text: str) -> None:
         assert all(each.span is not None for each in errors.found)
     else:
         assert config.target().name == config.default_target
+
+
+@given(st.integers(0, len(FULL) - 1), st.sampled_from([*"[]{}:-,\"'#&*!|>%@ \n\t0x\0é", ""]))
+def test_a_change_of_one_place_gives_settings_or_findings(at: int, sign: str) -> None:
+    try:
+        config = parse_config(FULL[:at] + sign + FULL[at + 1 :], default_name="x")
+    except ProjectErrors as errors:
+        assert all(each.span is not None and each.span.line > 0 for each in errors.found)
+    else:
+        assert config.target().name == config.default_target
+
+
+@given(st.lists(st.sampled_from(FULL.splitlines()), max_size=12, unique=True).map("\n".join))
+def test_any_part_of_good_settings_gives_settings_or_findings(text: str) -> None:
+    try:
+        config = parse_config(text, default_name="x")
+    except ProjectErrors as errors:
+        assert all(each.span is not None for each in errors.found)
+    else:
+        assert config.target().name == config.default_target

@@ -102,6 +102,19 @@ def test_a_broken_profile_does_not_show_a_secret_either() -> None:
     assert "hunter2" not in found
 
 
+def test_a_profile_is_one_mapping() -> None:
+    found = problems("odfbuild: 1\n", "targets: {dev: }\n---\ntargets: {x: }\n")
+    assert "0.yaml:3:1: error[config]: 0.yaml holds 2 documents" in found
+
+
+def test_a_profile_that_cannot_be_read_is_no_crash(tmp_path: Path) -> None:
+    (tmp_path / "datasets").mkdir()
+    (tmp_path / "odfbuild.yaml").write_text("odfbuild: 1\n")
+    (tmp_path / "profiles.yaml").mkdir()
+    with pytest.raises(ProjectErrors, match="the file cannot be read"):
+        load_config(tmp_path)
+
+
 def test_problems_of_the_project_and_of_its_profiles_are_told_together() -> None:
     found = problems("odfbuild: 1\nnam: x\n", "targts: {}", "targets: 7")
     assert [line.split(": ")[0] for line in found.splitlines() if "error[" in line] == [
@@ -117,8 +130,20 @@ def test_a_target_may_be_called_as_secrets_are() -> None:
 
 @pytest.mark.parametrize(
     "name",
-    "password DB_PASSWORD token apiToken client_secret key apikey api-key AWS_SECRET_ACCESS_KEY "
-    "privateKey aws.credentials passphrase".split(),
+    [
+        "password",
+        "DB_PASSWORD",
+        "token",
+        "apiToken",
+        "client_secret",
+        "key",
+        "apikey",
+        "api-key",
+        "AWS_SECRET_ACCESS_KEY",
+        "privateKey",
+        "aws.credentials",
+        "passphrase",
+    ],
 )
 def test_names_of_secrets_are_known(name: str) -> None:
     assert looks_secret(name)
