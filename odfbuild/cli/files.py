@@ -3,16 +3,19 @@
 import os
 import stat
 import sys
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 
-from odfbuild.errors import ProjectError
+from odfbuild.errors import Diagnostic, ProjectError, ProjectErrors, SourceSpan
 from odfbuild.state.disk import Disk, pending
 
 __all__ = [
     "AlreadyThereError",
     "TooLargeError",
+    "definitions_in",
     "read_bounded",
+    "read_definition",
+    "refusal_of",
     "refuse_taken",
     "replace_file",
     "replace_files",
@@ -46,6 +49,38 @@ def read_bounded(file: Path, most: int) -> bytes:
             fix="check that the right file is named",
         )
     return data
+
+
+def definitions_in(path: Path) -> Iterator[Path]:
+    """Yield the definitions in a folder, or the file itself."""
+    from odfbuild.project.fingerprint import project_files
+
+    if path.is_dir():
+        yield from (path / name for name in project_files(path, (".",)))
+    else:
+        yield path
+
+
+def read_definition(path: Path, why: str) -> bytes:
+    """Return the bytes of a definition; ProjectErrors, with this reason, when it is none."""
+    from odfbuild.project.texts import MAX_BYTES
+
+    try:
+        data = path.read_bytes() if path.stat().st_size <= MAX_BYTES else None
+    except OSError as error:
+        found = f"the file cannot be read: {error.strerror or error}"
+        raise refusal_of(path, found, why, "check its name and its access rights") from None
+    if data is None:
+        raise refusal_of(path, f"the file has more than {MAX_BYTES} bytes", why, "name a manifest")
+    return data
+
+
+def refusal_of(path: Path, what: str, why: str, fix: str) -> ProjectErrors:
+    """Return the finding that a file cannot be read, at the file."""
+    span = SourceSpan(file=str(path), line=1)
+    return ProjectErrors(
+        [Diagnostic(code="unreadable-file", what=what, why=why, fix=fix, span=span)]
+    )
 
 
 def write_new(path: Path, data: bytes, mode: int = 0o666) -> None:

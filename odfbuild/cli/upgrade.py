@@ -1,22 +1,26 @@
 """odfbuild upgrade: rewrite manifests of older specifications, in place and file by file."""
 
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from odfbuild.cli import exits
 from odfbuild.cli.diagnostics import render_diagnostics
-from odfbuild.cli.files import replace_file
+from odfbuild.cli.files import (
+    definitions_in,
+    read_definition,
+    refusal_of,
+    replace_file,
+)
 from odfbuild.cli.printable import printable
-from odfbuild.errors import Diagnostic, ProjectError, ProjectErrors, SourceSpan
-from odfbuild.project.fingerprint import project_files
+from odfbuild.errors import Diagnostic, ProjectError, ProjectErrors
 from odfbuild.project.legacy import Upgrade, upgrade
-from odfbuild.project.load import MAX_BYTES
 from odfbuild.project.yaml import decode
 
 __all__ = ["UsageError", "upgrade_paths"]
 
+_WHY = "what is not read cannot be upgraded"
 _BOM = b"\xef\xbb\xbf"
 
 
@@ -46,7 +50,7 @@ def upgrade_paths(paths: Sequence[Path], *, check: bool, to_stdout: bool) -> int
 
     With `check` nothing is written; with `to_stdout` the one file is printed instead.
     """
-    names = [name for path in paths for name in _files(path)]
+    names = [name for path in paths for name in definitions_in(path)]
     if to_stdout and (check or len(paths) != 1 or names != [*paths]):
         raise UsageError(
             what="--stdout takes one file, and no --check",
@@ -71,14 +75,6 @@ def upgrade_paths(paths: Sequence[Path], *, check: bool, to_stdout: bool) -> int
     return exits.REFUSED if check and changed else exits.DONE
 
 
-def _files(path: Path) -> Iterator[Path]:
-    """Yield the definitions in a folder, or the file itself."""
-    if path.is_dir():
-        yield from (path / name for name in project_files(path, (".",)))
-    else:
-        yield path
-
-
 def _read(paths: Sequence[Path]) -> tuple[list[_File], list[Diagnostic]]:
     """Return every file with its new text, and what stands in the way of others."""
     files: list[_File] = []
@@ -97,23 +93,9 @@ def _read(paths: Sequence[Path]) -> tuple[list[_File], list[Diagnostic]]:
 
 def _bytes(path: Path) -> bytes:
     if path.name.endswith(".j2"):
-        raise _refusal(path, "templates are not rewritten", "change it by hand: docs/upgrade.md")
-    try:
-        data = path.read_bytes() if path.stat().st_size <= MAX_BYTES else None
-    except OSError as error:
-        found = f"the file cannot be read: {error.strerror or error}"
-        raise _refusal(path, found, "check its name and its access rights") from None
-    if data is None:
-        raise _refusal(path, f"the file has more than {MAX_BYTES} bytes", "name a manifest")
-    return data
-
-
-def _refusal(path: Path, what: str, fix: str) -> ProjectErrors:
-    span = SourceSpan(file=str(path), line=1)
-    why = "what is not read cannot be upgraded"
-    return ProjectErrors(
-        [Diagnostic(code="unreadable-file", what=what, why=why, fix=fix, span=span)]
-    )
+        fix = "change it by hand: docs/upgrade.md"
+        raise refusal_of(path, "templates are not rewritten", _WHY, fix)
+    return read_definition(path, _WHY)
 
 
 def _summary(files: Sequence[_File], *, written: bool) -> str:
