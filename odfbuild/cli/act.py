@@ -3,8 +3,9 @@
 import os
 import select
 import sys
-from collections.abc import Iterator
-from dataclasses import replace
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
 
 from odfbuild import app
 from odfbuild.cli import exits
@@ -13,36 +14,122 @@ from odfbuild.cli.diagnostics import render_diagnostics
 from odfbuild.cli.opened import open_given
 from odfbuild.cli.options import Given
 from odfbuild.cli.outcome import report_text
+from odfbuild.cli.outputs import wants_colour
 from odfbuild.cli.render import plan_text
-from odfbuild.errors import Diagnostic, OdfBuildError
+from odfbuild.cli.usage import UsageRefusedError
+from odfbuild.errors import Diagnostic, PlanError
 from odfbuild.executors.report import Report
 from odfbuild.planner.plan import Plan
 
-__all__ = ["UsageRefusedError", "apply_project", "verify_datasets"]
+__all__ = [
+    "ApplyOptions",
+    "UnfitPlanError",
+    "apply_project",
+    "saved_file",
+    "verify_datasets",
+]
 
 
-class UsageRefusedError(OdfBuildError):
-    """The command needs an answer that nobody is there to give."""
+class UnfitPlanError(PlanError):
+    """A saved plan is not for this project, target or workspace, or for none at all."""
 
-    code = "usage"
+    code = "unfit-plan"
 
 
-def apply_project(
-    given: Given, *, yes: bool, jobs: int, progress: bool, lock_timeout: float
-) -> int:
-    """Plan, print, ask, and do that very plan."""
-    project = open_given(given, lock_timeout=lock_timeout)
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ApplyOptions:
+    """What was asked of `apply`; `file` is a saved plan, None to plan now."""
+
+    file: Path | None = None
+    yes: bool = False
+    jobs: int = 4
+    progress: bool = True
+    lock_timeout: float = 10.0
+
+
+def saved_file(arguments: Sequence[str]) -> Path | None:
+    """Return the file of a saved plan, if that is what the arguments name.
+
+    Raises UsageRefusedError when they can only mean one and there is none.
+    """
+    if len(arguments) != 1:
+        return None
+    path = Path(arguments[0])
+    if arguments[0] == "-" or (path.exists() and not path.is_dir()):
+        return path
+    if path.suffix in (".json", ".plan"):
+        raise UsageRefusedError(
+            what=f"no file named '{path}'",
+            why="apply takes the file of a saved plan",
+            fix="check the name; `odfbuild plan --out FILE` saves a plan",
+        )
+    return None
+
+
+def apply_project(given: Given, options: ApplyOptions) -> int:
+    """Carry out a saved plan; without one plan, print, ask, and do that very plan."""
+    if options.file is not None:
+        return _apply_saved(given, options.file, options)
+    project = open_given(given, lock_timeout=options.lock_timeout)
     quick = app.unchanged(project)
     if quick is not None:
         sys.stdout.write(no_changes(quick.datasets))
         return exits.DONE
     plan = app.make(project)
-    _say(plan_text(plan))
+    _say(plan_text(plan, colour=wants_colour()))
+    if not plan.verdict.passed:
+        return exits.REFUSED
     if not plan.steps:
         return exits.DONE
-    if not plan.is_empty and not yes:
+    if not plan.is_empty and not options.yes:
         _ask()
-    report = _run(project, plan, jobs, progress)
+    return _done(project, plan, options, settle=True)
+
+
+def _apply_saved(given: Given, file: Path, options: ApplyOptions) -> int:
+    """Carry out exactly a saved plan; the definitions of the project are not looked at."""
+    from odfbuild.cli.saved import load_saved
+    from odfbuild.executors.runner import check_heads
+
+    plan = load_saved(file)
+    target = given.target or plan.target
+    project = open_given(replace(given, target=target), lock_timeout=options.lock_timeout)
+    _refuse_unfit(plan, project)
+    check_heads(plan, project.workspace.named_heads())
+    _say(plan_text(plan, colour=wants_colour()))
+    if not plan.verdict.passed:
+        return exits.REFUSED
+    return _done(project, plan, options, settle=False) if plan.steps else exits.DONE
+
+
+def _refuse_unfit(plan: Plan, project: app.Opened) -> None:
+    if plan.against is not None:
+        raise UnfitPlanError(
+            what=f"the plan was made against {plan.against}, so there is nothing to apply it to",
+            why="it compares two states of the project, not the project with its datasets",
+            fix="plan against the workspace: odfbuild plan --out FILE",
+        )
+    here = (project.config.name, project.target, _workspace_of(project))
+    for word, planned, found in zip(
+        ("project", "target", "workspace"),
+        (plan.project, plan.target, plan.workspace),
+        here,
+        strict=True,
+    ):
+        if planned != found:
+            raise UnfitPlanError(
+                what=f"the plan is for the {word} '{planned}', and this is '{found}'",
+                why="a saved plan is carried out where it was made for, or not at all",
+                fix="apply it there, or plan again here",
+            )
+
+
+def _workspace_of(project: app.Opened) -> str:
+    return project.config.target(project.target).workspace
+
+
+def _done(project: app.Opened, plan: Plan, options: ApplyOptions, *, settle: bool) -> int:
+    report = _run(project, plan, options, settle=settle)
     for each in _failures(plan, report):
         sys.stderr.write(render_diagnostics([each]) + "\n")
     _say(report_text(report))
@@ -107,11 +194,11 @@ def _answer() -> str:
     return sys.stdin.readline().strip()
 
 
-def _run(project: app.Opened, plan: Plan, jobs: int, live: bool) -> Report:
+def _run(project: app.Opened, plan: Plan, options: ApplyOptions, *, settle: bool) -> Report:
     from odfbuild.cli.progress import watching
 
-    with watching(len(plan.steps), live=live) as progress:
-        return app.apply(project, plan, jobs=jobs, progress=progress)
+    with watching(len(plan.steps), live=options.progress) as progress:
+        return app.apply(project, plan, jobs=options.jobs, progress=progress, settle=settle)
 
 
 def _failures(plan: Plan, report: Report) -> Iterator[Diagnostic]:

@@ -10,6 +10,7 @@ from typer.exceptions import Exit, TyperException
 
 from odfbuild import __version__
 from odfbuild.cli.commands import act, author, checks, decide, edit, read
+from odfbuild.cli.commands.ci import ci_app
 from odfbuild.cli.commands.groups import inspect_app, key_app, ref_app
 from odfbuild.cli.options import ProjectGroup
 from odfbuild.errors import OdfBuildError
@@ -47,6 +48,7 @@ for each in (author, edit, checks, decide, act, read):
 app.add_typer(inspect_app, name="inspect")
 app.add_typer(ref_app, name="ref")
 app.add_typer(key_app, name="key")
+app.add_typer(ci_app, name="ci")
 
 
 def main() -> None:

@@ -18,6 +18,10 @@ commands = typer.Typer()
 @commands.command(cls=ProjectCommand)
 def apply(
     context: typer.Context,
+    file: Annotated[
+        list[str] | None,
+        typer.Argument(metavar="[FILE]", help="A plan that `plan --out FILE` saved."),
+    ] = None,
     yes: Annotated[
         bool, typer.Option("-y", "--yes", envvar="ODFBUILD_YES", help="Do not ask.")
     ] = False,
@@ -33,18 +37,17 @@ def apply(
         ),
     ] = 10.0,
 ) -> None:
-    """Plan, ask, and do what was planned."""
-    from odfbuild.cli.act import apply_project
+    """Plan, ask, and do what was planned; or carry out exactly a saved plan."""
+    from odfbuild.cli.act import ApplyOptions, apply_project, saved_file
 
-    raise Exit(
-        apply_project(
-            given(context),
-            yes=yes,
-            jobs=jobs,
-            progress=not no_progress,
-            lock_timeout=lock_timeout,
-        )
+    arguments = file or []
+    plan = saved_file(arguments)
+    if arguments and plan is None:
+        raise typer.BadParameter(f"no file of a saved plan: {' '.join(arguments)}")
+    options = ApplyOptions(
+        file=plan, yes=yes, jobs=jobs, progress=not no_progress, lock_timeout=lock_timeout
     )
+    raise Exit(apply_project(given(context), options))
 
 
 @commands.command(cls=ProjectCommand)

@@ -10,7 +10,9 @@ from typing import Annotated
 import typer
 from typer.exceptions import Exit
 
+from odfbuild.cli.commands.decide import Explain, MaxBytes, PlanOutput, Verbose
 from odfbuild.cli.options import BlockName, Name, ProjectCommand, given
+from odfbuild.cli.outputs import MAX_BYTES, Output
 
 __all__ = ["inspect_app", "key_app", "ref_app"]
 
@@ -69,7 +71,7 @@ Wait = Annotated[
 
 key_app = typer.Typer(help="Look at private keys, take them elsewhere, and bring them in.")
 ref_app = typer.Typer(help="Name blocks: branches that share all objects with the dataset.")
-inspect_app = typer.Typer(help="Look at one block, schema or query.")
+inspect_app = typer.Typer(help="Look at one block, schema, query or saved plan.")
 
 
 @key_app.command("list", cls=ProjectCommand)
@@ -184,3 +186,23 @@ def inspect_query(
     from odfbuild.cli import inspect
 
     raise Exit(inspect.show_query(given(context), name, at, output.value))
+
+
+@inspect_app.command("plan", cls=ProjectCommand)
+def inspect_plan(
+    context: typer.Context,
+    file: Annotated[
+        Path,
+        typer.Argument(metavar="FILE", help="A plan that `plan --out FILE` saved; - is stdin."),
+    ],
+    output: PlanOutput = Output.TEXT,
+    max_bytes: MaxBytes = MAX_BYTES,
+    explain: Explain = False,
+    verbose: Verbose = False,
+) -> None:
+    """Print a saved plan in any format; a warning says if it is stale."""
+    from odfbuild.cli.outputs import Manner, wants_colour
+    from odfbuild.cli.saved import show_saved
+
+    manner = Manner(max_bytes=max_bytes, colour=wants_colour(), explain=explain, blocks=verbose)
+    raise Exit(show_saved(given(context), file, output, manner))

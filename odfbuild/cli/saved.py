@@ -1,0 +1,140 @@
+"""Saved plans: written whole, read strictly, printed in any format, stale or not."""
+
+import json
+import sys
+from collections.abc import Mapping
+from dataclasses import replace
+from pathlib import Path
+
+from odfbuild import app
+from odfbuild.cli import exits
+from odfbuild.cli.files import read_bounded
+from odfbuild.cli.opened import open_given
+from odfbuild.cli.options import Given
+from odfbuild.cli.outputs import Manner, Output, plan_output
+from odfbuild.errors import Diagnostic, Level, ProjectError
+from odfbuild.odf.identity import Multihash
+from odfbuild.odf.refs import DatasetAlias
+from odfbuild.planner.plan import GitState, Plan
+from odfbuild.planner.plan_json import (
+    DamagedPlanError,
+    NotAPlanError,
+    canonical,
+    from_json,
+    to_json,
+)
+from odfbuild.state.disk import Disk, pending
+
+__all__ = [
+    "MAX_BYTES",
+    "load_saved",
+    "moved_datasets",
+    "save_plan",
+    "show_saved",
+    "with_git",
+    "write_output",
+]
+
+MAX_BYTES = 1 << 30
+_NAMED = 5
+
+
+def save_plan(plan: Plan, path: Path) -> None:
+    """Write a plan to a file at once, in the place of what was there."""
+    write_output(path, f"{canonical(to_json(plan))}\n")
+
+
+def load_saved(path: Path) -> Plan:
+    """Return the plan in a file, of standard input if it is named `-`.
+
+    Raises NotAPlanError, PlanVersionError, DamagedPlanError; OSError when it cannot be read.
+    """
+    data = read_bounded(path, MAX_BYTES)
+    try:
+        document = json.loads(data)
+    except (ValueError, RecursionError) as error:
+        if data.lstrip()[:1] == b"{" and b'"format_version"' in data:
+            raise DamagedPlanError.at(str(path), "it is no whole JSON document") from error
+        raise NotAPlanError(
+            what=f"{path} is not a saved plan",
+            why="a plan is a JSON document",
+            fix="name a file that `odfbuild plan --out FILE` wrote",
+        ) from error
+    return from_json(document)
+
+
+def with_git(plan: Plan, root: Path) -> Plan:
+    """Return the plan with the commit that the project stands on, where there is one."""
+    from odfbuild.project.revision import git_state
+
+    found = git_state(root)
+    return plan if found is None else replace(plan, git=GitState(*found))
+
+
+def show_saved(given: Given, path: Path, output: Output, manner: Manner) -> int:
+    """Print a saved plan; when datasets moved since, a warning says so."""
+    plan = load_saved(path)
+    project = _project_of(given, plan)
+    if project is not None:
+        manner = replace(manner, root=project.root)
+        _warn_of_moves(plan, project)
+    sys.stdout.write(plan_output(plan, output, manner))
+    return exits.DONE
+
+
+def moved_datasets(plan: Plan, heads: Mapping[DatasetAlias, Multihash]) -> tuple[DatasetAlias, ...]:
+    """Return the datasets that are not where the plan found them, in the plan's order."""
+    return tuple(
+        alias
+        for alias, planned in plan.datasets.items()
+        if heads.get(planned.moved_from or alias)
+        != (None if planned.based_on is None else planned.based_on.head)
+    )
+
+
+def write_output(path: Path, text: str) -> None:
+    """Write a text to a file at once; into a pipe or device as it comes."""
+    data = text.encode("utf-8", "backslashreplace")
+    real = path.resolve()
+    if real.exists() and not real.is_file():
+        real.write_bytes(data)
+        return
+    near, disk = pending(real.parent), Disk()
+    try:
+        disk.write(near, data)
+        disk.rename(near, real)
+    except OSError:
+        near.unlink(missing_ok=True)
+        raise
+    disk.sync(real.parent)
+
+
+def _project_of(given: Given, plan: Plan) -> app.Opened | None:
+    """Return the project where the command is run, with the plan's target; None if there is none.
+
+    A plan can be looked at anywhere.
+    """
+    try:
+        return open_given(replace(given, target=given.target or plan.target))
+    except ProjectError:
+        return None
+
+
+def _warn_of_moves(plan: Plan, project: app.Opened) -> None:
+    if plan.against is not None or not project.workspace.root.exists():
+        return
+    moved = moved_datasets(plan, project.workspace.named_heads())
+    if not moved:
+        return
+    from odfbuild.cli.diagnostics import render_diagnostic
+
+    shown = ", ".join(map(str, moved[:_NAMED]))
+    more = f" and {len(moved) - _NAMED:,} more" if len(moved) > _NAMED else ""
+    warning = Diagnostic(
+        code="stale-plan",
+        what=f"the plan is stale: {shown}{more} moved since it was made",
+        why="apply would refuse it, with nothing done",
+        fix="plan again",
+        level=Level.WARNING,
+    )
+    sys.stderr.write(render_diagnostic(warning) + "\n")
