@@ -17,6 +17,7 @@ from odfbuild.planner.reasons import (
     InputMayAdvance,
     NotYetCreated,
     Reason,
+    Renamed,
     SourceHasNews,
     SourceToAsk,
 )
@@ -125,6 +126,8 @@ def reason_text(reason: Reason) -> str:
             return f"declared at {printable(reason.place)}, not created yet"
         case DefinitionChanged():
             return f"{reason.event} differs from the one in force ({printable(reason.place)})"
+        case Renamed():
+            return f"was called {reason.old} ({printable(reason.place)})"
         case FirstRun():
             return "nothing was read yet"
         case SourceHasNews():

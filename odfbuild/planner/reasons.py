@@ -14,6 +14,7 @@ __all__ = [
     "InputMayAdvance",
     "NotYetCreated",
     "Reason",
+    "Renamed",
     "SourceHasNews",
     "SourceToAsk",
 ]
@@ -31,6 +32,14 @@ class DefinitionChanged:
     """The declared event at `place` differs from the one in force; `event` is its kind."""
 
     event: str
+    place: str
+
+
+@dataclass(frozen=True, slots=True)
+class Renamed:
+    """The project says at `place` that the dataset was called `old`."""
+
+    old: DatasetAlias
     place: str
 
 
@@ -78,6 +87,7 @@ class InputMayAdvance:
 Reason: TypeAlias = (
     NotYetCreated
     | DefinitionChanged
+    | Renamed
     | FirstRun
     | SourceHasNews
     | SourceToAsk

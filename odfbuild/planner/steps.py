@@ -1,0 +1,163 @@
+"""The steps of a plan: what is appended, what runs, in which order, and why.  Pure."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+from odfbuild.odf.chain import ChainState
+from odfbuild.odf.events import DatasetKind, SetPollingSource, SetTransform
+from odfbuild.odf.identity import DatasetId
+from odfbuild.odf.refs import DatasetAlias
+from odfbuild.planner.declared import Declared
+from odfbuild.planner.diff import Change
+from odfbuild.planner.plan import Append, Ingest, Move, Step, Transform, Work
+from odfbuild.planner.policy import Moved
+from odfbuild.planner.reasons import (
+    DefinitionChanged,
+    FirstRun,
+    InputMayAdvance,
+    NotYetCreated,
+    Reason,
+    Renamed,
+    SourceHasNews,
+    SourceToAsk,
+)
+from odfbuild.planner.rebuild import InputNow, why_stale
+
+__all__ = ["SourceLook", "Steps", "ToAsk"]
+
+
+@dataclass(frozen=True, slots=True)
+class ToAsk:
+    """A source that only a fetch can look at; `origin` is printable and holds no secret."""
+
+    origin: str
+
+
+SourceLook = tuple[str, ...] | ToAsk
+
+
+@dataclass(slots=True)
+class Steps:
+    """Builds the steps of one plan, dataset by dataset, inputs before what reads them."""
+
+    current: Mapping[DatasetAlias, ChainState]
+    by_id: Mapping[DatasetId, DatasetAlias]
+    steps: list[Step] = field(default_factory=list)
+    last_step: dict[DatasetAlias, str] = field(default_factory=dict)
+    moves: set[DatasetAlias] = field(default_factory=set)
+
+    def move(self, each: Declared, moved: Moved) -> None:
+        """Give a dataset its new name before anything else is done to it."""
+        self._add(each, "move", Move(moved.old), (), (Renamed(moved.old, str(moved.span)),))
+
+    def append(self, each: Declared, changes: Sequence[Change]) -> None:
+        """Append the events that a definition asks for, creating the dataset if need be."""
+        state = self.current.get(each.alias)
+        if state is not None and not changes:
+            return
+        creates = each.snapshot.kind if state is None else None
+        work = Append(creates, tuple(change.event for change in changes))
+        after = self._inputs_created(work)
+        self._add(each, "append", work, after, _why_append(each, state, changes))
+
+    def run(self, each: Declared, look: SourceLook) -> None:
+        """Ingest or transform, if there is or may be something new."""
+        state = self.current.get(each.alias)
+        if each.snapshot.kind is DatasetKind.ROOT:
+            self._ingest(each, state, look)
+        else:
+            self._transform(each, state)
+
+    def _ingest(self, each: Declared, state: ChainState | None, look: SourceLook) -> None:
+        if not any(isinstance(event, SetPollingSource) for event in each.snapshot.metadata):
+            return
+        reasons: list[Reason] = []
+        if state is None or (state.last_offset is None and not state.source_state):
+            reasons.append(FirstRun())
+        if isinstance(look, ToAsk):
+            reasons.append(SourceToAsk(look.origin))
+        elif look:
+            reasons.append(SourceHasNews(look))
+        if reasons:
+            self._add(each, "ingest", Ingest(), (), tuple(reasons))
+            self.moves.add(each.alias)
+
+    def _transform(self, each: Declared, state: ChainState | None) -> None:
+        transform = next(
+            (event for event in each.snapshot.metadata if isinstance(event, SetTransform)), None
+        )
+        if transform is None:
+            return
+        inputs = [(source.alias, self._alias_of(source.dataset_ref)) for source in transform.inputs]
+        named = [alias for _, alias in inputs if isinstance(alias, DatasetAlias)]
+        reasons = [*self._why_stale(state, inputs)]
+        reasons += [InputMayAdvance(alias) for alias in named if alias in self.moves]
+        if not reasons:
+            return
+        after = tuple(self.last_step[alias] for alias in named if alias in self.last_step)
+        refs = tuple(source.dataset_ref for source in transform.inputs)
+        self._add(each, "transform", Transform(refs), after, tuple(reasons))
+        self.moves.add(each.alias)
+
+    def _why_stale(
+        self,
+        state: ChainState | None,
+        inputs: Sequence[tuple[str | None, DatasetAlias | DatasetId]],
+    ) -> Sequence[Reason]:
+        if state is None:
+            return (FirstRun(),)
+        now = []
+        for name, alias in inputs:
+            known = self.current.get(alias) if isinstance(alias, DatasetAlias) else None
+            if known is None:
+                return ()
+            now.append(InputNow(name or str(alias), known))
+        return why_stale(state, now)
+
+    def _add(
+        self,
+        each: Declared,
+        verb: str,
+        work: Work,
+        after: Sequence[str],
+        reasons: tuple[Reason, ...],
+    ) -> None:
+        before = self.last_step.get(each.alias)
+        waits = (*after, *((before,) if before else ()))
+        step = Step(
+            id=f"{verb}:{each.alias}",
+            target=each.alias,
+            work=work,
+            after=tuple(dict.fromkeys(waits)),
+            reasons=reasons,
+        )
+        self.steps.append(step)
+        self.last_step[each.alias] = step.id
+
+    def _inputs_created(self, work: Append) -> tuple[str, ...]:
+        """A SetTransform needs the ids of its inputs, so it waits for those that are created."""
+        refs = [
+            source.dataset_ref
+            for event in work.events
+            if isinstance(event, SetTransform)
+            for source in event.inputs
+            if isinstance(source.dataset_ref, DatasetAlias)
+        ]
+        return tuple(f"append:{ref}" for ref in dict.fromkeys(refs) if ref in self.last_step)
+
+    def _alias_of(self, ref: DatasetAlias | DatasetId) -> DatasetAlias | DatasetId:
+        return self.by_id.get(ref, ref) if isinstance(ref, DatasetId) else ref
+
+
+def _why_append(
+    each: Declared, state: ChainState | None, changes: Sequence[Change]
+) -> tuple[Reason, ...]:
+    if state is None:
+        return (NotYetCreated(str(each.span(()))),)
+    return tuple(
+        DefinitionChanged(
+            type(change.event).__name__,
+            str(each.span(() if change.index is None else ("metadata", change.index))),
+        )
+        for change in changes
+    )
