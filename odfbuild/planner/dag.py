@@ -74,13 +74,18 @@ def _duplicates(declared: Iterable[Declared]) -> Iterable[Diagnostic]:
         case = "" if same else f" as '{before.alias}'"
         yield Diagnostic(
             code="duplicate-name",
-            what=f"the dataset '{each.alias}' is already declared{case} at {before.span()}",
+            what=f"the dataset '{each.alias}' is already declared{case} at {_where(before)}",
             why="names are compared without regard to case, and one name is one chain"
             if not same
             else "one name is one chain, and it can have one definition only",
             fix="rename one of the two, or remove it",
             span=each.span(),
         )
+
+
+def _where(declared: Declared) -> str:
+    instance = "" if declared.instance is None else f" [{declared.instance}]"
+    return f"{declared.span()}{instance}"
 
 
 class _Resolver:

@@ -10,14 +10,27 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from hashlib import blake2b
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-__all__ = ["PROJECT_FILE", "Fingerprint", "fingerprint", "is_unchanged", "project_files"]
+if TYPE_CHECKING:
+    from odfbuild.project.config import Config
+
+__all__ = [
+    "PROJECT_FILE",
+    "Fingerprint",
+    "fingerprint",
+    "is_unchanged",
+    "project_files",
+    "watched",
+]
 
 PROJECT_FILE = "odfbuild.yaml"
 
 # the coarsest clocks in use (FAT, some network file systems) tick every two seconds
 _TICK = 2_000_000_000
-_SUFFIXES = (".yaml", ".yml", ".yaml.j2", ".yml.j2")
+_DEFINITIONS = (".yaml", ".yml", ".yaml.j2", ".yml.j2")
+_SOURCES = (".yaml", ".yml", ".j2", ".sql", ".py")
+_BESIDE = ("odfbuild.lock", "profiles.yaml")
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,8 +45,19 @@ class Fingerprint:
     young: tuple[tuple[str, str], ...] = ()
 
 
+def watched(config: "Config", packages: Iterable[Path] = ()) -> tuple[str, ...]:
+    """Return all that the definitions of a project may come from, as `fingerprint` takes it."""
+    made_of = [name for each in config.generators for name in (each.template, each.source) if name]
+    own = (*config.datasets, config.macros_folder, config.sql_folder, *_BESIDE, *made_of)
+    return tuple(dict.fromkeys((*own, *(f"{each}/" for each in packages))))
+
+
 def fingerprint(root: Path, folders: Iterable[str], *, now: int) -> Fingerprint:
-    """Return the fingerprint of the project file and of all definitions; `now` in ns since 1970."""
+    """Return the fingerprint of a project's files; `now` in ns since 1970.
+
+    Of each folder, relative to the project, the files that definitions may come from count; of one
+    whose name ends in a slash, all do.  A single file may be named as well: see `watched`.
+    """
     kept = tuple(folders)
     stats, young = _look(root, kept, now - _TICK)
     return Fingerprint(kept, stats, tuple((name, _content(root, name)) for name in young))
@@ -52,11 +76,11 @@ def project_files(root: Path, folders: Iterable[str]) -> list[str]:
 
     What starts with a dot is left out; links to folders are not followed, links to files are.
     """
-    return sorted({name for name, _ in _walk(str(root), folders)})
+    return sorted({name for name, _ in _walk(str(root), folders, _DEFINITIONS)})
 
 
 def _look(root: Path, folders: tuple[str, ...], young_from: int | None) -> tuple[str, list[str]]:
-    entries = dict(_walk(str(root), folders))
+    entries = dict(_walk(str(root), folders, _SOURCES))
     entries[PROJECT_FILE] = str(root / PROJECT_FILE)
     digest = blake2b(digest_size=16)
     young = []
@@ -72,18 +96,24 @@ def _look(root: Path, folders: tuple[str, ...], young_from: int | None) -> tuple
     return digest.hexdigest(), young
 
 
-def _walk(root: str, folders: Iterable[str]) -> Iterator[tuple[str, str]]:
-    """Yield the relative posix name and the path of each definition."""
+def _walk(
+    root: str, folders: Iterable[str], suffixes: tuple[str, ...]
+) -> Iterator[tuple[str, str]]:
+    """Yield the relative posix name and the path of each file that counts."""
     for folder in folders:
         inside = os.path.normpath(folder)
         prefix = "" if inside == "." else inside.replace(os.sep, "/") + "/"
-        yield from _walk_folder(f"{root}{os.sep}{inside}" if prefix else root, prefix)
+        wanted = ("",) if folder.endswith("/") else suffixes
+        yield from _walk_folder(os.path.join(root, inside) if prefix else root, prefix, wanted)  # noqa: PTH118
 
 
-def _walk_folder(path: str, prefix: str) -> Iterator[tuple[str, str]]:
+def _walk_folder(path: str, prefix: str, suffixes: tuple[str, ...]) -> Iterator[tuple[str, str]]:
     try:
         entries = os.scandir(path)
-    except (FileNotFoundError, NotADirectoryError):
+    except NotADirectoryError:
+        yield prefix.rstrip("/"), path
+        return
+    except FileNotFoundError:
         return
     with entries:
         for entry in entries:
@@ -91,8 +121,8 @@ def _walk_folder(path: str, prefix: str) -> Iterator[tuple[str, str]]:
             if name.startswith("."):
                 continue
             if entry.is_dir(follow_symlinks=False):
-                yield from _walk_folder(entry.path, f"{prefix}{name}/")
-            elif name.endswith(_SUFFIXES) and (prefix or name != PROJECT_FILE):
+                yield from _walk_folder(entry.path, f"{prefix}{name}/", suffixes)
+            elif name.endswith(suffixes) and (prefix or name != PROJECT_FILE):
                 yield f"{prefix}{name}", entry.path
 
 

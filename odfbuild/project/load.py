@@ -1,79 +1,112 @@
 """Load a project: its settings and all definitions, or everything that is wrong with them."""
 
+import os
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from odfbuild.errors import Diagnostic, ProjectErrors, SourceSpan
+from odfbuild.errors import Diagnostic, ProjectErrors
 from odfbuild.odf.identity import DatasetId
 from odfbuild.odf.refs import DatasetAlias
 from odfbuild.planner.dag import make_dag
 from odfbuild.planner.declared import Declared
-from odfbuild.project.config import Config, load_config
-from odfbuild.project.fingerprint import project_files
-from odfbuild.project.manifests import Manifests, read_manifests
-from odfbuild.project.yaml import decode
+from odfbuild.project.config import Config, load_config, parse_config
+from odfbuild.project.defaults import Default, apply_defaults
+from odfbuild.project.fingerprint import PROJECT_FILE
+from odfbuild.project.instances import merged
+from odfbuild.project.places import Places
+from odfbuild.project.reading import Reading
+from odfbuild.project.rendered import Rendering
+from odfbuild.project.template_names import LazyNames, Names
+from odfbuild.project.texts import MAX_BYTES, Home, UnreadableError
+from odfbuild.project.yaml import Value, read_documents
 
-__all__ = ["Project", "load_project"]
-
-MAX_BYTES = 16 * 1024 * 1024
+__all__ = ["MAX_BYTES", "Project", "load_project"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Project:
-    """A project as read: its datasets in topological order, and what is worth a warning."""
+    """A project as read: its datasets in topological order, and what is worth a warning.
+
+    `defaults` are those of the project file that each dataset got traits from, if any.
+    """
 
     root: Path
     config: Config
     declared: tuple[Declared, ...]
     notes: tuple[Diagnostic, ...] = ()
+    defaults: Mapping[DatasetAlias, tuple[Default, ...]] = field(default_factory=dict)
+
+    @property
+    def renderings(self) -> Mapping[DatasetAlias, Rendering]:
+        """The text that each dataset was read from, after templating; plain files as they are."""
+        return {
+            each.alias: Rendering(each.places.source)
+            for each in self.declared
+            if isinstance(each.places, Places)
+        }
 
 
-def load_project(root: Path, *, known: Mapping[DatasetAlias, DatasetId] | None = None) -> Project:
+def load_project(
+    root: Path,
+    *,
+    known: Mapping[DatasetAlias, DatasetId] | None = None,
+    variables: Mapping[str, Value] | None = None,
+    env: Mapping[str, str] | None = None,
+    config: Config | None = None,
+    packages: Mapping[str, Path] | None = None,
+) -> Project:
     """Return a project; `known` are the datasets of the workspace, which inputs may refer to.
 
+    `variables` are values of the project's variables: those that are left out have their defaults.
+    Of `env`, templates see what the project declares.  `packages` are folders, by name.
     Raises ProjectErrors with the problems of all files and of the graph, sorted by place.
     """
-    config = load_config(root)
-    reading = _Reading()
-    for name in project_files(root, config.datasets):
-        reading.file(root, name)
-    declared = reading.ordered(known or {})
-    if reading.found:
-        raise ProjectErrors(sorted(reading.found, key=_by_place))
-    return Project(
-        root=root,
-        config=config,
-        declared=declared,
-        notes=tuple(sorted(reading.notes, key=_by_place)),
-    )
+    config = load_config(root) if config is None else config
+    taken = [_package(root, name, folder) for name, folder in (packages or {}).items()]
+    homes = {each.name: each.home for each in taken}
+    names = _names(config, variables or {}, env or {})
+    loading = _Loading(known or {})
+    loading.add(_read(_home(root, config), config, names, homes))
+    for each in taken:
+        loading.add(each.read(env or {}, config, homes))
+    return loading.project(root, config)
 
 
 @dataclass(slots=True)
-class _Reading:
-    """What was read so far; `hidden` when some file may declare datasets that cannot be seen."""
+class _Loading:
+    """What was read so far, of the project and its packages."""
 
+    known: Mapping[DatasetAlias, DatasetId]
     found: list[Diagnostic] = field(default_factory=list)
     declared: list[Declared] = field(default_factory=list)
     notes: list[Diagnostic] = field(default_factory=list)
     hidden: bool = False
 
-    def file(self, root: Path, name: str) -> None:
-        try:
-            manifests = _read(root, name)
-        except ProjectErrors as error:
-            self.found += error.found
-            self.hidden = True
-            return
-        self.declared += manifests.declared
-        self.found += manifests.errors
-        self.notes += manifests.notes
-        self.hidden = self.hidden or manifests.hidden
+    def add(self, reading: Reading) -> None:
+        self.found += reading.found
+        self.declared += reading.declared
+        self.notes += reading.notes
+        self.hidden = self.hidden or reading.hidden
 
-    def ordered(self, known: Mapping[DatasetAlias, DatasetId]) -> tuple[Declared, ...]:
+    def project(self, root: Path, config: Config) -> Project:
+        """Return the project; ProjectErrors if anything is wrong."""
+        ordered = self._ordered()
+        if self.found:
+            raise ProjectErrors(merged(self.found))
+        given = apply_defaults(config.defaults, ordered, config.selectors)
+        return Project(
+            root=root,
+            config=config,
+            declared=given.declared,
+            notes=tuple(merged((*self.notes, *given.notes))),
+            defaults=given.given,
+        )
+
+    def _ordered(self) -> tuple[Declared, ...]:
         """Return the datasets in order; an unknown input may be declared in what is hidden."""
         try:
-            return make_dag(self.declared, known).order
+            return make_dag(self.declared, self.known).order
         except ProjectErrors as error:
             self.found += [
                 each for each in error.found if not (self.hidden and each.code == "unknown-input")
@@ -81,52 +114,96 @@ class _Reading:
             return ()
 
 
-def _read(root: Path, name: str) -> Manifests:
-    if name.endswith(".j2"):
-        raise ProjectErrors([_template(name)])
-    path = root / name
+@dataclass(frozen=True, slots=True)
+class _Package:
+    """A package as found: its settings, and what is wrong with them."""
+
+    name: str
+    home: Home
+    config: Config | None
+    found: tuple[Diagnostic, ...] = ()
+
+    def read(self, env: Mapping[str, str], project: Config, homes: Mapping[str, Home]) -> Reading:
+        """Return its definitions; of the environment it sees what the project declares as well."""
+        if self.config is None or not self.home.datasets:
+            return Reading(self.home, {}, homes, found=list(self.found), hidden=bool(self.found))
+        declared = {name: env[name] for name in project.env if name in env}
+        reading = _read(self.home, self.config, _names(self.config, {}, declared), homes)
+        reading.found = [_moved(each, self.home) for each in reading.found]
+        return reading
+
+
+def _read(
+    home: Home, config: Config, names: Mapping[str, object], packages: Mapping[str, Home]
+) -> Reading:
+    reading = Reading(home, {**names, **_python(home, config)}, packages)
+    reading.read(config.generators)
+    return reading
+
+
+def _home(root: Path, config: Config) -> Home:
+    return Home(
+        root=root, datasets=config.datasets, macros=config.macros_folder, sql=config.sql_folder
+    )
+
+
+def _package(root: Path, name: str, folder: Path) -> _Package:
+    """Return a package; one without a project file has templates and macros alone."""
+    relative = os.path.relpath(folder, root).replace(os.sep, "/")
+    bare = Home(root=folder, prefix=f"{relative}/", package=name, datasets=())
+    if not bare.has(PROJECT_FILE):
+        return _Package(name, bare, None)
     try:
-        size = path.stat().st_size
-        data = path.read_bytes() if size <= MAX_BYTES else b""
-    except OSError as error:
-        raise ProjectErrors([_unreadable(name, error)]) from None
-    if size > MAX_BYTES:
-        raise ProjectErrors([_too_large(name, size)])
-    return read_manifests(decode(data, name), name)
+        text = bare.read(PROJECT_FILE).text
+        config = parse_config(
+            text, default_name=name, is_folder=lambda inner: (folder / inner).is_dir()
+        )
+        listed = "datasets" in _top(text)
+    except UnreadableError:
+        return _Package(name, bare, None)
+    except ProjectErrors as errors:
+        return _Package(name, bare, None, tuple(_moved(each, bare) for each in errors.found))
+    home = replace(_home(folder, config), prefix=bare.prefix, package=name)
+    return _Package(name, home if listed else replace(home, datasets=()), config)
 
 
-def _template(name: str) -> Diagnostic:
-    return Diagnostic(
-        code="unsupported-template",
-        what="templates are not supported in this version of odfbuild",
-        why="the datasets that it makes would be missing without a word",
-        fix="write the manifests out as .yaml, or move the file out of the folder",
-        span=SourceSpan(file=name, line=1),
-    )
+def _top(text: str) -> Mapping[str, Value]:
+    value = read_documents(text, PROJECT_FILE)[0].value
+    return value if isinstance(value, dict) else {}
 
 
-def _unreadable(name: str, error: OSError) -> Diagnostic:
-    return Diagnostic(
-        code="unreadable-file",
-        what=f"the file cannot be read: {error.strerror or error}",
-        why="every definition counts: what cannot be read would be missing",
-        fix="check its access rights, or where the link leads",
-        span=SourceSpan(file=name, line=1),
-    )
+def _moved(found: Diagnostic, home: Home) -> Diagnostic:
+    """Return a finding about the settings of a package with its file as seen from the project."""
+    if found.span is None or found.span.file != PROJECT_FILE:
+        return found
+    return replace(found, span=replace(found.span, file=home.shown(PROJECT_FILE)))
 
 
-def _too_large(name: str, size: int) -> Diagnostic:
-    return Diagnostic(
-        code="too-large",
-        what=f"the file has {size} bytes, the most is {MAX_BYTES}",
-        why="a manifest is text that people read; this looks like data",
-        fix="move the data elsewhere and refer to it by a source",
-        span=SourceSpan(file=name, line=1),
-    )
+def _names(
+    config: Config, variables: Mapping[str, Value], env: Mapping[str, str]
+) -> dict[str, object]:
+    """Return what every template can read."""
+    values = {
+        name: variables.get(name, each.default)
+        for name, each in config.variables.items()
+        if name in variables or each.default is not None
+    }
+    own = Names("vars", values)
+    given = {name: env[name] for name in config.env if name in env}
+    absent = tuple(name for name in config.env if name not in env)
+    return {**values, "vars": own, "var": own, "env": Names("env", given, absent)}
 
 
-def _by_place(found: Diagnostic) -> tuple[str, int, int, str]:
-    span = found.span
-    return (
-        ("", 0, 0, found.what) if span is None else (span.file, span.line, span.column, found.what)
-    )
+def _python(home: Home, config: Config) -> dict[str, object]:
+    """Return the Python functions that templates can call, where the settings ask for them."""
+    if not config.python_macros or home.package is not None:
+        return {}
+    folder = home.root / home.macros
+    modules = sorted(each.stem for each in folder.glob("*.py") if each.stem.isidentifier())
+
+    def read(module: str) -> object:
+        from odfbuild.project.template_python import functions
+
+        return functions(module, home.take(f"{home.macros}/{module}.py"))
+
+    return {"py": LazyNames("py", tuple(modules), read)}

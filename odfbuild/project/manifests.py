@@ -9,9 +9,11 @@ from odfbuild.odf.manifest import ManifestErrors, Problem, from_manifest
 from odfbuild.planner.declared import Declared, normalize
 from odfbuild.project.checks import check_snapshot
 from odfbuild.project.findings import Findings
-from odfbuild.project.yaml import Document, read_documents
+from odfbuild.project.places import Source
+from odfbuild.project.rendered import RenderedSource
+from odfbuild.project.yaml import Document, Include, read_source
 
-__all__ = ["Manifests", "read_manifests"]
+__all__ = ["Manifests", "read_definitions", "read_manifests"]
 
 # of these problems, the key of an entry is the place, not its value
 _AT_KEYS = ("unknown-field", "missing-field", "given-twice")
@@ -31,38 +33,86 @@ class Manifests:
 
 
 def read_manifests(text: str, file: str) -> Manifests:
-    """Return what the documents of a file declare; ProjectErrors if it is no YAML at all.
+    """Return what the documents of a file declare; ProjectErrors if it is no YAML at all."""
+    return read_definitions(Source(file, text))
 
-    Documents without content are passed over: a definition may be commented out.
+
+def read_definitions(
+    source: Source,
+    include: Include | None = None,
+    *,
+    name: str | None = None,
+    package: str | None = None,
+) -> Manifests:
+    """Return what the documents of a text declare; ProjectErrors if it is no YAML at all.
+
+    Documents without content are passed over: a definition may be commented out.  With `name`
+    there is one document, and its dataset has that name, whether it says so or not.
     """
     manifests = Manifests()
-    for document in read_documents(text, file):
+    reading = _Reading(source, package, manifests)
+    for document in read_source(source, include):
         if document.value is not None:
-            _read_document(document, file, manifests)
+            reading.document(document, name)
     return manifests
 
 
-def _read_document(document: Document, file: str, manifests: Manifests) -> None:
-    findings = Findings(document.value, document.places)
-    snapshot = _snapshot(document, file, findings)
-    if snapshot is None:
-        manifests.hidden = True
-    else:
-        check_snapshot(snapshot, findings)
-        manifests.declared.append(_declared(snapshot, document, file))
-    manifests.errors += findings.errors
-    manifests.notes += findings.notes
+@dataclass(frozen=True, slots=True)
+class _Reading:
+    """Reads the documents of one text, of a package if it is named."""
+
+    source: Source
+    package: str | None
+    manifests: Manifests
+
+    def document(self, document: Document, name: str | None) -> None:
+        findings = Findings(document.value, document.places)
+        if name is not None:
+            _put_name(document, name, len(self.manifests.declared) > 0, findings)
+        snapshot = _snapshot(document, self.source.file, findings)
+        if snapshot is None:
+            self.manifests.hidden = True
+        else:
+            check_snapshot(snapshot, findings)
+            self.manifests.declared.append(self._declared(snapshot, document))
+        self.manifests.errors += findings.errors
+        self.manifests.notes += findings.notes
+
+    def _declared(self, snapshot: DatasetSnapshot, document: Document) -> Declared:
+        source = self.source
+        return Declared(
+            alias=snapshot.name,
+            snapshot=normalize(snapshot),
+            written=snapshot,
+            file=source.file,
+            document=document.index,
+            places=document.places,
+            instance=source.instance if isinstance(source, RenderedSource) else None,
+            package=self.package,
+        )
 
 
-def _declared(snapshot: DatasetSnapshot, document: Document, file: str) -> Declared:
-    return Declared(
-        alias=snapshot.name,
-        snapshot=normalize(snapshot),
-        written=snapshot,
-        file=file,
-        document=document.index,
-        places=document.places,
-    )
+def _put_name(document: Document, name: str, again: bool, findings: Findings) -> None:
+    """Give a definition the name that its generator has for it."""
+    content = document.value.get("content") if isinstance(document.value, dict) else None
+    if not isinstance(content, dict):
+        return
+    if again:
+        findings.refuse(
+            "generated-name",
+            (),
+            f"a second definition, and the generator has one name: '{name}'",
+            "one name is one dataset",
+            "remove `name` from the generator and write the names here, or write two templates",
+        )
+    elif content.setdefault("name", name) != name:
+        findings.refuse(
+            "generated-name",
+            ("content", "name"),
+            f"the dataset is called '{content['name']}' here, and '{name}' by its generator",
+            "one of the two names would be lost without a word",
+            "remove it here, or from the generator",
+        )
 
 
 def _snapshot(document: Document, file: str, findings: Findings) -> DatasetSnapshot | None:

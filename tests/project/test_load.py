@@ -165,11 +165,6 @@ def test_the_whole_project_may_be_the_folder_of_definitions(root: Path) -> None:
     assert names(load_project(root)) == ["a", "b"]
 
 
-def test_templates_are_refused_by_name(root: Path) -> None:
-    write(root, "a.yaml.j2", "{{ x }}")
-    assert problems(root).startswith("datasets/a.yaml.j2:1:1: error[unsupported-template]")
-
-
 def test_a_link_that_leads_nowhere_is_reported(root: Path) -> None:
     (root / "datasets" / "a.yaml").symlink_to("nowhere.yaml")
     assert problems(root).startswith("datasets/a.yaml:1:1: error[unreadable-file]")

@@ -1,0 +1,150 @@
+"""Read all definitions of a project or package: plain files, templates, what generators make."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+from odfbuild.errors import Diagnostic, ProjectErrors, SourceSpan
+from odfbuild.odf.refs import DatasetAlias, InvalidNameError
+from odfbuild.planner.declared import Declared
+from odfbuild.planner.names import did_you_mean
+from odfbuild.project.fingerprint import project_files
+from odfbuild.project.generate import Item, NameText, expand, name_of
+from odfbuild.project.generators import Generator
+from odfbuild.project.manifests import Manifests, read_definitions
+from odfbuild.project.places import Source
+from odfbuild.project.templates import Templates
+from odfbuild.project.texts import Home, UnreadableError
+from odfbuild.project.yaml import Include
+
+__all__ = ["Reading"]
+
+_TEMPLATE = ".j2"
+
+
+@dataclass(slots=True)
+class Reading:
+    """What was read so far; `hidden` when some file may declare datasets that cannot be seen."""
+
+    home: Home
+    names: Mapping[str, object]
+    packages: Mapping[str, Home] = field(default_factory=dict)
+    found: list[Diagnostic] = field(default_factory=list)
+    declared: list[Declared] = field(default_factory=list)
+    notes: list[Diagnostic] = field(default_factory=list)
+    hidden: bool = False
+    _templates: dict[str | None, Templates] = field(default_factory=dict)
+
+    def read(self, generators: Sequence[Generator]) -> None:
+        """Read the files of the home, and what generators make of templates."""
+        generated = {each.template for each in generators}
+        for name in project_files(self.home.root, self.home.datasets):
+            if not name.endswith(_TEMPLATE):
+                self._plain(name)
+            elif name not in generated:
+                self._alone(name)
+        for generator in generators:
+            self._generate(generator)
+
+    def _plain(self, name: str) -> None:
+        include = self._of(self.home).include(name, {}, None)
+        try:
+            self._take(self.home.read(name), include)
+        except UnreadableError as error:
+            self._refuse(error.at(SourceSpan(file=self.home.shown(name), line=1)))
+        except ProjectErrors as errors:
+            self._refuse(errors)
+
+    def _alone(self, name: str) -> None:
+        templates = self._of(self.home)
+        try:
+            source = templates.render(self.home.take(name), {}, None)
+            self._take(source, templates.include(name, {}, None))
+        except UnreadableError as error:
+            self._refuse(error.at(SourceSpan(file=self.home.shown(name), line=1)))
+        except ProjectErrors as errors:
+            self._refuse(errors)
+
+    def _generate(self, generator: Generator) -> None:
+        home, name = self._place(generator.template)
+        try:
+            items = expand(generator, lambda rows: _taken(self.home, rows, generator, "from"))
+            source = _taken(home, name, generator, "template")
+        except ProjectErrors as errors:
+            self._refuse(errors)
+            return
+        called = name_of(generator)
+        for item in items:
+            try:
+                self._item(item, home, name, source, called)
+            except ProjectErrors as errors:
+                self._refuse(errors)
+
+    def _item(
+        self, item: Item, home: Home, name: str, source: Source, called: NameText | None
+    ) -> None:
+        """Read what a template makes of one item."""
+        templates = self._of(home)
+        given = None if called is None else self._called(called, item)
+        rendered = templates.render(source, item.names, item.instance)
+        self._take(rendered, templates.include(name, item.names, item.instance), given)
+
+    def _called(self, called: NameText, item: Item) -> str:
+        """Return the name that a generator gives to an item; ProjectErrors if it is none."""
+        source = self._of(self.home).render(called, item.names, item.instance)
+        try:
+            return str(DatasetAlias.parse(source.text))
+        except InvalidNameError as error:
+            span = source.span(0, max(1, len(source.text)))
+            wrong = Diagnostic(
+                code="generated-name", what=error.what, why=error.why, fix=error.fix, span=span
+            )
+            raise ProjectErrors([wrong]) from None
+
+    def _take(self, source: Source, include: Include, name: str | None = None) -> None:
+        self._add(read_definitions(source, include, name=name, package=self.home.package))
+
+    def _add(self, manifests: Manifests) -> None:
+        self.declared += manifests.declared
+        self.found += manifests.errors
+        self.notes += manifests.notes
+        self.hidden = self.hidden or manifests.hidden
+
+    def _refuse(self, errors: ProjectErrors) -> None:
+        self.found += errors.found
+        self.hidden = True
+
+    def _place(self, template: str) -> tuple[Home, str]:
+        """Return where the template of a generator is: in a package if that is named in front."""
+        first, _, rest = template.partition("/")
+        home = self.packages.get(first)
+        return (self.home, template) if home is None else (home, rest)
+
+    def _of(self, home: Home) -> Templates:
+        if home.package not in self._templates:
+            self._templates[home.package] = Templates(home, self.names, self.packages)
+        return self._templates[home.package]
+
+
+def _taken(home: Home, name: str, generator: Generator, key: str) -> Source:
+    """Return a file that a generator names; ProjectErrors at that place if it cannot be read."""
+    span = generator.at(key)
+    if not home.has(name):
+        raise ProjectErrors([_not_there(home, name, span)])
+    try:
+        return home.take(name)
+    except UnreadableError as error:
+        raise error.at(span) from None
+
+
+def _not_there(home: Home, name: str, span: SourceSpan) -> Diagnostic:
+    beside = (home.root / name).parent
+    known = sorted(each.name for each in beside.iterdir()) if beside.is_dir() else []
+    suffix = name[name.rfind("/") + 1 :].partition(".")[2]
+    near = [each for each in known if each.endswith(f".{suffix}")]
+    return Diagnostic(
+        code="no-file",
+        what=f"there is no file '{home.shown(name)}'",
+        why="a generator makes datasets of one template and what it lists",
+        fix=did_you_mean(name[name.rfind("/") + 1 :], near) or "correct the path, or add the file",
+        span=span,
+    )

@@ -1,0 +1,252 @@
+"""Say in plain words what is wrong with a template, and where in it."""
+
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
+from types import TracebackType
+from typing import Any
+
+from jinja2 import Template
+from jinja2.exceptions import SecurityError, TemplateNotFound, TemplateSyntaxError
+
+from odfbuild.errors import Diagnostic, SourceSpan
+from odfbuild.planner.names import did_you_mean
+from odfbuild.project.template_env import (
+    MAX_OUTPUT,
+    MAX_STEPS,
+    AbsentError,
+    LimitError,
+    Loader,
+    TemplateEnvironment,
+    TemplateText,
+)
+from odfbuild.project.template_names import Names, UnprintableError, absent_of, label_of
+from odfbuild.project.template_python import PythonError
+from odfbuild.project.template_syntax import syntax_words
+from odfbuild.project.texts import UnreadableError
+
+__all__ = ["run_problem", "syntax_problem"]
+
+_LOCAL = re.compile(r"l_[0-9]+_(.+)")
+_STRICT = "a name that nothing defines would leave a gap in the definition"
+
+
+def syntax_problem(
+    error: TemplateSyntaxError, environment: TemplateEnvironment, instance: str | None
+) -> Diagnostic:
+    """Return why a text is no template, at its place."""
+    text = environment.texts[error.filename or ""]
+    what, why, fix, at = syntax_words(error, text, environment)
+    span = replace(text.source.span(at, at + 1), instance=instance)
+    return Diagnostic(code="template-syntax", what=what, why=why, fix=fix, span=span)
+
+
+def run_problem(
+    error: Exception, environment: TemplateEnvironment, file: str, instance: str | None
+) -> Diagnostic:
+    """Return why a template, or a macro that it uses, failed; at the place of the failure."""
+    frames = list(_frames(error.__traceback__))
+    text = environment.texts[frames[-1].file if frames else file]
+    told = _told(error, frames, environment)
+    span = replace(_place(error, text, frames), instance=instance)
+    called = [_start(environment, each) for each in frames[:-1]]
+    why = told.why + (f"; called from {', '.join(called)}" if called else "")
+    return replace(told, why=why, span=span)
+
+
+@dataclass(frozen=True, slots=True)
+class _Frame:
+    """Where one template stands: the offset of what it does, and the names known there."""
+
+    file: str
+    offset: int
+    names: tuple[str, ...]
+
+
+def _frames(place: TracebackType | None) -> Iterable[_Frame]:
+    """Yield where each template stands that an error went through, the outermost first."""
+    while place is not None:
+        template = place.tb_frame.f_globals.get("__jinja_template__")
+        if isinstance(template, Template) and template.filename is not None:
+            offset = max(0, template.get_corresponding_lineno(place.tb_lineno) - 1)
+            yield _Frame(template.filename, offset, _known(place.tb_frame.f_locals))
+        place = place.tb_next
+
+
+def _known(local: Mapping[str, Any]) -> tuple[str, ...]:
+    """Return the names that a template can read at a point of its code."""
+    context = local.get("context")
+    known = [] if context is None else list(context.get_all())
+    for name, value in local.items():
+        found = _LOCAL.fullmatch(name)
+        if found is not None and repr(value) != "missing":
+            known.append(found[1])
+    return tuple(sorted(set(known)))
+
+
+def _place(error: Exception, text: TemplateText, frames: list[_Frame]) -> SourceSpan:
+    """Return the place of a failure: the name that is meant, else the tag it is in."""
+    offset = frames[-1].offset if frames else 0
+    start, end = text.tag(offset) or (offset, offset + 1)
+    written = text.source.text[start:end]
+    named = _named(error)
+    found = None if named is None else re.search(rf"(?<!\w){re.escape(named)}(?!\w)", written)
+    if found is None:
+        found = re.search(r"(?<=[{%])[-+]?\s*(.*?)\s*[-+]?[%}]\}$", written, re.DOTALL)
+        return _span(text, start, end) if found is None else _group(text, start, found)
+    return _span(text, start + found.start(), start + found.end())
+
+
+def _group(text: TemplateText, start: int, found: "re.Match[str]") -> SourceSpan:
+    return _span(text, start + found.start(1), start + found.end(1))
+
+
+def _span(text: TemplateText, start: int, end: int) -> SourceSpan:
+    return text.source.span(start, end)
+
+
+def _named(error: Exception) -> str | None:
+    if isinstance(error, AbsentError):
+        return str(error.name)
+    return error.called if isinstance(error, PythonError) else None
+
+
+def _start(environment: TemplateEnvironment, frame: _Frame) -> str:
+    text = environment.texts[frame.file]
+    start, _ = text.tag(frame.offset) or (frame.offset, 0)
+    return str(text.source.span(start, start + 1))
+
+
+def _told(error: Exception, frames: list[_Frame], environment: TemplateEnvironment) -> Diagnostic:
+    match error:
+        case AbsentError():
+            return _absent(error, frames[-1].names if frames else ())
+        case TemplateNotFound():
+            return _not_found(error, environment)
+        case SecurityError():
+            return _error(
+                f"a template may not do this: {_sentence(error)}",
+                "templates make text of values, and reach nothing else",
+                "use a variable, a filter or a macro",
+            )
+        case UnreadableError():
+            rule = error.rule
+            return Diagnostic(code=rule.code, what=rule.what, why=rule.why, fix=rule.fix)
+        case LimitError():
+            return _limit(str(error))
+        case RecursionError():
+            return _limit("macros that call each other without end")
+        case UnprintableError():
+            return _unprintable(str(error))
+        case PythonError():
+            return _error(
+                f"'{error.called}' failed: {error}",
+                f"see {error.file}" + ("" if error.line is None else f":{error.line}"),
+                "correct the function, or what it is given",
+            )
+    return _error(
+        f"this fails: {_sentence(error)}",
+        f"Jinja raised {_a(type(error).__name__)}",
+        "correct the expression, or the value that it is given",
+    )
+
+
+def _error(what: str, why: str, fix: str) -> Diagnostic:
+    return Diagnostic(code="template-error", what=what, why=why, fix=fix)
+
+
+def _undefined(what: str, why: str, fix: str) -> Diagnostic:
+    return Diagnostic(code="template-undefined", what=what, why=why, fix=fix)
+
+
+def _limit(what: str) -> Diagnostic:
+    return Diagnostic(
+        code="template-limit",
+        what=f"the template does not come to an end: {what}",
+        why=f"a template may take {MAX_STEPS:,} turns of loops and calls, "
+        f"and write {MAX_OUTPUT:,} characters",
+        fix="correct the loop, or split the template",
+    )
+
+
+def _unprintable(kind: str) -> Diagnostic:
+    lazy = kind in ("generator", "dict_keys", "dict_values", "dict_items", "_Counted")
+    return _error(
+        f"a {kind} cannot be written into YAML",
+        "texts, numbers, true, false, null, lists and mappings have a form there",
+        "add the filter `list` or `join`" if lazy else "call it, or name one of its values",
+    )
+
+
+def _absent(error: AbsentError, known: tuple[str, ...]) -> Diagnostic:
+    name, owner = str(error.name), error.owner
+    if error.is_plain and "does not export" in str(error):
+        return _undefined(
+            f"the imported file has no macro '{name}'", _STRICT, "correct the name in the import"
+        )
+    if error.is_plain:
+        offered = [each for each in known if not each.startswith("_")]
+        return _undefined(f"'{name}' is not defined", _STRICT, _offer(name, offered))
+    if isinstance(owner, Names):
+        return _absent_in(owner, name)
+    if isinstance(owner, Mapping):
+        return _undefined(f"no '{name}' in this mapping", _STRICT, _offer(name, map(str, owner)))
+    if isinstance(owner, list | tuple):
+        return _undefined(f"no item {name} in this list", _STRICT, f"it has {len(owner)}")
+    return _undefined(
+        f"{_KINDS.get(type(owner), 'this value')} has no '{name}'", _STRICT, "correct the name"
+    )
+
+
+_KINDS = {
+    str: "a text",
+    int: "a number",
+    float: "a number",
+    bool: "a truth value",
+    type(None): "null",
+}
+
+
+def _absent_in(owner: Names, name: str) -> Diagnostic:
+    label = label_of(owner)
+    if name in absent_of(owner):
+        return _undefined(
+            f"the environment variable '{name}' is not set",
+            "odfbuild.yaml declares it below `env`, and the template has no other value for it",
+            f"set it, or write: {label}.{name} | default('...')",
+        )
+    if label == "env":
+        return _undefined(
+            f"the environment variable '{name}' is not declared",
+            "a project depends on nothing around it that it does not declare",
+            f"add to odfbuild.yaml: env: [{name}]",
+        )
+    return _undefined(f"no '{name}' in '{label}'", _STRICT, _offer(name, owner))
+
+
+def _not_found(error: TemplateNotFound, environment: TemplateEnvironment) -> Diagnostic:
+    loader = environment.loader
+    known = loader.names() if isinstance(loader, Loader) else []
+    name = str(error.name)
+    return Diagnostic(
+        code="template-import",
+        what=f"no file '{name}' to import",
+        why="templates import from the macros folder, by a path in it, and from packages, "
+        "by the package's name and a path in its macros folder",
+        fix=_offer(name, known),
+    )
+
+
+def _offer(name: str, known: Iterable[str]) -> str:
+    names = list(known)
+    return did_you_mean(name, names) or "correct the name, or define it"
+
+
+def _sentence(error: Exception) -> str:
+    """Return an error's own words as the end of a sentence."""
+    text = (str(error) or type(error).__name__).strip().rstrip(".")
+    return text[:300]
+
+
+def _a(word: str) -> str:
+    return f"an {word}" if word[:1] in "AEIOU" else f"a {word}"

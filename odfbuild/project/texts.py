@@ -1,0 +1,125 @@
+"""Text files of a project or a package: read once, bounded, and never from outside of it."""
+
+from dataclasses import dataclass, field
+from pathlib import Path, PurePosixPath
+from posixpath import normpath
+
+from odfbuild.errors import Diagnostic, ProjectErrors, SourceSpan
+from odfbuild.project.places import Source
+from odfbuild.project.yaml import decode
+from odfbuild.project.yaml_rules import Rule
+
+__all__ = ["MAX_BYTES", "OUTSIDE", "Home", "UnreadableError", "inside"]
+
+MAX_BYTES = 16 * 1024 * 1024
+
+
+class UnreadableError(Exception):
+    """A file cannot be taken in; the rule says why."""
+
+    def __init__(self, rule: Rule) -> None:
+        super().__init__(rule.what)
+        self.rule = rule
+
+    def at(self, span: SourceSpan) -> ProjectErrors:
+        """Return the finding at a place."""
+        rule = self.rule
+        return ProjectErrors(
+            [Diagnostic(code=rule.code, what=rule.what, why=rule.why, fix=rule.fix, span=span)]
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Home:
+    """The folder that files belong to: the project's, or that of one of its packages.
+
+    Names are relative to it, with forward slashes; `prefix` stands before them in messages.
+    """
+
+    root: Path
+    prefix: str = ""
+    package: str | None = None
+    datasets: tuple[str, ...] = ("datasets",)
+    macros: str = "macros"
+    sql: str = "sql"
+    _sources: dict[str, Source] = field(default_factory=dict, compare=False, repr=False)
+
+    def shown(self, name: str) -> str:
+        """Return how a file is called in messages: relative to the project."""
+        return self.prefix + name
+
+    def read(self, name: str) -> Source:
+        """Return a file that is listed; links to files are followed, wherever they lead.
+
+        Raises UnreadableError, or ProjectErrors if it is not text.
+        """
+        path = self.root / name
+        try:
+            size = path.stat().st_size
+            data = path.read_bytes() if size <= MAX_BYTES else b""
+        except OSError as error:
+            raise UnreadableError(_unreadable(error)) from None
+        if size > MAX_BYTES:
+            raise UnreadableError(_too_large(size))
+        shown = self.shown(name)
+        return Source(shown, decode(data, shown))
+
+    def take(self, name: str) -> Source:
+        """Return a file that another one names, read once, with its line ends made one.
+
+        Raises as `read` does, and UnreadableError of a file that is not inside: links may not lead
+        out, nor may a folder of its path be a link.
+        """
+        if name not in self._sources:
+            if not self._holds(name):
+                raise UnreadableError(OUTSIDE)
+            found = self.read(name)
+            text = found.text.replace("\r\n", "\n").replace("\r", "\n")
+            self._sources[name] = found if text == found.text else Source(found.file, text)
+        return self._sources[name]
+
+    def has(self, name: str) -> bool:
+        return (self.root / name).is_file()
+
+    def _holds(self, name: str) -> bool:
+        if inside(name) != name:
+            return False
+        root, path = self.root.resolve(), self.root / name
+        real = path.resolve()
+        return real.is_relative_to(root) and path.parent.resolve() == root.joinpath(
+            *PurePosixPath(name).parts[:-1]
+        )
+
+
+def inside(path: str) -> str | None:
+    """Return a relative path in its shortest form, None if it leads out or is none at all."""
+    if not path or "\0" in path or PurePosixPath(path).is_absolute():
+        return None
+    shortest = normpath(path)
+    return None if shortest.startswith("../") or shortest in ("..", ".") else shortest
+
+
+def _unreadable(error: OSError) -> Rule:
+    return Rule(
+        "unreadable-file",
+        f"the file cannot be read: {error.strerror or error}",
+        "every definition counts: what cannot be read would be missing",
+        "check its access rights, or where the link leads",
+    )
+
+
+def _too_large(size: int) -> Rule:
+    return Rule(
+        "too-large",
+        f"the file has {size} bytes, the most is {MAX_BYTES}",
+        "a manifest is text that people read; this looks like data",
+        "move the data elsewhere and refer to it by a source",
+    )
+
+
+OUTSIDE = Rule(
+    "outside-project",
+    "the file is not inside the project",
+    "a project must work on every machine that it is copied to, and read nothing else of it",
+    "copy the file into the project, and name it without '..' or links to folders",
+)
