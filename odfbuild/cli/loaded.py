@@ -1,8 +1,8 @@
 """Load the definitions of an opened project, for commands that look at them."""
 
+import os
 from collections.abc import Mapping
 from pathlib import Path
-import os
 from typing import TYPE_CHECKING
 
 from odfbuild import app
@@ -17,14 +17,31 @@ __all__ = ["load", "load_folder", "locked_schemas"]
 
 def load(project: app.Opened) -> "Project":
     """Return the datasets of a project, or raise ProjectErrors with all that is wrong."""
-    return load_folder(project, project.root)
+    from odfbuild.project.load import load_project
+
+    return load_project(
+        project.root,
+        known=project.workspace.names(),
+        variables=project.variables,
+        env=os.environ,
+        config=project.config,
+    )
 
 
 def load_folder(project: app.Opened, root: Path) -> "Project":
     """Return the datasets of a folder that holds the project as it was at another time."""
+    from odfbuild.project.config import load_config
     from odfbuild.project.load import load_project
+    from odfbuild.project.variables import resolve_variables
 
-    return load_project(root, known=project.workspace.names())
+    config = load_config(root)
+    return load_project(
+        root,
+        known=project.workspace.names(),
+        variables=resolve_variables(config, project.given, project.vars_files),
+        env=os.environ,
+        config=config,
+    )
 
 
 def locked_schemas(root: Path) -> "Mapping[DatasetAlias, DataSchema]":
