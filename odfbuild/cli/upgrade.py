@@ -18,7 +18,7 @@ from odfbuild.errors import Diagnostic, ProjectError, ProjectErrors
 from odfbuild.project.legacy import Upgrade, upgrade
 from odfbuild.project.yaml import decode
 
-__all__ = ["UsageError", "upgrade_paths"]
+__all__ = ["UsageError", "upgrade_paths", "upgrade_safely"]
 
 _WHY = "what is not read cannot be upgraded"
 _BOM = b"\xef\xbb\xbf"
@@ -73,6 +73,18 @@ def upgrade_paths(paths: Sequence[Path], *, check: bool, to_stdout: bool) -> int
         wrote = changed and not check and not to_stdout
         return exits.PARTLY if wrote else exits.ERROR
     return exits.REFUSED if check and changed else exits.DONE
+
+
+def upgrade_safely(paths: Sequence[Path]) -> str:
+    """Rewrite the files of which nothing is lost; say what was changed, nothing if nothing was.
+
+    What is wrong with others is left to be said when they are read.
+    """
+    files, _ = _read([name for path in paths for name in definitions_in(path)])
+    changed = [each for each in files if each.changes and not each.upgrade.lost]
+    for each in changed:
+        replace_file(each.path, each.upgraded())
+    return f"{_summary(changed, written=True)}\n" if changed else ""
 
 
 def _read(paths: Sequence[Path]) -> tuple[list[_File], list[Diagnostic]]:

@@ -1,0 +1,24 @@
+"""The engine of a project for questions about definitions: started when it has to be asked."""
+
+from odfbuild import app
+from odfbuild.executors.analysis import Analyser
+from odfbuild.executors.asking import Asker
+from odfbuild.executors.engine import engine_version
+from odfbuild.state.answers import Answers
+
+__all__ = ["ENGINE", "ask_engine"]
+
+ENGINE = "spark"
+
+
+def ask_engine(project: app.Opened) -> Asker:
+    """Return what asks the project's engine and keeps its answers in the workspace's cache."""
+
+    def start() -> Analyser:
+        from odfbuild.executors.spark.engine import SparkEngine
+
+        spark = project.spark
+        return SparkEngine(project.workspace.cache, master=spark.master, memory=spark.memory)
+
+    answers = project.workspace.root / "cache" / "answers.sqlite"
+    return Asker(start, engine_version(ENGINE) or "", Answers(answers))

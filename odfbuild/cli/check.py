@@ -1,0 +1,125 @@
+"""odfbuild check: everything that is wrong with a project, in one run."""
+
+import sys
+from collections.abc import Collection, Iterator, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from odfbuild import app
+from odfbuild.cli import exits
+from odfbuild.cli.check_text import Format, Report, report_text
+from odfbuild.cli.checking import query_findings, settings_findings, unused_inputs
+from odfbuild.cli.loaded import load
+from odfbuild.cli.opened import open_given
+from odfbuild.cli.options import Given
+from odfbuild.cli.selection import chosen
+from odfbuild.errors import Diagnostic, ProjectErrors
+from odfbuild.odf.refs import DatasetAlias
+from odfbuild.project.lock_state import Definitions, LockDifference, differences
+from odfbuild.project.lockfile import read_lock
+from odfbuild.project.packages import package_differences
+
+if TYPE_CHECKING:
+    from odfbuild.project.load import Project
+
+__all__ = ["check_project"]
+
+
+def check_project(
+    given: Given,
+    selectors: Sequence[str],
+    *,
+    fix: bool,
+    locked: bool,
+    engine: bool,
+    output: str,
+) -> int:
+    """Print all that is wrong or doubtful; end with 1 for errors, 3 for an outdated lock file.
+
+    With `fix`, manifests of older specifications are rewritten first.
+    """
+    project = open_given(given)
+    if fix:
+        _upgrade(project)
+    report = _checked(project, selectors, locked=locked, engine=engine)
+    sys.stdout.write(report_text(report, Format(output), _prefix(project.root)))
+    if report.errors:
+        return exits.ERROR
+    return exits.REFUSED if report.outdated else exits.DONE
+
+
+def _prefix(root: Path) -> str:
+    """Return the folder of a project in its repository, with a slash behind it if it is below."""
+    top = next((each for each in (root, *root.parents) if (each / ".git").exists()), root)
+    inside = root.relative_to(top).as_posix()
+    return "" if inside == "." else f"{inside}/"
+
+
+def _upgrade(project: app.Opened) -> None:
+    from odfbuild.cli.upgrade import upgrade_safely
+
+    sys.stderr.write(upgrade_safely([project.root / folder for folder in project.folders]))
+
+
+def _checked(
+    project: app.Opened, selectors: Sequence[str], *, locked: bool, engine: bool
+) -> Report:
+    try:
+        loaded = load(project)
+    except ProjectErrors as error:
+        return Report(datasets=None, found=error.diagnostics())
+    wanted = chosen(project, loaded.declared, selectors)
+    texts = query_findings([each for each in loaded.declared if each.alias in wanted])
+    found = [problem for each in texts.values() for problem in each]
+    found += _doubts(project, loaded, wanted, everything=not selectors)
+    if engine:
+        from odfbuild.cli.check_engine import engine_findings
+
+        found += engine_findings(project, loaded.declared, wanted)
+    outdated = _outdated(project, loaded, wanted, everything=not selectors) if locked else None
+    return Report(
+        datasets=len(wanted),
+        found=tuple(sorted(found, key=_by_place)),
+        outdated=outdated,
+    )
+
+
+def _doubts(
+    project: app.Opened,
+    loaded: "Project",
+    wanted: Collection[DatasetAlias],
+    *,
+    everything: bool,
+) -> Iterator[Diagnostic]:
+    files = {each.file for each in loaded.declared if each.alias in wanted}
+    for note in loaded.notes:
+        if everything or (note.span is not None and note.span.file in files):
+            yield note
+    for each in loaded.declared:
+        if each.alias in wanted:
+            yield from unused_inputs(each)
+    if everything:
+        yield from settings_findings(project.config, {each.alias for each in loaded.declared})
+
+
+def _outdated(
+    project: app.Opened,
+    loaded: "Project",
+    wanted: Collection[DatasetAlias],
+    *,
+    everything: bool,
+) -> tuple[LockDifference, ...]:
+    lock = read_lock(project.root)
+    names = {id: alias for alias, id in project.workspace.names().items()}
+    found = differences(lock, Definitions(loaded.declared, names))
+    if everything:
+        return (*package_differences(project.root, project.config, lock), *found)
+    selected = {str(alias) for alias in wanted}
+    return tuple(each for each in found if each.name in selected)
+
+
+def _by_place(found: Diagnostic) -> tuple[str, int, int, str]:
+    span = found.span
+    return (
+        ("", 0, 0, found.what) if span is None else (span.file, span.line, span.column, found.what)
+    )
