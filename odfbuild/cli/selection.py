@@ -10,18 +10,19 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from odfbuild import app
-from odfbuild.cli.loaded import load
+from odfbuild.cli.loaded import load, locked_schemas
 from odfbuild.errors import Diagnostic
 from odfbuild.odf.identity import DatasetId
 from odfbuild.odf.refs import DatasetAlias
 from odfbuild.planner.declared import Declared
 
 if TYPE_CHECKING:
+    from odfbuild.planner.column_use import ColumnUse
     from odfbuild.planner.plan import Plan
     from odfbuild.planner.select import Fact, Selector, StateFlag
     from odfbuild.planner.selectable import Facts
 
-__all__ = ["Selectors", "chosen", "chosen_existing", "parse_selectors"]
+__all__ = ["Selectors", "chosen", "chosen_existing", "column_use", "parse_selectors"]
 
 Selectors = Sequence[str]
 
@@ -100,17 +101,25 @@ def _choose(
     existing: bool = False,
 ) -> frozenset[DatasetAlias]:
     from odfbuild.cli.diagnostics import render_diagnostics
-    from odfbuild.planner.select import choose, needs
+    from odfbuild.planner.select import Fact, choose, needs
     from odfbuild.planner.selectable import selection_graph
 
     asked = needs(selector)
     facts = _facts(project, declared, asked, plan)
     states = project.workspace.states() if existing else None
     graph = selection_graph(declared, known, facts, existing=states)
-    found = choose(selector, graph)
+    columns = column_use(project, declared).users if Fact.COLUMNS in asked else None
+    found = choose(selector, graph, columns)
     if found.notes:
         sys.stderr.write(render_diagnostics(found.notes) + "\n")
     return found.datasets
+
+
+def column_use(project: app.Opened, declared: Sequence[Declared]) -> "ColumnUse":
+    """Return what the queries of a project say of columns; each is read when it is asked for."""
+    from odfbuild.planner.column_use import ColumnUse
+
+    return ColumnUse(declared, project.workspace.states(), locked_schemas(project.root))
 
 
 def _facts(

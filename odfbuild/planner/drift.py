@@ -15,23 +15,18 @@ from odfbuild.odf.chain import ChainState
 from odfbuild.odf.events import (
     AddData,
     AddPushSource,
-    DisablePollingSource,
     DisablePushSource,
     MetadataBlock,
     MetadataEvent,
-    SetAttachments,
-    SetDataSchema,
-    SetInfo,
-    SetLicense,
     SetPollingSource,
     SetTransform,
-    SetVocab,
 )
 from odfbuild.odf.identity import DatasetId, Multihash
 from odfbuild.odf.opaque import is_opaque
 from odfbuild.odf.refs import DatasetAlias
 from odfbuild.planner.declared import Declared
 from odfbuild.planner.diff import Change, diff
+from odfbuild.planner.in_force import in_force
 
 __all__ = ["Drift", "DriftKind", "drift_of_blocks", "drift_of_definition"]
 
@@ -101,8 +96,8 @@ def drift_of_definition(
         yield _drift(declared, DriftKind.IDENTITY, error.what, error.fix, declared.span(()))
         return
     for change in changes:
-        now = _in_force(change.event, state)
-        if base is not None and _in_force(change.event, base) == now:
+        now = in_force(change.event, state)
+        if base is not None and in_force(change.event, base) == now:
             continue
         yield _defined(declared, change, now)
 
@@ -162,34 +157,6 @@ def drift_of_blocks(
 def _by_hand(event: AddData) -> bool:
     """Say whether a watermark came without data and without word from a source."""
     return event.new_source_state is None and event.new_watermark is not None
-
-
-def _in_force(event: MetadataEvent, state: ChainState) -> MetadataEvent | None:
-    """Return what is in force in the place that an event would take."""
-    match event:
-        case SetInfo():
-            return state.info
-        case SetLicense():
-            return state.license
-        case SetAttachments():
-            return state.attachments
-        case SetVocab():
-            return SetVocab(
-                offset_column=state.vocab.offset_column,
-                operation_type_column=state.vocab.operation_type_column,
-                system_time_column=state.vocab.system_time_column,
-                event_time_column=state.vocab.event_time_column,
-            )
-        case SetPollingSource() | DisablePollingSource():
-            return state.polling
-        case AddPushSource() | DisablePushSource():
-            return state.push.get(event.source_name)
-        case SetTransform():
-            return state.transform
-        case SetDataSchema():
-            return state.schema
-        case _:
-            return None
 
 
 def _drift(

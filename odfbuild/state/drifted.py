@@ -18,8 +18,7 @@ from odfbuild.planner.drift import Drift, DriftKind, drift_of_blocks, drift_of_d
 from odfbuild.planner.policy import Moved
 from odfbuild.state.applied import Applied, recall_applied
 from odfbuild.state.dataset import Dataset
-from odfbuild.state.reading import reading
-from odfbuild.state.workspace import Workspace
+from odfbuild.state.reading import ReadOnlyWorkspace
 
 __all__ = ["find_drift"]
 
@@ -48,7 +47,7 @@ def find_drift(
 
 
 def _looking(root: Path, declared: Sequence[Declared], moved: Sequence[Moved]) -> "_Looking":
-    workspace = reading(root)
+    workspace = ReadOnlyWorkspace(root)
     spelled = workspace.names()
     names = dict(spelled)
     for each in moved:  # a move to come is no drift: the chain is judged under its new name
@@ -71,7 +70,7 @@ class _Walked:
 
 @dataclass(slots=True)
 class _Looking:
-    workspace: Workspace
+    workspace: ReadOnlyWorkspace
     names: Mapping[DatasetAlias, DatasetId]
     heads: Mapping[DatasetId, Multihash]
     applied: Mapping[DatasetAlias, Applied]

@@ -1,5 +1,6 @@
 """A workspace that can only be read: nothing in it is ever opened for writing, nor locked."""
 
+import errno
 from pathlib import Path
 from typing import NoReturn
 
@@ -8,7 +9,7 @@ from odfbuild.state.disk import Disk
 from odfbuild.state.index import Index
 from odfbuild.state.workspace import Workspace
 
-__all__ = ["ReadOnlyDisk", "ReadOnlyError", "reading"]
+__all__ = ["ReadOnlyDisk", "ReadOnlyError", "ReadOnlyWorkspace"]
 
 
 class ReadOnlyError(StateError):
@@ -36,11 +37,19 @@ class ReadOnlyDisk(Disk):
         raise _refusal(path)
 
 
-def reading(root: Path) -> Workspace:
-    """Return a workspace that reads chains anew: its index is in memory, its disk refuses."""
-    workspace = Workspace(root, disk=ReadOnlyDisk())
-    workspace.index = Index()
-    return workspace
+class ReadOnlyWorkspace(Workspace):
+    """The datasets in a folder, to be looked at; chains are read anew, since even the index of a
+    workspace is a file that is written to.
+    """
+
+    def __init__(self, root: Path) -> None:
+        super().__init__(root, disk=ReadOnlyDisk())
+        self.index = Index()
+
+    @property
+    def cache(self) -> Path:
+        """Refuse: what is kept there would be written."""
+        raise OSError(errno.EROFS, "the workspace is only read", str(self.root))
 
 
 def _refusal(path: Path) -> ReadOnlyError:

@@ -1,0 +1,172 @@
+"""odfbuild explain."""
+
+import sys
+from collections.abc import Iterator, Sequence
+
+from odfbuild import app
+from odfbuild.cli import exits
+from odfbuild.cli.causes import cause_lines
+from odfbuild.cli.differing import Names, event_difference
+from odfbuild.cli.loaded import load
+from odfbuild.cli.opened import open_given
+from odfbuild.cli.options import Given
+from odfbuild.cli.printable import printable
+from odfbuild.cli.querying import class_of
+from odfbuild.cli.standing import input_lines, standing_text
+from odfbuild.cli.words import affected_text, column_text, count, judged_word, kind_word
+from odfbuild.errors import StateError
+from odfbuild.odf.chain import ChainState
+from odfbuild.odf.events import DisablePollingSource, DisablePushSource, MetadataEvent
+from odfbuild.odf.identity import DatasetId
+from odfbuild.odf.refs import DatasetAlias
+from odfbuild.planner.changes import Assessment, ChangeClass
+from odfbuild.planner.declared import Declared
+from odfbuild.planner.in_force import in_force
+from odfbuild.planner.names import did_you_mean
+from odfbuild.planner.plan import Append, Ingest, Move, Plan, Step, Transform
+from odfbuild.planner.reasons import DefinitionChanged, SourceHasNews, SourceToAsk
+
+__all__ = ["UnknownDatasetError", "explain_dataset"]
+
+
+class UnknownDatasetError(StateError):
+    """There is no dataset of a name, neither declared nor in the workspace."""
+
+    code = "unknown-dataset"
+
+
+def explain_dataset(given: Given, name: str) -> int:
+    """Print why a dataset will or will not run, and the facts that this rests on."""
+    project = open_given(given)
+    declared = {each.alias: each for each in load(project).declared}
+    current = project.workspace.states()
+    alias = DatasetAlias.parse(name)
+    each, state = declared.get(alias), current.get(alias)
+    if each is None and state is None:
+        raise _unknown(name, [*map(str, declared), *map(str, current)])
+    by_id = {state.dataset: alias for alias, state in current.items()}
+
+    def names(ref: DatasetAlias | DatasetId) -> DatasetAlias | DatasetId:
+        return by_id.get(ref, ref) if isinstance(ref, DatasetId) else ref
+
+    if each is None:
+        assert state is not None  # noqa: S101 - one of the two is there
+        lines = list(_undeclared(alias, state))
+    else:
+        lines = list(_declared(app.make(project), each, state, names))
+    lines += _stands(state)
+    lines += input_lines(each, state, {**current}, names)
+    lines += [] if each is None else _query(each)
+    sys.stdout.write("".join(f"{line}\n" for line in lines))
+    return exits.DONE
+
+
+def _undeclared(alias: DatasetAlias, state: ChainState) -> Iterator[str]:
+    yield f"{alias}  ({kind_word(state.kind)}, in the workspace only)"
+    yield ""
+    yield "It will not run: no definition in this project declares it."
+
+
+def _declared(plan: Plan, each: Declared, state: ChainState | None, names: Names) -> Iterator[str]:
+    planned = plan.datasets[each.alias]
+    steps = [step for step in plan.steps if step.target == each.alias]
+    instance = "" if each.instance is None else f" [{each.instance}]"
+    place = f"{each.span(())}{instance}"
+    yield printable(f"{each.alias}  ({kind_word(each.snapshot.kind)}, {place})")
+    yield ""
+    yield _verdict(plan, steps)
+    yield from _section("Why", list(cause_lines(plan, each.alias)))
+    for step in steps:
+        yield from _section("Would be appended", list(_appended(step, state, names)))
+    if planned.assessment is not None:
+        yield from _section("Change", list(_change(planned.assessment)))
+    yield from _section("Source", list(_source(each, steps)))
+
+
+def _section(title: str, lines: Sequence[str]) -> Iterator[str]:
+    if lines:
+        yield ""
+        yield title
+        yield from (f"  {line}" for line in lines)
+
+
+def _verdict(plan: Plan, steps: Sequence[Step]) -> str:
+    if not steps:
+        return (
+            "Nothing to do: the chain has what is declared, and all that its source or inputs hold."
+        )
+    checks = plan.checks
+    if all(step.id in checks for step in steps):
+        return "It runs only if there is news, which nothing but asking can tell."
+    verbs = {Append: "append to its chain", Move: "take its new name", Ingest: "ingest",
+             Transform: "run its query"}  # fmt: skip
+    said = [verbs[type(step.work)] for step in steps if step.id not in checks]
+    return f"It will {' and '.join(said)}."
+
+
+def _appended(step: Step, state: ChainState | None, names: Names) -> Iterator[str]:
+    if not isinstance(step.work, Append):
+        return
+    changed = [why for why in step.reasons if isinstance(why, DefinitionChanged)]
+    if step.work.creates is not None:
+        yield "Seed"
+    for number, event in enumerate(step.work.events):
+        place = f"  ({changed[number].place})" if number < len(changed) else ""
+        yield printable(f"{type(event).__name__}{place}")
+        if state is not None:
+            yield from (f"    {line}" for line in _changed_lines(event, state, names))
+
+
+def _changed_lines(event: MetadataEvent, state: ChainState, names: Names) -> tuple[str, ...]:
+    ends = isinstance(event, DisablePollingSource | DisablePushSource)
+    return event_difference(in_force(event, state), None if ends else event, names)
+
+
+def _change(found: Assessment) -> Iterator[str]:
+    if found.change is not ChangeClass.NONE:
+        yield found.change.value
+    for column in () if found.schema is None else found.schema.columns:
+        yield column_text(column)
+    for hit in found.hits:
+        place = "" if hit.span is None else f" ({hit.span})"
+        yield printable(f"{hit.code} {hit.name}: {hit.message}{place}: {judged_word(hit.judged)}")
+        yield from (f"  way on: {printable(way)}" for way in hit.ways)
+    if found.affected:
+        yield f"used by {', '.join(map(affected_text, found.affected))}"
+
+
+def _source(each: Declared, steps: Sequence[Step]) -> Iterator[str]:
+    """Say what is known of the source of a root: news, nothing new, or that it has to be asked."""
+    from odfbuild.odf.events import SetPollingSource
+
+    if not any(isinstance(event, SetPollingSource) for event in each.snapshot.metadata):
+        return
+    reasons = [reason for step in steps for reason in step.reasons]
+    asked = [reason for reason in reasons if isinstance(reason, SourceToAsk)]
+    news = [reason for reason in reasons if isinstance(reason, SourceHasNews)]
+    if asked:
+        yield printable(f"{asked[0].origin} has to be asked")
+    elif news:
+        yield f"{count(len(news[0].names), 'new file')}"
+        yield from (f"  {printable(name)}" for name in news[0].names)
+    else:
+        yield "no news: every file that it names was read"
+
+
+def _stands(state: ChainState | None) -> Iterator[str]:
+    yield from _section("Chain", [standing_text(state)])
+
+
+def _query(each: Declared) -> Iterator[str]:
+    found = class_of(each)
+    if found is not None:
+        because = "" if found.because is None else f", because of {found.because}"
+        yield from _section("Query", [printable(f"{found.name}{because}")])
+
+
+def _unknown(name: str, known: Sequence[str]) -> UnknownDatasetError:
+    return UnknownDatasetError(
+        what=f"no dataset named '{name}'",
+        why="it is neither declared nor in the workspace",
+        fix=did_you_mean(name, known) or "odfbuild list shows the datasets",
+    )

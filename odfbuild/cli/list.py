@@ -1,0 +1,119 @@
+"""odfbuild list."""
+
+import sys
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+from odfbuild.cli import exits
+from odfbuild.cli.loaded import load
+from odfbuild.cli.opened import open_given
+from odfbuild.cli.options import Given
+from odfbuild.cli.querying import class_of
+from odfbuild.cli.rows import write_rows
+from odfbuild.cli.selection import chosen, chosen_existing
+from odfbuild.odf.chain import ChainState
+from odfbuild.odf.events import SetTransform
+from odfbuild.odf.identity import DatasetId
+from odfbuild.odf.refs import DatasetAlias
+from odfbuild.planner.declared import Declared
+
+__all__ = ["list_datasets", "list_workspace"]
+
+_Row = Mapping[str, Any]
+_TABLE = ("name", "kind", "tags", "owner", "file", "inputs", "query")
+
+
+def list_datasets(
+    given: Given, selectors: Sequence[str], exclude: Sequence[str], output: str
+) -> int:
+    """Print the declared datasets, in topological order."""
+    project = open_given(given)
+    declared = load(project).declared
+    wanted = chosen(project, declared, selectors, exclude)
+    names = project.workspace.names()
+    by_id = {id: alias for alias, id in names.items()}
+    _write([_declared(each, by_id) for each in declared if each.alias in wanted], output)
+    return exits.DONE
+
+
+def list_workspace(
+    given: Given, selectors: Sequence[str], exclude: Sequence[str], output: str
+) -> int:
+    """Print the datasets of the workspace, by name."""
+    project = open_given(given)
+    wanted = chosen_existing(project, selectors, exclude)
+    states = project.workspace.states()
+    _write([_existing(a, s) for a, s in sorted(states.items()) if a in wanted], output)
+    return exits.DONE
+
+
+def _write(rows: Sequence[_Row], output: str) -> None:
+    """Write rows; what a table has no room for is in the other formats only."""
+    if output == "table":
+        rows = [_told(row) for row in rows]
+    names = tuple(rows[0]) if rows else _TABLE
+    values = [tuple(row.values()) for row in rows]
+    if output == "csv":
+        values = [tuple(map(_joined, row)) for row in values]
+    write_rows((names, values), output, sys.stdout)
+
+
+def _told(row: _Row) -> _Row:
+    instance = row.get("instance")
+    told = {key: _joined(value) for key, value in row.items() if key not in _UNTOLD}
+    if instance is not None:
+        told["file"] = f"{told['file']} [{instance}]"
+    return told
+
+
+_UNTOLD = frozenset({"instance", "package", "line", "clause", "id"})
+
+
+def _joined(value: Any) -> Any:
+    return ", ".join(value) if isinstance(value, list) else value
+
+
+def _declared(each: Declared, by_id: Mapping[DatasetId, DatasetAlias]) -> _Row:
+    query, clause = _query(each)
+    return {
+        "name": str(each.alias),
+        "kind": each.snapshot.kind.value.lower(),
+        "tags": list(each.traits.tags),
+        "owner": each.traits.owner,
+        "file": each.file,
+        "line": each.span(()).line,
+        "instance": each.instance,
+        "package": each.package,
+        "inputs": list(_inputs(each, by_id)),
+        "query": query,
+        "clause": clause,
+    }
+
+
+def _query(each: Declared) -> tuple[str | None, str | None]:
+    found = class_of(each)
+    return (None, None) if found is None else (found.name, found.because)
+
+
+def _existing(alias: DatasetAlias, state: ChainState) -> _Row:
+    return {
+        "name": str(alias),
+        "kind": state.kind.value.lower(),
+        "id": str(state.dataset),
+        "head": state.head.short(),
+        "blocks": state.sequence + 1,
+        "records": state.next_offset,
+        "watermark": None if state.watermark is None else str(state.watermark),
+    }
+
+
+def _transform(each: Declared) -> SetTransform | None:
+    found = (event for event in each.snapshot.metadata if isinstance(event, SetTransform))
+    return next(found, None)
+
+
+def _inputs(each: Declared, by_id: Mapping[DatasetId, DatasetAlias]) -> Iterator[str]:
+    transform = _transform(each)
+    for source in () if transform is None else transform.inputs:
+        ref = source.dataset_ref
+        yield str(by_id.get(ref, ref) if isinstance(ref, DatasetId) else ref)

@@ -1,0 +1,69 @@
+"""Where a dataset stands: its head and rows, and how far it has read each input.  Pure."""
+
+from collections.abc import Iterator, Mapping
+
+from odfbuild.cli.differing import Names
+from odfbuild.cli.printable import printable
+from odfbuild.cli.words import count
+from odfbuild.odf.chain import ChainState
+from odfbuild.odf.events import SetTransform
+from odfbuild.odf.identity import DatasetId
+from odfbuild.odf.refs import DatasetAlias
+from odfbuild.planner.declared import Declared
+from odfbuild.planner.rebuild import records
+
+__all__ = ["input_lines", "standing_text"]
+
+
+def standing_text(state: ChainState | None) -> str:
+    """Return head, blocks, records and watermark of a chain in one line."""
+    if state is None:
+        return "not created yet"
+    watermark = "no watermark" if state.watermark is None else f"watermark {state.watermark}"
+    return (
+        f"head {state.head.short()}, {count(state.sequence + 1, 'block')}, "
+        f"{count(state.next_offset, 'record')}, {watermark}"
+    )
+
+
+def input_lines(
+    declared: Declared | None,
+    state: ChainState | None,
+    current: Mapping[DatasetAlias, ChainState],
+    names: Names,
+) -> Iterator[str]:
+    """Yield a line for each input: how far it was read, how far it goes."""
+    transform = _transform(declared, state)
+    if transform is None:
+        return
+    yield ""
+    yield "Inputs"
+    for source in transform.inputs:
+        name = names(source.dataset_ref)
+        present = current.get(name) if isinstance(name, DatasetAlias) else None
+        called = "" if source.alias in (None, str(name)) else f" as {source.alias}"
+        yield printable(f"  {name}{called}  {_position(state, present)}")
+
+
+def _transform(declared: Declared | None, state: ChainState | None) -> SetTransform | None:
+    if declared is None:
+        return None if state is None else state.transform
+    events = declared.snapshot.metadata
+    return next((event for event in events if isinstance(event, SetTransform)), None)
+
+
+def _position(state: ChainState | None, present: ChainState | None) -> str:
+    if present is None:
+        return "not created yet"
+    consumed = _read(state, present.dataset)
+    new = records(present.last_offset) - records(consumed)
+    read = "not read yet" if consumed is None else f"read up to offset {consumed:,}"
+    where = "no records" if present.last_offset is None else f"is at {present.last_offset:,}"
+    watermark = "" if present.watermark is None else f", watermark {present.watermark}"
+    news = "nothing new" if new == 0 else f"{count(new, 'new record')}"
+    return f"{read}, {where}: {news}{watermark}"
+
+
+def _read(state: ChainState | None, dataset: DatasetId) -> int | None:
+    known = None if state is None else state.progress.get(dataset)
+    return None if known is None else known.new_offset
