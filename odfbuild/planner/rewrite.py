@@ -32,8 +32,8 @@ class Rewrite:
 
     `form` tells that they are the same but for spaces, comments and names of inputs; `values`
     that columns which both give are made in another way, `rows` that other rows may come out.
-    `kept` are the columns of the last step that both make in the same way; a star stands for
-    whatever it brings.  `unreadable` is what the parser said of a step, `now` that it is one of the
+    `kept` are the columns of the last step that both make in the same way, `changed` those that
+    they do not, as far as that can be told; a star stands for whatever it brings.  `unreadable` is what the parser said of a step, `now` that it is one of the
     new query.
     """
 
@@ -41,6 +41,7 @@ class Rewrite:
     values: bool = False
     rows: bool = False
     kept: frozenset[str] = frozenset()
+    changed: frozenset[str] = frozenset()
     unreadable: str | None = None
     step: int = 0
     place: Place | None = None
@@ -183,22 +184,22 @@ def _compared(was: Query, now: Query) -> Rewrite:
                 values=left.values or right.values,
                 rows=left.rows or right.rows or (was.distinct and was != now),
                 kept=left.kept & right.kept,
+                changed=left.changed | right.changed,
             )
     return Rewrite(values=was != now, rows=was != now)
 
 
 def _compared_selects(was: Select, now: Select) -> Rewrite:
     old, new = _named(was.outputs), _named(now.outputs)
-    kept = frozenset(name for name in old if new.get(name) == old[name])
+    both = [name for name in old if name in new]
+    changed = frozenset(name for name in both if new[name] != old[name])
     rows = replace(was, outputs=()) != replace(now, outputs=())
     if was.outputs != now.outputs:
         added = [each for each in now.outputs if each not in was.outputs]
         gone = [each for each in was.outputs if each not in now.outputs]
         rows = rows or now.distinct or _is_positional(now)
         rows = rows or any(_generates(each) for each in (*added, *gone))
-    return Rewrite(
-        values=any(name in new and new[name] != old[name] for name in old), rows=rows, kept=kept
-    )
+    return Rewrite(values=bool(changed), rows=rows, kept=frozenset(both) - changed, changed=changed)
 
 
 def _named(outputs: Sequence[Output]) -> Mapping[str, Any]:
