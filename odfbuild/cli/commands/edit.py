@@ -9,7 +9,7 @@ from typing import Annotated
 import typer
 from typer.exceptions import Exit
 
-from odfbuild.cli.options import ProjectCommand, given
+from odfbuild.cli.options import Name, ProjectCommand, given
 
 __all__ = ["commands"]
 
@@ -31,3 +31,38 @@ def fmt(
     from odfbuild.cli.fmt import format_files
 
     raise Exit(format_files(given(context), paths or [], check=check))
+
+
+@commands.command("mv", cls=ProjectCommand)
+def move(
+    context: typer.Context,
+    old: Annotated[str, typer.Argument(help="The dataset as it is called.")],
+    new: Annotated[str, typer.Argument(help="What it shall be called.")],
+) -> None:
+    """Rename a dataset: its definition, the inputs that read it, and a moved: entry."""
+    from odfbuild.cli.move import move_dataset
+
+    raise Exit(move_dataset(given(context), old, new))
+
+
+@commands.command(cls=ProjectCommand)
+def accept(
+    context: typer.Context,
+    code: Annotated[str, typer.Argument(help="The rule, such as ODF201.")],
+    name: Name,
+    column: Annotated[
+        str | None,
+        typer.Option("--column", metavar="PATH", help="The column, such as address.street."),
+    ] = None,
+    until: Annotated[
+        str | None,
+        typer.Option("--until", metavar="DATE", help="The last day. Default: in 90 days."),
+    ] = None,
+    reason: Annotated[str | None, typer.Option("--reason", help="Why it is accepted.")] = None,
+) -> None:
+    """Accept a finding of the gate, in odfbuild.yaml, for review in git."""
+    from odfbuild.cli.accept import accept_finding
+
+    raise Exit(
+        accept_finding(given(context), code, name, column=column, until=until, reason=reason)
+    )

@@ -1,0 +1,204 @@
+"""odfbuild mv: rename a dataset wherever the project names it; its chain goes on."""
+
+import re
+import sys
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+from odfbuild import app
+from odfbuild.cli import exits
+from odfbuild.cli.accept import UnknownDatasetError
+from odfbuild.cli.files import replace_files
+from odfbuild.cli.loaded import load
+from odfbuild.cli.opened import open_given
+from odfbuild.cli.options import Given
+from odfbuild.cli.printable import printable
+from odfbuild.errors import Diagnostic, ProjectErrors, SourceSpan
+from odfbuild.odf.events import SetTransform
+from odfbuild.odf.refs import DatasetAlias
+from odfbuild.planner.declared import Declared
+from odfbuild.planner.names import did_you_mean
+from odfbuild.project.edit import Add, Change, Put, edited_bytes
+from odfbuild.project.fingerprint import PROJECT_FILE
+from odfbuild.project.places import Places
+from odfbuild.project.rendered import RenderedSource
+
+__all__ = ["move_dataset"]
+
+
+@dataclass(frozen=True, slots=True)
+class _Step:
+    """One edit of a file, and how it is told."""
+
+    file: str
+    change: Change
+    shown: str
+
+
+def move_dataset(given: Given, old: str, new: str) -> int:
+    """Give a dataset another name in its definition, in inputs and in the project file.
+
+    All files are changed or none.  Raises ProjectErrors with every place that a template writes.
+    """
+    project = open_given(given)
+    declared = load(project).declared
+    source = _source(declared, old)
+    target = _target(project, declared, source.alias, new)
+    steps, found = _steps(project, declared, source.alias, target)
+    if found:
+        raise ProjectErrors(found)
+    _write(given, project, steps)
+    for each in steps:
+        sys.stdout.write(printable(each.shown) + "\n")
+    for line in _left(project, source.alias):
+        sys.stdout.write(printable(line) + "\n")
+    sys.stdout.write(printable(f"Moved {source.alias} to {target}. Next: odfbuild plan") + "\n")
+    return exits.DONE
+
+
+def _source(declared: Sequence[Declared], name: str) -> Declared:
+    wanted = DatasetAlias.parse(name)
+    found = next((each for each in declared if each.alias == wanted), None)
+    if found is None:
+        raise UnknownDatasetError(
+            what=f"the project has no dataset '{name}'",
+            why="what is renamed must be declared",
+            fix=did_you_mean(name, [str(each.alias) for each in declared])
+            or "odfbuild list shows the datasets",
+        )
+    return found
+
+
+def _target(
+    project: app.Opened, declared: Sequence[Declared], old: DatasetAlias, name: str
+) -> DatasetAlias:
+    new = DatasetAlias.parse(name)
+    taken = {each.alias: "the project" for each in declared}
+    taken |= dict.fromkeys(project.workspace.names(), "the workspace")
+    if new not in taken:
+        return new
+    why = f"{taken[new]} has a dataset of that name"
+    if new == old:
+        why = "names are the same whatever the case of their letters"
+    raise ProjectErrors(
+        [
+            Diagnostic(
+                code="taken-name",
+                what=f"'{name}' is taken",
+                why=why,
+                fix="choose another name",
+                span=None,
+            )
+        ]
+    )
+
+
+def _steps(
+    project: app.Opened, declared: Sequence[Declared], old: DatasetAlias, new: DatasetAlias
+) -> tuple[list[_Step], list[Diagnostic]]:
+    """Return all edits, and the places that cannot be edited."""
+    steps: list[_Step] = []
+    found: list[Diagnostic] = []
+    for each in declared:
+        if each.alias == old:
+            steps += _renamed(each, new, found)
+        steps += _inputs(each, old, new, found)
+    return [*steps, *_settings(project, old, new)], found
+
+
+def _renamed(each: Declared, new: DatasetAlias, found: list[Diagnostic]) -> Iterator[_Step]:
+    span = each.span()
+    if _is_written(each):
+        yield _step(each, ("content", "name"), str(new), f"name: {each.alias} -> {new}")
+    else:
+        fix = f"change the name there; in {PROJECT_FILE} add: moved: [{{from: {each.alias}, "
+        found.append(_refusal(span, f"the name {each.alias} is not edited", f"{fix}to: {new}}}]"))
+
+
+def _inputs(
+    each: Declared, old: DatasetAlias, new: DatasetAlias, found: list[Diagnostic]
+) -> Iterator[_Step]:
+    """Yield the edits of inputs; one that was called by its name keeps it in the query."""
+    for at, event in enumerate(each.written.metadata):
+        if not isinstance(event, SetTransform):
+            continue
+        for n, given in enumerate(event.inputs):
+            if given.dataset_ref != old:
+                continue
+            path = ("metadata", at, "inputs", n)
+            if not _is_written(each):
+                span = each.span((*path, "datasetRef"))
+                what = f"an input of {each.alias} is not edited"
+                found.append(_refusal(span, what, f"write {new} there, with alias: {old}"))
+                continue
+            shown = f"input {given.dataset_ref} -> {new}"
+            yield _step(each, ("content", *path, "datasetRef"), str(new), shown)
+            if given.alias is None:
+                alias = str(given.dataset_ref)
+                where = ("content", *path, "alias")
+                yield _step(each, where, alias, f"alias: {alias}, as the query calls it")
+
+
+def _settings(project: app.Opened, old: DatasetAlias, new: DatasetAlias) -> Iterator[_Step]:
+    """Yield the edits of the project file; a move the other way round is taken back."""
+    for at, accepted in enumerate(project.config.accepted):
+        if accepted.dataset == old:
+            change = Put(("accept", at, "dataset"), str(new))
+            yield _Step(PROJECT_FILE, change, f"{accepted.span}: accepted for {new}")
+    shown = f"{PROJECT_FILE}: moved from {old} to {new}"
+    for at, moved in enumerate(project.config.moved):
+        if moved.old == new:
+            yield _Step(PROJECT_FILE, Put(("moved", at, "from"), str(old)), shown)
+            where = f"{moved.span}: in the place of the move of {moved.old} to {moved.new}"
+            yield _Step(PROJECT_FILE, Put(("moved", at, "to"), str(new)), where)
+            return
+    yield _Step(PROJECT_FILE, Add(("moved",), {"from": str(old), "to": str(new)}), shown)
+
+
+def _is_written(each: Declared) -> bool:
+    """Tell whether a definition stands in a file of the project as it is read."""
+    return (
+        each.package is None
+        and isinstance(each.places, Places)
+        and not isinstance(each.places.source, RenderedSource)
+    )
+
+
+def _step(each: Declared, path: tuple[str | int, ...], value: str, shown: str) -> _Step:
+    change = Put(path, value, document=each.document)
+    return _Step(each.file, change, f"{each.span(path[1:])}: {shown}")
+
+
+def _refusal(span: SourceSpan, what: str, fix: str) -> Diagnostic:
+    why = "a template or a package writes it, maybe for other datasets as well"
+    return Diagnostic(code="not-written-here", what=what, why=why, fix=fix, span=span)
+
+
+def _write(given: Given, project: app.Opened, steps: Sequence[_Step]) -> None:
+    """Change all files; when the project cannot be read afterwards, change them back."""
+    changes: dict[str, list[Change]] = {}
+    for each in steps:
+        changes.setdefault(each.file, []).append(each.change)
+    before = {name: (project.root / name).read_bytes() for name in changes}
+    after = {name: edited_bytes(before[name], name, changes[name]) for name in changes}
+    _put(project, after)
+    try:
+        load(open_given(given))
+    except BaseException:
+        _put(project, before)
+        raise
+
+
+def _put(project: app.Opened, content: Mapping[str, bytes]) -> None:
+    replace_files({project.root / name: data for name, data in content.items()})
+
+
+def _left(project: app.Opened, old: DatasetAlias) -> Iterator[str]:
+    """Yield other lines of the project file that name the dataset, such as selectors."""
+    name = re.escape(str(old))
+    named = re.compile(rf"(?<![\w.-]){name}(?![\w-]|\.\w)", re.IGNORECASE)
+    moved = re.compile(rf"\b(?:from|to)\b['\"]?:\s*['\"]?{name}\b", re.IGNORECASE)
+    lines = (project.root / PROJECT_FILE).read_text("utf-8-sig").splitlines()
+    for number, line in enumerate(lines, 1):
+        if named.search(line) and not moved.search(line):
+            yield f"{PROJECT_FILE}:{number}: still names {old}: {line.strip()}"
