@@ -10,6 +10,7 @@ from odfbuild.odf.refs import DatasetAlias
 
 if TYPE_CHECKING:
     from odfbuild.odf.events import DataSchema
+    from odfbuild.project.config import Config
     from odfbuild.project.load import Project
 
 __all__ = ["load", "load_folder", "locked_schemas"]
@@ -25,6 +26,7 @@ def load(project: app.Opened) -> "Project":
         variables=project.variables,
         env=os.environ,
         config=project.config,
+        packages=_packages(project.root, project.config),
     )
 
 
@@ -41,7 +43,18 @@ def load_folder(project: app.Opened, root: Path) -> "Project":
         variables=resolve_variables(config, project.given, project.vars_files),
         env=os.environ,
         config=config,
+        packages=_packages(root, config),
     )
+
+
+def _packages(root: Path, config: "Config") -> Mapping[str, Path]:
+    """Return the folders of the packages that a project takes definitions from."""
+    if not config.packages:
+        return {}
+    from odfbuild.project.lockfile import read_lock
+    from odfbuild.project.packages import installed
+
+    return installed(root, config, read_lock(root))
 
 
 def locked_schemas(root: Path) -> "Mapping[DatasetAlias, DataSchema]":
