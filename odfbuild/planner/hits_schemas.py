@@ -16,7 +16,7 @@ from odfbuild.planner.evolution import is_nested, top_column
 from odfbuild.planner.hits import hit
 from odfbuild.planner.subject import Subject
 
-__all__ = ["Columns", "refusals", "schema_hits"]
+__all__ = ["Columns", "refusals", "schema_hits", "unknown_hits"]
 
 _CODES = {
     "removed": "ODF201",
@@ -46,9 +46,6 @@ def schema_hits(
 ) -> Iterator[Hit]:
     """Yield what changes of columns say, those that come from inputs set apart by the caller."""
     time = subject.makes().vocab.event_time_column
-    if columns.change.unknown is not None:
-        message = f"its columns cannot be told: {columns.change.unknown}"
-        yield hit("ODF212", subject.alias, message, span=_whole(subject))
     for change in changes:
         yield _column(subject, columns, change, time)
     if _loses_time(columns):
@@ -57,6 +54,13 @@ def schema_hits(
     for name in columns.untyped:
         message = f"the type of {name} cannot be told"
         yield hit("ODF213", subject.alias, message, column=name, span=_span(subject, columns, name))
+
+
+def unknown_hits(subject: Subject, columns: Columns) -> Iterator[Hit]:
+    """Yield ODF212 if the columns cannot be told, before or after."""
+    if columns.change.unknown is not None:
+        message = f"its columns cannot be told: {columns.change.unknown}"
+        yield hit("ODF212", subject.alias, message, span=_whole(subject))
 
 
 def _loses_time(columns: Columns) -> bool:

@@ -33,8 +33,8 @@ class Rewrite:
     `form` tells that they are the same but for spaces, comments and names of inputs; `values`
     that columns which both give are made in another way, `rows` that other rows may come out.
     `kept` are the columns of the last step that both make in the same way, `changed` those that
-    they do not, as far as that can be told; a star stands for whatever it brings.  `unreadable` is what the parser said of a step, `now` that it is one of the
-    new query.
+    they do not, as far as that can be told; a star stands for whatever it brings.  `unreadable` is
+    what the parser said of a step, `now` that it is one of the new query.
     """
 
     form: bool = False

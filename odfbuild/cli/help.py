@@ -1,0 +1,48 @@
+"""odfbuild help: what a rule or the exit codes mean."""
+
+import sys
+
+from typer.exceptions import Exit
+
+from odfbuild.cli import exits
+from odfbuild.planner.names import did_you_mean
+from odfbuild.planner.rules import catalogue, find_rule
+from odfbuild.planner.rules_page import rule_list, rule_text
+
+__all__ = ["EXIT_CODES", "show_help"]
+
+EXIT_CODES = """\
+0        done; nothing is wrong, whether there are changes or not
+1        an error: an invalid project, a failure of engine or network; nothing was committed
+2        there are changes, or drift: only with --detailed-exitcode, and of drift
+3        refused by the gate: a change not accepted, or a lock file that is out of date
+4        partly applied: some was committed, some failed or was skipped
+5        the plan is stale, or a head moved: nothing was committed for those datasets
+6        somebody else holds the lock
+7        tests or verification failed
+64       wrong usage of the command line
+130/143  interrupted; nothing half done is left
+"""
+_TOPICS = "odfbuild help ODF201 explains a rule, odfbuild help exit-codes how commands end.\n"
+
+
+def show_help(topic: str | None) -> int:
+    """Print a rule, the exit codes, or without a topic the list of all rules."""
+    if topic is None:
+        sys.stdout.write(f"{_TOPICS}\n{rule_list()}")
+        return exits.DONE
+    if topic.strip().lower() in ("exit-codes", "exit codes", "exits"):
+        sys.stdout.write(EXIT_CODES)
+        return exits.DONE
+    rule = find_rule(topic)
+    if rule is not None:
+        sys.stdout.write(rule_text(rule))
+        return exits.DONE
+    names = [*catalogue(), *(each.name for each in catalogue().values()), "exit-codes"]
+    guess = did_you_mean(topic, names)
+    sys.stderr.write(
+        f"odfbuild: no rule is called {topic!r}" + (f"; {guess}" if guess else "") + "\n"
+        "Findings without a number say what they mean, why, and how to go on, where they are "
+        f"printed.\n{_TOPICS}\n{EXIT_CODES}\n{rule_list()}"
+    )
+    raise Exit(exits.USAGE)
