@@ -119,7 +119,9 @@ def _entries(folder: Path) -> Iterator[TreeEntry]:
         path, prefix = waiting.pop()
         if prefix.count("/") > _MAX_DEPTH:
             raise TreeError(f"the folder '{prefix}' is nested too deeply")
-        for each in os.scandir(path):
+        with os.scandir(path) as found:
+            listed = list(found)
+        for each in listed:
             if not belongs(each.name):
                 continue
             mode = each.stat(follow_symlinks=False).st_mode
