@@ -70,7 +70,7 @@ _UNTOLD = frozenset({"instance", "package", "line", "clause", "id"})
 
 
 def _joined(value: Any) -> Any:
-    return ", ".join(value) if isinstance(value, list) else value
+    return (", ".join(value) or None) if isinstance(value, list) else value
 
 
 def _declared(each: Declared, by_id: Mapping[DatasetId, DatasetAlias]) -> _Row:

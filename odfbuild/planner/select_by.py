@@ -100,7 +100,9 @@ def near(atom: By, datasets: Mapping[DatasetAlias, Selectable]) -> str:
             case Method.OWNER | Method.PACKAGE:
                 value = each.owner if atom.method is Method.OWNER else each.package
                 values |= set() if value is None else {value}
-            case Method.PATH | Method.FILE:
+            case Method.PATH:
                 values.update(_folders(each.file)[1:])
+            case Method.FILE:
+                values.update((each.file, each.file.rpartition("/")[2]))
     guess = Suggestions(sorted(values)).nearest(atom.value)
     return "" if guess is None else f"did you mean '{atom.method.value}:{guess}'?"
