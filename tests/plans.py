@@ -51,6 +51,7 @@ from odfbuild.planner.reasons import (
     InputMayAdvance,
     NotYetCreated,
     Reason,
+    Renamed,
     SourceHasNews,
     SourceToAsk,
 )
@@ -279,7 +280,7 @@ _STEPS = (
         "transform:value",
         why=(InputMayAdvance(alias("value")),),
     ),
-    _step("move", "new", Move(alias("old")), why=()),
+    _step("move", "new", Move(alias("old")), why=(Renamed(alias("old"), "odfbuild.yaml:4:3"),)),
     _step(
         "append",
         "gone",

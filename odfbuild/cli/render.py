@@ -88,7 +88,7 @@ def _totals(plan: Plan, marks: dict[DatasetAlias, Mark], paint: Paint) -> Iterat
 
 def _note(note: Diagnostic, paint: Paint) -> str:
     place = "" if note.span is None else f"{place_text(note.span)}: "
-    level = paint(f"{note.level.value}[{note.code}]", _LEVELS[note.level])
+    level = paint(f"{note.level.value}[{printable(note.code)}]", _LEVELS[note.level])
     return f"  {place}{level}: {printable(note.what)}"
 
 
@@ -127,6 +127,7 @@ class _Page:
         planned = self.plan.datasets[alias]
         yield self._head(alias, planned)
         steps = self.steps.get(alias, [])
+        yield from self._move([step for step in steps if isinstance(step.work, Move)])
         yield from self._definition([step for step in steps if isinstance(step.work, Append)])
         if planned.assessment is not None:
             yield from self._assessment(planned, planned.assessment)
@@ -147,6 +148,10 @@ class _Page:
             f"  {self.paint(f'{word:<{self.widths[1]}}', _TONES[mark])}  {place}"
         )
 
+    def _move(self, steps: Sequence[Step]) -> Iterator[str]:
+        for step in steps if not self.explain else ():
+            yield from (_line("move", reason_text(why)) for why in step.reasons)
+
     def _definition(self, steps: Sequence[Step]) -> Iterator[str]:
         for step in steps:
             assert isinstance(step.work, Append)  # noqa: S101 - the caller chose them
@@ -166,13 +171,13 @@ class _Page:
             yield _line("used by", _readers(found.affected, all_of_them=self.explain))
         if found.query is not None:
             because = "" if found.query.because is None else f" ({printable(found.query.because)})"
-            yield _line("query", f"{found.query.name}{because}")
+            yield _line("query", f"{printable(found.query.name)}{because}")
 
     def _hit(self, hit: Hit) -> Iterator[str]:
         refused = hit.judged in (Judged.REFUSED, Judged.EXPIRED)
         tone = Tone.BAD if refused else Tone.CHANGE
         judged = self.paint(judged_word(hit.judged), tone)
-        yield _line(hit.code, f"{judged}  {hit.name}: {printable(hit.message)}")
+        yield _line(printable(hit.code), f"{judged}  {printable(f'{hit.name}: {hit.message}')}")
         if hit.accepted is not None:
             yield _line("", f"accepted at {printable(hit.accepted)}")
         if hit.span is not None:

@@ -120,26 +120,8 @@ def kind_word(kind: DatasetKind) -> str:
 
 
 def reason_text(reason: Reason) -> str:
-    """Return a reason as one true sentence."""
-    match reason:
-        case NotYetCreated():
-            return f"declared at {printable(reason.place)}, not created yet"
-        case DefinitionChanged():
-            return f"{reason.event} differs from the one in force ({printable(reason.place)})"
-        case Renamed():
-            return f"was called {reason.old} ({printable(reason.place)})"
-        case FirstRun():
-            return "nothing was read yet"
-        case SourceHasNews():
-            return f"{count(len(reason.names), 'new file')}: {_some(reason.names)}"
-        case SourceToAsk():
-            return f"{printable(reason.origin)} has to be asked"
-        case InputAdvanced():
-            return _advanced(reason)
-        case InputMayAdvance():
-            return f"{reason.dataset} may gain records"
-        case _:
-            assert_never(reason)
+    """Return a reason as one true sentence, printable whatever it is made of."""
+    return printable(_reason(reason))
 
 
 _COLUMN_WORDS: Mapping[str, tuple[str, str]] = {
@@ -224,14 +206,35 @@ def _plural(number: int, noun: str) -> str:
     return noun if number == 1 else f"{noun}s"
 
 
+def _reason(reason: Reason) -> str:
+    match reason:
+        case NotYetCreated():
+            return f"declared at {reason.place}, not created yet"
+        case DefinitionChanged():
+            return f"{reason.event} differs from the one in force ({reason.place})"
+        case Renamed():
+            return f"it was called {reason.old} ({reason.place})"
+        case FirstRun():
+            return "nothing was read yet"
+        case SourceHasNews():
+            return f"{count(len(reason.names), 'new file')}: {_some(reason.names)}"
+        case SourceToAsk():
+            return f"{reason.origin} has to be asked"
+        case InputAdvanced():
+            return _advanced(reason)
+        case InputMayAdvance():
+            return f"{reason.dataset} may gain records"
+        case _:
+            assert_never(reason)
+
+
 def _advanced(reason: InputAdvanced) -> str:
     new = records(reason.present) - records(reason.consumed)
-    alias = printable(reason.alias)
     if new == 0:
-        return f"the watermark of {alias} moved to {reason.watermark}"
-    return f"{alias} has {count(new, 'new record')}"
+        return f"the watermark of {reason.alias} moved to {reason.watermark}"
+    return f"{reason.alias} has {count(new, 'new record')}"
 
 
 def _some(names: Sequence[str], most: int = 3) -> str:
-    shown = ", ".join(map(printable, names[:most]))
+    shown = ", ".join(names[:most])
     return shown if len(names) <= most else f"{shown} and {len(names) - most} more"
