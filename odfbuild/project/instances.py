@@ -29,7 +29,7 @@ def merged(found: Iterable[Diagnostic]) -> list[Diagnostic]:
             shared.setdefault(place, {}).setdefault(each.what, []).append(each)
     for findings in shared.values():
         single += _shown(list(findings.values()))
-    return sorted(single, key=by_place)
+    return sorted(dict.fromkeys(single), key=by_place)
 
 
 def by_place(found: Diagnostic) -> tuple[str, int, int, str]:

@@ -67,9 +67,10 @@ class _Reading:
 
     def document(self, document: Document, name: str | None) -> None:
         findings = Findings(document.value, document.places)
+        again = name is not None and _is_second(name, self.manifests, findings)
         if name is not None:
-            _put_name(document, name, len(self.manifests.declared) > 0, findings)
-        snapshot = _snapshot(document, self.source.file, findings)
+            _put_name(document, name, findings)
+        snapshot = None if again else _snapshot(document, self.source.file, findings)
         if snapshot is None:
             self.manifests.hidden = True
         else:
@@ -92,24 +93,32 @@ class _Reading:
         )
 
 
-def _put_name(document: Document, name: str, again: bool, findings: Findings) -> None:
+def _is_second(name: str, manifests: Manifests, findings: Findings) -> bool:
+    """Refuse a second definition under the one name that a generator has."""
+    if not manifests.declared:
+        return False
+    findings.refuse(
+        "generated-name",
+        (),
+        f"a second definition, and the generator has one name: '{name}'",
+        "one name is one dataset",
+        "remove `name` from the generator and write the names here, or write two templates",
+    )
+    return True
+
+
+def _put_name(document: Document, name: str, findings: Findings) -> None:
     """Give a definition the name that its generator has for it."""
     content = document.value.get("content") if isinstance(document.value, dict) else None
     if not isinstance(content, dict):
         return
-    if again:
-        findings.refuse(
-            "generated-name",
-            (),
-            f"a second definition, and the generator has one name: '{name}'",
-            "one name is one dataset",
-            "remove `name` from the generator and write the names here, or write two templates",
-        )
-    elif content.setdefault("name", name) != name:
+    written = content.get("name", name)
+    content["name"] = name
+    if written != name:
         findings.refuse(
             "generated-name",
             ("content", "name"),
-            f"the dataset is called '{content['name']}' here, and '{name}' by its generator",
+            f"the dataset is called '{written}' here, and '{name}' by its generator",
             "one of the two names would be lost without a word",
             "remove it here, or from the generator",
         )

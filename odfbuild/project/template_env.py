@@ -209,7 +209,7 @@ class TemplateEnvironment(ImmutableSandboxedEnvironment):
         except TemplateSyntaxError as error:
             rest = source[end:]
             at = start if "end of" in str(error) else end + len(rest) - len(rest.lstrip())
-            error.lineno = at + 1
+            error.lineno, error.filename = at + 1, filename
             raise
 
 

@@ -7,10 +7,12 @@ from types import TracebackType
 from typing import Any
 
 from jinja2 import Template
+from jinja2.environment import TemplateModule
 from jinja2.exceptions import SecurityError, TemplateNotFound, TemplateSyntaxError
+from jinja2.sandbox import MAX_RANGE
 
 from odfbuild.errors import Diagnostic, SourceSpan
-from odfbuild.planner.names import did_you_mean
+from odfbuild.planner.names import Suggestions, did_you_mean
 from odfbuild.project.template_env import (
     MAX_OUTPUT,
     MAX_STEPS,
@@ -27,17 +29,17 @@ from odfbuild.project.texts import UnreadableError
 
 __all__ = ["run_problem", "syntax_problem"]
 
+_INNER = re.compile(r"\{[{%][-+]?\s*(.*?)\s*[-+]?[%}]\}", re.DOTALL)
 _LOCAL = re.compile(r"l_[0-9]+_(.+)")
+_CALLERS = 3
 _STRICT = "a name that nothing defines would leave a gap in the definition"
 
 
-def syntax_problem(
-    error: TemplateSyntaxError, environment: TemplateEnvironment, instance: str | None
-) -> Diagnostic:
-    """Return why a text is no template, at its place."""
+def syntax_problem(error: TemplateSyntaxError, environment: TemplateEnvironment) -> Diagnostic:
+    """Return why a text is no template, at its place; of every instance it is the same."""
     text = environment.texts[error.filename or ""]
     what, why, fix, at = syntax_words(error, text, environment)
-    span = replace(text.source.span(at, at + 1), instance=instance)
+    span = text.source.span(at, at + 1)
     return Diagnostic(code="template-syntax", what=what, why=why, fix=fix, span=span)
 
 
@@ -49,9 +51,13 @@ def run_problem(
     text = environment.texts[frames[-1].file if frames else file]
     told = _told(error, frames, environment)
     span = replace(_place(error, text, frames), instance=instance)
-    called = [_start(environment, each) for each in frames[:-1]]
-    why = told.why + (f"; called from {', '.join(called)}" if called else "")
-    return replace(told, why=why, span=span)
+    return replace(told, why=told.why + _callers(frames[:-1], environment), span=span)
+
+
+def _callers(frames: list["_Frame"], environment: TemplateEnvironment) -> str:
+    """Return where a macro is called from, the nearest first."""
+    places = dict.fromkeys(_start(environment, each) for each in reversed(frames))
+    return f"; called from {', '.join(list(places)[:_CALLERS])}" if places else ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,7 +98,7 @@ def _place(error: Exception, text: TemplateText, frames: list[_Frame]) -> Source
     named = _named(error)
     found = None if named is None else re.search(rf"(?<!\w){re.escape(named)}(?!\w)", written)
     if found is None:
-        found = re.search(r"(?<=[{%])[-+]?\s*(.*?)\s*[-+]?[%}]\}$", written, re.DOTALL)
+        found = _INNER.fullmatch(written)
         return _span(text, start, end) if found is None else _group(text, start, found)
     return _span(text, start + found.start(), start + found.end())
 
@@ -134,6 +140,8 @@ def _told(error: Exception, frames: list[_Frame], environment: TemplateEnvironme
             return Diagnostic(code=rule.code, what=rule.what, why=rule.why, fix=rule.fix)
         case LimitError():
             return _limit(str(error))
+        case OverflowError() if str(error).startswith("Range too big"):
+            return _limit(f"a range of more than {MAX_RANGE:,} numbers")
         case RecursionError():
             return _limit("macros that call each other without end")
         case UnprintableError():
@@ -185,8 +193,10 @@ def _absent(error: AbsentError, known: tuple[str, ...]) -> Diagnostic:
             f"the imported file has no macro '{name}'", _STRICT, "correct the name in the import"
         )
     if error.is_plain:
-        offered = [each for each in known if not each.startswith("_")]
-        return _undefined(f"'{name}' is not defined", _STRICT, _offer(name, offered))
+        return _undefined(f"'{name}' is not defined", *_way_to(name, known))
+    if isinstance(owner, TemplateModule):
+        macros = [each for each in vars(owner) if not each.startswith("_")]
+        return _undefined(f"the imported file has no '{name}'", _STRICT, _offer(name, macros))
     if isinstance(owner, Names):
         return _absent_in(owner, name)
     if isinstance(owner, Mapping):
@@ -198,6 +208,21 @@ def _absent(error: AbsentError, known: tuple[str, ...]) -> Diagnostic:
     )
 
 
+def _way_to(name: str, known: tuple[str, ...]) -> tuple[str, str]:
+    """Return why a name is missed, and what to do."""
+    if name in _CLOCKS:
+        why = "templates give the same on every run, so they have no clock"
+        return why, "declare a variable for it in odfbuild.yaml, below `vars`"
+    if name == "py":
+        why = "functions of Python are there only where a project asks for them"
+        return why, "add to odfbuild.yaml: macros: {python: true}"
+    own = [each for each in known if each not in _BUILT_IN and not each.startswith("_")]
+    guess = Suggestions((*own, *_BUILT_IN)).nearest(name)
+    return _STRICT, _offer(name, own) if guess is None else f"did you mean '{guess}'?"
+
+
+_CLOCKS = ("now", "today", "time", "date", "datetime", "utcnow")
+_BUILT_IN = ("cycler", "dict", "joiner", "namespace", "range", "var")
 _KINDS = {
     str: "a text",
     int: "a number",

@@ -21,7 +21,8 @@ class PythonError(Exception):
     """A function, or its module, failed with an error of its own."""
 
     def __init__(self, called: str, file: str, error: Exception) -> None:
-        super().__init__(f"{type(error).__name__}: {error}")
+        said = error.msg if isinstance(error, SyntaxError) else str(error)
+        super().__init__(f"{type(error).__name__}: {said}")
         self.called = called
         self.file = file
         self.line = _line_in(file, error)
@@ -34,7 +35,7 @@ def functions(name: str, source: Source) -> Names:
         code = compile(source.text, source.file, "exec", dont_inherit=True)
         exec(code, module.__dict__)  # noqa: S102 - the project asks for it by `macros: python`
     except Exception as error:  # whatever the project's own code raises
-        raise PythonError(f"macros/{name}.py", source.file, error) from error
+        raise PythonError(f"py.{name}", source.file, error) from error
     found = {
         each: _guarded(f"py.{name}.{each}", source.file, value)
         for each, value in vars(module).items()

@@ -27,7 +27,7 @@ def syntax_words(
     error: TemplateSyntaxError, text: TemplateText, environment: TemplateEnvironment
 ) -> tuple[str, str, str, int]:
     """Return what, why and fix, and the offset of the place."""
-    message = (error.message or "").strip()
+    message = re.sub(r" at \d+$", "", (error.message or "").strip())
     at = min(error.lineno - 1, len(text.source.text.rstrip()))
     why = f"not a Jinja template: {message[:1].lower()}{message[1:].rstrip('.')}"
     if found := re.search(r"innermost block that needs to be closed is '(\w+)'", message):
@@ -36,6 +36,8 @@ def syntax_words(
             what = f"the tag '{found[1]}' has no end"
             return what, why, f"add: {{% end{found[1]} %}}", opened
     if found := re.search(r"[Uu]nknown tag '(\w+)'", message):
+        if found[1] in _ALL:
+            return f"the tag '{found[1]}' has no beginning", why, "remove it, or begin it", at
         return f"no tag is called '{found[1]}'", why, did_you_mean(found[1], _ALL), at
     for kind, known in (("filter", environment.filters), ("test", environment.tests)):
         if found := re.search(rf"No {kind} named '(\w+)'", message):
@@ -44,6 +46,8 @@ def syntax_words(
     if message.startswith("Missing end of"):
         what = "a comment has no end" if "comment" in message else "the tag 'raw' has no end"
         return what, why, "add: #}" if "comment" in message else "add: {% endraw %}", at
+    if message.endswith(("char '\"'", 'char "\'"')):
+        return "a text in quotes has no end", why, "add the closing quote", at
     if "unexpected char" in message:
         return "a sign that means nothing here", why, "remove it, or put the text in quotes", at
     return "this is not an expression or tag of Jinja", why, "correct what is marked", at

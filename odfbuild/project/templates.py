@@ -65,7 +65,7 @@ class Templates:
         from odfbuild.project.template_env import MAX_OUTPUT, LimitError
 
         environment = self._environment or self._start()
-        template = self._compile(source, environment, instance)
+        template = self._compile(source, environment)
         environment.steps = 0
         parts: list[str] = []
         size = 0
@@ -81,15 +81,13 @@ class Templates:
             raise _problem(error, environment, source.file, instance) from None
         return "".join(parts)
 
-    def _compile(
-        self, source: Source, environment: "TemplateEnvironment", instance: str | None
-    ) -> "Template":
+    def _compile(self, source: Source, environment: "TemplateEnvironment") -> "Template":
         found = self._compiled.get(source.file)
         if found is None:
             try:
                 found = _compile(environment, source)
             except Exception as error:  # Jinja's own, and those of constants
-                found = _problem(error, environment, source.file, instance)
+                found = _problem(error, environment, source.file, None)
             self._compiled[source.file] = found
         if isinstance(found, ProjectErrors):
             raise found
@@ -157,7 +155,7 @@ def _problem(
     from odfbuild.project.template_errors import run_problem, syntax_problem
 
     found: Any = (
-        syntax_problem(error, environment, instance)
+        syntax_problem(error, environment)
         if isinstance(error, TemplateSyntaxError)
         else run_problem(error, environment, file, instance)
     )

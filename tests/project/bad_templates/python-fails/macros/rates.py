@@ -1,0 +1,2 @@
+def code(text, at):
+    return text[at]
