@@ -7,22 +7,30 @@ Only what the selectors ask for is found out: a plan for `state:` and `change:`,
 import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from odfbuild import app
-from odfbuild.cli.loaded import load, locked_schemas
 from odfbuild.errors import Diagnostic
 from odfbuild.odf.identity import DatasetId
 from odfbuild.odf.refs import DatasetAlias
 from odfbuild.planner.declared import Declared
 
 if TYPE_CHECKING:
+    from odfbuild.odf.events import DataSchema
     from odfbuild.planner.column_use import ColumnUse
     from odfbuild.planner.plan import Plan
     from odfbuild.planner.select import Fact, Selector, StateFlag
     from odfbuild.planner.selectable import Facts
 
-__all__ = ["Selectors", "chosen", "chosen_existing", "column_use", "parse_selectors"]
+__all__ = [
+    "Selectors",
+    "chosen",
+    "chosen_existing",
+    "column_use",
+    "locked_columns",
+    "parse_selectors",
+]
 
 Selectors = Sequence[str]
 
@@ -60,6 +68,8 @@ def chosen_existing(
     plain = {str(alias).lower(): alias for alias in known}
     if not exclude and all(each.lower() in plain for each in selectors):
         return frozenset(plain[each.lower()] for each in selectors)
+    from odfbuild.cli.loaded import load
+
     selector = parse_selectors(project, selectors, exclude)
     declared = load(project).declared
     found = _choose(project, selector, declared, known, None, existing=True)
@@ -119,7 +129,16 @@ def column_use(project: app.Opened, declared: Sequence[Declared]) -> "ColumnUse"
     """Return what the queries of a project say of columns; each is read when it is asked for."""
     from odfbuild.planner.column_use import ColumnUse
 
-    return ColumnUse(declared, project.workspace.states(), locked_schemas(project.root))
+    return ColumnUse(declared, project.workspace.states(), locked_columns(project.root, declared))
+
+
+def locked_columns(root: Path, declared: Sequence[Declared]) -> "Mapping[DatasetAlias, DataSchema]":
+    """Return the columns that the lock file of a folder has for definitions, where they hold."""
+    from odfbuild.project.lock_state import Definitions, LockedSchemas
+    from odfbuild.project.lockfile import read_lock
+
+    lock = read_lock(root)
+    return {} if lock is None else LockedSchemas(lock, Definitions(declared))
 
 
 def _facts(

@@ -6,7 +6,8 @@ from typing import TYPE_CHECKING
 
 from odfbuild import app
 from odfbuild.cli.differing import Names
-from odfbuild.cli.loaded import load, load_folder, locked_schemas
+from odfbuild.cli.loaded import load, load_folder
+from odfbuild.cli.selection import locked_columns
 from odfbuild.errors import StateError
 from odfbuild.odf.chain import ChainState, vocabulary
 from odfbuild.odf.chain_schema import schema_in_force
@@ -177,7 +178,7 @@ def _resolved(
     above = select(parse_selector(f"+{alias}"), graph)
     order = [each for each in known.values() if each.alias in above]
     changed = _changed(order, current, graph)
-    resolver = Resolver(current, locked_schemas(project.root), changed)
+    resolver = Resolver(current, locked_columns(project.root, tuple(known.values())), changed)
     for each in order:
         if each.alias in changed:
             events = each.snapshot.metadata
