@@ -5,9 +5,9 @@ from datetime import date, timedelta
 from typing import TYPE_CHECKING
 
 from odfbuild import app
+from odfbuild.app.loading import load
 from odfbuild.cli import exits
 from odfbuild.cli.files import replace_file
-from odfbuild.cli.loaded import load
 from odfbuild.cli.opened import open_given
 from odfbuild.cli.options import Given
 from odfbuild.cli.printable import printable

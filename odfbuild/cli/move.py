@@ -6,10 +6,10 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from odfbuild import app
+from odfbuild.app.loading import load
 from odfbuild.cli import exits
 from odfbuild.cli.accept import UnknownDatasetError
 from odfbuild.cli.files import replace_files
-from odfbuild.cli.loaded import load
 from odfbuild.cli.opened import open_given
 from odfbuild.cli.options import Given
 from odfbuild.cli.printable import printable
