@@ -194,6 +194,8 @@ class _Work:
         told = unreadable or any(each.code == "ODF305" for each in hits)
         if not told and (self.against or state.schema is not None):
             hits += unknown_hits(subject, columns)
+        if told:
+            columns = replace(columns, untyped=())
         hits += schema_hits(subject, columns, changes)
         known = None if columns.change.unknown is not None else columns.change.columns
         hits += query_hits(subject, state, known)

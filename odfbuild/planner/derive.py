@@ -4,6 +4,7 @@ Data columns only: without offset, operation and system time; the event time com
 never null, as it is stored.
 """
 
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
@@ -31,9 +32,9 @@ from odfbuild.odf.events import (
     TimeUnit,
 )
 from odfbuild.odf.opaque import is_opaque
-from odfbuild.odf.schema import EVENT_TIME
+from odfbuild.odf.schema import EVENT_TIME, system_fields
 from odfbuild.planner.queries import PREPROCESS_INPUT
-from odfbuild.planner.query import QueryStep, steps_of
+from odfbuild.planner.query import QueryStep, examine, steps_of
 from odfbuild.planner.statement import Place
 
 if TYPE_CHECKING:
@@ -173,9 +174,10 @@ def _of_query(makes: Makes, inputs: Mapping[str, DataSchema | None]) -> Made:
     from odfbuild.planner.columns import columns_of
 
     steps = makes.steps
-    found = columns_of(steps, inputs)
-    if found.outputs is None:
-        why = found.unknown or "the columns of the query cannot be told"
+    found = columns_of(steps, _seen(makes, inputs))
+    if found.outputs is None or any(not each.name for each in found.outputs):
+        nameless = "a column has no alias, so only the engine knows its name"
+        why = found.unknown or nameless
         return Made(columns=None, unknown=why, query=found, steps=steps, inputs=inputs)
     columns = tuple(
         MadeColumn(
@@ -187,6 +189,23 @@ def _of_query(makes: Makes, inputs: Mapping[str, DataSchema | None]) -> Made:
     lost = all(each.name != time for each in columns)
     made = _finished(makes, columns, lost_time=lost)
     return replace(made, query=found, steps=steps, inputs=inputs)
+
+
+def _seen(makes: Makes, inputs: Mapping[str, DataSchema | None]) -> Mapping[str, DataSchema | None]:
+    """Return the inputs as a query sees them: one that names the operation sees all columns."""
+    if makes.transform is None:
+        return inputs
+    op = makes.vocab.operation_type_column
+    named = re.compile(rf"\b{re.escape(op)}\b")
+    if not any(named.search(each.text) for each in makes.steps):
+        return inputs
+    if not examine(makes.steps, inputs, (op,)).names_op:
+        return inputs
+    system = system_fields(makes.vocab)[:-1]
+    return {
+        name: None if schema is None else DataSchema((*system, *schema.fields))
+        for name, schema in inputs.items()
+    }
 
 
 def _finished(makes: Makes, columns: tuple[MadeColumn, ...], *, lost_time: bool) -> Made:

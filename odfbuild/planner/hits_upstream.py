@@ -89,7 +89,7 @@ class Upstream:
 
     def _removal(self, source: InputChange, change: ColumnChange) -> Iterator[Hit]:
         place = self._place(source, change.path)
-        if place is None and (is_nested(change.path) or self._is_by_star(source)):
+        if self._is_star(place) or (place is None and is_nested(change.path)):
             return  # it comes and goes with what holds it
         message = f"{change.path} is no longer produced by {source.dataset}"
         if change.kind == "renamed":
@@ -150,12 +150,12 @@ class Upstream:
         return any(ref.input == source.name and ref.column in changed for ref in made.sources)
 
     def _uses(self, source: InputChange, column: str) -> bool:
-        query, name = self.made.query, source.name
-        if query is None or self.made.columns is None:
-            return self._place(source, column) is not None
-        refs = {ref for each in self.made.columns or () for ref in each.sources}
-        refs |= query.shaping
-        return any(ref.input == name and ref.column == column for ref in refs)
+        query = self.made.query
+        if query is None:
+            return False
+        refs = {ref for each in query.outputs or () for ref in each.sources} | query.shaping
+        refs |= query.places.keys()
+        return any(ref.input == source.name and ref.column == column for ref in refs)
 
     def _shows(self, name: str, column: str, shown: set[tuple[str, str]]) -> bool:
         """Tell whether a column of the result that is made of this one changes its type, too."""
@@ -166,26 +166,29 @@ class Upstream:
             for source, top in shown
         )
 
-    def _is_by_star(self, source: InputChange) -> bool:
-        query = self.made.query
-        return query is not None and source.name in query.star_inputs
-
     def _span(self, source: InputChange, path: str) -> SourceSpan:
         return self.subject.query_span(self.steps, self._place(source, path))
 
     def _place(self, source: InputChange, path: str) -> tuple[int, Place] | None:
         """Return where the query names a column of an input, or a part of it."""
-        parts = path.replace("[]", "").split(".")
-        found = [
-            (number, name)
-            for number, step in enumerate(self.steps)
-            for name in _names(step)
-            if _is_named(name, parts)
-        ]
-        own = [each for each in found if each[1].qualifier == source.name]
-        for number, name in (*own, *found):
-            return number, name.place
+        if is_nested(path):
+            return self._place_of_part(path.replace("[]", "").split("."))
+        places = {} if self.made.query is None else self.made.query.places
+        found = (at for ref, at in places.items() if (ref.input, ref.column) == (source.name, path))
+        return next(found, None)
+
+    def _place_of_part(self, parts: Sequence[str]) -> tuple[int, Place] | None:
+        for number, step in enumerate(self.steps):
+            for name in _names(step):
+                if name.text == parts[-1] and name.qualifier == parts[-2]:
+                    return number, name.place
         return None
+
+    def _is_star(self, at: tuple[int, Place] | None) -> bool:
+        if at is None:
+            return False
+        step, place = at
+        return self.steps[step].text[place.start : place.start + place.length].endswith("*")
 
 
 def _names(step: QueryStep) -> tuple[Name, ...]:
@@ -195,13 +198,6 @@ def _names(step: QueryStep) -> tuple[Name, ...]:
         return read(step.text).columns
     except SqlTextError:
         return ()
-
-
-def _is_named(name: Name, parts: Sequence[str]) -> bool:
-    """Tell whether a name means a column, or for a part of it `column.part`."""
-    if len(parts) == 1:
-        return parts[0] in (name.text, name.qualifier)
-    return name.text == parts[-1] and name.qualifier == parts[-2]
 
 
 def united(before: DataSchema | None, after: DataSchema | None) -> DataSchema | None:
