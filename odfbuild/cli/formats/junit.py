@@ -60,7 +60,8 @@ def _case(each: Finding) -> Element:
         case.set("line", str(each.span.line))
     said = _text("\n".join(_lines(each)))
     if each.level is Level.ERROR:
-        failure = SubElement(case, "failure", {"message": _text(each.message), "type": each.code})
+        said_of = {"message": _text(each.message), "type": _text(each.code)}
+        failure = SubElement(case, "failure", said_of)
         failure.text = said
     elif each.judged is Judged.ACCEPTED:
         SubElement(case, "skipped", {"message": _text(f"accepted at {each.accepted}")})
@@ -80,7 +81,8 @@ def _owner(each: Finding) -> str:
 def _name(each: Finding) -> str:
     parts = (each.code, each.name, each.column)
     name = " ".join(part for part in parts if part is not None)
-    return _text(name if each.dataset is not None else f"{name}: {each.message}")
+    whole = name if each.dataset is not None else f"{name}: {each.message}"
+    return _text(" ".join(whole.split("\n")))
 
 
 def _lines(each: Finding) -> Iterator[str]:

@@ -23,10 +23,9 @@ __all__ = ["MAX_BYTES", "MIN_BYTES", "render", "render_diagnostics"]
 MAX_BYTES = 60_000
 MIN_BYTES = 1_000
 _SPECIAL = re.compile(r"([\\`*_{}\[\]<>|#~!@$&])")
-_MORE_DATASETS = (
-    "\n_{} more datasets are not shown; `odfbuild inspect plan FILE` prints all of them._\n"
-)
-_MORE_PROBLEMS = "\n_{} more problems are not shown; `odfbuild check` prints all of them._\n"
+_MORE_DATASETS = "\n_Without details: {} more. `odfbuild inspect plan FILE` prints all._\n"
+_MORE_PROBLEMS = "\n_Not shown: {} more. `odfbuild check` prints all._\n"
+_MORE_ROWS = "_Not listed: {} more._"
 _LONGEST_MARKER = 200
 _TABLE = "| | dataset | kind | change | declared at |\n|---|---|---|---|---|"
 
@@ -41,10 +40,8 @@ def render(plan: Plan, max_bytes: int = MAX_BYTES, *, marker: str | None = None)
     order = _by_weight(plan, marks)
     room = max_bytes - size_of(head)
     rows = [_row(plan, alias, marks[alias]) for alias in order]
-    table = fit_lines(_TABLE, rows, room // 3, "_{} more are not listed._") if rows else ""
-    notes = fit_lines(
-        "", [_note(note) for note in plan.notes], room // 6, "_{} more notes are not listed._"
-    )
+    table = fit_lines(_TABLE, rows, room // 3, _MORE_ROWS) if rows else ""
+    notes = fit_lines("", [_note(note) for note in plan.notes], room // 6, _MORE_ROWS)
     room -= size_of(table) + size_of(notes) + 4
     folds = _folds(plan, order[: max(0, room) // SMALLEST + 1], marks)
     details = fit_folds(folds, room, _MORE_DATASETS, total=len(order))
