@@ -43,6 +43,8 @@ def event_difference(
     if before is not None and after is not None and None in (_version(before), _version(after)):
         before, after = _unversioned(before), _unversioned(after)
     old, new = event_lines(before), event_lines(after)
+    if not old or not new:
+        return (*(f"-{line}" for line in old), *(f"+{line}" for line in new))
     lines = unified_diff(old, new, n=_CONTEXT, lineterm="")
     return tuple(_sign(line) for line in lines if not line.startswith(("---", "+++")))
 

@@ -43,7 +43,7 @@ def explain_dataset(given: Given, name: str) -> int:
     alias = DatasetAlias.parse(name)
     each, state = declared.get(alias), current.get(alias)
     if each is None and state is None:
-        raise _unknown(name, [*map(str, declared), *map(str, current)])
+        raise _unknown(name, [*map(str, {**declared, **current})])
     by_id = {state.dataset: alias for alias, state in current.items()}
 
     def names(ref: DatasetAlias | DatasetId) -> DatasetAlias | DatasetId:

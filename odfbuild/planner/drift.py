@@ -97,31 +97,30 @@ def drift_of_definition(
         return
     for change in changes:
         now = in_force(change.event, state)
-        if base is not None and in_force(change.event, base) == now:
-            continue
-        yield _defined(declared, change, now)
+        if base is None or in_force(change.event, base) != now:
+            yield _defined(declared, change, now)
 
 
 def _defined(declared: Declared, change: Change, now: MetadataEvent | None) -> Drift:
-    ending = change.index is None
-    name = type(change.event).__name__
+    kind, name = DriftKind.DEFINITION, type(change.event).__name__
+    wanted = None if change.index is None else change.event
     if isinstance(change.event, DisablePushSource):
-        kind, what = DriftKind.PUSH, f"the push source '{change.event.source_name}' is in force"
-        what += " and not declared"
-    elif ending:
-        kind, what = DriftKind.DEFINITION, f"{type(now).__name__} is in force and not declared"
+        kind = DriftKind.PUSH
+        what = f"the push source '{change.event.source_name}' is in force and not declared"
+    elif wanted is None:
+        what = f"{type(now).__name__} is in force and not declared"
     elif now is None:
-        kind, what = DriftKind.DEFINITION, f"{name} is declared and no longer in force"
+        what = f"{name} is declared and no longer in force"
     else:
-        kind, what = DriftKind.DEFINITION, f"{name} in force is not the one declared"
+        what = f"{name} in force is not the one declared"
     path = () if change.index is None else ("metadata", change.index)
     return Drift(
         dataset=declared.alias,
         kind=kind,
         what=what,
-        fix="odfbuild apply brings the declared one back; declare what is in force to keep it",
+        fix="odfbuild apply makes it as declared again; to keep it, declare it",
         span=declared.span(path),
-        declared=None if ending else change.event,
+        declared=wanted,
         in_force=now,
     )
 

@@ -199,6 +199,8 @@ class _Search:
                 test = TESTS[method](value)
                 datasets = self.graph.datasets
                 found = [alias for alias, each in datasets.items() if test(each)]
+                if method in (Method.STATE, Method.CHANGE):
+                    return frozenset(found)  # that nothing is so is no slip
                 return self.checked(found, span, f"{method.value}:{value}", near(atom, datasets))
             case _:
                 assert_never(atom)
