@@ -13,8 +13,10 @@ from odfbuild.cli.loaded import load
 from odfbuild.cli.opened import open_given
 from odfbuild.cli.options import Given
 from odfbuild.cli.selection import chosen
+from odfbuild.cli.whole import all_problems
 from odfbuild.errors import Diagnostic, ProjectErrors
 from odfbuild.odf.refs import DatasetAlias
+from odfbuild.project.config import find_project
 from odfbuild.project.lock_state import Definitions, LockDifference, differences
 from odfbuild.project.lockfile import read_lock
 from odfbuild.project.packages import package_differences
@@ -38,11 +40,19 @@ def check_project(
 
     With `fix`, manifests of older specifications are rewritten first.
     """
-    project = open_given(given)
-    if fix:
-        _upgrade(project)
-    report = _checked(project, selectors, locked=locked, engine=engine)
-    sys.stdout.write(report_text(report, Format(output), _prefix(project.root)))
+    try:
+        project = open_given(given)
+        if fix:
+            _upgrade(project)
+        loaded = load(project)
+        read_lock(project.root)
+    except ProjectErrors as error:
+        report = Report(datasets=None, found=all_problems(given, error))
+        root = find_project(Path.cwd(), given.directory).absolute()
+    else:
+        report = _checked(project, loaded, selectors, locked=locked, engine=engine)
+        root = project.root
+    sys.stdout.write(report_text(report, Format(output), _prefix(root)))
     if report.errors:
         return exits.ERROR
     return exits.REFUSED if report.outdated else exits.DONE
@@ -62,12 +72,13 @@ def _upgrade(project: app.Opened) -> None:
 
 
 def _checked(
-    project: app.Opened, selectors: Sequence[str], *, locked: bool, engine: bool
+    project: app.Opened,
+    loaded: "Project",
+    selectors: Sequence[str],
+    *,
+    locked: bool,
+    engine: bool,
 ) -> Report:
-    try:
-        loaded = load(project)
-    except ProjectErrors as error:
-        return Report(datasets=None, found=error.diagnostics())
     wanted = chosen(project, loaded.declared, selectors)
     texts = query_findings([each for each in loaded.declared if each.alias in wanted])
     found = [problem for each in texts.values() for problem in each]

@@ -8,12 +8,20 @@ from dataclasses import replace
 from typing import Literal, TypeAlias
 
 from odfbuild.errors import Diagnostic
-from odfbuild.odf.events import AddPushSource, SetPollingSource, SetTransform, TransformSql
+from odfbuild.odf.chain import vocabulary
+from odfbuild.odf.events import (
+    AddPushSource,
+    DatasetVocabulary,
+    SetPollingSource,
+    SetTransform,
+    SetVocab,
+    TransformSql,
+)
 from odfbuild.planner.declared import Declared
 from odfbuild.planner.diff import Change
 from odfbuild.planner.query import Finding, Reason, diagnostics, examine, steps_of
 
-__all__ = ["check_queries"]
+__all__ = ["check_definitions", "check_queries"]
 
 _Place: TypeAlias = tuple[Literal["metadata"], int, str]  # of a transform within the snapshot
 
@@ -39,6 +47,20 @@ def check_queries(
             place = ("metadata", index or 0, "preprocess")
             inputs = [PREPROCESS_INPUT]
             yield from _check(declared, place, event.preprocess, inputs, (), _INGESTED_ONCE)
+
+
+def check_definitions(declared: Sequence[Declared]) -> Iterator[tuple[Declared, Diagnostic]]:
+    """Yield what is wrong with the queries of whole definitions, in force or not."""
+    op_columns = {"op", *(_vocabulary(each).operation_type_column for each in declared)}
+    for each in declared:
+        changes = [Change(event, at) for at, event in enumerate(each.snapshot.metadata)]
+        for found in check_queries(each, changes, op_columns):
+            yield each, found
+
+
+def _vocabulary(declared: Declared) -> DatasetVocabulary:
+    given = (event for event in declared.snapshot.metadata if isinstance(event, SetVocab))
+    return vocabulary(next(given, SetVocab()))
 
 
 def _check(

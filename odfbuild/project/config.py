@@ -3,19 +3,19 @@
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from pathlib import Path, PurePosixPath
+from pathlib import Path
 
 from odfbuild.errors import Diagnostic, ProjectError, ProjectErrors, SourceSpan
 from odfbuild.planner.names import did_you_mean
 from odfbuild.planner.policy import Acceptance, Gates, Moved
 from odfbuild.project.defaults import Default, read_defaults
 from odfbuild.project.fingerprint import PROJECT_FILE
+from odfbuild.project.folders import check_folders, read_folders
 from odfbuild.project.generators import Generator, read_generators
 from odfbuild.project.judging import read_accepted, read_gates, read_moved
-from odfbuild.project.places import Path as Steps
 from odfbuild.project.profiles import Profile, add_profile, looks_secret, read_profiles
 from odfbuild.project.selecting import read_selectors
-from odfbuild.project.settings import SettingsReader, is_outside
+from odfbuild.project.settings import SettingsReader
 from odfbuild.project.sharing import PackageSource, read_packages
 from odfbuild.project.targets import (
     DEFAULT_TARGET,
@@ -30,12 +30,15 @@ from odfbuild.project.yaml import Document, Value, decode, read_documents
 __all__ = [
     "Config",
     "NoProjectError",
+    "Settings",
     "SparkOptions",
     "Target",
     "UnknownTargetError",
     "find_project",
     "load_config",
+    "load_settings",
     "parse_config",
+    "read_settings",
 ]
 
 FORMAT = 1
@@ -115,6 +118,18 @@ class Config:
         return self.targets[wanted]
 
 
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """What could be told of a project file, and what is wrong with it.
+
+    `doubtful` are the keys at its top of which something is wrong.
+    """
+
+    config: Config
+    found: tuple[Diagnostic, ...] = ()
+    doubtful: frozenset[str] = frozenset()
+
+
 def find_project(start: Path, given: Path | None = None) -> Path:
     """Return the folder that was given, or the nearest one at or above `start` with a project."""
     if given is not None:
@@ -141,6 +156,11 @@ def load_config(root: Path, *, user_folder: Path | None = None) -> Config:
     `user_folder` is where the profiles of the user are, for every project.  Raises ProjectErrors
     with everything that is wrong.
     """
+    return _sound(load_settings(root, user_folder=user_folder))
+
+
+def load_settings(root: Path, *, user_folder: Path | None = None) -> Settings:
+    """Return what can be told of the project file, and everything that is wrong with it."""
     path = root / PROJECT_FILE
     try:
         data = path.read_bytes()
@@ -150,11 +170,16 @@ def load_config(root: Path, *, user_folder: Path | None = None) -> Config:
             why="a project is a folder with that file",
             fix="check its name and its access rights",
         ) from None
-    return parse_config(
-        decode(data, PROJECT_FILE),
-        default_name=root.resolve().name,
+    name = root.resolve().name
+    try:
+        text, profiles = decode(data, PROJECT_FILE), read_profiles(root, user_folder)
+    except ProjectErrors as errors:
+        return _unreadable(name, errors)
+    return read_settings(
+        text,
+        default_name=name,
         is_folder=lambda folder: (root / folder).is_dir(),
-        profiles=read_profiles(root, user_folder),
+        profiles=profiles,
     )
 
 
@@ -169,16 +194,40 @@ def parse_config(
 
     `is_folder` tells whether a folder is there, by its path in the project.
     """
-    documents = read_documents(text, PROJECT_FILE)
-    if len(documents) != 1:
-        raise ProjectErrors([_not_one_document(documents)])
+    return _sound(
+        read_settings(text, default_name=default_name, is_folder=is_folder, profiles=profiles)
+    )
+
+
+def read_settings(
+    text: str,
+    *,
+    default_name: str,
+    is_folder: Callable[[str], bool] = lambda _: True,
+    profiles: Sequence[Profile] = (),
+) -> Settings:
+    """Return what can be told of a project file, and everything that is wrong with it."""
+    try:
+        documents = read_documents(text, PROJECT_FILE)
+        if len(documents) != 1:
+            raise ProjectErrors([_not_one_document(documents)])
+    except ProjectErrors as errors:
+        return _unreadable(default_name, errors)
     reading = SettingsReader(documents[0])
     config, of_profiles = _config(reading, default_name, profiles)
-    _check_folders(reading, config.datasets, is_folder)
-    found = [*sorted(reading.found, key=_by_place), *of_profiles]
-    if found:
-        raise ProjectErrors(found)
-    return config
+    check_folders(reading, config.datasets, is_folder)
+    found = (*sorted(reading.found, key=_by_place), *of_profiles)
+    return Settings(config, found, frozenset(reading.doubtful))
+
+
+def _unreadable(name: str, errors: ProjectErrors) -> Settings:
+    return Settings(Config(name=name), errors.found, frozenset(_KEYS))
+
+
+def _sound(settings: Settings) -> Config:
+    if settings.found:
+        raise ProjectErrors(settings.found)
+    return settings.config
 
 
 def _by_place(found: Diagnostic) -> tuple[int, int]:
@@ -209,7 +258,7 @@ def _config(
     selectors = read_selectors(reading, top.get("selectors"))
     config = Config(
         name=_name(reading, top, default_name),
-        datasets=_folders(reading, top["datasets"]) if "datasets" in top else ("datasets",),
+        datasets=read_folders(reading, top["datasets"]) if "datasets" in top else ("datasets",),
         python_macros=bool(
             reading.section(top.get("macros"), ("macros",), ("python",)).flag("python")
         ),
@@ -295,56 +344,6 @@ def _check_format(reading: SettingsReader, top: Mapping[str, Value]) -> None:
             f"this version of odfbuild reads format {FORMAT} only",
             f"write: odfbuild: {FORMAT}; or use the version that the project was made for",
         )
-
-
-def _folders(reading: SettingsReader, value: Value) -> tuple[str, ...]:
-    if not isinstance(value, list) or not value:
-        reading.refuse(
-            ("datasets",),
-            "'datasets' must be a list of folders",
-            "definitions are looked for in them",
-            "write: datasets: [datasets]",
-        )
-        return ()
-    return tuple(
-        str(PurePosixPath(reading.text(each, ("datasets", at), ".")))
-        for at, each in enumerate(value)
-        if _is_inside(reading, each, ("datasets", at))
-    )
-
-
-def _check_folders(
-    reading: SettingsReader, folders: tuple[str, ...], is_folder: Callable[[str], bool]
-) -> None:
-    for folder in folders:
-        if not is_folder(folder):
-            reading.refuse(
-                _place_of_folder(reading.value, folder),
-                f"there is no folder '{folder}' in the project",
-                "the definitions of datasets are looked for in it",
-                f"make the folder, or correct `datasets` in {PROJECT_FILE}",
-                code="no-folder",
-            )
-
-
-def _place_of_folder(value: Value, folder: str) -> Steps:
-    written = value.get("datasets") if isinstance(value, dict) else None
-    if not isinstance(written, list):
-        return ()
-    places = (at for at, each in enumerate(written) if str(PurePosixPath(str(each))) == folder)
-    return ("datasets", next(places, 0))
-
-
-def _is_inside(reading: SettingsReader, folder: Value, path: Steps) -> bool:
-    if not isinstance(folder, str) or not is_outside(folder):
-        return True
-    reading.refuse(
-        path,
-        f"the folder '{folder}' is not inside the project",
-        "a project must work on every machine that it is copied to",
-        "give a path relative to odfbuild.yaml, without '..'",
-    )
-    return False
 
 
 def _default_target(

@@ -1,7 +1,7 @@
 """Load a project: its settings and all definitions, or everything that is wrong with them."""
 
 import os
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
@@ -22,6 +22,9 @@ from odfbuild.project.texts import MAX_BYTES, Home, UnreadableError
 from odfbuild.project.yaml import Value, read_documents
 
 __all__ = ["MAX_BYTES", "Project", "load_project"]
+
+# without these being right, templates could not be blamed for anything
+_TEMPLATING = frozenset({"vars", "env", "generate", "macros", "packages"})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -55,21 +58,25 @@ def load_project(
     env: Mapping[str, str] | None = None,
     config: Config | None = None,
     packages: Mapping[str, Path] | None = None,
+    doubtful: Collection[str] = (),
 ) -> Project:
     """Return a project; `known` are the datasets of the workspace, which inputs may refer to.
 
     `variables` are values of the project's variables: those that are left out have their defaults.
     Of `env`, templates see what the project declares.  `packages` are folders, by name.
+    `doubtful` are keys of the project file of which something is wrong: what may be wrong for that
+    reason only is not told.
     Raises ProjectErrors with the problems of all files and of the graph, sorted by place.
     """
     config = load_config(root) if config is None else config
     taken = [_package(root, name, folder) for name, folder in (packages or {}).items()]
     homes = {each.name: each.home for each in taken}
     names = _names(config, variables or {}, env or {})
-    loading = _Loading(known or {})
-    loading.add(_read(_home(root, config), config, names, homes))
+    loading = _Loading(known or {}, hidden=bool(doubtful))
+    templates = _TEMPLATING.isdisjoint(doubtful)
+    loading.add(_read(_home(root, config), config, names, homes, templates=templates))
     for each in taken:
-        loading.add(each.read(env or {}, config, homes))
+        loading.add(each.read(env or {}, config, homes, templates=templates))
     return loading.project(root, config)
 
 
@@ -93,6 +100,9 @@ class _Loading:
         """Return the project; ProjectErrors if anything is wrong."""
         ordered = self._ordered()
         if self.found:
+            from odfbuild.project.query_problems import query_problems
+
+            self.found += query_problems(self.declared, self.found)
             raise ProjectErrors(merged(self.found))
         given = apply_defaults(config.defaults, ordered, config.selectors)
         return Project(
@@ -123,21 +133,33 @@ class _Package:
     config: Config | None
     found: tuple[Diagnostic, ...] = ()
 
-    def read(self, env: Mapping[str, str], project: Config, homes: Mapping[str, Home]) -> Reading:
+    def read(
+        self, env: Mapping[str, str], project: Config, homes: Mapping[str, Home], *, templates: bool
+    ) -> Reading:
         """Return its definitions; of the environment it sees what the project declares as well."""
         if self.config is None or not self.home.datasets:
             return Reading(self.home, {}, homes, found=list(self.found), hidden=bool(self.found))
         declared = {name: env[name] for name in project.env if name in env}
-        reading = _read(self.home, self.config, _names(self.config, {}, declared), homes)
+        reading = _read(
+            self.home, self.config, _names(self.config, {}, declared), homes, templates=templates
+        )
         reading.found = [_moved(each, self.home) for each in reading.found]
         return reading
 
 
 def _read(
-    home: Home, config: Config, names: Mapping[str, object], packages: Mapping[str, Home]
+    home: Home,
+    config: Config,
+    names: Mapping[str, object],
+    packages: Mapping[str, Home],
+    *,
+    templates: bool,
 ) -> Reading:
     reading = Reading(home, {**names, **_python(home, config)}, packages)
-    reading.read(config.generators)
+    if templates:
+        reading.read(config.generators)
+    else:
+        reading.read_plain()
     return reading
 
 

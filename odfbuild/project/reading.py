@@ -45,6 +45,12 @@ class Reading:
         for generator in generators:
             self._generate(generator)
 
+    def read_plain(self) -> None:
+        """Read the files of the home that are no templates."""
+        for name in project_files(self.home.root, self.home.datasets):
+            if not name.endswith(_TEMPLATE):
+                self._plain(name)
+
     def _plain(self, name: str) -> None:
         include = self._of(self.home).include(name, {}, None)
         try:

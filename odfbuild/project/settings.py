@@ -34,12 +34,16 @@ def is_outside(path: str) -> bool:
 
 
 class SettingsReader:
-    """Takes values out of the document and collects what is wrong with them."""
+    """Takes values out of the document and collects what is wrong with them.
+
+    `doubtful` are the keys at the top of the document of which something is wrong.
+    """
 
     def __init__(self, document: Document) -> None:
         self.value = document.value
         self.places = document.places
         self.found: list[Diagnostic] = []
+        self.doubtful: set[str] = set()
 
     def refuse(
         self,
@@ -53,6 +57,7 @@ class SettingsReader:
         hidden: bool = False,
     ) -> None:
         """Note what is wrong with a value, or with its key; `hidden` leaves out the line itself."""
+        self.doubtful.update(map(str, path[:1]))
         span = self.places.key(path) if key else self.places.value(path)
         span = replace(span, excerpt=None) if hidden else span
         self.found.append(Diagnostic(code=code, what=what, why=why, fix=fix, span=span))
