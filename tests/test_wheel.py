@@ -57,4 +57,4 @@ def test_a_project_can_be_made_and_planned_from_it(unpacked: Path, tmp_path: Pat
             cwd=tmp_path, env=environment, capture_output=True, text=True, check=False,
         )  # fmt: skip
         assert done.returncode == 0, done.stderr
-    assert files(tmp_path / "project") >= files(REPOSITORY / "project_template")
+    assert files(tmp_path / "project") >= files(REPOSITORY / "project_template" / "minimal")

@@ -1,17 +1,44 @@
 """odfbuild init and schema."""
 
 import sys
+from collections.abc import Mapping
 from importlib.resources.abc import Traversable
 from pathlib import Path
+from typing import Final
 
+from odfbuild import __version__
 from odfbuild.cli import exits
 from odfbuild.cli.files import AlreadyThereError
 from odfbuild.cli.packaged import json_schemas, packaged
 from odfbuild.errors import OdfBuildError
 
-__all__ = ["UnknownSchemaError", "init_project", "show_json_schema"]
+__all__ = [
+    "DEFAULT_TEMPLATE",
+    "TEMPLATES",
+    "UnknownSchemaError",
+    "UnknownTemplateError",
+    "init_project",
+    "show_json_schema",
+]
 
+TEMPLATES: Final[Mapping[str, tuple[str, ...]]] = {
+    "minimal": ("minimal",),
+    "etl": ("etl",),
+    "many-datasets": ("many-datasets",),
+    "ci-github": ("minimal", "ci", "ci-github"),
+    "ci-gitlab": ("minimal", "ci", "ci-gitlab"),
+}
+"""The folders that each template is made of; later ones go over earlier ones."""
+
+DEFAULT_TEMPLATE: Final = "minimal"
+_VERSION_MARK: Final = b"__ODFBUILD_VERSION__"
 EDITOR_SCHEMA = "schemas/DatasetSnapshotManifest.schema.json"
+
+
+class UnknownTemplateError(OdfBuildError):
+    """There is no project template of that name."""
+
+    code = "unknown-template"
 
 
 class UnknownSchemaError(OdfBuildError):
@@ -20,28 +47,44 @@ class UnknownSchemaError(OdfBuildError):
     code = "unknown-schema"
 
 
-def init_project(directory: Path) -> int:
-    """Copy the project template into a folder, over nothing that is there.
+def init_project(directory: Path, template: str = DEFAULT_TEMPLATE) -> int:
+    """Copy a project template into a folder, over nothing that is there.
 
     The JSON Schema that its files name for editors is laid beside them.
     """
-    schema = json_schemas()["DatasetSnapshotManifest"]
-    files = sorted([*_files(packaged("project_template"), ""), (EDITOR_SCHEMA, schema)], key=_name)
-    taken = next((name for name, _ in files if (directory / name).exists()), None)
+    files = _laid_out(template)
+    taken = next((name for name in sorted(files) if (directory / name).exists()), None)
     if taken is not None:
         raise AlreadyThereError(
             what=f"{directory / taken} is there already",
             why="init overwrites nothing",
             fix="choose another folder: odfbuild init DIR",
         )
-    for name, source in files:
+    for name, data in sorted(files.items()):
         target = directory / name
         target.parent.mkdir(parents=True, exist_ok=True)
-        target.write_bytes(source.read_bytes())
+        target.write_bytes(data)
         sys.stdout.write(f"  {target}\n")
     where = "" if directory == Path() else f"cd {directory}; "
     sys.stdout.write(f"Next: {where}odfbuild plan\n")
     return exits.DONE
+
+
+def _laid_out(template: str) -> dict[str, bytes]:
+    """Return the files of a new project by their names; what CI needs comes on top of a project."""
+    from odfbuild.planner.names import did_you_mean
+
+    if template not in TEMPLATES:
+        raise UnknownTemplateError(
+            what=f"there is no template {template[:100]!r}",
+            why=f"there are {', '.join(TEMPLATES)}",
+            fix=did_you_mean(template, TEMPLATES),
+        )
+    files = {EDITOR_SCHEMA: json_schemas()["DatasetSnapshotManifest"].read_bytes()}
+    for layer in TEMPLATES[template]:
+        for name, source in _files(packaged(f"project_template/{layer}"), ""):
+            files[name] = source.read_bytes().replace(_VERSION_MARK, __version__.encode())
+    return files
 
 
 def show_json_schema(kind: str | None) -> int:
@@ -61,10 +104,6 @@ def show_json_schema(kind: str | None) -> int:
         )
     sys.stdout.write(known[found].read_text("utf-8"))
     return exits.DONE
-
-
-def _name(file: tuple[str, Traversable]) -> str:
-    return file[0]
 
 
 def _files(folder: Traversable, prefix: str) -> list[tuple[str, Traversable]]:

@@ -2,7 +2,13 @@
 
 from pathlib import Path
 
-from tests.projects import odfbuild
+import pytest
+
+from odfbuild import __version__
+from odfbuild.cli.author import TEMPLATES
+from tests.projects import REPOSITORY, odfbuild
+
+DATASETS = {"minimal": 2, "etl": 4, "many-datasets": 9, "ci-github": 2, "ci-gitlab": 2}
 
 
 def files(folder: Path) -> dict[str, bytes]:
@@ -17,7 +23,37 @@ def test_a_new_project_plans_at_once(tmp_path: Path) -> None:
     assert done.err == ""
     planned = odfbuild("plan", cwd=tmp_path / "shop")
     assert planned.code == 0
-    assert "Plan: 2 to add" in planned.out
+    assert "2 to add" in planned.out
+
+
+@pytest.mark.parametrize("template", TEMPLATES)
+def test_every_template_plans_at_once_and_is_well_laid_out(template: str, tmp_path: Path) -> None:
+    assert odfbuild("init", ".", "--template", template, cwd=tmp_path).code == 0
+    planned = odfbuild("plan", cwd=tmp_path)
+    assert (planned.code, planned.err) == (0, "")
+    assert f"{DATASETS[template]} to add" in planned.out
+    checked = odfbuild("fmt", "--check", cwd=tmp_path)
+    assert (checked.code, checked.out) == (0, "")
+
+
+@pytest.mark.parametrize("template", ["ci-github", "ci-gitlab"])
+def test_what_ci_needs_is_pinned_from_the_start(template: str, tmp_path: Path) -> None:
+    odfbuild("init", ".", "--template", template, cwd=tmp_path)
+    assert (tmp_path / "requirements.txt").read_text() == f"odfbuild=={__version__}\n"
+    assert odfbuild("check", "--locked", cwd=tmp_path).code == 0
+
+
+def test_every_folder_of_templates_is_laid_out_by_some() -> None:
+    folders = {path.name for path in (REPOSITORY / "project_template").iterdir()}
+    assert folders == {layer for layers in TEMPLATES.values() for layer in layers}
+
+
+def test_a_template_that_is_not_there_is_refused(tmp_path: Path) -> None:
+    done = odfbuild("init", "--template", "elt", cwd=tmp_path)
+    assert done.code == 1
+    assert "error[unknown-template]" in done.err
+    assert "did you mean 'etl'?" in done.err
+    assert files(tmp_path) == {}
 
 
 def test_what_is_laid_out_is_what_is_told(tmp_path: Path) -> None:

@@ -34,11 +34,19 @@ class ManifestKind(StrEnum):
 @commands.command()
 def init(
     directory: Annotated[Path, typer.Argument(help="Where the project goes.")] = Path(),
+    template: Annotated[
+        str,
+        typer.Option(
+            "--template",
+            metavar="NAME",
+            help="What is laid out: minimal, etl, many-datasets, ci-github or ci-gitlab.",
+        ),
+    ] = "minimal",
 ) -> None:
     """Lay out a new project with a small example in it."""
     from odfbuild.cli.author import init_project
 
-    raise Exit(init_project(directory))
+    raise Exit(init_project(directory, template))
 
 
 @commands.command("upgrade")
