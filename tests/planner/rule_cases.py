@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import TypeAlias, TypeVar
 
 from odfbuild.odf.events import (
     AddPushSource,
@@ -9,6 +10,7 @@ from odfbuild.odf.events import (
     AttachmentsEmbedded,
     CompressionFormat,
     FetchStepUrl,
+    MergeStrategy,
     MergeStrategyAppend,
     MergeStrategyLedger,
     MergeStrategySnapshot,
@@ -25,7 +27,7 @@ from tests.planner.assessing import derivative, root, source
 
 __all__ = ["CASES", "Case"]
 
-Project = Sequence[Declared]
+Project: TypeAlias = Sequence[Declared]
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,24 +41,31 @@ class Case:
     column: str | None = None
 
 
-def _read(before: Sequence[str], after: Sequence[str], near: Sequence[str]) -> tuple[Project, ...]:
-    return tuple((root("src", source(*each)),) for each in (before, after, near))
+_Three: TypeAlias = tuple[Project, Project, Project]
+_Columns: TypeAlias = Sequence[str]
+_T = TypeVar("_T")
 
 
-def _query(before: str, after: str, near: str) -> tuple[Project, ...]:
-    return tuple((root("src"), derivative("out", each)) for each in (before, after, near))
+def _three(make: Callable[[_T], Project], before: _T, after: _T, near: _T) -> _Three:
+    return make(before), make(after), make(near)
 
 
-def _upstream(
-    query: str, before: Sequence[str], after: Sequence[str], near: Sequence[str]
-) -> tuple[Project, ...]:
-    return tuple(
-        (root("src", source(*each)), derivative("out", query)) for each in (before, after, near)
+def _read(before: _Columns, after: _Columns, near: _Columns) -> _Three:
+    return _three(lambda each: (root("src", source(*each)),), before, after, near)
+
+
+def _query(before: str, after: str, near: str) -> _Three:
+    return _three(lambda each: (root("src"), derivative("out", each)), before, after, near)
+
+
+def _upstream(query: str, before: _Columns, after: _Columns, near: _Columns) -> _Three:
+    return _three(
+        lambda each: (root("src", source(*each)), derivative("out", query)), before, after, near
     )
 
 
-def _merged(*merges: object) -> tuple[Project, ...]:
-    return tuple((root("src", source(merge=each)),) for each in merges)  # type: ignore[arg-type]
+def _merged(before: MergeStrategy, after: MergeStrategy, near: MergeStrategy) -> _Three:
+    return _three(lambda each: (root("src", source(merge=each)),), before, after, near)
 
 
 def _licence(name: str) -> SetLicense:
