@@ -136,13 +136,14 @@ def _done(project: app.Opened, plan: Plan, options: ApplyOptions, *, settle: boo
     return _code(report)
 
 
-def verify_datasets(given: Given, names: list[str]) -> int:
+def verify_datasets(given: Given, selectors: list[str], exclude: Sequence[str] = ()) -> int:
     """Recheck datasets, all of them by default, and print one line each."""
+    from odfbuild.cli.selection import chosen_existing
     from odfbuild.executors.verify import verify
 
     project = open_given(given)
     known = project.workspace.names()
-    chosen = [app.find_name(project, name) for name in names] or sorted(known)
+    chosen = sorted(chosen_existing(project, selectors, exclude))
     width = max((len(str(name)) for name in chosen), default=0)
     broken = 0
     for name in chosen:

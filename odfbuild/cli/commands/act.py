@@ -8,6 +8,7 @@ from typing import Annotated
 import typer
 from typer.exceptions import Exit
 
+from odfbuild.cli.commands.look import Exclude, Selection
 from odfbuild.cli.options import ProjectCommand, given
 
 __all__ = ["commands"]
@@ -53,11 +54,10 @@ def apply(
 @commands.command(cls=ProjectCommand)
 def verify(
     context: typer.Context,
-    names: Annotated[
-        list[str] | None, typer.Argument(help="Datasets; all of them if none is named.")
-    ] = None,
+    selection: Selection = None,
+    exclude: Exclude = None,
 ) -> None:
     """Rehash every block and data file, and recheck links and rules."""
     from odfbuild.cli.act import verify_datasets
 
-    raise Exit(verify_datasets(given(context), names or []))
+    raise Exit(verify_datasets(given(context), selection or [], exclude or []))
