@@ -1,6 +1,7 @@
 """odfbuild status, log and show."""
 
 import sys
+from collections.abc import Sequence
 
 from odfbuild import app
 from odfbuild.cli import exits
@@ -12,12 +13,16 @@ __all__ = ["show_log", "show_rows", "show_status"]
 _COLUMNS = ("dataset", "kind", "head", "blocks", "records", "watermark", "last block")
 
 
-def show_status(given: Given) -> int:
+def show_status(given: Given, selectors: Sequence[str] = (), exclude: Sequence[str] = ()) -> int:
     """Print one line a dataset."""
+    from odfbuild.cli.selection import chosen_existing
     from odfbuild.cli.tables import print_table
 
     project = open_given(given)
     states = project.workspace.states()
+    if selectors or exclude:
+        wanted = chosen_existing(project, selectors, exclude)
+        states = {alias: state for alias, state in states.items() if alias in wanted}
     rows = [
         (
             str(alias),

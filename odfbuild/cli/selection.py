@@ -60,20 +60,30 @@ def chosen_existing(
 ) -> frozenset[DatasetAlias]:
     """Return the datasets of the workspace that selectors mean, declared or not.
 
-    While only plain names are given, the project's files are not read.
+    While only names and globs are given, the project's definitions are not read.
     """
+    from odfbuild.cli.loaded import load
+
     known = project.workspace.names()
     if not selectors and not exclude:
         return frozenset(known)
     plain = {str(alias).lower(): alias for alias in known}
     if not exclude and all(each.lower() in plain for each in selectors):
         return frozenset(plain[each.lower()] for each in selectors)
-    from odfbuild.cli.loaded import load
-
     selector = parse_selectors(project, selectors, exclude)
-    declared = load(project).declared
+    declared = load(project).declared if _asks_definitions(selector) else ()
     found = _choose(project, selector, declared, known, None, existing=True)
     return frozenset(alias for alias in known if alias in found)
+
+
+def _asks_definitions(selector: "Selector") -> bool:
+    """Say whether a selector means anything but names."""
+    from odfbuild.planner.select import Fact, needs
+    from odfbuild.planner.select_tree import By, atoms
+
+    expressions = (selector.root, *selector.named.values())
+    methods = any(isinstance(atom, By) for each in expressions for atom in atoms(each))
+    return methods or Fact.INPUTS in needs(selector)
 
 
 def parse_selectors(project: app.Opened, selectors: Selectors, exclude: Selectors) -> "Selector":

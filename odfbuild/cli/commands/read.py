@@ -9,6 +9,7 @@ from typing import Annotated
 import typer
 from typer.exceptions import Exit
 
+from odfbuild.cli.commands.look import Exclude, Selection
 from odfbuild.cli.options import Name, ProjectCommand, given
 
 __all__ = ["commands"]
@@ -28,11 +29,13 @@ class RowFormat(StrEnum):
 @commands.command(cls=ProjectCommand)
 def status(
     context: typer.Context,
+    selection: Selection = None,
+    exclude: Exclude = None,
 ) -> None:
     """List the datasets of the workspace: head, rows, watermark."""
     from odfbuild.cli.read import show_status
 
-    raise Exit(show_status(given(context)))
+    raise Exit(show_status(given(context), selection or [], exclude or []))
 
 
 @commands.command(cls=ProjectCommand)
