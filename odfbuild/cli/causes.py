@@ -13,12 +13,15 @@ __all__ = ["cause_lines"]
 _INDENT = "  "
 
 
-def cause_lines(plan: Plan, alias: DatasetAlias) -> Iterator[str]:
+def cause_lines(
+    plan: Plan, alias: DatasetAlias, steps: Mapping[DatasetAlias, Sequence[Step]] | None = None
+) -> Iterator[str]:
     """Yield the reasons of a dataset's steps, below each input that may advance its own reasons.
 
-    An input that was gone into before is named only.
+    An input that was gone into before is named only.  `steps` are those of each dataset, for who
+    asks for many.
     """
-    yield from _Chain(steps_by_target(plan)).lines(alias)
+    yield from _Chain(steps_by_target(plan) if steps is None else steps).lines(alias)
 
 
 class _Chain:

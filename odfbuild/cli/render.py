@@ -135,7 +135,7 @@ class _Page:
             [step for step in steps if not isinstance(step.work, Append | Move)], planned
         )
         if self.explain:
-            yield from _labelled("because", cause_lines(self.plan, alias))
+            yield from _labelled("because", cause_lines(self.plan, alias, self.steps))
 
     def _head(self, alias: DatasetAlias, planned: Planned) -> str:
         mark = self.marks[alias]

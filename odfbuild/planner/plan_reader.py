@@ -1,6 +1,7 @@
 """The values of a saved plan, from its published JSON form.  Whether it was altered, others say."""
 
 from collections.abc import Callable, Mapping
+from functools import cache
 from typing import Any, get_args, get_type_hints
 
 from odfbuild.errors import Diagnostic, Level, SourceSpan
@@ -289,12 +290,17 @@ _FIELDS: Mapping[Any, Callable[[PlanObject, str], Any]] = {
 
 
 def _reason(each: PlanObject) -> Reason:
-    cls = _REASONS.get(each.text("kind"))
-    if cls is None:
-        raise DamagedPlanError.at(each.path("kind"), f"there is no reason {each.text('kind')!r}")
-    fields = get_type_hints(cls)
-    reason: Reason = cls(**{name: _FIELDS[of](each, name) for name, of in fields.items()})
+    kind = each.text("kind")
+    if kind not in _REASONS:
+        raise DamagedPlanError.at(each.path("kind"), f"there is no reason {kind!r}")
+    fields = {name: read(each, name) for name, read in _readers(kind).items()}
+    reason: Reason = _REASONS[kind](**fields)
     return reason
+
+
+@cache
+def _readers(kind: str) -> Mapping[str, Callable[[PlanObject, str], Any]]:
+    return {name: _FIELDS[of] for name, of in get_type_hints(_REASONS[kind]).items()}
 
 
 def _note(note: PlanObject) -> Diagnostic:
