@@ -52,7 +52,9 @@ def apply_moved(
     Entries add up: a to b, b to c.  One whose chain is gone was done before, and does nothing.
     """
     found = list(_duplicates(moved))
-    steps = {each.old: each for each in reversed(moved)}
+    steps: dict[DatasetAlias, Moved] = {}
+    for each in moved:
+        steps.setdefault(each.old, each)
     found += _circles(steps)
     if found:
         return Moves(current, {}, tuple(found))

@@ -1,5 +1,6 @@
 """The gate: severities, modes, acceptances, what one run lets through, limits."""
 
+from collections.abc import Callable
 from dataclasses import replace
 from datetime import timedelta
 
@@ -223,10 +224,11 @@ def test_a_stricter_policy_refuses_no_less(
     hits: list[Hit], code: str, one: Severity, other: Severity, mode: str
 ) -> None:
     mild, hard = sorted((one, other), key=_LADDER.index)
-    for make in (
+    made: list[Callable[[Severity], Gates]] = [
         lambda severity: Gates(breaking=severity),
         lambda severity: Gates(rules={code: severity}),
-    ):
+    ]
+    for make in made:
         refused = [
             {each.code for each in Gate(Policy(today=TODAY, gates=make(s)), mode).judge(hits)
              if each.judged is Judged.REFUSED}
