@@ -45,7 +45,7 @@ class Calls(Expressions):
         if special is not None:
             return special(self, expr, scope)
         if expr.name in AGGREGATES:
-            return self._aggregate(expr, scope)
+            return self.aggregate(expr, scope)
         args = self.values(expr.args, scope)
         rule = SCALARS.get(expr.name) or RANKINGS.get(expr.name)
         if rule is not None:
@@ -56,7 +56,8 @@ class Calls(Expressions):
     def over(self, over: Over, scope: Scope) -> None:
         self.shape([*over.partition, *over.order], scope)
 
-    def _aggregate(self, expr: Call, scope: Scope) -> Value:
+    def aggregate(self, expr: Call, scope: Scope) -> Value:
+        """Return what an aggregate gives; `count(*)` uses no column."""
         plain = [e for e in expr.args if not (isinstance(e, StarExpr) and not e.qualifier)]
         return AGGREGATES[expr.name](self.values(plain, scope))
 

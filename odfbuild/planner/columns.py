@@ -19,7 +19,7 @@ from odfbuild.planner.sqltypes import as_read, as_stored, unwrapped
 from odfbuild.planner.statement import Place, SqlTextError
 from odfbuild.planner.types import Value
 
-__all__ = ["ColumnRef", "OutputColumn", "QueryColumns", "UnknownColumn", "columns_of"]
+__all__ = ["ColumnRef", "OutputColumn", "QueryColumns", "Tables", "UnknownColumn", "columns_of"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,7 +63,7 @@ def columns_of(steps: Sequence[QueryStep], inputs: Mapping[str, DataSchema | Non
     Inputs have the columns that the query sees: for a query that names the operation column also
     the system columns.
     """
-    tables = _Tables(inputs)
+    tables = Tables(inputs)
     reader = Relations(tables.rows)
     rows = Rows([])
     for number, step in enumerate(steps):
@@ -86,8 +86,8 @@ def columns_of(steps: Sequence[QueryStep], inputs: Mapping[str, DataSchema | Non
     )
 
 
-class _Tables:
-    """The relations that steps can read by name."""
+class Tables:
+    """The relations that steps can read by name; `steps` grows with each step that is read."""
 
     def __init__(self, inputs: Mapping[str, DataSchema | None]) -> None:
         self.inputs = inputs

@@ -215,7 +215,8 @@ class Expressions(ABC):
         if op == "||":
             return SCALARS["concat"](args)
         if op == "neg":
-            return negative(args[0])
+            number = integer(expr)
+            return negative(args[0]) if number is None else literal("integer", str(number))
         if op in _BITS or op == "~":
             kind = args[0].kind if op == "~" else wider(args[0].kind, args[1].kind)
             known = kind in {sqltypes.BYTE, sqltypes.SHORT, sqltypes.INT, sqltypes.BIGINT}

@@ -13,7 +13,7 @@ from odfbuild.planner import sqltypes as of
 from odfbuild.planner.function_rules import Rule
 from odfbuild.planner.types import UNKNOWN, negative
 
-__all__ = ["AGGREGATES", "RANKINGS", "SCALARS", "WINDOWED"]
+__all__ = ["AGGREGATES", "ORDERED", "RANKINGS", "SCALARS", "UNTYPED", "WINDOWED"]
 
 
 def _all(rule: Rule, names: str) -> dict[str, Rule]:
@@ -144,36 +144,31 @@ _NESTED: dict[str, Rule] = {
     "map_filter": rules.same,
     "map_from_arrays": rules.from_arrays,
 }
-_UNTYPED: dict[str, Rule] = dict.fromkeys(
-    [
-        "map_concat",
-        "map_from_entries",
-        "arrays_zip",
-        "zip_with",
-        "transform_values",
-        "transform_keys",
-        "aggregate",
-        "reduce",
-        "from_json",
-        "to_number",
-        "try_to_number",
-        "bround",
-        "from_csv",
-        "to_csv",
-        "sentences",
-        "make_interval",
-        "make_dt_interval",
-        "make_ym_interval",
-        "try_subtract",
-        "parse_url",
-        "to_binary",
-        "collate",
-    ],
-    lambda _: UNKNOWN,
-)
+_OTHERS = """
+    aes_decrypt aggregate array_insert arrays_zip assert_true bit_get bitmap_bit_position
+    bitmap_bucket_number bitmap_count bround collate collation convert_timezone from_avro
+    from_base32 from_csv from_json from_xml getbit hll_sketch_estimate hll_union hmac ilike
+    is_valid_utf8 is_valid_variant is_variant_null jaro_winkler_similarity json_object_keys
+    like luhn_check make_dt_interval make_interval make_time make_timestamp_ltz
+    make_timestamp_ntz make_valid_utf8 make_ym_interval map_concat map_from_entries
+    map_zip_with nanvl parse_json parse_url quote raise_error reduce regexp_instr rlike
+    schema_of_avro schema_of_csv schema_of_json schema_of_variant schema_of_xml sentences
+    shiftrightunsigned st_asbinary st_geogfromwkb st_geomfromwkb st_setsrid st_srid
+    substring_index theta_difference theta_intersection theta_sketch_estimate theta_union time
+    time_bucket time_diff time_from_micros time_from_millis time_from_seconds time_to_micros
+    time_to_millis time_to_seconds time_trunc timestamp_nanos to_avro to_base32 to_binary
+    to_csv to_number to_time to_varchar to_variant_object to_xml transform transform_keys
+    transform_values try_aes_decrypt try_make_interval try_make_timestamp
+    try_make_timestamp_ltz try_make_timestamp_ntz try_mod try_parse_json try_parse_url
+    try_to_binary try_to_number try_to_time try_url_decode try_validate_utf8 try_variant_get
+    unix_nanos validate_utf8 variant_get vector_cosine_similarity vector_inner_product
+    vector_l2_distance vector_norm vector_normalize xpath xpath_boolean xpath_double
+    xpath_float xpath_int xpath_long xpath_number xpath_short xpath_string zip_with
+"""
+UNTYPED = frozenset(_OTHERS.split())
+"""Functions of one row of which only that is known: the result depends on the arguments alone."""
 
 SCALARS: Mapping[str, Rule] = {
-    **_UNTYPED,
     **_TEXT,
     **_CONDITIONS,
     **_TIMED,
@@ -194,7 +189,8 @@ AGGREGATES: Mapping[str, Rule] = {
     **_all(
         rules.gives(of.DOUBLE),
         "std stddev stddev_pop stddev_samp variance var_pop var_samp corr covar_pop covar_samp "
-        "skewness kurtosis",
+        "skewness kurtosis regr_avgx regr_avgy regr_intercept regr_r2 regr_slope regr_sxx regr_sxy "
+        "regr_syy",
     ),
     **_all(rules.percentile, "percentile percentile_cont"),
     "median": rules.gives(of.DOUBLE),
@@ -202,6 +198,9 @@ AGGREGATES: Mapping[str, Rule] = {
     **_all(rules.gives(of.STRING), "listagg string_agg"),
 }
 """Functions of many rows, known by the type that they give."""
+
+ORDERED = frozenset({"percentile_approx", "approx_percentile"})
+"""Those of them whose result depends on the order of the rows, however that is made."""
 
 RANKINGS: Mapping[str, Rule] = {
     **_all(rules.never(of.INT), "row_number rank dense_rank ntile"),

@@ -194,6 +194,9 @@ class Scope:
     def _near(self, parts: tuple[str, ...]) -> str | None:
         """Return the name in scope that is most like one that is not there."""
         wanted = parts[1] if len(parts) > 1 and self.star(parts[0]) else parts[0]
+        elsewhere = [a for a in self.rows.columns if len(parts) > 1 and a.name == parts[1]]
+        if wanted == parts[0] and len(elsewhere) == 1 and elsewhere[0].qualifier:
+            return f"{elsewhere[0].qualifier}.{parts[1]}"
         names = list(dict.fromkeys(self._names()))
         folded = [name for name in names if name.lower() == wanted.lower()]
         return next(iter(folded or difflib.get_close_matches(wanted, names, n=1)), None)

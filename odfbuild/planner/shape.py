@@ -2,12 +2,13 @@
 
 Plain values without the parser's tree, small enough to be sent between processes.  Names are as
 written, without quotes; letter case is kept, but that of function names, which are in lower case.
+Shapes are equal when they say the same, wherever it stands.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TypeAlias
 
 from odfbuild.odf.events import DataType
@@ -53,7 +54,7 @@ class Column:
     """A name in dots: `a`, `t.a`, `t.s.x`; which part means what depends on the scope."""
 
     parts: tuple[str, ...]
-    place: Place | None = None
+    place: Place | None = field(default=None, compare=False)
 
     @property
     def name(self) -> str:
@@ -108,7 +109,7 @@ class Call:
 
     name: str
     args: tuple[Expr, ...]
-    place: Place | None = None
+    place: Place | None = field(default=None, compare=False)
     names: tuple[str | None, ...] = ()
     distinct: bool = False
     where: Expr | None = None
@@ -164,7 +165,7 @@ class StarExpr:
 
     qualifier: tuple[str, ...]
     excluded: tuple[tuple[str, ...], ...]
-    place: Place | None
+    place: Place | None = field(compare=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -210,7 +211,7 @@ class NamedTable:
     name: str
     alias: str | None
     columns: tuple[str, ...]
-    place: Place | None
+    place: Place | None = field(compare=False)
     versioned: bool = False
 
 
@@ -276,7 +277,7 @@ class Output:
 
     value: Expr
     aliases: tuple[str, ...]
-    place: Place | None
+    place: Place | None = field(compare=False)
 
 
 @dataclass(frozen=True, slots=True)

@@ -38,6 +38,9 @@ from odfbuild.planner.statement import Name, Place, SqlTextError
 
 __all__ = ["Expressions", "place_of"]
 
+_UNIT_FIRST = {
+    *("dateadd", "date_add", "timestampadd", "datediff", "date_diff", "timestampdiff"),
+}
 _Reader = Callable[["Expressions", Any], Expr]
 
 
@@ -140,6 +143,8 @@ class Expressions(ABC):
         if given and isinstance(given[0], exp.IgnoreNulls | exp.RespectNulls):
             ignores = isinstance(given[0], exp.IgnoreNulls)
             given = [given[0].this, *given[1:]]
+        if len(given) == 3 and name.lower() in _UNIT_FIRST and isinstance(given[0], exp.Column):
+            given = [exp.Var(this=given[0].name), *given[1:]]
         names: tuple[str | None, ...] = ()
         if any(type(each) is exp.Alias for each in given):
             names = tuple(e.args["alias"].name if type(e) is exp.Alias else None for e in given)

@@ -125,11 +125,11 @@ def literal(kind: str, text: str) -> Value:
 
 
 def _integer(number: int) -> DataType | None:
-    if number < 2**31:
+    if -(2**31) <= number < 2**31:
         return INT
-    if number < 2**63:
+    if -(2**63) <= number < 2**63:
         return BIGINT
-    size = len(str(number))
+    size = len(str(abs(number)))
     return DataTypeDecimal(size, 0) if size <= _MAX else None
 
 
