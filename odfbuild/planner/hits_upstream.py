@@ -89,7 +89,7 @@ class Upstream:
 
     def _removal(self, source: InputChange, change: ColumnChange) -> Iterator[Hit]:
         place = self._place(source, change.path)
-        if self._is_star(place) or (place is None and is_nested(change.path)):
+        if (place is None and is_nested(change.path)) or self._is_by_star(source, change, place):
             return  # it comes and goes with what holds it
         message = f"{change.path} is no longer produced by {source.dataset}"
         if change.kind == "renamed":
@@ -184,11 +184,21 @@ class Upstream:
                     return number, name.place
         return None
 
-    def _is_star(self, at: tuple[int, Place] | None) -> bool:
-        if at is None:
+    def _is_by_star(
+        self, source: InputChange, change: ColumnChange, at: tuple[int, Place] | None
+    ) -> bool:
+        """Tell whether only a star takes a column in: one that it excludes is named."""
+        query = self.made.query
+        if query is None or source.name not in query.star_inputs:
             return False
+        named = at is not None and not self._text(at).endswith("*")
+        refs = (ref for each in query.outputs or () for ref in each.sources)
+        column = (source.name, change.path)
+        return not named and any((ref.input, ref.column) == column for ref in refs)
+
+    def _text(self, at: tuple[int, Place]) -> str:
         step, place = at
-        return self.steps[step].text[place.start : place.start + place.length].endswith("*")
+        return self.steps[step].text[place.start : place.start + place.length]
 
 
 def _names(step: QueryStep) -> tuple[Name, ...]:

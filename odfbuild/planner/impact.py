@@ -68,6 +68,7 @@ def affected(
 
     reached: dict[DatasetAlias, _Reached] = {}
     incoming: dict[DatasetAlias, dict[str, Reach]] = {}
+    doubtful: set[DatasetAlias] = set()
     waiting: list[tuple[int, DatasetAlias]] = []
 
     def pass_on(source: DatasetAlias, what: Reach) -> None:
@@ -80,10 +81,14 @@ def affected(
     pass_on(changed, columns)
     while waiting:
         _, dataset = heapq.heappop(waiting)
-        found = _reached(made(dataset), incoming[dataset])
+        found = _UNKNOWN
+        if dataset not in doubtful:
+            found = _reached(made(dataset), incoming[dataset])
         if found.is_reached:
             reached[dataset] = found
-            pass_on(dataset, ALL if found.unknown or found.all_rows else frozenset(found.columns))
+            pass_on(dataset, ALL if found.all_rows else frozenset(found.columns))
+        if found.unknown:
+            doubtful |= {each.dataset for each in readers.get(dataset, ())}
     return tuple(
         Affected(dataset, found.columns, found.usage, found.unknown)
         for dataset, found in reached.items()
@@ -99,7 +104,10 @@ class _Reached:
 
     @property
     def is_reached(self) -> bool:
-        return bool(self.usage) or self.unknown
+        return bool(self.usage)
+
+
+_UNKNOWN = _Reached((), (Usage.VALUE, Usage.SHAPE), unknown=True, all_rows=True)
 
 
 def _reached(made: Sequence[Made], incoming: Mapping[str, Reach]) -> _Reached:
@@ -109,7 +117,7 @@ def _reached(made: Sequence[Made], incoming: Mapping[str, Reach]) -> _Reached:
     value = shape = False
     for each in made:
         if each.query is None or each.columns is None:
-            return _Reached((), (Usage.VALUE, Usage.SHAPE), unknown=True)
+            return _UNKNOWN
         names |= dict.fromkeys(column.name for column in each.columns)
         for column in each.columns:
             if any(_holds(ref, incoming) for ref in column.sources):

@@ -242,14 +242,16 @@ class _Rebase:
 
     def resolved(self) -> Resolved:
         """Return the columns after the change; those given up long ago stay what they are."""
-        made = [DataField(each.name, self._type(each)) for each in self.now.columns or ()]
-        names = {each.name for each in made}
-        left = [
-            DataField(name, data_type)
+        made = {each.name: self._type(each) for each in self.now.columns or ()}
+        left = {
+            name: data_type
             for name, data_type in self.stored.items()
-            if name not in names and self.was.columns is not None and not self.was.column(name)
-        ]
-        return Resolved(DataSchema((*made, *left)), untyped=tuple(self.untyped))
+            if name not in made and self.was.columns is not None and not self.was.column(name)
+        }
+        was = None if self.was.columns is None else [each.name for each in self.was.columns]
+        names = _ordered(list(self.stored), was, list(made), list(left))
+        fields = tuple(DataField(name, {**made, **left}[name]) for name in names)
+        return Resolved(DataSchema(fields), untyped=tuple(self.untyped))
 
     def _type(self, new: MadeColumn) -> DataType:
         stored, old = self.stored.get(new.name), self.was.column(new.name)
@@ -316,9 +318,21 @@ def _rebased_fields(
 ) -> tuple[DataField, ...]:
     kept = {each.name: each.type for each in stored.fields}
     was = {each.name: each.type for each in old.fields}
-    return tuple(
-        replace(each, type=_rebased(kept[each.name], was[each.name], each.type))
+    made = {
+        each.name: replace(each, type=_rebased(kept[each.name], was[each.name], each.type))
         if each.name in kept and each.name in was
         else each
         for each in new.fields
-    )
+    }
+    return tuple(made[name] for name in _ordered(list(kept), list(was), list(made), []))
+
+
+def _ordered(
+    stored: Sequence[str], was: Sequence[str] | None, now: Sequence[str], left: Sequence[str]
+) -> list[str]:
+    """Return names in the order in which they are stored, unless the definition changed its own."""
+    both = [name for name in was or () if name in now]
+    if was is None or both != [name for name in now if name in was]:
+        return [*now, *left]
+    known = [name for name in stored if name in now or name in left]
+    return [*known, *(name for name in now if name not in known)]
