@@ -31,12 +31,14 @@ class Line:
 
 @dataclass(frozen=True, slots=True)
 class _Edit:
-    """What stands in the place of some characters of a line: a text, or a name to be put in."""
+    """What stands in the place of some characters of a line, or in a line of its own before it."""
 
     start: int
     stop: int
     text: str
     included: Source | None = None
+    own_line: bool = False
+    inline: bool = False
 
 
 def written_out(declared: Declared, namer: LineOrigin) -> tuple[Line, ...]:
@@ -83,30 +85,36 @@ def _rows(text: str, document: int) -> tuple[int, int]:
 def _edits(root: Spot, name: str, source: Source) -> dict[int, list[_Edit]]:
     """Return what has to be put into the lines of a document, by row."""
     edits: dict[int, list[_Edit]] = {}
-    for spot in _included(root):
+    # an alias repeats the very spot of its anchor
+    taken = {id(spot): (spot, inline) for spot, inline in _included(root, source.text)}
+    for spot, inline in taken.values():
         assert spot.included is not None  # noqa: S101 - that is what they are
         row = source.row_of(spot.start)
         start, line = source.line_at(row)
         tag = line.rindex(_TAG, 0, spot.start - start)
-        edit = _Edit(tag, spot.end - start, spot.included.text, spot.included)
+        edit = _Edit(tag, spot.end - start, spot.included.text, spot.included, inline=inline)
         edits.setdefault(row, []).append(edit)
     content = (root.keys or {}).get("content")
     keys = None if content is None else content[2].keys
-    if keys and "name" not in keys:
+    if content is not None and keys and "name" not in keys:
         at = next(iter(keys.values()))[0]
         row = source.row_of(at)
         column = at - source.line_at(row)[0]
-        edits.setdefault(row, []).append(_Edit(column, column, f"name: {_quoted(name)}"))
+        flow = source.text[content[2].start : content[2].start + 1] == "{"
+        text = f"name: {_quoted(name)}" + (", " if flow else "")
+        edits.setdefault(row, []).append(_Edit(column, column, text, own_line=not flow))
     return edits
 
 
-def _included(spot: Spot) -> Iterator[Spot]:
-    """Yield the values below a spot that are taken from other files."""
+def _included(spot: Spot, text: str, *, inline: bool = False) -> Iterator[tuple[Spot, bool]]:
+    """Yield the values below a spot that are taken from other files, and whether in brackets."""
     if spot.included is not None:
-        yield spot
+        yield spot, inline
     below = [entry[2] for entry in (spot.keys or {}).values()]
+    if below or spot.items:
+        inline = inline or text[spot.start] in "[{"
     for each in (*below, *(spot.items or ())):
-        yield from _included(each)
+        yield from _included(each, text, inline=inline)
 
 
 def _quoted(name: str) -> str:
@@ -116,11 +124,11 @@ def _quoted(name: str) -> str:
 def _edited(line: str, edits: list[_Edit], origin: LineOrigin, namer: LineOrigin) -> Iterator[Line]:
     for each in sorted(edits, key=lambda edit: -edit.start):
         before, behind = line[: each.start], line[each.stop :]
-        if each.included is None and not before.strip():
+        if each.own_line:
             yield Line(before + each.text, namer)
         elif each.included is None:
-            line = f"{before}{each.text}, {behind}"
-        elif len(edits) == 1 and not behind.strip() and _LITERAL.fullmatch(each.text):
+            line = before + each.text + behind
+        elif not each.inline and _LITERAL.fullmatch(each.text):
             yield from _literal(before, each.included, origin)
             return
         else:

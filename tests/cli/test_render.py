@@ -1,160 +1,190 @@
-"""A plan as text: everything in one, byte for byte, and what the text may never do."""
+"""odfbuild render: what it prints stands for itself, and says where each line comes from."""
 
-import re
-import unicodedata
-from collections.abc import Callable
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
 from hypothesis import given
+from hypothesis import strategies as st
 
-from odfbuild.cli.render import blocks_text, plan_text
-from odfbuild.cli.words import bytes_text, rough
-from odfbuild.errors import SourceSpan
-from odfbuild.odf.refs import DatasetAlias
-from odfbuild.planner.changes import Affected, Assessment, ChangeClass, Verdict
-from odfbuild.planner.plan import Ingest, Plan, Step, Transform
-from odfbuild.planner.reasons import InputMayAdvance, SourceHasNews, SourceToAsk
-from tests.plans import EVERYTHING, alias, empty_plan, hit_of, plans, with_hits
-from tests.projects import REPOSITORY
+from odfbuild.project.load import Project, load_project
+from odfbuild.project.manifests import read_manifests
+from odfbuild.project.rendered import LineOrigin
+from odfbuild.project.written_out import written_out
+from tests.cli.within import Within
+from tests.project.templated import NAMED, SETTINGS, UNNAMED, lay_out
 
-Golden = Callable[[Path, str], None]
-GOLDEN = REPOSITORY / "tests" / "golden" / "outputs"
-STEERING = {"Cc", "Cf", "Cs", "Zl", "Zp"}
-ESCAPE = re.compile(r"\x1b\[[0-9;]*m")
-
-
-def test_everything_is_told_in_these_words(golden: Golden) -> None:
-    golden(GOLDEN / "everything.txt", plan_text(EVERYTHING))
-
-
-def test_everything_is_explained_in_these_words(golden: Golden) -> None:
-    golden(GOLDEN / "explained.txt", plan_text(EVERYTHING, explain=True))
-
-
-def test_colour_adds_nothing_but_colour() -> None:
-    coloured = plan_text(EVERYTHING, colour=True)
-    assert ESCAPE.sub("", coloured) == plan_text(EVERYTHING)
-    assert "\x1b[1;31m!\x1b[0m org.example.trades" in coloured
-
-
-def test_nothing_to_do_is_one_line() -> None:
-    assert plan_text(empty_plan()) == "No changes. 1 dataset matches the project.\n"
-
-
-@given(plans())
-def test_any_plan_can_be_told_and_ends_with_its_summary(plan: Plan) -> None:
-    for text in (plan_text(plan), plan_text(plan, explain=True)):
-        *_, last = text.rstrip("\n").split("\n")
-        assert text.endswith("\n")
-        assert last.startswith(("Plan: ", "No changes. ", "Gate"))
+QUERY = """\
+kind: DatasetSnapshot
+version: 1
+content:
+  kind: Derivative
+  metadata:
+    - kind: SetTransform
+      inputs: [{datasetRef: in}]
+      transform:
+        kind: Sql
+        engine: spark
+        query: !include ../sql/q.sql.j2
+"""
+FILES = {
+    "odfbuild.yaml": SETTINGS
+    + """\
+defaults:
+  "path:datasets": {tags: [all], on_query_change: restate}
+  "out.a": {tags: [one], owner: me}
+generate:
+  out: {template: datasets/t.yaml.j2, for_each: {a: 1, b: 2}, name: "out.{{ each.key }}"}
+""",
+    "datasets/in.yaml": "# what comes in\n" + NAMED.format(name="in", text="plain"),
+    "datasets/t.yaml.j2": QUERY,
+    "sql/q.sql.j2": "select {{ each.value }} as n\nfrom `in`\n",
+}
 
 
-@given(plans())
-def test_nothing_in_a_plan_can_steer_the_terminal(plan: Plan) -> None:
-    for text in (plan_text(plan), plan_text(plan, explain=True), blocks_text(plan)):
-        signs = set(text) - {"\n", "\t"}
-        assert {unicodedata.category(sign) for sign in signs}.isdisjoint(STEERING)
+@pytest.fixture
+def render(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> Within:
+    return Within(lay_out(tmp_path, FILES), capsys, monkeypatch)
 
 
-def test_the_gate_has_the_last_word() -> None:
-    assert plan_text(EVERYTHING).endswith(
-        "Gate: REFUSED (exit 3): 2 refused, 1 warned, 1 accepted.\n"
-    )
-    passed = replace(EVERYTHING, verdict=Verdict("strict", 0, 0, 0))
-    assert plan_text(passed).endswith("\nGate (strict): passed.\n")
-    off = replace(EVERYTHING, verdict=Verdict("off", 0, 3, 0))
-    assert plan_text(off).endswith("\nGate: off: 3 warned.\n")
-
-
-def test_what_changes_nothing_has_no_gate() -> None:
-    ask = Step(
-        id="ingest:org.example.quiet",
-        target=alias("quiet"),
-        work=Ingest(),
-        after=(),
-        reasons=(SourceToAsk("https://example.org"),),
-    )
-    text = plan_text(replace(empty_plan(), steps=(ask,), unchanged=()))
-    assert text.splitlines()[0].startswith("Target  prod (workspace .odfbuild)")
-    assert text.endswith(
-        "Data work   1 source to ask\n"
-        "No changes. 1 dataset matches the project. 1 step only to ask sources for news.\n"
-    )
-
-
-def test_a_refusal_without_any_step_is_told() -> None:
-    text = plan_text(with_hits(hit_of("gone")))
-    assert "  ! org.example.quiet  root        BREAKING  datasets/quiet.yaml:5:9\n" in text
-    assert "REFUSED  column-removed: gone" in text
-    assert text.endswith("Gate: REFUSED (exit 3): 1 refused.\n")
-
-
-def test_what_is_compared_with_a_revision_says_so() -> None:
-    text = plan_text(replace(EVERYTHING, against="git:main", git=None))
-    assert text.splitlines()[0].endswith("   Project ffa5a923   Against git:main")
-
-
-def test_many_readers_are_counted_unless_all_are_asked_for() -> None:
-    readers = tuple(Affected(DatasetAlias(None, f"r{n}"), (), ()) for n in range(9))
-    found = Assessment(change=ChangeClass.ADDITIVE, affected=readers)
-    planned = replace(EVERYTHING.datasets[alias("quiet")], assessment=found)
-    plan = replace(empty_plan(), datasets={alias("quiet"): planned})
-    assert "used by    r0, r1, r2, r3, r4, r5, 3 more\n" in plan_text(plan)
-    assert "r6, r7, r8\n" in plan_text(plan, explain=True)
-
-
-def test_a_template_is_named_with_the_instance() -> None:
-    span = SourceSpan(file="d.yaml.j2", line=3, column=5, instance="cur=eur")
-    assert "d.yaml.j2:3:5 [cur=eur]" in plan_text(with_hits(hit_of("gone", span=span)))
-
-
-def test_causes_are_gone_into_once() -> None:
-    names = [alias(f"d{number}") for number in range(40)]
-    steps = [
-        Step(
-            id=f"ingest:{names[0]}",
-            target=names[0],
-            work=Ingest(),
-            after=(),
-            reasons=(SourceHasNews(("1.csv",)),),
+def test_definitions_are_printed_after_templating(render: Within) -> None:
+    assert render.done("render") == (
+        """\
+# datasets/in.yaml
+# what comes in
+kind: DatasetSnapshot
+version: 1
+content:
+  name: in
+  kind: Root
+  metadata:
+    - kind: SetInfo
+      description: plain
+"""
+        + "".join(
+            f"""\
+---
+# datasets/t.yaml.j2 [out={key}]
+kind: DatasetSnapshot
+version: 1
+content:
+  name: out.{key}
+  kind: Derivative
+  metadata:
+    - kind: SetTransform
+      inputs: [{{datasetRef: in}}]
+      transform:
+        kind: Sql
+        engine: spark
+        query: |
+          select {number} as n
+          from `in`
+"""
+            for key, number in (("a", 1), ("b", 2))
         )
+    )
+
+
+def test_a_trace_says_where_each_line_and_trait_comes_from(render: Within) -> None:
+    assert (
+        render.done("render", "out.a", "--trace")
+        == """\
+# datasets/t.yaml.j2 [out=a]
+# odfbuild.yaml:4 path:datasets: tags all; on_query_change restate
+# odfbuild.yaml:5 out.a: tags one; owner me
+datasets/t.yaml.j2:1  | kind: DatasetSnapshot
+datasets/t.yaml.j2:2  | version: 1
+datasets/t.yaml.j2:3  | content:
+odfbuild.yaml:7       |   name: out.a
+datasets/t.yaml.j2:4  |   kind: Derivative
+datasets/t.yaml.j2:5  |   metadata:
+datasets/t.yaml.j2:6  |     - kind: SetTransform
+datasets/t.yaml.j2:7  |       inputs: [{datasetRef: in}]
+datasets/t.yaml.j2:8  |       transform:
+datasets/t.yaml.j2:9  |         kind: Sql
+datasets/t.yaml.j2:10 |         engine: spark
+datasets/t.yaml.j2:11 |         query: |
+sql/q.sql.j2:1        |           select 1 as n
+sql/q.sql.j2:2        |           from `in`
+"""
+    )
+
+
+def test_selectors_choose_what_is_printed(render: Within) -> None:
+    out = render.done("render", "out.*", "--exclude", "out.a")
+    assert out.startswith("# datasets/t.yaml.j2 [out=b]\n")
+    assert "---" not in out
+
+
+def test_variables_are_those_of_the_command_line(render: Within) -> None:
+    settings = SETTINGS + "vars: {v: {type: string, default: a}}\n"
+    template = NAMED.format(name="x", text="'{{ v }}'")
+    lay_out(render.folder, {"odfbuild.yaml": settings, "datasets/x.yaml.j2": template})
+    (render.folder / "datasets" / "t.yaml.j2").unlink()
+    assert "description: 'given'" in render.done("render", "x", "--var", "v=given")
+
+
+def test_problems_are_explained(render: Within) -> None:
+    lay_out(render.folder, {"datasets/x.yaml.j2": "{{ nothing }}"})
+    done = render("render")
+    assert (done.code, done.out) == (1, "")
+    assert "datasets/x.yaml.j2:1:4: error[template-undefined]" in done.err
+
+
+def same(project: Project) -> None:
+    """Check that each definition, written out, declares what it declares."""
+    for each in project.declared:
+        lines = written_out(each, LineOrigin("somewhere", 1, None))
+        found = read_manifests("".join(f"{line.text}\n" for line in lines), "x")
+        assert [again.written for again in found.declared] == [each.written]
+
+
+AWKWARD = ("a\n", "a\n\n", " a", "a\nb", "a \n b", "\n", "a:\n  - b\n", "a\t\n", "\u2028", "\x85", "a\n \n")
+ANY = st.text(st.characters(codec="utf-8", exclude_characters="\r\ufeff"), max_size=30)
+TEXTS = ANY | st.sampled_from(AWKWARD)
+FORMS = st.sampled_from(
+    [
+        "description: !include q.sql",
+        "description: !include 'q.sql'  # a remark",
+        '{"description": !include q.sql, "keywords": [a, !include q.sql]}',
+        "keywords:\n        - !include q.sql\n        - b",
+        "description: &a !include q.sql\n      keywords: [*a]",
+        "keywords: [\n        !include q.sql\n      ]",
     ]
-    for number in range(1, 40):
-        before = names[max(0, number - 2) : number]
-        steps.append(
-            Step(
-                id=f"transform:{names[number]}",
-                target=names[number],
-                work=Transform(tuple(before)),
-                after=(),
-                reasons=tuple(map(InputMayAdvance, before)),
-            )
+)
+
+
+@given(TEXTS, FORMS, st.sampled_from(["{}", "---\n{}---\n", "# c\n--- # d\n{}...\n---\n~\n"]))
+def test_what_is_written_out_declares_the_same(
+    tmp_path_factory: pytest.TempPathFactory, text: str, form: str, around: str
+) -> None:
+    root = tmp_path_factory.mktemp("project")
+    first = NAMED.format(name="a", text="x")
+    body = first.replace("- kind: SetInfo\n      description: x", f"- kind: SetInfo\n      {form}")
+    if form.startswith("{"):
+        body = first.replace(
+            "- kind: SetInfo\n      description: x", '- {"kind": "SetInfo", ' + form[1:]
         )
-    planned = EVERYTHING.datasets[alias("asked")]
-    plan = replace(
-        empty_plan(), datasets=dict.fromkeys(names, planned), steps=tuple(steps), unchanged=()
-    )
-    text = plan_text(plan, explain=True)
-    assert len(text.splitlines()) < 40 * 90
-    assert "org.example.d0 may gain records (as above)" in text
+    second = NAMED.format(name="b", text="y")
+    files = {"datasets/a.yaml": around.format(body) + "---\n" + second, "datasets/q.sql": text}
+    same(load_project(lay_out(root, files)))
 
 
 @pytest.mark.parametrize(
-    ("number", "text"),
+    "text",
     [
-        (0, "0"),
-        (999, "999"),
-        (1_000, "1.0k"),
-        (48_211, "48k"),
-        (1_200_000, "1.2M"),
-        (3 * 10**9, "3.0G"),
+        UNNAMED.replace("{text}", "x"),
+        "kind: DatasetSnapshot\nversion: 1\ncontent: {kind: Root, metadata: []}\n",
+        '{"kind": "DatasetSnapshot", "version": 1, "content": {"kind": "Root", "metadata": []}}\n',
+        "kind: DatasetSnapshot\nversion: 1\ncontent:\n  {\n    kind: Root, metadata: []}\n",
     ],
 )
-def test_numbers_are_rough(number: int, text: str) -> None:
-    assert rough(number) == text
-
-
-def test_sizes_are_said_in_words() -> None:
-    assert [bytes_text(size) for size in (0, 999, 45_000_000)] == ["0 B", "999 B", "45 MB"]
+@pytest.mark.parametrize("name", ["x.a", "123", "true", "1e3"])
+def test_a_name_that_a_generator_gives_is_written_in(tmp_path: Path, text: str, name: str) -> None:
+    settings = (
+        SETTINGS + f"generate:\n  g: {{template: t.yaml.j2, for_each: {{a: 1}}, name: '{name}'}}\n"
+    )
+    project = load_project(lay_out(tmp_path, {"odfbuild.yaml": settings, "t.yaml.j2": text}))
+    assert [str(each.alias) for each in project.declared] == [name]
+    same(project)

@@ -8,7 +8,14 @@ from pathlib import Path
 
 import pytest
 
-from odfbuild.project.fingerprint import Fingerprint, fingerprint, is_unchanged, project_files
+from odfbuild.project.config import load_config
+from odfbuild.project.fingerprint import (
+    Fingerprint,
+    fingerprint,
+    is_unchanged,
+    project_files,
+    watched,
+)
 
 LATER = 4 * 10**18
 NAMES = ("odfbuild.yaml", "datasets/a.yaml", "datasets/b/c.yml", "datasets/d.yaml.j2")
@@ -119,6 +126,88 @@ def test_definitions_are_listed_once_and_in_order(root: Path) -> None:
 def test_a_link_to_a_folder_is_not_followed(root: Path) -> None:
     (root / "datasets" / "again").symlink_to(root / "datasets", target_is_directory=True)
     assert len(project_files(root, ["datasets"])) == 3
+
+
+SETTINGS = """\
+odfbuild: 1
+generate:
+  g: {template: elsewhere/t.yaml.j2, from: data/rows.csv, key: id}
+  h: {template: common/t.yaml.j2, for_each: {a: 1}}
+"""
+INPUTS = (
+    "odfbuild.yaml",
+    "odfbuild.lock",
+    "profiles.yaml",
+    "datasets/a.yaml",
+    "datasets/b.yml.j2",
+    "datasets/q.sql",
+    "macros/deep/m.j2",
+    "macros/m.py",
+    "sql/q.sql",
+    "sql/deep/q.sql.j2",
+    "elsewhere/t.yaml.j2",
+    "data/rows.csv",
+    "../common/odfbuild.yaml",
+    "../common/t.yaml.j2",
+    "../common/data/rows.csv",
+    "../common/macros/m.j2",
+)
+
+
+@pytest.fixture
+def project(tmp_path: Path) -> Path:
+    """Lay out a project that is made of every kind of file, and a package beside it."""
+    for name in INPUTS:
+        path = tmp_path / "project" / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(SETTINGS if name == "odfbuild.yaml" else "")
+    return tmp_path / "project"
+
+
+def whole(root: Path) -> Fingerprint:
+    """Take the fingerprint of all that the definitions of a project may come from."""
+    (root / "profiles.yaml").touch()
+    folders = watched(load_config(root), [Path("../common")])
+    return fingerprint(root, folders, now=LATER)
+
+
+@pytest.mark.parametrize("name", INPUTS[1:])
+@pytest.mark.parametrize(
+    "change",
+    [lambda path: path.write_text("\n\n"), lambda path: path.unlink()],
+    ids=["an edit", "a deletion"],
+)
+def test_a_change_of_whatever_definitions_come_from_is_noticed(
+    project: Path, name: str, change: Callable[[Path], object]
+) -> None:
+    before = whole(project)
+    assert is_unchanged(project, before)
+    change(project / name)
+    assert not is_unchanged(project, before)
+
+
+@pytest.mark.parametrize(
+    "name",
+    ["macros/new.j2", "sql/new.sql", "../common/new.csv", "datasets/new.sql.j2"],
+)
+def test_a_new_file_is_noticed_wherever_definitions_come_from(project: Path, name: str) -> None:
+    before = whole(project)
+    (project / name).write_text("")
+    assert not is_unchanged(project, before)
+
+
+def test_a_lock_file_that_was_not_there_is_noticed(project: Path) -> None:
+    (project / "odfbuild.lock").unlink()
+    before = whole(project)
+    (project / "odfbuild.lock").write_text("")
+    assert not is_unchanged(project, before)
+
+
+def test_rows_beside_those_that_a_generator_names_do_not_count(project: Path) -> None:
+    before = whole(project)
+    (project / "data" / "other.csv").write_text("")
+    (project / "README.md").write_text("")
+    assert is_unchanged(project, before)
 
 
 def test_taking_a_fingerprint_imports_no_reader_of_yaml() -> None:
