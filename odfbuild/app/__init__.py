@@ -5,30 +5,43 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from odfbuild.app.applying import apply
-    from odfbuild.app.idle import Unchanged, unchanged
+    from odfbuild.app.idle import Known, known
+    from odfbuild.app.loading import load, load_at, locked_schemas
     from odfbuild.app.opened import Opened, find_dataset, find_name, open_project
-    from odfbuild.app.planning import make
+    from odfbuild.app.planning import Asked, Made, make, make_whole
 
 __all__ = [
+    "Asked",
+    "Known",
+    "Made",
     "Opened",
-    "Unchanged",
     "apply",
     "find_dataset",
     "find_name",
+    "known",
+    "load",
+    "load_at",
+    "locked_schemas",
     "make",
+    "make_whole",
     "open_project",
-    "unchanged",
 ]
 
 _HOMES = {
+    "Asked": "planning",
+    "Known": "idle",
+    "Made": "planning",
     "Opened": "opened",
-    "Unchanged": "idle",
     "apply": "applying",
     "find_dataset": "opened",
     "find_name": "opened",
+    "known": "idle",
+    "load": "loading",
+    "load_at": "loading",
+    "locked_schemas": "loading",
     "make": "planning",
+    "make_whole": "planning",
     "open_project": "opened",
-    "unchanged": "idle",
 }
 
 

@@ -1,49 +1,130 @@
 """Make plans: files and chains in, a plan out."""
 
-from contextlib import suppress
-from dataclasses import replace
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from time import time_ns
 
-from odfbuild.app.idle import engines, settled
+from odfbuild.app.foreseen import with_foreseen
+from odfbuild.app.idle import Known, Seen, engines, remember
+from odfbuild.app.loading import load, load_at, locked_schemas, watched_files
 from odfbuild.app.opened import Opened
 from odfbuild.app.sources import look
-from odfbuild.planner.make import make_plan, project_hash
+from odfbuild.odf.chain import ChainState
+from odfbuild.odf.refs import DatasetAlias
+from odfbuild.planner.declared import Declared
+from odfbuild.planner.gate import Allowance
+from odfbuild.planner.imagined import imagined
+from odfbuild.planner.make import Judging, Wanted, make_plan, project_hash
 from odfbuild.planner.plan import Plan
+from odfbuild.planner.steps import SourceLook
 from odfbuild.project.fingerprint import fingerprint
-from odfbuild.state.settled import record
+from odfbuild.project.load import Project
+from odfbuild.project.revision import at_revision
 
-__all__ = ["make"]
+__all__ = ["Asked", "Made", "make", "make_whole"]
 
 
-def make(project: Opened) -> Plan:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Asked:
+    """What is asked of a plan.
+
+    `gate` is strict, default or off; `allowed` is what this run lets pass; without `refresh`,
+    local sources are not looked at; `against` is a revision of git to compare with, in place of
+    the workspace.  What is let pass depends on the datasets that there are.
+    """
+
+    gate: str = "default"
+    allowed: Callable[[Sequence[Declared]], tuple[Allowance, ...]] = lambda _: ()
+    metadata_only: bool = False
+    refresh: bool = True
+    against: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Made:
+    """A plan, what it was made of, and where to keep what is said of it, if anywhere."""
+
+    plan: Plan
+    loaded: Project
+    known: Known | None = None
+
+
+def make(project: Opened, asked: Asked | None = None) -> Plan:
     """Load the project, look at chains and local sources, and plan.
 
-    A plan with nothing to do, to ask or to warn of is remembered for `unchanged`.
     Raises ProjectErrors with all that is wrong.
     """
-    from odfbuild.project.load import load_project
+    return make_whole(project, asked or Asked()).plan
 
-    seen = fingerprint(project.root, project.folders, now=time_ns())
+
+def make_whole(project: Opened, asked: Asked) -> Made:
+    """Return a plan with what it was made of; what it was made of is remembered."""
+    if asked.against is not None:
+        return _compared(project, asked, asked.against)
+    files = fingerprint(project.root, watched_files(project), now=time_ns())
     heads = project.workspace.heads()
     current = project.workspace.states()
-    loaded = load_project(project.root, known={a: s.dataset for a, s in current.items()})
-    sources = look(project.root, loaded.declared, current)
+    loaded = load(project, {alias: state.dataset for alias, state in current.items()})
+    looks = look(project.root, loaded.declared, current) if asked.refresh else {}
+    plan = _planned(project, asked, loaded, current, looks)
+    plan = with_foreseen(plan, project.workspace)
+    known = None
+    if asked.refresh:
+        seen = Seen(files, heads, loaded.declared, current, looks)
+        known = remember(project, seen, idle=_is_idle(plan))
+    return Made(plan, loaded, known)
+
+
+def _compared(project: Opened, asked: Asked, against: str) -> Made:
+    """Compare with the project as it was in a revision: no workspace is looked at."""
+    name = against.removeprefix("git:")
+    loaded = load(project)
+    with at_revision(project.root, name) as revision:
+        called = f"git:{name} ({revision.commit[:12]})"
+        before = load_at(project, revision.root, called)
+        current: Mapping[DatasetAlias, ChainState] = {}
+        if before is not None:
+            schemas = locked_schemas(revision.root, before)
+            current = imagined(before.declared, engines=engines(), schemas=schemas)
+    whole = replace(asked, metadata_only=True)
+    return Made(_planned(project, whole, loaded, current, {}, against=called), loaded)
+
+
+def _planned(
+    project: Opened,
+    asked: Asked,
+    loaded: Project,
+    current: Mapping[DatasetAlias, ChainState],
+    looks: Mapping[DatasetAlias, SourceLook],
+    *,
+    against: str | None = None,
+) -> Plan:
     plan = make_plan(
         loaded.declared,
         current=current,
-        sources=sources,
+        sources=looks,
         engines=engines(),
         project_hash=project_hash(loaded.declared),
+        wanted=Wanted(
+            data=not asked.metadata_only,
+            against=against,
+            judging=Judging(
+                project.policy,
+                asked.gate,
+                asked.allowed(loaded.declared),
+                protect=project.config.target(project.target).protect,
+            ),
+            locked=locked_schemas(project.root, loaded),
+        ),
     )
-    plan = replace(
+    return replace(
         plan,
         notes=(*loaded.notes, *plan.notes),
         project=project.config.name,
         target=project.target,
         workspace=project.config.target(project.target).workspace,
     )
-    if not plan.steps and not loaded.notes:
-        found = settled(seen, heads, loaded.declared, current)
-        with suppress(OSError):  # a plan can be made where nothing may be written
-            record(project.workspace.cache, found)
-    return plan
+
+
+def _is_idle(plan: Plan) -> bool:
+    return not plan.steps and not plan.notes

@@ -16,6 +16,7 @@ from odfbuild.cli.options import Given
 from odfbuild.cli.outcome import report_text
 from odfbuild.cli.outputs import wants_colour
 from odfbuild.cli.render import plan_text
+from odfbuild.cli.scope import Scope, scoped
 from odfbuild.cli.usage import UsageRefusedError
 from odfbuild.errors import Diagnostic, PlanError
 from odfbuild.executors.report import Report
@@ -30,6 +31,9 @@ __all__ = [
 ]
 
 
+_WHOLE = Scope()
+
+
 class UnfitPlanError(PlanError):
     """A saved plan is not for this project, target or workspace, or for none at all."""
 
@@ -38,9 +42,10 @@ class UnfitPlanError(PlanError):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ApplyOptions:
-    """What was asked of `apply`; `file` is a saved plan, None to plan now."""
+    """What was asked of `apply`; `file` is a saved plan, None to plan now, and then `scope`."""
 
     file: Path | None = None
+    scope: Scope = _WHOLE
     yes: bool = False
     jobs: int = 4
     progress: bool = True
@@ -71,11 +76,12 @@ def apply_project(given: Given, options: ApplyOptions) -> int:
     if options.file is not None:
         return _apply_saved(given, options.file, options)
     project = open_given(given, lock_timeout=options.lock_timeout)
-    quick = app.unchanged(project)
-    if quick is not None:
+    _refuse_unplanned(project, given)
+    quick = app.known(project) if options.scope.is_plain else None
+    if quick is not None and quick.idle:
         sys.stdout.write(no_changes(quick.datasets))
         return exits.DONE
-    plan = app.make(project)
+    plan = scoped(project, options.scope).plan
     _say(plan_text(plan, colour=wants_colour()))
     if not plan.verdict.passed:
         return exits.REFUSED
@@ -83,7 +89,24 @@ def apply_project(given: Given, options: ApplyOptions) -> int:
         return exits.DONE
     if not plan.is_empty and not options.yes:
         _ask()
-    return _done(project, plan, options, settle=True)
+    return _done(project, plan, options, settle=options.scope.is_plain)
+
+
+def _refuse_unplanned(project: app.Opened, given: Given) -> None:
+    """Keep to what the target asks for before anything is planned and applied in one go."""
+    target = project.config.target(project.target)
+    if target.require_plan_file:
+        raise UsageRefusedError(
+            what=f"the target '{target.name}' is changed by saved plans only",
+            why="odfbuild.yaml says require_plan_file: what is applied was reviewed before",
+            fix="odfbuild plan --out plan.json, then: odfbuild apply plan.json",
+        )
+    if target.protect and given.target != target.name:
+        raise UsageRefusedError(
+            what=f"the target '{target.name}' is protected, and was not named",
+            why="odfbuild.yaml says protect: it is never changed by default",
+            fix=f"name it: odfbuild apply --target {target.name}",
+        )
 
 
 def _apply_saved(given: Given, file: Path, options: ApplyOptions) -> int:

@@ -19,22 +19,27 @@ from odfbuild.cli.outputs import (
     wants_colour,
     write_reports,
 )
+from odfbuild.cli.scope import Scope, scoped
 from odfbuild.errors import OdfBuildError
 
 if TYPE_CHECKING:
     from odfbuild.planner.plan import Plan
+    from odfbuild.state.settled import Answer
 
 __all__ = ["PlanOptions", "no_changes", "show_plan"]
+
+_WHOLE = Scope()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PlanOptions:
     """What was asked of `plan`.
 
-    `out` is where the plan is saved, `reports` are texts of the form FMT=FILE, `changes_exit` says
-    by the exit code whether there are changes.
+    `scope` is what is planned, `out` is where the plan is saved, `reports` are texts of the form
+    FMT=FILE, `changes_exit` says by the exit code whether there are changes.
     """
 
+    scope: Scope = _WHOLE
     output: Output = Output.TEXT
     out: Path | None = None
     reports: tuple[str, ...] = ()
@@ -44,9 +49,14 @@ class PlanOptions:
     blocks: bool = False
 
     @property
+    def is_repeatable(self) -> bool:
+        """Say whether what is printed is all that comes of it, and depends on the plan alone."""
+        return self.out is None and not self.reports and self.scope.is_plain
+
+    @property
     def is_brief(self) -> bool:
         """Say whether one line is enough when nothing changed."""
-        return self.output is Output.TEXT and self.out is None and not self.reports
+        return self.is_repeatable and self.output is Output.TEXT
 
 
 def show_plan(given: Given, options: PlanOptions) -> int:
@@ -61,19 +71,23 @@ def show_plan(given: Given, options: PlanOptions) -> int:
     try:
         project = open_given(given)
         manner = replace(manner, root=project.root)
-        quick = app.unchanged(project) if options.is_brief else None
-        if quick is not None:
-            sys.stdout.write(no_changes(quick.datasets))
-            return exits.DONE
-        plan = _made(project, options)
+        known = app.known(project) if options.is_repeatable else None
+        if known is not None and (said := _repeated(known, options, manner)) is not None:
+            sys.stdout.write(said.text)
+            return said.code
+        made = scoped(project, options.scope)
+        plan = _saved(made.plan, project, options)
     except OdfBuildError as error:
         found = error.diagnostics()
         write_reports(reports, lambda output: problems_output(found, output, manner))
         sys.stdout.write(problems_output(found, options.output, manner))
         raise
     write_reports(reports, lambda output: plan_output(plan, output, manner))
-    sys.stdout.write(plan_output(plan, options.output, manner))
-    return _code(plan, options)
+    text, code = plan_output(plan, options.output, manner), _code(plan, options)
+    if made.known is not None and options.is_repeatable:
+        made.known.keep(_question(options, manner), code, text)
+    sys.stdout.write(text)
+    return code
 
 
 def no_changes(datasets: int) -> str:
@@ -83,8 +97,21 @@ def no_changes(datasets: int) -> str:
     return f"{said(datasets)}\n"
 
 
-def _made(project: app.Opened, options: PlanOptions) -> "Plan":
-    plan = app.make(project)
+def _repeated(known: app.Known, options: PlanOptions, manner: Manner) -> "Answer | None":
+    """Return what was said of the same plan before, if that is known."""
+    if known.idle and options.is_brief:
+        from odfbuild.state.settled import Answer
+
+        return Answer(exits.DONE, no_changes(known.datasets))
+    return known.answer(_question(options, manner))
+
+
+def _question(options: PlanOptions, manner: Manner) -> str:
+    """Return all that the answer depends on, beside the plan."""
+    return f"{options}\n{manner}"
+
+
+def _saved(plan: "Plan", project: app.Opened, options: PlanOptions) -> "Plan":
     if options.out is None:
         return plan
     from odfbuild.cli.saved import save_plan, with_git

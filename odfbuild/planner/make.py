@@ -1,58 +1,68 @@
 """Make the plan: desired snapshots against current chains.  Pure.
 
-For each dataset, in topological order: the events to append (diff), whether its source has news or
-has to be asked, whether its inputs moved on (rebuild) or may do so within this plan.
+For each dataset, in topological order: the events to append (diff), what their change means to
+others (assess), whether its source has news or has to be asked, whether its inputs moved on
+(rebuild) or may do so within this plan.
 """
 
 import json
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from datetime import date
 
 from odfbuild.errors import Diagnostic, Level, OdfBuildError, ProjectErrors
 from odfbuild.odf.chain import ChainState
-from odfbuild.odf.events import DatasetKind, SetPollingSource, SetTransform
+from odfbuild.odf.events import DataSchema
 from odfbuild.odf.identity import DatasetId, sha3_256
 from odfbuild.odf.manifest import to_mapping
 from odfbuild.odf.refs import DatasetAlias
+from odfbuild.planner.assess import Assessed, assess, verdict
+from odfbuild.planner.changes import Assessment, ChangeClass
 from odfbuild.planner.declared import Declared
 from odfbuild.planner.diff import Change, diff
-from odfbuild.planner.plan import Append, Based, Ingest, Plan, Planned, Step, Transform
+from odfbuild.planner.gate import DEFAULT, Allowance
+from odfbuild.planner.plan import Based, Plan, Planned, Step
+from odfbuild.planner.policy import Policy, Severity
 from odfbuild.planner.queries import check_queries
-from odfbuild.planner.reasons import (
-    DefinitionChanged,
-    FirstRun,
-    InputMayAdvance,
-    NotYetCreated,
-    Reason,
-    SourceHasNews,
-    SourceToAsk,
-)
-from odfbuild.planner.rebuild import InputNow, why_stale
+from odfbuild.planner.renames import Moves, apply_moved
+from odfbuild.planner.steps import SourceLook, Steps, ToAsk
 
-__all__ = ["ODF_VERSION", "SourceLook", "ToAsk", "make_plan", "project_hash"]
+__all__ = ["ODF_VERSION", "Judging", "SourceLook", "ToAsk", "Wanted", "make_plan", "project_hash"]
 
 ODF_VERSION = "0.34.1"
 
+_NO_POLICY = Policy(today=date.min)
+_MANY = 500  # so many new queries are not resolved to columns unless something hangs on them
+
 
 @dataclass(frozen=True, slots=True)
-class ToAsk:
-    """A source that only a fetch can look at; `origin` is printable and holds no secret."""
+class Judging:
+    """By what changes are judged: the project's policy, the gate's mode, what is let pass once.
 
-    origin: str
+    A protected target honours neither `off` nor what is let pass.
+    """
+
+    policy: Policy = _NO_POLICY
+    gate: str = DEFAULT
+    allowed: tuple[Allowance, ...] = ()
+    protect: bool = False
 
 
-SourceLook = tuple[str, ...] | ToAsk
+_BY_DEFAULT = Judging()
 
 
-@dataclass(slots=True)
-class _Making:
-    current: Mapping[DatasetAlias, ChainState]
-    by_id: Mapping[DatasetId, DatasetAlias]
-    op_columns: frozenset[str]  # the names of the operation column anywhere: a query may mean any
-    steps: list[Step] = field(default_factory=list)
-    last_step: dict[DatasetAlias, str] = field(default_factory=dict)
-    moves: set[DatasetAlias] = field(default_factory=set)
-    found: list[Diagnostic] = field(default_factory=list)
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Wanted:
+    """What is wanted of a plan.
+
+    Without `data`, nothing is run.  `against` names a revision that `current` stands for, in place
+    of chains.  `locked` are data schemas that an engine gave for the definitions as declared.
+    """
+
+    data: bool = True
+    against: str | None = None
+    judging: Judging = _BY_DEFAULT
+    locked: Mapping[DatasetAlias, DataSchema] = field(default_factory=dict)
 
 
 def make_plan(
@@ -62,6 +72,7 @@ def make_plan(
     sources: Mapping[DatasetAlias, SourceLook],
     engines: Mapping[str, str],
     project_hash: str,
+    wanted: Wanted | None = None,
 ) -> Plan:
     """Return the plan for datasets given in topological order.
 
@@ -69,28 +80,16 @@ def make_plan(
     `sources` what a look at each polling source found: names not ingested yet, or that it has to
     be asked.  Raises ProjectErrors with everything that refuses the plan.
     """
-    making = _Making(
-        current,
-        {state.dataset: alias for alias, state in current.items()},
-        frozenset({"op"} | {state.vocab.operation_type_column for state in current.values()}),
-    )
-    for each in declared:
-        try:
-            _plan_dataset(making, each, sources.get(each.alias, ()), engines)
-        except OdfBuildError as error:
-            making.found += _placed(each, error)
-    if making.found:
-        raise ProjectErrors(making.found)
-    names = [each.alias for each in declared]
-    touched = {step.target for step in making.steps}
-    return Plan(
-        odf_version=ODF_VERSION,
-        project_hash=project_hash,
-        datasets={each.alias: _planned(each, current.get(each.alias)) for each in declared},
-        steps=tuple(making.steps),
-        unchanged=tuple(alias for alias in names if alias not in touched),
-        notes=tuple(_unmanaged(alias) for alias in sorted(set(current) - set(names))),
-    )
+    wanted = wanted or Wanted()
+    policy = wanted.judging.policy
+    moves = apply_moved(current, policy.moved, [each.alias for each in declared])
+    compared = _compare(declared, moves.current, engines)
+    assessed = _assess(declared, moves.current, compared.changes, wanted)
+    refused = (*moves.problems, *compared.found, *assessed.refusals)
+    if refused:
+        raise ProjectErrors(refused)
+    steps = _steps(declared, moves, compared.changes, sources, policy, data=wanted.data)
+    return _plan(declared, moves, assessed, steps, project_hash, wanted)
 
 
 def project_hash(declared: Sequence[Declared]) -> str:
@@ -100,134 +99,140 @@ def project_hash(declared: Sequence[Declared]) -> str:
     return str(sha3_256(text.encode()))
 
 
-def _plan_dataset(
-    making: _Making, each: Declared, look: SourceLook, engines: Mapping[str, str]
-) -> None:
-    state = making.current.get(each.alias)
+@dataclass(slots=True)
+class _Compared:
+    """The events to append to each dataset that changes, and what is wrong with them."""
+
+    changes: dict[DatasetAlias, tuple[Change, ...]] = field(default_factory=dict)
+    found: list[Diagnostic] = field(default_factory=list)
+
+
+def _compare(
+    declared: Sequence[Declared],
+    current: Mapping[DatasetAlias, ChainState],
+    engines: Mapping[str, str],
+) -> _Compared:
+    compared = _Compared()
+    # the names of the operation column anywhere: a query may mean any
+    op_columns = {"op"} | {state.vocab.operation_type_column for state in current.values()}
 
     def resolve(ref: DatasetAlias | DatasetId) -> DatasetAlias | DatasetId:
-        known = making.current.get(ref) if isinstance(ref, DatasetAlias) else None
+        known = current.get(ref) if isinstance(ref, DatasetAlias) else None
         return ref if known is None else known.dataset
 
-    changes = diff(each.snapshot, state, resolve, engines)
-    making.found += check_queries(each, changes, making.op_columns)
-    if state is None or changes:
-        creates = each.snapshot.kind if state is None else None
-        reasons = _why_append(each, state, changes)
-        events = tuple(change.event for change in changes)
-        _add(making, each, "append", Append(creates, events), (), reasons)
-    if each.snapshot.kind is DatasetKind.ROOT:
-        _plan_ingest(making, each, state, look)
-    else:
-        _plan_transform(making, each, state)
+    for each in declared:
+        state = current.get(each.alias)
+        try:
+            changes = diff(each.snapshot, state, resolve, engines)
+        except OdfBuildError as error:
+            compared.found += _placed(each, error)
+            continue
+        if state is None or changes:
+            compared.changes[each.alias] = changes
+            compared.found += check_queries(each, changes, op_columns)
+    return compared
 
 
-def _plan_ingest(
-    making: _Making, each: Declared, state: ChainState | None, look: SourceLook
-) -> None:
-    if not any(isinstance(event, SetPollingSource) for event in each.snapshot.metadata):
-        return
-    reasons: list[Reason] = []
-    if state is None or (state.last_offset is None and not state.source_state):
-        reasons.append(FirstRun())
-    if isinstance(look, ToAsk):
-        reasons.append(SourceToAsk(look.origin))
-    elif look:
-        reasons.append(SourceHasNews(look))
-    if reasons:
-        _add(making, each, "ingest", Ingest(), (), tuple(reasons))
-        making.moves.add(each.alias)
-
-
-def _plan_transform(making: _Making, each: Declared, state: ChainState | None) -> None:
-    transform = next(
-        (event for event in each.snapshot.metadata if isinstance(event, SetTransform)), None
-    )
-    if transform is None:
-        return
-    inputs = [(source.alias, _alias_of(making, source.dataset_ref)) for source in transform.inputs]
-    reasons: list[Reason] = [
-        InputMayAdvance(alias)
-        for _, alias in inputs
-        if isinstance(alias, DatasetAlias) and alias in making.moves
-    ]
-    present = [making.current.get(alias) for _, alias in inputs if isinstance(alias, DatasetAlias)]
-    known = [input_state for input_state in present if input_state is not None]
-    if state is None:
-        reasons.insert(0, FirstRun())
-    elif len(known) == len(inputs):
-        now = [
-            InputNow(name or str(alias), input_state)
-            for (name, alias), input_state in zip(inputs, known, strict=True)
-        ]
-        reasons[:0] = why_stale(state, now)
-    if not reasons:
-        return
-    after = tuple(
-        making.last_step[alias]
-        for _, alias in inputs
-        if isinstance(alias, DatasetAlias) and alias in making.last_step
-    )
-    refs = tuple(source.dataset_ref for source in transform.inputs)
-    _add(making, each, "transform", Transform(refs), after, tuple(reasons))
-    making.moves.add(each.alias)
-
-
-def _add(
-    making: _Making,
-    each: Declared,
-    verb: str,
-    work: Append | Ingest | Transform,
-    after: tuple[str, ...],
-    reasons: tuple[Reason, ...],
-) -> None:
-    before = making.last_step.get(each.alias)
-    if isinstance(work, Append):
-        after = _inputs_created(making, work)
-    step = Step(
-        id=f"{verb}:{each.alias}",
-        target=each.alias,
-        work=work,
-        after=tuple(dict.fromkeys((*after, *((before,) if before else ())))),
-        reasons=reasons,
-    )
-    making.steps.append(step)
-    making.last_step[each.alias] = step.id
-
-
-def _inputs_created(making: _Making, work: Append) -> tuple[str, ...]:
-    """A SetTransform needs the ids of its inputs, so it waits for those that are created."""
-    refs = [
-        source.dataset_ref
-        for event in work.events
-        if isinstance(event, SetTransform)
-        for source in event.inputs
-        if isinstance(source.dataset_ref, DatasetAlias)
-    ]
-    return tuple(f"append:{ref}" for ref in dict.fromkeys(refs) if ref in making.last_step)
-
-
-def _alias_of(making: _Making, ref: DatasetAlias | DatasetId) -> DatasetAlias | DatasetId:
-    return making.by_id.get(ref, ref) if isinstance(ref, DatasetId) else ref
-
-
-def _why_append(
-    each: Declared, state: ChainState | None, changes: Sequence[Change]
-) -> tuple[Reason, ...]:
-    if state is None:
-        return (NotYetCreated(str(each.span(()))),)
-    return tuple(
-        DefinitionChanged(
-            type(change.event).__name__,
-            str(each.span(() if change.index is None else ("metadata", change.index))),
-        )
-        for change in changes
+def _assess(
+    declared: Sequence[Declared],
+    current: Mapping[DatasetAlias, ChainState],
+    changes: Mapping[DatasetAlias, tuple[Change, ...]],
+    wanted: Wanted,
+) -> Assessed:
+    judging = wanted.judging
+    created = sum(alias not in current for alias in changes)
+    return assess(
+        declared,
+        current,
+        changes,
+        policy=judging.policy,
+        locked=wanted.locked,
+        gate=judging.gate,
+        allowed=judging.allowed,
+        protect=judging.protect,
+        against=wanted.against is not None,
+        full=created <= _MANY,
     )
 
 
-def _planned(each: Declared, state: ChainState | None) -> Planned:
-    based = None if state is None else Based(state.dataset, state.head)
-    return Planned(kind=each.snapshot.kind, place=each.span(()), based_on=based)
+def _steps(
+    declared: Sequence[Declared],
+    moves: Moves,
+    changes: Mapping[DatasetAlias, tuple[Change, ...]],
+    sources: Mapping[DatasetAlias, SourceLook],
+    policy: Policy,
+    *,
+    data: bool,
+) -> tuple[Step, ...]:
+    by_id = {state.dataset: alias for alias, state in moves.current.items()}
+    entries = {each.new: each for each in policy.moved}
+    steps = Steps(moves.current, by_id)
+    for each in declared:
+        if each.alias in moves.old:
+            old = moves.old[each.alias]
+            steps.move(each, replace(entries[each.alias], old=old))
+        steps.append(each, changes.get(each.alias, ()))
+        if data:
+            steps.run(each, sources.get(each.alias, ()))
+    return tuple(steps.steps)
+
+
+def _plan(
+    declared: Sequence[Declared],
+    moves: Moves,
+    assessed: Assessed,
+    steps: tuple[Step, ...],
+    project_hash: str,
+    wanted: Wanted,
+) -> Plan:
+    touched = {step.target for step in steps}
+    datasets = {each.alias: _planned(each, moves, assessed) for each in declared}
+    retired = {
+        alias: _retired(moves.current[alias], each)
+        for alias, each in assessed.assessments.items()
+        if alias not in datasets and any(hit.severity is not Severity.OFF for hit in each.hits)
+    }
+    told = {*datasets, *retired}
+    return Plan(
+        odf_version=ODF_VERSION,
+        project_hash=project_hash,
+        datasets={**datasets, **retired},
+        steps=steps,
+        unchanged=tuple(alias for alias in datasets if _is_unchanged(alias, touched, assessed)),
+        notes=(
+            *assessed.notes,
+            *(_unmanaged(alias) for alias in sorted(set(moves.current) - told)),
+        ),
+        verdict=verdict(assessed.assessments, wanted.judging.gate, assessed.notes),
+        against=wanted.against,
+    )
+
+
+def _is_unchanged(
+    alias: DatasetAlias, touched: Collection[DatasetAlias], assessed: Assessed
+) -> bool:
+    found = assessed.assessments.get(alias)
+    return alias not in touched and (found is None or found.change is ChangeClass.NONE)
+
+
+def _planned(each: Declared, moves: Moves, assessed: Assessed) -> Planned:
+    state = moves.current.get(each.alias)
+    return Planned(
+        kind=each.snapshot.kind,
+        place=each.span(()),
+        based_on=None if state is None else Based(state.dataset, state.head),
+        assessment=assessed.assessments.get(each.alias),
+        moved_from=moves.old.get(each.alias),
+    )
+
+
+def _retired(state: ChainState, assessment: Assessment) -> Planned:
+    return Planned(
+        kind=state.kind,
+        place=None,
+        based_on=Based(state.dataset, state.head),
+        assessment=assessment,
+    )
 
 
 def _placed(each: Declared, error: OdfBuildError) -> list[Diagnostic]:

@@ -1,33 +1,55 @@
-"""The record of a settled project: what held when a plan had nothing to do.  A cache, no more.
+"""The record of a settled project: what held when a plan was made, and what was said of it.
 
-While the files, the heads and the local sources are as they were then, a new plan has nothing to
-do either, so no YAML is read and no graph built.  A lost record costs time, never truth.
+While the files, the heads and the local sources are as they were then, a new plan is the same, so
+no YAML is read and no graph built.  A cache, no more: a lost record costs time, never truth.
 """
 
 import json
+import shutil
 from dataclasses import dataclass
+from hashlib import blake2b
 from pathlib import Path
 
-__all__ = ["Settled", "SettledSource", "forget", "recall", "record"]
+__all__ = [
+    "Answer",
+    "Settled",
+    "SettledSource",
+    "answer",
+    "forget",
+    "keep_answer",
+    "recall",
+    "record",
+]
 
 _FILE = "settled.json"
+_ANSWERS = "answers"
 
 
 @dataclass(frozen=True, slots=True)
 class SettledSource:
-    """A local source and how far it was read: the fetch kind, its path or url, the state."""
+    """A local source and how far it was read: the fetch kind, its path or url, the state.
+
+    `news` is a digest of the names that a look found; empty if there was nothing new.
+    """
 
     kind: str
     where: str
-    state_kind: str
-    state_value: str
+    state_kind: str | None
+    state_value: str | None
+    news: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Settled:
-    """What held: versions, the fingerprint's parts, a digest of all heads, the sources."""
+    """What held: versions, the fingerprint's parts, a digest of all heads, the sources.
+
+    `context` is a digest of what else a plan depends on: the target, values of variables.  `idle`
+    tells that the plan had nothing to do, to ask or to warn of.
+    """
 
     versions: str
+    context: str
+    idle: bool
     folders: tuple[str, ...]
     stats: str
     young: tuple[tuple[str, str], ...]
@@ -42,6 +64,8 @@ def recall(cache: Path) -> Settled | None:
         raw = json.loads((cache / _FILE).read_bytes())
         return Settled(
             versions=raw["versions"],
+            context=raw["context"],
+            idle=raw["idle"],
             folders=tuple(raw["folders"]),
             stats=raw["stats"],
             young=tuple((name, content) for name, content in raw["young"]),
@@ -54,21 +78,61 @@ def recall(cache: Path) -> Settled | None:
 
 
 def record(cache: Path, settled: Settled) -> None:
-    """Write the record; a reader sees the old one or the new one whole."""
+    """Write the record; a reader sees the old one or the new one whole.
+
+    What was said of a plan that was made under other conditions is forgotten.
+    """
+    shutil.rmtree(cache / _ANSWERS, ignore_errors=True)
     body = {
         "versions": settled.versions,
+        "context": settled.context,
+        "idle": settled.idle,
         "folders": settled.folders,
         "stats": settled.stats,
         "young": settled.young,
         "heads": settled.heads,
         "datasets": settled.datasets,
-        "sources": [(s.kind, s.where, s.state_kind, s.state_value) for s in settled.sources],
+        "sources": [
+            (s.kind, s.where, s.state_kind, s.state_value, s.news) for s in settled.sources
+        ],
     }
     pending = cache / f"{_FILE}.pending"
     pending.write_text(json.dumps(body), "utf-8")
     pending.replace(cache / _FILE)
 
 
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """What a command printed, and how it ended."""
+
+    code: int
+    text: str
+
+
+def answer(cache: Path, question: str) -> Answer | None:
+    """Return what was said when this was last asked, if it is kept."""
+    try:
+        code, _, text = (cache / _ANSWERS / _named(question)).read_text("utf-8").partition("\n")
+        return Answer(int(code), text)
+    except (OSError, ValueError):
+        return None
+
+
+def keep_answer(cache: Path, question: str, said: Answer) -> None:
+    """Keep what was said, until the next record."""
+    folder = cache / _ANSWERS
+    folder.mkdir(parents=True, exist_ok=True)
+    path = folder / _named(question)
+    pending = path.with_suffix(".pending")
+    pending.write_text(f"{said.code}\n{said.text}", "utf-8")
+    pending.replace(path)
+
+
+def _named(question: str) -> str:
+    return blake2b(question.encode("utf-8", "surrogateescape"), digest_size=16).hexdigest()
+
+
 def forget(cache: Path) -> None:
-    """Drop the record."""
+    """Drop the record and what was said."""
+    shutil.rmtree(cache / _ANSWERS, ignore_errors=True)
     (cache / _FILE).unlink(missing_ok=True)

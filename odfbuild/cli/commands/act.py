@@ -8,7 +8,8 @@ from typing import Annotated
 import typer
 from typer.exceptions import Exit
 
-from odfbuild.cli.commands.look import Exclude, Selection
+from odfbuild.cli.commands.decide import Allow, Exclude, Gate, MetadataOnly
+from odfbuild.cli.commands.look import Selection
 from odfbuild.cli.options import ProjectCommand, given
 
 __all__ = ["commands"]
@@ -19,10 +20,17 @@ commands = typer.Typer()
 @commands.command(cls=ProjectCommand)
 def apply(
     context: typer.Context,
-    file: Annotated[
+    what: Annotated[
         list[str] | None,
-        typer.Argument(metavar="[FILE]", help="A plan that `plan --out FILE` saved."),
+        typer.Argument(
+            metavar="[FILE | SEL...]",
+            help="A plan that `plan --out FILE` saved; or datasets, by name or selector.",
+        ),
     ] = None,
+    exclude: Exclude = None,
+    gate: Gate = "default",
+    allow: Allow = None,
+    metadata_only: MetadataOnly = False,
     yes: Annotated[
         bool, typer.Option("-y", "--yes", envvar="ODFBUILD_YES", help="Do not ask.")
     ] = False,
@@ -40,13 +48,26 @@ def apply(
 ) -> None:
     """Plan, ask, and do what was planned; or carry out exactly a saved plan."""
     from odfbuild.cli.act import ApplyOptions, apply_project, saved_file
+    from odfbuild.cli.scope import Scope
 
-    arguments = file or []
-    plan = saved_file(arguments)
-    if arguments and plan is None:
-        raise typer.BadParameter(f"no file of a saved plan: {' '.join(arguments)}")
+    given_what = tuple(what or ())
+    file = saved_file(given_what)
+    scope = Scope(
+        select=() if file is not None else given_what,
+        exclude=tuple(exclude or ()),
+        gate=gate,
+        allow=tuple(allow or ()),
+        metadata_only=metadata_only,
+    )
+    if file is not None and not scope.is_plain:
+        raise typer.BadParameter("a saved plan is carried out as it is, with no other options")
     options = ApplyOptions(
-        file=plan, yes=yes, jobs=jobs, progress=not no_progress, lock_timeout=lock_timeout
+        file=file,
+        scope=scope,
+        yes=yes,
+        jobs=jobs,
+        progress=not no_progress,
+        lock_timeout=lock_timeout,
     )
     raise Exit(apply_project(given(context), options))
 

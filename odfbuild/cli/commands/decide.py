@@ -3,6 +3,7 @@
 Each imports what it needs when it runs, so that all start fast.
 """
 
+from enum import StrEnum
 from pathlib import Path
 from typing import Annotated
 
@@ -12,10 +13,49 @@ from typer.exceptions import Exit
 from odfbuild.cli.options import ProjectCommand, given
 from odfbuild.cli.outputs import MAX_BYTES, Output
 
-__all__ = ["Explain", "MaxBytes", "PlanOutput", "Verbose", "commands"]
+__all__ = [
+    "Allow",
+    "Exclude",
+    "Explain",
+    "Gate",
+    "MaxBytes",
+    "MetadataOnly",
+    "PlanOutput",
+    "Select",
+    "Verbose",
+    "commands",
+]
 
 commands = typer.Typer()
 
+Select = Annotated[
+    list[str] | None,
+    typer.Argument(
+        metavar="[SEL]...",
+        help="Datasets, by name or selector: +name is all that feeds it, name+ all that reads it.",
+    ),
+]
+Exclude = Annotated[
+    list[str] | None,
+    typer.Option("--exclude", metavar="SEL", help="Leave these out; may be repeated."),
+]
+Gate = Annotated[
+    str,
+    typer.Option(
+        "--gate",
+        metavar="strict|default|off",
+        help="strict refuses warnings, too; off refuses nothing.",
+    ),
+]
+Allow = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--allow", metavar="CODE[:SEL]", help="Let a rule pass this once; may be repeated."
+    ),
+]
+MetadataOnly = Annotated[
+    bool, typer.Option("--metadata-only", help="Append definitions, run nothing.")
+]
 PlanOutput = Annotated[Output, typer.Option("-o", "--output")]
 MaxBytes = Annotated[
     int, typer.Option("--max-bytes", min=1_000, help="The most bytes of markdown.")
@@ -26,9 +66,33 @@ Explain = Annotated[
 Verbose = Annotated[bool, typer.Option("-v", "--verbose", help="Print the whole blocks to append.")]
 
 
+class Refresh(StrEnum):
+    """Whether local sources are looked at."""
+
+    AUTO = "auto"
+    OFF = "off"
+
+
 @commands.command(cls=ProjectCommand)
 def plan(
     context: typer.Context,
+    select: Select = None,
+    exclude: Exclude = None,
+    against: Annotated[
+        str | None,
+        typer.Option(
+            "--against",
+            metavar="git:REV",
+            help="Compare with the project in a revision of git; no workspace is looked at.",
+        ),
+    ] = None,
+    gate: Gate = "default",
+    allow: Allow = None,
+    metadata_only: MetadataOnly = False,
+    refresh: Annotated[
+        Refresh,
+        typer.Option("--refresh", help="Whether to look at local sources for new files."),
+    ] = Refresh.AUTO,
     output: PlanOutput = Output.TEXT,
     out: Annotated[
         Path | None, typer.Option("--out", metavar="FILE", help="Save the plan for `apply FILE`.")
@@ -51,8 +115,19 @@ def plan(
 ) -> None:
     """Say which blocks would be appended, what would run, and why. Changes nothing."""
     from odfbuild.cli.decide import PlanOptions, show_plan
+    from odfbuild.cli.scope import Scope
 
+    scope = Scope(
+        select=tuple(select or ()),
+        exclude=tuple(exclude or ()),
+        gate=gate,
+        allow=tuple(allow or ()),
+        metadata_only=metadata_only,
+        refresh=refresh is Refresh.AUTO,
+        against=against,
+    )
     options = PlanOptions(
+        scope=scope,
         output=output,
         out=out,
         reports=tuple(report or ()),

@@ -1,0 +1,101 @@
+"""Load the definitions of an opened project, as they are or as they were in a revision."""
+
+import os
+from collections.abc import Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from odfbuild.app.opened import Opened
+from odfbuild.errors import ProjectErrors
+from odfbuild.odf.identity import DatasetId
+from odfbuild.odf.refs import DatasetAlias
+from odfbuild.project.config import Config, load_config
+from odfbuild.project.fingerprint import PROJECT_FILE, watched
+from odfbuild.project.load import Project, load_project
+from odfbuild.project.variables import resolve_variables
+
+if TYPE_CHECKING:
+    from odfbuild.odf.events import DataSchema
+
+__all__ = ["load", "load_at", "locked_schemas", "watched_files"]
+
+PACKAGES = "packages"
+
+
+def load(project: Opened, known: Mapping[DatasetAlias, DatasetId] | None = None) -> Project:
+    """Return the datasets of a project; inputs may be any of `known`, by default the workspace's.
+
+    Raises ProjectErrors with all that is wrong.
+    """
+    return load_project(
+        project.root,
+        known=project.workspace.names() if known is None else known,
+        variables=project.variables,
+        env=os.environ,
+        config=project.config,
+        packages=_packages(project.root, project.config),
+    )
+
+
+def load_at(project: Opened, root: Path, called: str) -> Project | None:
+    """Return the project as it is in another folder that holds a revision of it; None if it is not.
+
+    Packages from repositories are taken from where they are installed now.  Raises ProjectErrors,
+    saying of everything that it is wrong in that revision.
+    """
+    if not (root / PROJECT_FILE).is_file():
+        return None
+    try:
+        config = load_config(root)
+        _lend_packages(project.root, root, config)
+        return load_project(
+            root,
+            known=project.workspace.names(),
+            variables=resolve_variables(config, _known(project, config), project.vars_files),
+            env=os.environ,
+            config=config,
+            packages=_packages(root, config),
+        )
+    except ProjectErrors as error:
+        raise ProjectErrors(
+            [replace(each, what=f"in {called}: {each.what}") for each in error.found]
+        ) from None
+
+
+def locked_schemas(root: Path, loaded: Project) -> "Mapping[DatasetAlias, DataSchema]":
+    """Return the data columns that the lock file knows, as far as they still hold."""
+    from odfbuild.project.lock_state import Definitions, LockedSchemas
+    from odfbuild.project.lockfile import read_lock
+
+    lock = read_lock(root)
+    return {} if lock is None else LockedSchemas(lock, Definitions(loaded.declared))
+
+
+def watched_files(project: Opened) -> tuple[str, ...]:
+    """Return all that the definitions of a project may come from, as a fingerprint takes it."""
+    packages = [
+        Path(each.path) if each.path is not None else Path(PACKAGES) / each.called
+        for each in project.config.packages
+    ]
+    return watched(project.config, packages)
+
+
+def _packages(root: Path, config: Config) -> Mapping[str, Path]:
+    if not config.packages:
+        return {}
+    from odfbuild.project.lockfile import read_lock
+    from odfbuild.project.packages import installed
+
+    return installed(root, config, read_lock(root))
+
+
+def _lend_packages(root: Path, revision: Path, config: Config) -> None:
+    """Packages from repositories lie in a folder that git does not keep."""
+    if any(each.git is not None for each in config.packages) and (root / PACKAGES).is_dir():
+        (revision / PACKAGES).symlink_to((root / PACKAGES).resolve(), target_is_directory=True)
+
+
+def _known(project: Opened, config: Config) -> tuple[str, ...]:
+    """Leave out values of variables that the revision does not have yet."""
+    return tuple(each for each in project.given if each.partition("=")[0] in config.variables)
