@@ -1,0 +1,57 @@
+"""odfbuild help: rules and exit codes, explained anywhere."""
+
+from pathlib import Path
+
+import pytest
+
+from odfbuild.cli import exits
+from odfbuild.planner.rules import catalogue
+from tests.cli.within import Within
+
+
+@pytest.fixture
+def anywhere(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> Within:
+    """Run commands in a folder that is no project."""
+    return Within(tmp_path, capsys, monkeypatch)
+
+
+@pytest.mark.parametrize("topic", ["ODF201", "odf201", "column-removed"])
+def test_a_rule_is_explained_with_its_example_and_ways_on(anywhere: Within, topic: str) -> None:
+    said = anywhere.done("help", topic)
+    assert said.startswith("ODF201 column-removed: a column is no longer produced\n")
+    assert "Before:\n  query: select id, fee from trades\n" in said
+    assert "After:\n  query: select id from trades\n" in said
+    assert "  - keep the column COLUMN\n" in said
+
+
+def test_every_rule_is_explained_in_lines_that_fit(anywhere: Within) -> None:
+    for code in catalogue():
+        assert max(map(len, anywhere.done("help", code).splitlines())) <= 100
+
+
+def test_the_exit_codes_are_those_that_commands_end_with(anywhere: Within) -> None:
+    said = anywhere.done("help", "exit-codes")
+    numbers = {line.split()[0] for line in said.splitlines()}
+    known = {str(getattr(exits, name)) for name in exits.__all__ if name.isupper()}
+    assert known <= numbers
+    assert {"0", "1", "2", "3", "4", "5", "6", "7", "64", "130/143"} == numbers
+
+
+def test_without_a_topic_all_rules_are_listed(anywhere: Within) -> None:
+    said = anywhere.done("help")
+    for code, rule in catalogue().items():
+        assert f"{code}  {rule.name} " in said
+
+
+@pytest.mark.parametrize(
+    ("topic", "says"), [("colum-removed", "did you mean 'column-removed'?"), ("zzz", "zzz")]
+)
+def test_an_unknown_topic_lists_what_there_is(anywhere: Within, topic: str, says: str) -> None:
+    done = anywhere("help", topic)
+    assert done.code == exits.USAGE
+    assert done.out == ""
+    assert says in done.err
+    assert "64       wrong usage" in done.err
+    assert "ODF101  kind-changed" in done.err
