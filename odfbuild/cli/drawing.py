@@ -97,12 +97,16 @@ def dot(drawing: Drawing) -> str:
         look = f"shape={shape}" if not made else f"shape=record, label={_record(node, made)}"
         lines.append(f"  {_quoted(str(node.alias))} [{look}];")
     lines += [f"  {_quoted(str(a))} -> {_quoted(str(b))};" for a, b in _edges(drawing.nodes)]
-    lines += [
-        f"  {_quoted(str(dataset))} -> {_quoted(str(reader))}:c{number} "
-        f"[style=dashed, taillabel={_quoted(column)}];"
-        for reader, number, _, dataset, column in _column_edges(drawing)
-    ]
+    lines += [f"  {_dot_edge(edge)}" for edge in _column_edges(drawing)]
     return "".join(f"{line}\n" for line in (*lines, "}"))
+
+
+def _dot_edge(edge: "_ColumnEdge") -> str:
+    target = f"{_quoted(str(edge.reader))}:c{edge.number}"
+    if edge.source is None:
+        label = f", taillabel={_quoted(edge.column)}"
+        return f"{_quoted(str(edge.dataset))} -> {target} [style=dashed{label}];"
+    return f"{_quoted(str(edge.dataset))}:c{edge.source} -> {target} [style=dashed];"
 
 
 def _record(node: Node, made: Sequence[MadeOf]) -> str:
@@ -128,12 +132,15 @@ def mermaid(drawing: Drawing) -> str:
     for node in drawing.nodes:
         lines += _mermaid_node(ids[node.alias], node, drawing.columns.get(node.alias))
     lines += [f"  {ids[a]} --> {ids[b]}" for a, b in _edges(drawing.nodes)]
-    lines += [
-        f"  {ids[dataset]} -. {_label(column)} .-> {ids[reader]}c{number}"
-        for reader, number, _, dataset, column in _column_edges(drawing)
-        if dataset in ids
-    ]
+    lines += [f"  {_mermaid_edge(edge, ids)}" for edge in _column_edges(drawing)]
     return "".join(f"{line}\n" for line in lines)
+
+
+def _mermaid_edge(edge: "_ColumnEdge", ids: Mapping[DatasetAlias, str]) -> str:
+    target = f"{ids[edge.reader]}c{edge.number}"
+    if edge.source is None:
+        return f"{ids[edge.dataset]} -. {_label(edge.column)} .-> {target}"
+    return f"{ids[edge.dataset]}c{edge.source} -.-> {target}"
 
 
 def _mermaid_node(id: str, node: Node, made: Sequence[MadeOf] | None) -> Iterator[str]:
@@ -169,13 +176,32 @@ def _edges(nodes: Sequence[Node]) -> Iterator[tuple[DatasetAlias, DatasetAlias]]
     return ((each, node.alias) for node in nodes for each in node.inputs)
 
 
-def _column_edges(
-    drawing: Drawing,
-) -> Iterator[tuple[DatasetAlias, int, str, DatasetAlias, str]]:
-    """Yield reader, number and name of its column, and the dataset and column it is made of."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _ColumnEdge:
+    """A column of a dataset that one of a reader is made of; columns by their numbers from 0.
+
+    `source` is None where the columns of the dataset are not known.
+    """
+
+    dataset: DatasetAlias
+    column: str
+    source: int | None
+    reader: DatasetAlias
+    number: int
+
+
+def _column_edges(drawing: Drawing) -> Iterator[_ColumnEdge]:
+    numbers = {
+        (alias, each.name.lower()): number
+        for alias, made in drawing.columns.items()
+        for number, each in enumerate(made or ())
+    }
     shown = {node.alias for node in drawing.nodes}
     for reader, made in drawing.columns.items():
         for number, each in enumerate(made or ()):
             for dataset, column in each.sources:
                 if dataset in shown:
-                    yield reader, number, each.name, dataset, column
+                    source = numbers.get((dataset, column.lower()))
+                    yield _ColumnEdge(
+                        dataset=dataset, column=column, source=source, reader=reader, number=number
+                    )

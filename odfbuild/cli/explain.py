@@ -11,7 +11,7 @@ from odfbuild.cli.loaded import load
 from odfbuild.cli.opened import open_given
 from odfbuild.cli.options import Given
 from odfbuild.cli.printable import printable
-from odfbuild.cli.querying import class_of
+from odfbuild.cli.selection import column_use
 from odfbuild.cli.standing import input_lines, standing_text
 from odfbuild.cli.words import affected_text, column_text, count, judged_word, kind_word
 from odfbuild.errors import StateError
@@ -19,7 +19,7 @@ from odfbuild.odf.chain import ChainState
 from odfbuild.odf.events import DisablePollingSource, DisablePushSource, MetadataEvent
 from odfbuild.odf.identity import DatasetId
 from odfbuild.odf.refs import DatasetAlias
-from odfbuild.planner.changes import Assessment, ChangeClass
+from odfbuild.planner.changes import Assessment, ChangeClass, QueryClass
 from odfbuild.planner.declared import Declared
 from odfbuild.planner.in_force import in_force
 from odfbuild.planner.names import did_you_mean
@@ -38,7 +38,8 @@ class UnknownDatasetError(StateError):
 def explain_dataset(given: Given, name: str) -> int:
     """Print why a dataset will or will not run, and the facts that this rests on."""
     project = open_given(given)
-    declared = {each.alias: each for each in load(project).declared}
+    loaded = load(project).declared
+    declared = {each.alias: each for each in loaded}
     current = project.workspace.states()
     alias = DatasetAlias.parse(name)
     each, state = declared.get(alias), current.get(alias)
@@ -56,7 +57,7 @@ def explain_dataset(given: Given, name: str) -> int:
         lines = list(_declared(app.make(project), each, state, names))
     lines += _stands(state)
     lines += input_lines(each, state, {**current}, names)
-    lines += [] if each is None else _query(each)
+    lines += _query(column_use(project, loaded).query_class(alias))
     sys.stdout.write("".join(f"{line}\n" for line in lines))
     return exits.DONE
 
@@ -157,8 +158,7 @@ def _stands(state: ChainState | None) -> Iterator[str]:
     yield from _section("Chain", [standing_text(state)])
 
 
-def _query(each: Declared) -> Iterator[str]:
-    found = class_of(each)
+def _query(found: QueryClass | None) -> Iterator[str]:
     if found is not None:
         because = "" if found.because is None else f", because of {found.because}"
         yield from _section("Query", [printable(f"{found.name}{because}")])

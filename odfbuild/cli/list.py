@@ -8,13 +8,13 @@ from odfbuild.cli import exits
 from odfbuild.cli.loaded import load
 from odfbuild.cli.opened import open_given
 from odfbuild.cli.options import Given
-from odfbuild.cli.querying import class_of
 from odfbuild.cli.rows import write_rows
-from odfbuild.cli.selection import chosen, chosen_existing
+from odfbuild.cli.selection import chosen, chosen_existing, column_use
 from odfbuild.odf.chain import ChainState
 from odfbuild.odf.events import SetTransform
 from odfbuild.odf.identity import DatasetId
 from odfbuild.odf.refs import DatasetAlias
+from odfbuild.planner.column_use import ColumnUse
 from odfbuild.planner.declared import Declared
 
 __all__ = ["list_datasets", "list_workspace"]
@@ -32,7 +32,8 @@ def list_datasets(
     wanted = chosen(project, declared, selectors, exclude)
     names = project.workspace.names()
     by_id = {id: alias for alias, id in names.items()}
-    _write([_declared(each, by_id) for each in declared if each.alias in wanted], output)
+    use = column_use(project, declared)
+    _write([_declared(each, by_id, use) for each in declared if each.alias in wanted], output)
     return exits.DONE
 
 
@@ -73,8 +74,8 @@ def _joined(value: Any) -> Any:
     return (", ".join(value) or None) if isinstance(value, list) else value
 
 
-def _declared(each: Declared, by_id: Mapping[DatasetId, DatasetAlias]) -> _Row:
-    query, clause = _query(each)
+def _declared(each: Declared, by_id: Mapping[DatasetId, DatasetAlias], use: ColumnUse) -> _Row:
+    found = use.query_class(each.alias)
     return {
         "name": str(each.alias),
         "kind": each.snapshot.kind.value.lower(),
@@ -85,14 +86,9 @@ def _declared(each: Declared, by_id: Mapping[DatasetId, DatasetAlias]) -> _Row:
         "instance": each.instance,
         "package": each.package,
         "inputs": list(_inputs(each, by_id)),
-        "query": query,
-        "clause": clause,
+        "query": None if found is None else found.name,
+        "clause": None if found is None else found.because,
     }
-
-
-def _query(each: Declared) -> tuple[str | None, str | None]:
-    found = class_of(each)
-    return (None, None) if found is None else (found.name, found.because)
 
 
 def _existing(alias: DatasetAlias, state: ChainState) -> _Row:

@@ -11,9 +11,12 @@ from typing import TYPE_CHECKING
 
 from odfbuild.odf.chain import ChainState
 from odfbuild.odf.events import DataSchema, SetTransform
+from odfbuild.odf.opaque import is_opaque
 from odfbuild.odf.refs import DatasetAlias
+from odfbuild.planner.changes import QueryClass
 from odfbuild.planner.declared import Declared
 from odfbuild.planner.derive import makes_of_events
+from odfbuild.planner.query import steps_of
 from odfbuild.planner.resolve import Resolver
 
 if TYPE_CHECKING:
@@ -46,10 +49,13 @@ class ColumnUse:
         self._resolver = Resolver(current, locked)
         self._inputs: dict[DatasetAlias, dict[str, DatasetAlias]] = {}
         self._readers: dict[DatasetAlias, list[DatasetAlias]] = {}
+        self._transforms: dict[DatasetAlias, SetTransform] = {}
         for each in declared:
-            events = each.snapshot.metadata
-            self._resolver.put(each.alias, makes_of_events(each.snapshot.kind, events))
-            self._inputs[each.alias] = self._named_inputs(each)
+            makes = makes_of_events(each.snapshot.kind, each.snapshot.metadata)
+            self._resolver.put(each.alias, makes)
+            if makes.transform is not None:
+                self._transforms[each.alias] = makes.transform
+            self._inputs[each.alias] = self._named_inputs(makes.transform)
             for read in self._inputs[each.alias].values():
                 self._readers.setdefault(read, []).append(each.alias)
 
@@ -63,6 +69,19 @@ class ColumnUse:
             MadeOf(each.name, tuple(sorted(_located(each.sources, inputs))))
             for each in found.columns
         )
+
+    def query_class(self, dataset: DatasetAlias) -> QueryClass | None:
+        """Return how a declared transform can be computed; None where there is none to read."""
+        from odfbuild.planner.incremental import query_class
+
+        transform = self._transforms.get(dataset)
+        if transform is None or is_opaque(transform.transform):
+            return None
+        seen: dict[str, DataSchema | None] = {
+            name: None if alias is None else self._resolver.seen(alias)
+            for name, alias in self._resolver.inputs(transform)
+        }
+        return query_class(steps_of(transform.transform), seen)
 
     def users(
         self, dataset: DatasetAlias, column: str, steps: int | None
@@ -111,10 +130,8 @@ class ColumnUse:
         found = self._resolver.made_after(dataset)
         return None if found is None else found.query
 
-    def _named_inputs(self, each: Declared) -> dict[str, DatasetAlias]:
-        """Return the inputs of a dataset by the names that its query gives them."""
-        events = each.snapshot.metadata
-        transform = next((event for event in events if isinstance(event, SetTransform)), None)
+    def _named_inputs(self, transform: SetTransform | None) -> dict[str, DatasetAlias]:
+        """Return the inputs of a transform by the names that its query gives them."""
         found = self._resolver.inputs(transform)
         return {name: alias for name, alias in found if alias is not None}
 

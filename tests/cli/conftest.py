@@ -5,7 +5,9 @@ from pathlib import Path
 
 import pytest
 
-from tests.inside import lay_out, without_jvm
+from tests.cli.market import FILES
+from tests.engines import FakeEngine
+from tests.inside import Inside, lay_out, without_jvm
 from tests.texts import GOOD, derivative, root
 
 
@@ -28,3 +30,26 @@ def _built(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def project(_built: Path, tmp_path: Path) -> Path:
     """Return a root and a derivative of it, applied; the folder may be changed."""
     return shutil.copytree(_built, tmp_path / "project")
+
+
+@pytest.fixture(scope="session")
+def _market(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = lay_out(tmp_path_factory.mktemp("market") / "project", FILES)
+    done = without_jvm("apply", "--yes", cwd=folder)
+    assert done.code == 0, done.err
+    return folder
+
+
+@pytest.fixture
+def market(_market: Path, tmp_path: Path) -> Path:
+    """Return the project of two roots and two derivatives, applied; it may be changed."""
+    return shutil.copytree(_market, tmp_path / "market")
+
+
+@pytest.fixture
+def ask(
+    market: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> Inside:
+    """Run commands of that project in this process."""
+    monkeypatch.setenv("COLUMNS", "100")
+    return Inside(market, capsys, monkeypatch, FakeEngine())
