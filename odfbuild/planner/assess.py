@@ -66,14 +66,14 @@ def assess(
     protect: bool = False,
     against: bool = False,
     considered: Collection[DatasetAlias] | None = None,
-    full: bool = False,
+    full: bool = True,
 ) -> Assessed:
     """Return the assessment of every dataset that changes, or whose inputs do in a way that counts.
 
     `declared` come in topological order, `current` under the names they have from now on;
     `changes` are the events to append (all of them, for a new dataset).  `locked` are data schemas
     that an engine gave for the definitions as declared.  `against` says that `current` stands for
-    another revision and not for chains.  `full` also resolves the columns of new datasets, each of
+    another revision and not for chains.  `full` resolves the columns of new datasets, too, each of
     which takes a look at its query.
     """
     work = _Work(declared, current, changes, locked or {}, against=against, full=full)
@@ -136,7 +136,7 @@ class _Work:
     def _created(self, subject: Subject) -> Assessment:
         makes = subject.makes()
         self.resolver.put(subject.alias, makes)
-        if makes.steps and not self.full:
+        if not self.full:
             return Assessment(change=ChangeClass.ADDITIVE)
         after = self.resolver.after(subject.alias)
         query = class_of_query(makes, self._seen(makes))

@@ -42,15 +42,15 @@ def chained(
     return Versions(before, after, {"src": STORED, **columns})
 
 
-def test_a_new_dataset_is_additive_and_its_query_left_alone() -> None:
+def test_a_new_dataset_is_additive_and_can_be_left_at_that() -> None:
     out = derivative("out", "select event_time, id from src")
-    found = Versions([root("src")], [root("src"), out]).of("out")
+    found = Versions([root("src")], [root("src"), out]).of("out", full=False)
     assert found.change is ChangeClass.ADDITIVE
     assert found.hits == ()
     assert found.schema is None
 
 
-def test_a_new_root_shows_its_columns_and_a_new_derivative_when_asked() -> None:
+def test_a_new_dataset_shows_its_columns_and_the_class_of_its_query() -> None:
     out = derivative("out", "select event_time, id from src")
     versions = Versions([], [root("src"), out])
     schema = versions.of("src").schema
@@ -58,7 +58,7 @@ def test_a_new_root_shows_its_columns_and_a_new_derivative_when_asked() -> None:
     assert schema.before is None
     assert schema.after is not None
     assert to_ddl(schema.after)[0] == "event_time TIMESTAMP NOT NULL"
-    full = versions.of("out", full=True)
+    full = versions.of("out")
     assert full.schema is not None
     assert full.schema.after is not None
     assert [each.name for each in full.schema.after.fields] == ["event_time", "id"]
