@@ -31,6 +31,7 @@ __all__ = [
     "NotModified",
     "Request",
     "UnreachableError",
+    "beginning",
     "download",
     "printable",
 ]
@@ -126,6 +127,31 @@ def download(
         raise failure.final from None
 
 
+def beginning(request: Request, most: int) -> tuple[bytes, bool]:
+    """Return at most some bytes of the body of a URL, and whether they are all of it.
+
+    Raises as `download` does, at the first failure.
+    """
+    import httpx
+
+    _silence()
+    try:
+        with _client(request) as client, _follow(client, request) as response:
+            _check_status(response, request)
+            found = b""
+            for block in response.iter_raw():
+                found += block
+                if len(found) > most:
+                    break
+            return found[:most], len(found) <= most
+    except _TransientError as failure:
+        raise failure.final from None
+    except httpx.TimeoutException:
+        raise _unreachable(request, "the server does not answer") from None
+    except (httpx.HTTPError, httpx.InvalidURL, ValueError) as error:
+        raise _unreachable(request, _reason(error, request)) from None
+
+
 def printable(url: str) -> str:
     """Return a URL without user and password."""
     user = _user(url)
@@ -216,9 +242,18 @@ def _port(url: SplitResult) -> int:
 
 
 def _take(response: "httpx.Response", request: Request, folder: Path) -> Answer | NotModified:
-    status = response.status_code
-    if status == 304:
+    if response.status_code == 304:
         return NotModified()
+    _check_status(response, request)
+    etag = response.headers.get("etag")
+    if etag is not None and etag == request.etag:
+        return NotModified()
+    path = _store(response, request, folder)
+    return Answer(path=path, etag=etag, last_modified=response.headers.get("last-modified"))
+
+
+def _check_status(response: "httpx.Response", request: Request) -> None:
+    status = response.status_code
     if status in {404, 410}:
         raise NotFoundError(
             what=f"{request.name} does not exist",
@@ -227,11 +262,6 @@ def _take(response: "httpx.Response", request: Request, folder: Path) -> Answer 
         )
     if status != 200:
         raise _refusal(response, request)
-    etag = response.headers.get("etag")
-    if etag is not None and etag == request.etag:
-        return NotModified()
-    path = _store(response, request, folder)
-    return Answer(path=path, etag=etag, last_modified=response.headers.get("last-modified"))
 
 
 def _refusal(response: "httpx.Response", request: Request) -> Exception:

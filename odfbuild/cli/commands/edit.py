@@ -66,3 +66,26 @@ def accept(
     raise Exit(
         accept_finding(given(context), code, name, column=column, until=until, reason=reason)
     )
+
+
+@commands.command(cls=ProjectCommand)
+def new(
+    context: typer.Context,
+    name: Annotated[str, typer.Argument(help="What the dataset shall be called.")],
+    root: Annotated[bool, typer.Option("--root", help="It takes data in from outside.")] = False,
+    derivative: Annotated[
+        bool, typer.Option("--derivative", help="It is made from other datasets.")
+    ] = False,
+    origin: Annotated[
+        str | None,
+        typer.Option(
+            "--from",
+            metavar="FILE|URL|DATASETS",
+            help="A file or URL to guess columns from; of a derivative, what it reads: A,B.",
+        ),
+    ] = None,
+) -> None:
+    """Write the definition of a dataset, with a schema that is guessed from a sample."""
+    from odfbuild.cli.new import new_dataset
+
+    raise Exit(new_dataset(given(context), name, origin, root=root, derivative=derivative))
