@@ -140,7 +140,19 @@ def same(project: Project) -> None:
         assert [again.written for again in found.declared] == [each.written]
 
 
-AWKWARD = ("a\n", "a\n\n", " a", "a\nb", "a \n b", "\n", "a:\n  - b\n", "a\t\n", "\u2028", "\x85", "a\n \n")
+AWKWARD = (
+    "a\n",
+    "a\n\n",
+    " a",
+    "a\nb",
+    "a \n b",
+    "\n",
+    "a:\n  - b\n",
+    "a\t\n",
+    "\u2028",
+    "\x85",
+    "a\n \n",
+)
 ANY = st.text(st.characters(codec="utf-8", exclude_characters="\r\ufeff"), max_size=30)
 TEXTS = ANY | st.sampled_from(AWKWARD)
 FORMS = st.sampled_from(
