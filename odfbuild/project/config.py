@@ -24,6 +24,7 @@ from odfbuild.project.targets import (
     add_targets,
     spark,
 )
+from odfbuild.project.texts import refuse_link_out
 from odfbuild.project.variables import Variable, read_variables
 from odfbuild.project.yaml import Document, Value, decode, read_documents
 
@@ -172,6 +173,7 @@ def load_settings(root: Path, *, user_folder: Path | None = None) -> Settings:
         ) from None
     name = root.resolve().name
     try:
+        refuse_link_out(root, PROJECT_FILE)
         text, profiles = decode(data, PROJECT_FILE), read_profiles(root, user_folder)
     except ProjectErrors as errors:
         return _unreadable(name, errors)
@@ -215,9 +217,14 @@ def read_settings(
         return _unreadable(default_name, errors)
     reading = SettingsReader(documents[0])
     config, of_profiles = _config(reading, default_name, profiles)
-    check_folders(reading, config.datasets, is_folder)
+    if reading.doubtful.issubset(_KEYS) or _says(documents[0].value, "datasets"):
+        check_folders(reading, config.datasets, is_folder)
     found = (*sorted(reading.found, key=_by_place), *of_profiles)
     return Settings(config, found, frozenset(reading.doubtful))
+
+
+def _says(value: Value, key: str) -> bool:
+    return isinstance(value, dict) and key in value
 
 
 def _unreadable(name: str, errors: ProjectErrors) -> Settings:

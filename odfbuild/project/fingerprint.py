@@ -76,7 +76,8 @@ def project_files(root: Path, folders: Iterable[str]) -> list[str]:
 
     What starts with a dot is left out; links to folders are not followed, links to files are.
     """
-    return sorted({name for name, _ in _walk(str(root), folders, _DEFINITIONS)})
+    found = {name for name, _ in _walk(str(root), folders, _DEFINITIONS)}
+    return sorted(name for name in found if name.endswith(_DEFINITIONS))
 
 
 def _look(root: Path, folders: tuple[str, ...], young_from: int | None) -> tuple[str, list[str]]:

@@ -60,7 +60,8 @@ def _is_watched(home: Home, name: str) -> bool:
 
 def _not_there(home: Home, folder: PurePosixPath, name: str) -> Rule:
     beside = (home.root / name).parent
-    names = sorted(each.name for each in beside.iterdir()) if beside.is_dir() else []
+    files = (each for each in beside.iterdir() if each.is_file()) if beside.is_dir() else ()
+    names = sorted(each.name for each in files)
     queries = [each for each in names if each.endswith((_PLAIN, _TEMPLATE))]
     guess = did_you_mean(PurePosixPath(name).name, queries)
     where = f"paths are relative to the file that names them, which is in {folder}/"

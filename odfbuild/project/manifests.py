@@ -1,6 +1,6 @@
 """Read the DatasetSnapshot manifests of one file (ODF 0.34.1, "Manifests")."""
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field
 
 from odfbuild.errors import Diagnostic
@@ -9,6 +9,7 @@ from odfbuild.odf.manifest import ManifestErrors, Problem, from_manifest
 from odfbuild.planner.declared import Declared, normalize
 from odfbuild.project.checks import check_snapshot
 from odfbuild.project.findings import Findings
+from odfbuild.project.places import Path as Steps
 from odfbuild.project.places import Source
 from odfbuild.project.rendered import RenderedSource
 from odfbuild.project.yaml import Document, Include, read_source
@@ -70,7 +71,7 @@ class _Reading:
         again = name is not None and _is_second(name, self.manifests, findings)
         if name is not None:
             _put_name(document, name, findings)
-        snapshot = None if again else _snapshot(document, self.source.file, findings)
+        snapshot = None if again else _snapshot(document, self.source, findings)
         if snapshot is None:
             self.manifests.hidden = True
         else:
@@ -124,11 +125,11 @@ def _put_name(document: Document, name: str, findings: Findings) -> None:
         )
 
 
-def _snapshot(document: Document, file: str, findings: Findings) -> DatasetSnapshot | None:
+def _snapshot(document: Document, source: Source, findings: Findings) -> DatasetSnapshot | None:
     try:
         _, _, decoded = from_manifest(document.value)
     except ManifestErrors as errors:
-        _refuse(errors.problems, document, file, findings)
+        _refuse(errors.problems, _legacy(document, source), source.file, findings)
         return None
     if isinstance(decoded, DatasetSnapshot):
         return decoded
@@ -142,11 +143,17 @@ def _snapshot(document: Document, file: str, findings: Findings) -> DatasetSnaps
     return None
 
 
-def _refuse(problems: Sequence[Problem], document: Document, file: str, findings: Findings) -> None:
-    """Add the problems of a manifest; where an older specification shows, `upgrade` is the fix."""
+def _legacy(document: Document, source: Source) -> Collection[Steps]:
+    """Return what `upgrade` would rewrite: nothing in what a template makes."""
     from odfbuild.project.legacy import legacy_paths
 
-    old = legacy_paths(document)
+    return () if isinstance(source, RenderedSource) else legacy_paths(document)
+
+
+def _refuse(
+    problems: Sequence[Problem], old: Collection[Steps], file: str, findings: Findings
+) -> None:
+    """Add the problems of a manifest; where an older specification shows, `upgrade` is the fix."""
     way_out = f"odfbuild upgrade {file}"
     if () in old:
         findings.refuse(

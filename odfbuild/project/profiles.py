@@ -13,6 +13,7 @@ from odfbuild.errors import Diagnostic, ProjectErrors, SourceSpan
 from odfbuild.project.places import Path as Steps
 from odfbuild.project.settings import SettingsReader
 from odfbuild.project.targets import SparkOptions, Target, add_targets
+from odfbuild.project.texts import refuse_link_out
 from odfbuild.project.yaml import Document, Value, decode, read_documents
 
 __all__ = ["PROFILES", "Profile", "add_profile", "looks_secret", "read_profiles", "user_folder"]
@@ -42,6 +43,7 @@ def user_folder(env: Mapping[str, str]) -> Path | None:
 
 def read_profiles(root: Path, user: Path | None) -> tuple[Profile, ...]:
     """Return the profiles that there are, that of the user first; ProjectErrors of unreadable."""
+    refuse_link_out(root, PROFILES)
     places = [] if user is None else [(user / PROFILES, str(user / PROFILES))]
     found = (_read(path, name) for path, name in (*places, (root / PROFILES, PROFILES)))
     return tuple(each for each in found if each is not None)

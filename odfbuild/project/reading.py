@@ -144,7 +144,8 @@ def _taken(home: Home, name: str, generator: Generator, key: str) -> Source:
 
 def _not_there(home: Home, name: str, span: SourceSpan) -> Diagnostic:
     beside = (home.root / name).parent
-    known = sorted(each.name for each in beside.iterdir()) if beside.is_dir() else []
+    files = (each for each in beside.iterdir() if each.is_file()) if beside.is_dir() else ()
+    known = sorted(each.name for each in files)
     suffix = name[name.rfind("/") + 1 :].partition(".")[2]
     near = [each for each in known if each.endswith(f".{suffix}")]
     return Diagnostic(

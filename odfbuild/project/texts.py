@@ -9,7 +9,7 @@ from odfbuild.project.places import Source
 from odfbuild.project.yaml import decode
 from odfbuild.project.yaml_rules import Rule
 
-__all__ = ["MAX_BYTES", "OUTSIDE", "Home", "UnreadableError", "inside"]
+__all__ = ["MAX_BYTES", "OUTSIDE", "Home", "UnreadableError", "inside", "refuse_link_out"]
 
 MAX_BYTES = 16 * 1024 * 1024
 
@@ -43,17 +43,20 @@ class Home:
     macros: str = "macros"
     sql: str = "sql"
     _sources: dict[str, Source] = field(default_factory=dict, compare=False, repr=False)
+    _folders: dict[str, bool] = field(default_factory=dict, compare=False, repr=False)
 
     def shown(self, name: str) -> str:
         """Return how a file is called in messages: relative to the project."""
         return self.prefix + name
 
     def read(self, name: str) -> Source:
-        """Return a file that is listed; links to files are followed, wherever they lead.
+        """Return a file that is listed; links to files are followed, but not out of the folder.
 
         Raises UnreadableError, or ProjectErrors if it is not text.
         """
         path = self.root / name
+        if not self._is_real(name.rpartition("/")[0]) or _leads_out(self.root, path):
+            raise UnreadableError(OUTSIDE)
         try:
             size = path.stat().st_size
             data = path.read_bytes() if size <= MAX_BYTES else b""
@@ -71,7 +74,7 @@ class Home:
         out, nor may a folder of its path be a link.
         """
         if name not in self._sources:
-            if not self._holds(name):
+            if inside(name) != name:
                 raise UnreadableError(OUTSIDE)
             found = self.read(name)
             text = found.text.replace("\r\n", "\n").replace("\r", "\n")
@@ -81,14 +84,18 @@ class Home:
     def has(self, name: str) -> bool:
         return (self.root / name).is_file()
 
-    def _holds(self, name: str) -> bool:
-        if inside(name) != name:
-            return False
-        root, path = self.root.resolve(), self.root / name
-        real = path.resolve()
-        return real.is_relative_to(root) and path.parent.resolve() == root.joinpath(
-            *PurePosixPath(name).parts[:-1]
-        )
+    def _is_real(self, folder: str) -> bool:
+        """Tell whether no part of a folder's path, below this one, is a link."""
+        if folder not in self._folders:
+            there = (self.root / folder).resolve() == self.root.resolve().joinpath(folder)
+            self._folders[folder] = there
+        return self._folders[folder]
+
+
+def refuse_link_out(root: Path, name: str) -> None:
+    """Refuse a file of a project that is a link and leads out of it.  Raises ProjectErrors."""
+    if _leads_out(root, root / name):
+        raise UnreadableError(OUTSIDE).at(SourceSpan(file=name, line=1))
 
 
 def inside(path: str) -> str | None:
@@ -97,6 +104,13 @@ def inside(path: str) -> str | None:
         return None
     shortest = normpath(path)
     return None if shortest.startswith("../") or shortest in ("..", ".") else shortest
+
+
+def _leads_out(root: Path, path: Path) -> bool:
+    try:
+        return path.is_symlink() and not path.resolve().is_relative_to(root.resolve())
+    except OSError:
+        return False  # a circle: reading it says so
 
 
 def _unreadable(error: OSError) -> Rule:
