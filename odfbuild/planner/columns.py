@@ -76,6 +76,8 @@ def columns_of(steps: Sequence[QueryStep], inputs: Mapping[str, DataSchema | Non
         if step.alias is not None:
             tables.steps[step.alias] = rows
     outputs, unknown = _outputs(rows)
+    if reader.opaque:
+        outputs, unknown = None, f"{reader.opaque[0]} is not understood here"
     return QueryColumns(
         outputs=outputs,
         shaping=frozenset(reader.shaping),

@@ -171,6 +171,7 @@ class Expressions(ABC):
         self._note(found.sources, expr.place)
         kind = found.value.kind
         if not isinstance(kind, DataTypeStruct):
+            self.use(found.sources, expr.place)
             return None
         parts = [(f.name, field_of(found.value, f.name) or UNKNOWN) for f in kind.fields]
         return [Attribute(name, value, found.sources) for name, value in parts]

@@ -8,8 +8,9 @@ same columns all the way down.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from itertools import count
+from typing import TypeAlias
 
 from odfbuild.planner.functions import WINDOWED
 from odfbuild.planner.generators import GENERATORS
@@ -24,6 +25,7 @@ from odfbuild.planner.shape import (
     Generator,
     Join,
     NamedTable,
+    Opaque,
     Operation,
     Output,
     Over,
@@ -42,6 +44,17 @@ __all__ = ["Parts"]
 _MOST = 500  # queries read, those that are used several times counted each time
 
 
+@dataclass(frozen=True, slots=True)
+class _Table:
+    """A query that can be read by name, and what its own names mean."""
+
+    query: Query
+    tables: _Tables
+
+
+_Tables: TypeAlias = "dict[str, _Table]"
+
+
 class Parts:
     """Reads queries; `steps` are those that can be read by name.  Each use is read anew.
 
@@ -51,8 +64,10 @@ class Parts:
     def __init__(
         self, steps: Mapping[str, Query], inputs: Mapping[str, frozenset[str] | None]
     ) -> None:
-        self.tables = dict(steps)
         self.inputs = inputs
+        self.tables: _Tables = {}
+        for name, step in steps.items():
+            self.tables = {**self.tables, name: _Table(step, self.tables)}
         self._fresh = count()
         self._same: dict[Token, Token] = {}
         self._left = _MOST
@@ -65,8 +80,9 @@ class Parts:
         if query.recursive:
             return whole("WITH RECURSIVE")
         before = self.tables
-        common = {part.name: _renamed(part.query, part.columns) for part in query.with_}
-        self.tables = {**before, **common}
+        for part in query.with_:
+            table = _Table(_renamed(part.query, part.columns), self.tables)
+            self.tables = {**self.tables, part.name: table}
         try:
             return self._select(query) if isinstance(query, Select) else self._set(query)
         finally:
@@ -212,7 +228,7 @@ class Parts:
                 return read_as(self.query(_renamed(query, source.columns)), source.alias)
             case Generator():
                 return whole("a table function")
-            case Unknown(why=why):
+            case Opaque(why=why):
                 return whole(why)
         return whole("this form of statement")
 
@@ -220,7 +236,10 @@ class Parts:
         known = self.tables.get(source.name)
         name = source.alias or source.name
         if known is not None:
-            return read_as(self.query(_renamed(known, source.columns)), name)
+            before, self.tables = self.tables, known.tables
+            part = self.query(_renamed(known.query, source.columns))
+            self.tables = before
+            return read_as(part, name)
         tokens: dict[str, Token] = {}
         names = None if source.columns else self.inputs.get(source.name)
 

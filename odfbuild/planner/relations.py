@@ -21,6 +21,7 @@ from odfbuild.planner.shape import (
     Join,
     Literal,
     NamedTable,
+    Opaque,
     Output,
     Query,
     Select,
@@ -39,17 +40,22 @@ Tables: TypeAlias = Mapping[str, Rows]
 
 
 class Relations(Calls):
-    """Reads queries; `table` gives the rows of an input or an earlier step by its name."""
+    """Reads queries; `table` gives the rows of an input or an earlier step by its name.
+
+    `opaque` are the forms that were met and are not understood.
+    """
 
     def __init__(self, table: Callable[[str, str], Rows]) -> None:
         super().__init__()
         self.table = table
         self.star_inputs: set[str] = set()
+        self.opaque: list[str] = []
         self.common: Tables = {}
 
     def query(self, query: Query, outer: Scope | None = None) -> Rows:
         """Return the columns that a query gives."""
         if isinstance(query, Unknown):
+            self.opaque.append(query.why)
             return _unknown()
         before = self.common
         for part in query.with_:
@@ -67,6 +73,7 @@ class Relations(Calls):
     def _common(self, name: str, query: Select | SetQuery, outer: Scope | None) -> Rows:
         part = next(each for each in query.with_ if each.name == name)
         if query.recursive:
+            self.opaque.append("WITH RECURSIVE")
             self.common = {**self.common, name: _unknown()}
         rows = self.query(part.query, outer)
         return _unknown() if query.recursive else rows.named(None, part.columns)
@@ -86,8 +93,7 @@ class Relations(Calls):
         if select.group is not None:
             self._group(select.group, select, given, scope)
         self._after(select, given, scope)
-        if select.foreign:
-            return Rows([], open=[OpenPart(None, _inputs(given))])
+        self.opaque += [each.text for each in select.foreign]
         return given
 
     def _outputs(self, outputs: Sequence[Output], scope: Scope) -> Rows:
@@ -109,7 +115,9 @@ class Relations(Calls):
         return given
 
     def _expand(self, star: StarExpr, scope: Scope, given: Rows) -> None:
+        before, self.into = self.into, set()
         found = self.expanded(star, scope)
+        inside, self.into = frozenset(ref.input for ref in self.into), before
         rows = scope.rows
         name = star.qualifier[0] if star.qualifier else None
         self.star_inputs |= {
@@ -119,9 +127,9 @@ class Relations(Calls):
         given.columns += [each._replace(qualifier=None, place=place) for each in found or ()]
         opened = [part for part in rows.open if name is None or part.qualifier == name]
         self.star_inputs |= {each for part in opened for each in part.inputs}
-        given.open += [OpenPart(None, part.inputs) for part in opened]
+        given.open += [part._replace(qualifier=None) for part in opened]
         if found is None:
-            given.open.append(OpenPart(None, frozenset()))
+            given.open.append(OpenPart(None, inside))
 
     def _generated(self, output: Output, call: Call, scope: Scope, given: Rows) -> None:
         rows = self._rows_of(call, output.aliases, scope, outer=False)
@@ -136,11 +144,8 @@ class Relations(Calls):
         self.shaping |= sources
         columns = generated(call, args, names, outer=outer)
         made = [Attribute(name, value, sources) for name, value in columns]
-        return (
-            Rows(made)
-            if made
-            else Rows([], open=[OpenPart(None, frozenset(ref.input for ref in sources))])
-        )
+        inputs = frozenset(ref.input for ref in sources)
+        return Rows(made) if made else Rows([], open=[OpenPart(None, inputs, sources)])
 
     # Grouping, and what comes after the SELECT list
 
@@ -228,8 +233,11 @@ class Relations(Calls):
                 return self._rows_of(call, names, scope, outer=source.outer).named(source.alias)
             case Generator(call=call):
                 self.shape([call], Scope(left or Rows([]), outer))
-            case Unknown():
-                self.shape(source.args, Scope(Rows([]), outer))
+                self.opaque.append("a table function")
+            case Opaque(why=why, inside=inside):
+                self.opaque.append(why)
+                if inside is not None:
+                    self._source(inside, left, outer)
         return _unknown()
 
     def _named(self, source: NamedTable) -> Rows:
@@ -299,9 +307,11 @@ class Relations(Calls):
 
     def _set(self, query: SetQuery, outer: Scope | None) -> Rows:
         left, right = self.query(query.left, outer), self.query(query.right, outer)
+        self.opaque += [each.text for each in query.foreign]
         given = self._united(query, left, right)
         if query.distinct or query.kind != "union":
-            self.shaping |= {ref for each in given.columns for ref in each.sources}
+            both = (*left.columns, *right.columns)
+            self.shaping |= {ref for each in both for ref in each.sources}
         named = {each.name: each for each in given.columns if each.name}
         self._order(query.order, given, Scope(Rows(given.columns, open=given.open), None, named))
         return given
@@ -311,7 +321,7 @@ class Relations(Calls):
         if query.by_name and not (left.open or right.open):
             order = {each.name: each for each in right.columns}
             theirs = [order[each.name] for each in left.columns if each.name in order]
-        if left.open or right.open or query.foreign or len(left.columns) != len(theirs):
+        if left.open or right.open or len(left.columns) != len(theirs):
             return Rows([], open=[OpenPart(None, _inputs(left) | _inputs(right))])
         pairs = zip(left.columns, theirs, strict=True)
         return Rows([_both(query.kind, mine, other) for mine, other in pairs])

@@ -11,6 +11,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
+from odfbuild.odf.events import DataTypeStruct
 from odfbuild.planner.parts import field_of
 from odfbuild.planner.statement import Place
 from odfbuild.planner.types import UNKNOWN, Value
@@ -39,10 +40,18 @@ class Attribute(NamedTuple):
 
 
 class OpenPart(NamedTuple):
-    """A relation with unknown columns, which may be those of these inputs."""
+    """A relation with unknown columns, which are those of these inputs.
+
+    `origins`, if there are any, are the columns that all of its columns are made of instead.
+    """
 
     qualifier: str | None
     inputs: frozenset[str]
+    origins: frozenset[ColumnRef] = frozenset()
+
+    def column(self, name: str) -> frozenset[ColumnRef]:
+        """Return what a column of this name is made of."""
+        return self.origins or frozenset(ColumnRef(each, name) for each in self.inputs)
 
 
 @dataclass(slots=True)
@@ -66,7 +75,7 @@ class Rows:
             Attribute(name, each.value, each.sources, qualifier, each.place)
             for name, each in zip(listed, self.columns, strict=True)
         ]
-        opened = [OpenPart(qualifier, each.inputs) for each in self.open]
+        opened = [each._replace(qualifier=qualifier) for each in self.open]
         if names and not fits:
             opened = opened or [OpenPart(qualifier, frozenset())]
         return Rows(columns, open=opened)
@@ -159,13 +168,13 @@ class Scope:
                 return self._within(own, parts[2:])
             for part in self.rows.open:
                 if part.qualifier == parts[0]:
-                    return Found(UNKNOWN, _of(part.inputs, parts[1]))
+                    return Found(UNKNOWN, part.column(parts[1]))
         free = [a for a in index.get(parts[0], ()) if a not in self.rows.hidden]
         if free:
             return self._within(free, parts[1:])
         if self.rows.open:
-            inputs = frozenset(name for part in self.rows.open for name in part.inputs)
-            return Found(UNKNOWN, _of(inputs, parts[0]))
+            columns = (part.column(parts[0]) for part in self.rows.open)
+            return Found(UNKNOWN, frozenset().union(*columns))
         return None
 
     def _within(
@@ -193,6 +202,8 @@ class Scope:
 
     def _near(self, parts: tuple[str, ...]) -> str | None:
         """Return the name in scope that is most like one that is not there."""
+        if len(parts) > 1 and (inside := self._near_field(parts)) is not None:
+            return inside
         wanted = parts[1] if len(parts) > 1 and self.star(parts[0]) else parts[0]
         elsewhere = [a for a in self.rows.columns if len(parts) > 1 and a.name == parts[1]]
         if wanted == parts[0] and len(elsewhere) == 1 and elsewhere[0].qualifier:
@@ -201,13 +212,19 @@ class Scope:
         folded = [name for name in names if name.lower() == wanted.lower()]
         return next(iter(folded or difflib.get_close_matches(wanted, names, n=1)), None)
 
+    def _near_field(self, parts: tuple[str, ...]) -> str | None:
+        """Return the nearest field, where all but the last part of a name are known."""
+        found = self._local(parts[:-1])
+        kind = found.value.kind if isinstance(found, Found) else None
+        if not isinstance(kind, DataTypeStruct):
+            return None
+        names = [field.name for field in kind.fields]
+        near = difflib.get_close_matches(parts[-1], names, n=1)
+        return ".".join((*parts[:-1], near[0])) if near else None
+
     def _names(self) -> Iterator[str]:
         scope: Scope | None = self
         while scope is not None:
             yield from (each.name for each in scope.rows.columns)
             yield from scope.aliases
             scope = scope.outer
-
-
-def _of(inputs: frozenset[str], column: str) -> frozenset[ColumnRef]:
-    return frozenset(ColumnRef(name, column) for name in inputs)

@@ -31,6 +31,7 @@ __all__ = [
     "Lambda",
     "Literal",
     "NamedTable",
+    "Opaque",
     "Operation",
     "Output",
     "Over",
@@ -236,7 +237,15 @@ class Generator:
     view: bool = False
 
 
-Source: TypeAlias = NamedTable | Derived | Generator | Unknown
+@dataclass(frozen=True, slots=True)
+class Opaque:
+    """A relation changed in a way that is not understood here: PIVOT, TABLESAMPLE, VALUES, ..."""
+
+    why: str
+    inside: Source | None = None
+
+
+Source: TypeAlias = NamedTable | Derived | Generator | Opaque
 
 
 @dataclass(frozen=True, slots=True)

@@ -22,6 +22,7 @@ from odfbuild.planner.shape import (
     Group,
     Join,
     NamedTable,
+    Opaque,
     Output,
     Query,
     Select,
@@ -44,6 +45,7 @@ _KNOWN_OF_SET = frozenset(
     {"this", "expression", "distinct", "by_name", "order", "limit", "offset", "with_"}
 )
 _SOURCE_PARTS = frozenset({"this", "db", "catalog", "alias", "joins", "version", "with_"})
+_CLAUSES = {"sample": "TABLESAMPLE", "pivots": "PIVOT", "connect": "CONNECT BY"}
 _KINDS = {"SEMI": "semi", "ANTI": "anti", "CROSS": "cross"}
 _SIDES = {"LEFT": "left", "RIGHT": "right", "FULL": "full"}
 
@@ -249,7 +251,7 @@ class _Shaper(Expressions):
         source = self._plain(node)
         joins = node.args.get("joins")
         if any(_foreign(node, _SOURCE_PARTS)) and not isinstance(node, exp.Lateral | exp.Values):
-            return Unknown(next(_foreign(node, _SOURCE_PARTS)).text)
+            source = Opaque(next(_foreign(node, _SOURCE_PARTS)).text, source)
         if joins and not isinstance(node, exp.Subquery):
             return Derived(From(source, tuple([self._join(each) for each in joins])), None, ())
         return source
@@ -265,9 +267,9 @@ class _Shaper(Expressions):
         if isinstance(node, exp.Subquery):
             return self._derived(node)
         if isinstance(node, exp.Values):
-            rows = [self.expression(each) for each in node.expressions]
-            return Unknown("VALUES", tuple(rows))
-        return Unknown(type(node).__name__)
+            self.expressions(node.expressions)
+            return Opaque("VALUES")
+        return Opaque(type(node).__name__)
 
     def _table(self, node: Any) -> NamedTable:
         parts = node.parts
@@ -318,7 +320,7 @@ class _Shaper(Expressions):
 def _foreign(node: Any, known: frozenset[str]) -> Iterator[Name]:
     for part, value in node.args.items():
         if value and part not in known:
-            yield Name(part.strip("_").upper(), Place(0, 1, 1, 1))
+            yield Name(_CLAUSES.get(part, part.strip("_").upper()), Place(0, 1, 1, 1))
 
 
 def _place(value: Expr) -> Place | None:
