@@ -89,6 +89,8 @@ def known(project: Opened) -> Known | None:
 
 def remember(project: Opened, seen: Seen, *, idle: bool) -> Known | None:
     """Record what a plan was made of; None where nothing may be written."""
+    if project.workspace.is_read_only:
+        return None
     settled = Settled(
         versions=_versions(),
         context=_context(project),

@@ -42,6 +42,8 @@ class ReadOnlyWorkspace(Workspace):
     workspace is a file that is written to.
     """
 
+    is_read_only = True
+
     def __init__(self, root: Path) -> None:
         super().__init__(root, disk=ReadOnlyDisk())
         self.index = Index()

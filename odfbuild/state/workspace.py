@@ -59,6 +59,8 @@ class UnusableNameError(StateError):
 class Workspace:
     """The datasets in one folder; reading makes no folders, so an absent one is empty."""
 
+    is_read_only = False
+
     def __init__(
         self,
         root: Path,
