@@ -109,8 +109,8 @@ def inside(path: str) -> str | None:
 def _leads_out(root: Path, path: Path) -> bool:
     try:
         return path.is_symlink() and not path.resolve().is_relative_to(root.resolve())
-    except OSError:
-        return False  # a circle: reading it says so
+    except (OSError, RuntimeError):  # Python 3.11 and 3.12 raise the latter
+        return False  # links in a circle: reading them says so
 
 
 def _unreadable(error: OSError) -> Rule:
