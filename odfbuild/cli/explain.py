@@ -19,7 +19,7 @@ from odfbuild.odf.chain import ChainState
 from odfbuild.odf.events import DisablePollingSource, DisablePushSource, MetadataEvent
 from odfbuild.odf.identity import DatasetId
 from odfbuild.odf.refs import DatasetAlias
-from odfbuild.planner.changes import Assessment, ChangeClass, QueryClass
+from odfbuild.planner.changes import Assessment, ChangeClass, Judged, QueryClass
 from odfbuild.planner.declared import Declared
 from odfbuild.planner.in_force import in_force
 from odfbuild.planner.names import did_you_mean
@@ -52,7 +52,7 @@ def explain_dataset(given: Given, name: str) -> int:
 
     if each is None:
         assert state is not None  # noqa: S101 - one of the two is there
-        lines = list(_undeclared(alias, state))
+        lines = list(_undeclared(by_id[state.dataset], state))
     else:
         lines = list(_declared(app.make(project), each, state, names))
     lines += _stands(state)
@@ -131,7 +131,8 @@ def _change(found: Assessment) -> Iterator[str]:
     for hit in found.hits:
         place = "" if hit.span is None else f" ({hit.span})"
         yield printable(f"{hit.code} {hit.name}: {hit.message}{place}: {judged_word(hit.judged)}")
-        yield from (f"  way on: {printable(way)}" for way in hit.ways)
+        if hit.judged is not Judged.PASSED:
+            yield from (f"  way on: {printable(way)}" for way in hit.ways)
     if found.affected:
         yield f"used by {', '.join(map(affected_text, found.affected))}"
 

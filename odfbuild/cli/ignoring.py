@@ -77,14 +77,25 @@ class _Reading:
         if document.value is None:
             return
         if not isinstance(document.value, list):
-            self.reader.refuse((), "the file is no list", "each entry is one known difference", (
-                "write: - {dataset: NAME, kind: KIND, until: DAY}"
-            ))  # fmt: skip
+            self.reader.refuse(
+                (),
+                "the file is no list",
+                "each entry is one known difference",
+                "write: - {dataset: NAME, kind: KIND, until: DAY}",
+            )
             return
         for number, value in enumerate(document.value):
             self._entry(value, (number,))
 
     def _entry(self, value: Value, path: Steps) -> None:
+        if not isinstance(value, dict):
+            self.reader.refuse(
+                path,
+                "an entry must be a mapping",
+                "it names datasets, a kind and a day",
+                "write: {dataset: NAME, kind: KIND, until: DAY}",
+            )
+            return
         entry = self.reader.mapping(value, path, _KEYS)
         dataset = self._text(entry.get("dataset"), (*path, "dataset"), path)
         kind = self._kind(entry["kind"], (*path, "kind")) if "kind" in entry else None
