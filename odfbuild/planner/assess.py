@@ -33,7 +33,6 @@ from odfbuild.planner.hits_retired import retired_hits
 from odfbuild.planner.hits_schemas import Columns, refusals, schema_hits, unknown_hits
 from odfbuild.planner.hits_upstream import InputChange, Upstream, united
 from odfbuild.planner.policy import Policy
-from odfbuild.planner.query import steps_of
 from odfbuild.planner.reach import Reaches, takes_all
 from odfbuild.planner.resolve import Resolver
 from odfbuild.planner.subject import Subject
@@ -106,7 +105,7 @@ class _Work:
         self.full = full
         self.resolver = Resolver(current, locked, changed=changes)
         self.refusals: list[Diagnostic] = []
-        self.moved: set[DatasetAlias] = set()
+        self.moved: dict[DatasetAlias, tuple[ColumnChange, ...]] = {}
         self.reaches = Reaches(self.resolver)
 
     def assessments(self) -> dict[DatasetAlias, Assessment]:
@@ -156,15 +155,19 @@ class _Work:
         old, new = makes_of(state), subject.makes()
         query = None
         schema = None
-        if inputs or old.columns_key != new.columns_key or _sets_schema(subject):
+        if inputs or old.columns_key != new.columns_key or subject.find(SetDataSchema):
             self.resolver.put(subject.alias, new)
+            declared = subject.find(SetDataSchema)
+            if declared is not None:
+                schema_set = data_schema(schema_of(declared[0]), new.vocab)
+                self.resolver.declare(subject.alias, schema_set)
             columns, hits, query = self._columns(subject, state, old, new, inputs)
             own += hits
             schema = columns.change
             if subject.changes and not self.against:
                 self.refusals += refusals(subject, state, columns)
-            if self.resolver.moved(subject.alias):
-                self.moved.add(subject.alias)
+            if columns.change.columns:
+                self.moved[subject.alias] = columns.change.columns
             self.reaches.note(subject, columns, own)
         elif own:
             self.reaches.note(subject, None, own)
@@ -182,7 +185,7 @@ class _Work:
         inputs: tuple[InputChange, ...],
     ) -> tuple[Columns, list[Hit], QueryClass | None]:
         """Compare the columns, and say which rules their changes and those of the query meet."""
-        columns = self._compared(subject, new)
+        columns = self._compared(subject)
         hits = list(input_hits(subject, state)) if subject.changes else []
         changes: Sequence[ColumnChange] = columns.change.columns
         upstream = self._upstream(subject, new, inputs)
@@ -205,13 +208,10 @@ class _Work:
             hits += class_hits(subject, class_of_query(old, self._seen_before(old)), query)
         return columns, hits, query
 
-    def _compared(self, subject: Subject, new: Makes) -> Columns:
+    def _compared(self, subject: Subject) -> Columns:
         alias = subject.alias
         before, after = self.resolver.before(alias), self.resolver.after(alias)
         was, now = self.resolver.made_before(alias), self.resolver.made_after(alias)
-        declared = subject.find(SetDataSchema)
-        if declared is not None:
-            after = replace(after, schema=data_schema(schema_of(declared[0]), new.vocab))
         if before.schema is None or after.schema is None:
             why = after.unknown or f"before, {before.unknown}"
             change = SchemaChange(before.schema, after.schema, unknown=why)
@@ -232,23 +232,13 @@ class _Work:
         transform = _transform_to_come(self.changes.get(each.alias, ()), state)
         if transform is None or not self.moved:
             return ()
-        named = [
-            (name, alias)
+        found = tuple(
+            InputChange(name, alias, self.moved[alias])
             for name, alias in self.resolver.inputs(transform)
             if alias is not None and alias in self.moved
-        ]
-        found = [InputChange(name, alias, self._schema_changes(alias)) for name, alias in named]
-        if all(change.kind == "added" for one in found for change in one.changes) and not (
-            takes_all(steps_of(transform.transform))
-        ):
-            return ()
-        return tuple(found)
-
-    def _schema_changes(self, alias: DatasetAlias) -> tuple[ColumnChange, ...]:
-        before, after = self.resolver.before(alias), self.resolver.after(alias)
-        if before.schema is None or after.schema is None:
-            return ()
-        return compare_schemas(before.schema, after.schema)
+        )
+        growth = all(change.kind == "added" for one in found for change in one.changes)
+        return () if growth and not takes_all(transform) else found
 
     def _upstream(
         self, subject: Subject, makes: Makes, inputs: tuple[InputChange, ...]
@@ -274,10 +264,6 @@ class _Work:
             name: None if alias is None else self.resolver.before(alias).schema
             for name, alias in self.resolver.inputs(makes.transform)
         }
-
-
-def _sets_schema(subject: Subject) -> bool:
-    return subject.find(SetDataSchema) is not None
 
 
 def _transform_to_come(changes: Sequence[Change], state: ChainState) -> SetTransform | None:

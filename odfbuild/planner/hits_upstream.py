@@ -11,7 +11,7 @@ from odfbuild.planner.derive import Made, MadeColumn
 from odfbuild.planner.evolution import is_nested, top_column
 from odfbuild.planner.hits import hit
 from odfbuild.planner.query import QueryStep
-from odfbuild.planner.statement import Name, Place, SqlTextError
+from odfbuild.planner.statement import Place
 from odfbuild.planner.subject import Subject
 
 __all__ = ["InputChange", "Upstream", "united"]
@@ -178,8 +178,10 @@ class Upstream:
         return next(found, None)
 
     def _place_of_part(self, parts: Sequence[str]) -> tuple[int, Place] | None:
+        from odfbuild.planner.sqltext import read
+
         for number, step in enumerate(self.steps):
-            for name in _names(step):
+            for name in read(step.text).columns:
                 if name.text == parts[-1] and name.qualifier == parts[-2]:
                     return number, name.place
         return None
@@ -199,15 +201,6 @@ class Upstream:
     def _text(self, at: tuple[int, Place]) -> str:
         step, place = at
         return self.steps[step].text[place.start : place.start + place.length]
-
-
-def _names(step: QueryStep) -> tuple[Name, ...]:
-    from odfbuild.planner.sqltext import read
-
-    try:
-        return read(step.text).columns
-    except SqlTextError:
-        return ()
 
 
 def united(before: DataSchema | None, after: DataSchema | None) -> DataSchema | None:

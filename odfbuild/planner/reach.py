@@ -13,7 +13,7 @@ from odfbuild.planner.evolution import top_column
 from odfbuild.planner.hits import class_of
 from odfbuild.planner.hits_schemas import Columns
 from odfbuild.planner.impact import ALL, Reach, Reader, affected, readers_of
-from odfbuild.planner.query import QueryStep, steps_of
+from odfbuild.planner.query import steps_of
 from odfbuild.planner.resolve import Resolver
 from odfbuild.planner.subject import Subject
 
@@ -80,17 +80,17 @@ class Reaches:
         return (before,) if after is None or after is before else (before, after)
 
 
-def takes_all(steps: Sequence[QueryStep]) -> bool:
+def takes_all(transform: SetTransform) -> bool:
     """Tell whether a query may take in columns that it does not name."""
-    text = " ".join(step.text for step in steps).lower()
+    if is_opaque(transform.transform):
+        return True
+    text = " ".join(step.text for step in steps_of(transform.transform)).lower()
     return "*" in text or "natural" in text
 
 
 def _may_take_all(reader: Declared) -> bool:
-    for event in reader.snapshot.metadata:
-        if isinstance(event, SetTransform):
-            return is_opaque(event.transform) or takes_all(steps_of(event.transform))
-    return False
+    events = reader.snapshot.metadata
+    return any(isinstance(event, SetTransform) and takes_all(event) for event in events)
 
 
 def _rewritten(subject: Subject, now: Made | None) -> set[str]:

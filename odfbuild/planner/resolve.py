@@ -72,8 +72,9 @@ class Resolver:
         """Say how a dataset will be made: one that is new, changed, or reads what changed."""
         self._new[alias] = makes
 
-    def is_put(self, alias: DatasetAlias) -> bool:
-        return alias in self._new
+    def declare(self, alias: DatasetAlias, schema: DataSchema) -> None:
+        """Say which data columns a dataset will have: its definition sets them."""
+        self._after[alias] = Resolved(schema)
 
     def before(self, alias: DatasetAlias) -> Resolved:
         """Return the data columns before the change."""
@@ -86,13 +87,6 @@ class Resolver:
             return self.before(alias)
         _settle(alias, self._after, self._needed_after, self._resolve_after)
         return self._after.get(alias, _CIRCLE)
-
-    def moved(self, alias: DatasetAlias) -> bool:
-        """Say whether a dataset that was there has other columns after the change."""
-        if alias not in self._new or alias not in self.current:
-            return False
-        before, after = self.before(alias).schema, self.after(alias).schema
-        return before is not None and after is not None and before != after
 
     def seen(self, alias: DatasetAlias) -> DataSchema | None:
         """Return the columns that readers will see; those from before while others are unknown."""

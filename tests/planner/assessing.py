@@ -123,6 +123,9 @@ class Versions:
         self.current: dict[DatasetAlias, ChainState] = dict(
             imagined(before, engines=ENGINES, schemas=schemas)
         )
+        for name in chains or {}:
+            state = self.current[alias(name)]
+            self.current[alias(name)] = replace(state, transform_is_new=False)
         for name, count in (rows or {}).items():
             state = self.current[alias(name)]
             self.current[alias(name)] = replace(state, last_offset=count - 1)
