@@ -31,7 +31,8 @@ __all__ = [
 ]
 
 RESERVED = frozenset(
-    {"each", "env", "var", "vars", "loop", "self", "super", "varargs", "kwargs", "caller"}
+    {"each", "row", "env", "var", "vars", "py"}
+    | {"loop", "self", "super", "varargs", "kwargs", "caller"}
     | {"true", "false", "none", "True", "False", "None", "not", "and", "or", "in", "is"}
     | {"if", "elif", "else", "for", "recursive", "import", "from", "as", "with", "without"}
 )
