@@ -79,14 +79,14 @@ class Resolver:
     def before(self, alias: DatasetAlias) -> Resolved:
         """Return the data columns before the change."""
         _settle(alias, self._before, self._needed_before, self._resolve_before)
-        return self._before.get(alias, _CIRCLE)
+        return self._before[alias]
 
     def after(self, alias: DatasetAlias) -> Resolved:
         """Return the data columns after it."""
         if alias not in self._new:
             return self.before(alias)
         _settle(alias, self._after, self._needed_after, self._resolve_after)
-        return self._after.get(alias, _CIRCLE)
+        return self._after[alias]
 
     def seen(self, alias: DatasetAlias) -> DataSchema | None:
         """Return the columns that readers will see; those from before while others are unknown."""
@@ -208,6 +208,7 @@ def _settle(
             continue
         waiting.pop()
         if top not in known:
+            known[top] = _CIRCLE  # until it is resolved
             known[top] = resolve(top)
 
 
