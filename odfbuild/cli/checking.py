@@ -3,12 +3,10 @@
 from collections.abc import Collection, Iterator, Mapping, Sequence
 
 from odfbuild.errors import Diagnostic, Level, SourceSpan
-from odfbuild.odf.chain import vocabulary
-from odfbuild.odf.events import DatasetVocabulary, SetTransform, SetVocab
+from odfbuild.odf.events import SetTransform
 from odfbuild.odf.refs import DatasetAlias
 from odfbuild.planner.declared import Declared
-from odfbuild.planner.diff import Change
-from odfbuild.planner.queries import check_queries
+from odfbuild.planner.queries import check_definitions
 from odfbuild.planner.query import Reason, examine, steps_of
 from odfbuild.project.config import Config
 
@@ -24,15 +22,10 @@ def query_findings(
 
     `linear` tells whether queries have to be such as this version can compute.
     """
-    op_columns = {"op", *(_vocabulary(each).operation_type_column for each in declared)}
-    found = {}
-    for each in declared:
-        changes = [Change(event, at) for at, event in enumerate(each.snapshot.metadata)]
-        problems = tuple(check_queries(each, changes, op_columns))
-        if not linear:
-            problems = tuple(p for p in problems if p.code != _NOT_LINEAR)
-        if problems:
-            found[each.alias] = problems
+    found: dict[DatasetAlias, tuple[Diagnostic, ...]] = {}
+    for each, problem in check_definitions(declared):
+        if linear or problem.code != _NOT_LINEAR:
+            found[each.alias] = (*found.get(each.alias, ()), problem)
     return found
 
 
@@ -46,13 +39,16 @@ def broken_datasets(
 
 
 def unused_inputs(each: Declared) -> Iterator[Diagnostic]:
-    """Yield a warning for each declared input that the query does not read."""
+    """Yield a warning for each declared input that the query does not read.
+
+    A query that reads what is no input, or cannot be read, may have meant it.
+    """
     for at, event in enumerate(each.snapshot.metadata):
         if not isinstance(event, SetTransform):
             continue
         aliases = [source.alias or str(source.dataset_ref) for source in event.inputs]
         facts = examine(steps_of(event.transform), aliases)
-        if facts.about(Reason.SYNTAX):
+        if facts.about(Reason.SYNTAX, Reason.UNKNOWN_INPUT):
             continue
         for number, alias in enumerate(aliases):
             if alias not in facts.inputs:
@@ -78,11 +74,6 @@ def settings_findings(config: Config, declared: Collection[DatasetAlias]) -> Ite
                 "remove the definition, or the entry",
                 moved.span,
             )
-
-
-def _vocabulary(each: Declared) -> DatasetVocabulary:
-    given = (event for event in each.snapshot.metadata if isinstance(event, SetVocab))
-    return vocabulary(next(given, SetVocab()))
 
 
 def _unused(each: Declared, alias: str, path: tuple[str | int, ...]) -> Diagnostic:

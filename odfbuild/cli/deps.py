@@ -18,9 +18,10 @@ def install_packages(given: Given) -> int:
     """Bring `packages/` to what the lock file pins; print one line for each package."""
     project = open_given(given)
     done = install(project.root, project.config, read_lock(project.root))
+    width = max((len(each.name) for each in done), default=0)
     for each in done:
         word = "installed" if each.done else "as pinned"
-        sys.stdout.write(f"  {each.name}  {_short(each.pinned)}  {word}\n")
+        sys.stdout.write(f"  {each.name:<{width}}  {_short(each.pinned)}  {word}\n")
     count = sum(each.done for each in done)
     sys.stdout.write(f"{_count(len(done))}, {count} installed.\n")
     return exits.DONE
@@ -43,14 +44,14 @@ def update_packages(given: Given, name: str | None) -> int:
 
 def pins_text(before: Mapping[str, LockedPackage], after: Mapping[str, LockedPackage]) -> str:
     """Return one line for each package that is pinned otherwise, and a last line that counts."""
+    names = [name for name in sorted({*before, *after}) if before.get(name) != after.get(name)]
+    width = max(map(len, names), default=0)
     lines = []
-    for name in sorted({*before, *after}):
+    for name in names:
         was, now = before.get(name), after.get(name)
-        if was == now:
-            continue
         sign = "+" if was is None else "-" if now is None else "~"
         texts = [_short(each) for each in (was, now) if each is not None]
-        lines.append(f"  {sign} {name}  {' -> '.join(texts)}\n")
+        lines.append(f"  {sign} {name:<{width}}  {' -> '.join(texts)}\n")
     return "".join(lines) + f"{_count(len(after))}, {len(lines)} pinned anew.\n"
 
 

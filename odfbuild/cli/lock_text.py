@@ -1,7 +1,7 @@
 """What a lock file says otherwise than the project, as text that reads like a diff.  Pure."""
 
-import difflib
 from collections.abc import Iterator, Mapping, Sequence
+from difflib import SequenceMatcher
 
 from odfbuild.cli.printable import printable
 from odfbuild.project.lock_state import LockDifference
@@ -58,9 +58,12 @@ def _entry(name: str, before: LockedSchema | None, after: LockedSchema | None) -
         yield f"  {sign} {name}  same columns"
         return
     yield f"  {sign} {name}"
-    if after is not None:
-        told = difflib.ndiff(old, new)
-        yield from (f"      {line}" for line in told if line.startswith(("+ ", "- ")))
+    if after is None:
+        return
+    for kind, start, end, first, last in SequenceMatcher(None, old, new, False).get_opcodes():
+        if kind != "equal":
+            yield from (f"      - {line}" for line in old[start:end])
+            yield from (f"      + {line}" for line in new[first:last])
 
 
 def _lines(entry: LockedSchema | None) -> list[str]:

@@ -26,6 +26,7 @@ from odfbuild.odf.manifest import to_mapping
 from odfbuild.odf.opaque import opaque_parts
 from odfbuild.odf.refs import DatasetAlias
 from odfbuild.planner.declared import Declared
+from odfbuild.project.column_lines import ColumnLineError, read_columns
 from odfbuild.project.lockfile import Lock
 
 __all__ = ["Definitions", "LockDifference", "LockedSchemas", "definition_hash", "differences"]
@@ -191,8 +192,8 @@ def _differences(
     if entry.inputs != now:
         yield LockDifference("inputs", name, entry.inputs, now)
     try:
-        entry.schema()
-    except ValueError as error:
+        read_columns(entry.columns)
+    except ColumnLineError as error:
         yield LockDifference("columns", name, now=str(error))
 
 

@@ -20,6 +20,7 @@ from odfbuild.odf.yaml_text import yaml_text
 from odfbuild.project.column_lines import ColumnLineError, read_columns
 from odfbuild.project.lock_entries import read_entries
 from odfbuild.project.places import Path as Steps
+from odfbuild.project.texts import refuse_link_out
 from odfbuild.project.yaml import Document, decode, read_documents
 
 __all__ = [
@@ -74,8 +75,11 @@ class LockedSchema:
     unknown: str | None = None
 
     def schema(self) -> DataSchema | None:
-        """Return the columns as a schema, None if they are not known."""
-        return None if self.unknown is not None else read_columns(self.columns)
+        """Return the columns as a schema; None if they are not known, or were edited by hand."""
+        try:
+            return None if self.unknown is not None else read_columns(self.columns)
+        except ColumnLineError:
+            return None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -92,10 +96,7 @@ class Lock:
         known = self.schemas.get(str(alias))
         if known is None or (known.definition, known.inputs) != (definition_hash, inputs_hash):
             return None
-        try:
-            return known.schema()
-        except ColumnLineError:
-            return None
+        return known.schema()
 
 
 def read_lock(root: Path) -> Lock | None:
@@ -104,6 +105,7 @@ def read_lock(root: Path) -> Lock | None:
     Raises ProjectErrors with everything that is wrong in it.
     """
     path = root / LOCK_FILE
+    refuse_link_out(root, LOCK_FILE)
     try:
         if path.stat().st_size > MAX_BYTES:
             raise ProjectErrors([_refused(f"it has more than {MAX_BYTES:,} bytes")])
