@@ -20,6 +20,7 @@ from odfbuild.cli.outputs import (
     write_reports,
 )
 from odfbuild.cli.scope import Scope, scoped
+from odfbuild.cli.whole import whole
 from odfbuild.errors import OdfBuildError
 
 if TYPE_CHECKING:
@@ -78,10 +79,11 @@ def show_plan(given: Given, options: PlanOptions) -> int:
         made = scoped(project, options.scope)
         plan = _saved(made.plan, project, options)
     except OdfBuildError as error:
-        found = error.diagnostics()
+        wrong = whole(given, error)
+        found = wrong.diagnostics()
         write_reports(reports, lambda output: problems_output(found, output, manner))
         sys.stdout.write(problems_output(found, options.output, manner))
-        raise
+        raise wrong from None
     write_reports(reports, lambda output: plan_output(plan, output, manner))
     text, code = plan_output(plan, options.output, manner), _code(plan, options)
     if made.known is not None and options.is_repeatable:

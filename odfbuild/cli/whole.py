@@ -6,11 +6,21 @@ from pathlib import Path
 
 from odfbuild.cli.opened import open_given
 from odfbuild.cli.options import Given
-from odfbuild.errors import Diagnostic, ProjectErrors
+from odfbuild.errors import Diagnostic, OdfBuildError, ProjectErrors
 from odfbuild.odf.identity import DatasetId
 from odfbuild.odf.refs import DatasetAlias
 
-__all__ = ["all_problems"]
+__all__ = ["all_problems", "whole"]
+
+
+def whole(given: Given, met: OdfBuildError) -> OdfBuildError:
+    """Return an error with all other problems of the project, if it is about the project's files.
+
+    What is wrong with selectors or the workspace stays as it is.
+    """
+    if type(met) is not ProjectErrors:
+        return met
+    return ProjectErrors(all_problems(given, met))
 
 
 def all_problems(given: Given, met: ProjectErrors) -> tuple[Diagnostic, ...]:

@@ -1,0 +1,3 @@
+﻿select date,
+  price
+frum rates

@@ -1,0 +1,4 @@
+-- prices by day
+select date,
+       price
+form rates

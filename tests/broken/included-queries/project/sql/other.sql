@@ -1,0 +1,4 @@
+select *
+from rates
+union all
+select * from trades

@@ -1,0 +1,1 @@
+select 'Börse' as place from rates

@@ -1,0 +1,2 @@
+def suffix(text):
+    return text.uper()
