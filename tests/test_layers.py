@@ -90,6 +90,12 @@ def test_spark_is_named_in_one_folder_only(module: Path) -> None:
 
 
 @parametrized
+def test_the_parser_is_named_by_modules_that_are_called_after_it_only(module: Path) -> None:
+    if not name_of(module).startswith("planner/sql"):
+        assert "sqlglot" not in {i.split(".")[0] for i in imports_of(module)}
+
+
+@parametrized
 def test_every_module_says_what_it_is_and_what_it_offers(module: Path) -> None:
     tree = tree_of(module)
     assigned = {
