@@ -37,7 +37,7 @@ FILES = {
 }
 LATER = Timestamp.parse("2040-01-01T00:00:00Z")
 
-_HASH = re.compile(r"\b[0-9a-f]{8}\b")
+_HASH = re.compile(r"\b(?:f1620[0-9a-f]{64}|[0-9a-f]{8})\b")
 
 
 def steady(text: str) -> str:
