@@ -30,7 +30,13 @@ from odfbuild.planner.hits_definitions import definition_hits, input_hits
 from odfbuild.planner.hits_policy import restating_hits
 from odfbuild.planner.hits_queries import class_hits, class_of_query, query_hits
 from odfbuild.planner.hits_retired import retired_hits
-from odfbuild.planner.hits_schemas import Columns, refusals, schema_hits, unknown_hits
+from odfbuild.planner.hits_schemas import (
+    Columns,
+    refusals,
+    schema_hits,
+    unknown_hits,
+    without_times,
+)
 from odfbuild.planner.hits_upstream import InputChange, Upstream, united
 from odfbuild.planner.policy import Policy
 from odfbuild.planner.reach import Reaches, takes_all
@@ -186,7 +192,7 @@ class _Work:
     ) -> tuple[Columns, list[Hit], QueryClass | None]:
         """Compare the columns, and say which rules their changes and those of the query meet."""
         columns = self._compared(subject)
-        hits = list(input_hits(subject, state)) if subject.changes else []
+        hits = list(input_hits(subject, state, self.resolver.by_id)) if subject.changes else []
         changes: Sequence[ColumnChange] = columns.change.columns
         upstream = self._upstream(subject, new, inputs)
         if upstream is not None:
@@ -199,6 +205,8 @@ class _Work:
             hits += unknown_hits(subject, columns)
         if told:
             columns = replace(columns, untyped=())
+        if old.vocab != new.vocab:
+            columns, changes = without_times(columns, changes, old.vocab, new.vocab)
         hits += schema_hits(subject, columns, changes)
         known = None if columns.change.unknown is not None else columns.change.columns
         hits += query_hits(subject, state, known)

@@ -170,8 +170,10 @@ def _licence_removed(subject: Subject, state: ChainState) -> Iterator[Hit]:
         yield hit("ODF112", subject.alias, message, span=subject.span())
 
 
-def input_hits(subject: Subject, state: ChainState) -> Iterator[Hit]:
-    """Yield what a changed transform says of its inputs."""
+def input_hits(
+    subject: Subject, state: ChainState, names: Mapping[DatasetId, DatasetAlias]
+) -> Iterator[Hit]:
+    """Yield what a changed transform says of its inputs; `names` are those of datasets by id."""
     found = subject.find(SetTransform)
     if found is None or state.transform is None:
         return
@@ -179,18 +181,20 @@ def input_hits(subject: Subject, state: ChainState) -> Iterator[Hit]:
     at = ("metadata", index, "inputs")
     was = {each.dataset_ref: each for each in state.transform.inputs}
     now = {each.dataset_ref: each for each in new.inputs}
-    for number, each in enumerate(new.inputs):
-        if each.dataset_ref not in was:
+    for number, ref in enumerate(now):
+        if ref not in was:
             span = subject.span(*at, number, "datasetRef")
-            yield hit("ODF117", subject.alias, f"it also reads {_called(each)}", span=span)
-    for each in state.transform.inputs:
-        if each.dataset_ref not in now:
-            name = _called(each)
+            yield hit("ODF117", subject.alias, f"it also reads {_called(ref, names)}", span=span)
+    for ref in was:
+        if ref not in now:
+            name = _called(ref, names)
+            span = subject.declared.key_span(at)
             message = f"it no longer reads {name}"
-            yield hit("ODF118", subject.alias, message, other=name, span=subject.span(*at))
+            yield hit("ODF118", subject.alias, message, other=name, span=span)
     kept = [[ref for ref in one if ref in other] for one, other in ((was, now), (now, was))]
     if kept[0] != kept[1]:
-        yield hit("ODF119", subject.alias, "its inputs are reordered", span=subject.span(*at))
+        span = subject.declared.key_span(at)
+        yield hit("ODF119", subject.alias, "its inputs are reordered", span=span)
     yield from _aliases(subject, was, new, at)
 
 
@@ -209,5 +213,7 @@ def _aliases(
             yield hit("ODF120", subject.alias, message, span=subject.span(*at, number))
 
 
-def _called(given: TransformInput) -> str:
-    return given.alias or str(given.dataset_ref)
+def _called(
+    ref: DatasetId | DatasetAlias, names: Mapping[DatasetId, DatasetAlias]
+) -> DatasetId | DatasetAlias:
+    return names.get(ref, ref) if isinstance(ref, DatasetId) else ref

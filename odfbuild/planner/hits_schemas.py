@@ -1,14 +1,14 @@
 """Which rules on schemas a change meets: ODF201 to ODF213, and what a chain cannot do.  Pure."""
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from odfbuild.errors import Diagnostic, SourceSpan
 from odfbuild.odf.chain_schema import schema_in_force
 from odfbuild.odf.chain_state import ChainState
 from odfbuild.odf.datatypes import is_optional
 from odfbuild.odf.ddl import DdlError, parse_ddl
-from odfbuild.odf.events import MergeStrategyAppend, MergeStrategyLedger
+from odfbuild.odf.events import DatasetVocabulary, MergeStrategyAppend, MergeStrategyLedger
 from odfbuild.odf.opaque import is_opaque
 from odfbuild.planner.changes import ColumnChange, Hit, SchemaChange
 from odfbuild.planner.derive import Made, Makes
@@ -16,7 +16,7 @@ from odfbuild.planner.evolution import is_nested, top_column
 from odfbuild.planner.hits import hit
 from odfbuild.planner.subject import Subject
 
-__all__ = ["Columns", "refusals", "schema_hits", "unknown_hits"]
+__all__ = ["Columns", "refusals", "schema_hits", "unknown_hits", "without_times"]
 
 _CODES = {
     "removed": "ODF201",
@@ -28,6 +28,7 @@ _CODES = {
     "reordered": "ODF207",
     "added": "ODF208",
 }
+_TABLE_ORDER = ("reordered", "")
 _STAYS = frozenset({"retyped", "widened", "required", "optional"})
 
 
@@ -54,6 +55,22 @@ def schema_hits(
     for name in columns.untyped:
         message = f"the type of {name} cannot be told"
         yield hit("ODF213", subject.alias, message, column=name, span=_span(subject, columns, name))
+
+
+def without_times(
+    columns: Columns,
+    changes: Sequence[ColumnChange],
+    old: DatasetVocabulary,
+    new: DatasetVocabulary,
+) -> tuple[Columns, list[ColumnChange]]:
+    """Leave out what follows from other names of system columns, on which there is a rule."""
+    names = {getattr(vocab, name) for vocab in (old, new) for name in vocab.__slots__}
+    kept = [
+        each
+        for each in changes
+        if each.path not in names and (each.kind, each.path) != _TABLE_ORDER
+    ]
+    return replace(columns, was=None), kept
 
 
 def unknown_hits(subject: Subject, columns: Columns) -> Iterator[Hit]:
@@ -121,7 +138,7 @@ def _whole(subject: Subject) -> SourceSpan:
     if subject.query_path() is not None:
         return subject.query_span(subject.makes().steps)
     path = subject.read_path()
-    return subject.span() if path is None else subject.span(*path)
+    return subject.span() if path is None else subject.declared.key_span(path)
 
 
 def _in_read_schema(subject: Subject, name: str) -> SourceSpan:
@@ -133,12 +150,13 @@ def _in_read_schema(subject: Subject, name: str) -> SourceSpan:
         return subject.span(*path)
     if read.schema is not None:
         names = [each.name for each in read.schema.fields]
-        inside = ("schema", "fields", names.index(name)) if name in names else ("schema",)
-        return subject.span(*path, *inside)
+        if name in names:
+            return subject.span(*path, "schema", "fields", names.index(name))
+        return subject.declared.key_span((*path, "schema"))
     for number, text in enumerate(read.ddl_schema or ()):
         if name in _named(text):
             return subject.span(*path, "schema", number)
-    return subject.span(*path, "schema")
+    return subject.declared.key_span((*path, "schema"))
 
 
 def _named(text: str) -> set[str]:

@@ -9,6 +9,7 @@ from odfbuild.odf.events import (
     MergeStrategySnapshot,
     SetDataSchema,
     SetInfo,
+    SetVocab,
 )
 from odfbuild.odf.schema import parse_ddl, to_ddl
 from odfbuild.planner.assess import Assessed, assess
@@ -427,3 +428,22 @@ def test_a_long_line_of_datasets_is_no_deep_recursion() -> None:
     found = versions.assess().assessments
     assert codes(found[alias("d0")].hits) == ["ODF305"]
     assert len(found[alias("src")].affected) == 1500
+
+
+def test_other_names_of_system_columns_are_told_once() -> None:
+    columns = ("day TIMESTAMP", "id BIGINT")
+    read = source(*columns)
+    before = [root("src", read, SetVocab(event_time_column="day"))]
+    after = [root("src", read, SetVocab(event_time_column="date"))]
+    assert codes(Versions(before, after).hits("src")) == ["ODF102"]
+
+
+def test_inputs_are_called_by_the_names_of_their_datasets() -> None:
+    a, b = root("a"), root("b", source(path="b"))
+    query = "select event_time, id from x"
+    versions = Versions(
+        [a, b, derivative("out", query, "a x")], [a, b, derivative("out", query, "b x")]
+    )
+    messages = {each.code: each.message for each in versions.hits("out")}
+    assert messages["ODF117"] == "it also reads b"
+    assert messages["ODF118"] == "it no longer reads a"
