@@ -86,19 +86,26 @@ def _query(query: str) -> Iterator[str]:
 
 def _vocabulary(root: Root) -> Iterator[str]:
     """Yield names of system columns that differ from the usual ones."""
-    taken = {key: f"odf_{name}" for name, key in _SYSTEM.items() if name in root.columns}
-    named = {
-        **taken,
-        **({} if root.time in (None, _EVENT_TIME) else {"eventTimeColumn": root.time}),
-    }
+    clashing = {name: key for name, key in _SYSTEM.items() if name in root.columns}
     if root.time is None and _EVENT_TIME in root.columns:
-        named["eventTimeColumn"] = f"odf_{_EVENT_TIME}"
+        clashing[_EVENT_TIME] = "eventTimeColumn"
+    named = {key: _free(name, root.columns) for name, key in clashing.items()}
+    if root.time not in (None, _EVENT_TIME):
+        named["eventTimeColumn"] = root.time or ""
     if not named:
         return
     if root.time_note:
         yield f"    # {root.time_note}"
     yield "    - kind: SetVocab"
     yield from (f"      {line}" for line in block_lines(named))
+
+
+def _free(name: str, taken: Sequence[str]) -> str:
+    """Return another name for a system column, one that no column has."""
+    made = f"odf_{name}"
+    while made in taken:
+        made = f"odf_{made}"
+    return made
 
 
 def _selection(inputs: Sequence[Input]) -> tuple[str, list[str]]:

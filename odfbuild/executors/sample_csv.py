@@ -2,6 +2,7 @@
 
 import csv
 import io
+from collections import Counter
 from collections.abc import Sequence
 from itertools import islice
 from typing import Any, Final
@@ -15,6 +16,7 @@ from odfbuild.executors.sample import Sample, SampledColumn, UnsampledError
 __all__ = ["sample_csv"]
 
 _ROWS: Final = 20_000
+_START: Final = 65_536
 _SEPARATORS: Final = (",", ";", "\t", "|")
 _NULLS: Final = ("\\N", "NA", "N/A", "NULL", "null", "None", "nan", "NaN", "-", "?")
 _DATES: Final = ("%Y/%m/%d", "%d.%m.%Y", "%d/%m/%Y", "%m/%d/%Y")
@@ -88,13 +90,16 @@ def _records(text: str, separator: str, *, whole: bool, most: int = _ROWS) -> li
 
 
 def _separator(text: str, name: str) -> str:
-    """Return the separator that makes the most fields, in as many in every record."""
-    start = text[:65536]
-    best, fields = ("\t" if name.lower().endswith(".tsv") else ","), 1
+    """Return the separator by which most records have the same number of fields, and several."""
+    if name.lower().endswith(".tsv"):
+        return "\t"
+    best, most = ",", (0.5, 1)
     for separator in _SEPARATORS:
-        widths = {len(each) for each in _records(start, separator, whole=False, most=200)}
-        if len(widths) == 1 and (width := widths.pop()) > fields:
-            best, fields = separator, width
+        widths = Counter(map(len, _records(text[:_START], separator, whole=True, most=200)))
+        for width, count in widths.most_common(1):
+            shared = (count / widths.total(), width)
+            if width > 1 and shared > most:
+                best, most = separator, shared
     return best
 
 

@@ -34,7 +34,7 @@ def sample_parquet(data: bytes, name: str, *, whole: bool) -> Sample:
         if kind is None:
             notes.append(f"left out, as no type here holds it: {field.name} ({field.type})")
             continue
-        values = [] if rows is None else rows.column(field.name).to_pylist()
+        values = [] if rows is None else rows.column(field.name).cast(kind, safe=False).to_pylist()
         columns.append(SampledColumn(name=field.name, type=kind, values=values))
     return Sample(
         read={"kind": "Parquet"},
@@ -46,20 +46,31 @@ def sample_parquet(data: bytes, name: str, *, whole: bool) -> Sample:
 
 def _told(kind: Any) -> Any:
     """Return the type that a column is read as, None if there is no word for it."""
-    if pa.types.is_dictionary(kind):
-        kind = kind.value_type
-    if pa.types.is_timestamp(kind):
-        return pa.timestamp("ms", "UTC")
-    kind = _SIGNED.get(kind, kind)
+    found = _widened(kind)
     try:
-        to_ddl(from_arrow(pa.schema([pa.field("column", kind)])))
+        to_ddl(from_arrow(pa.schema([pa.field("column", found)])))
     except (UnknownArrowTypeError, DdlError):
         return None
-    return kind
+    return found
 
 
-_SIGNED: Final = {
-    pa.uint8(): pa.int16(),
+def _widened(kind: Any) -> Any:
+    """Return the nearest type that read schemas have, which holds all values of another."""
+    if pa.types.is_dictionary(kind):
+        return _widened(kind.value_type)
+    if pa.types.is_timestamp(kind):
+        return pa.timestamp("ms", "UTC")
+    if pa.types.is_struct(kind):
+        return pa.struct([field.with_type(_widened(field.type)) for field in kind])
+    if pa.types.is_list(kind) or pa.types.is_large_list(kind):
+        return pa.list_(kind.value_field.with_type(_widened(kind.value_type)))
+    return _WIDER.get(kind, kind)
+
+
+_WIDER: Final = {
+    pa.int8(): pa.int32(),
+    pa.int16(): pa.int32(),
+    pa.uint8(): pa.int32(),
     pa.uint16(): pa.int32(),
     pa.uint32(): pa.int64(),
     pa.uint64(): pa.decimal128(20, 0),
