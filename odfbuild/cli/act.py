@@ -82,7 +82,7 @@ def apply_project(given: Given, options: ApplyOptions) -> int:
         sys.stdout.write(no_changes(quick.datasets))
         return exits.DONE
     plan = scoped(project, options.scope).plan
-    _say(plan_text(plan, colour=wants_colour()))
+    _say(plan_text(plan, colour=options.progress and wants_colour()))
     if not plan.verdict.passed:
         return exits.REFUSED
     if not plan.steps:
@@ -119,7 +119,7 @@ def _apply_saved(given: Given, file: Path, options: ApplyOptions) -> int:
     project = open_given(replace(given, target=target), lock_timeout=options.lock_timeout)
     _refuse_unfit(plan, project)
     check_heads(plan, project.workspace.named_heads())
-    _say(plan_text(plan, colour=wants_colour()))
+    _say(plan_text(plan, colour=options.progress and wants_colour()))
     if not plan.verdict.passed:
         return exits.REFUSED
     return _done(project, plan, options, settle=False) if plan.steps else exits.DONE

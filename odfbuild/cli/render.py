@@ -186,8 +186,8 @@ class _Page:
                 yield from (_line("", each) for each in excerpt_lines(hit.span, hit.span.excerpt))
         if refused or self.explain:
             yield _line("", f"why: {printable(hit.why)}")
-            if hit.ways:
-                yield _line("", f"ways on: {printable(' · '.join(hit.ways))}")
+        if hit.ways and (refused or self.explain or hit.judged is Judged.WARNED):
+            yield _line("", f"ways on: {printable(' · '.join(hit.ways))}")
 
     def _data(self, steps: Sequence[Step], planned: Planned) -> Iterator[str]:
         for step in steps:

@@ -137,12 +137,15 @@ def test_any_encoding_can_be_printed_to(project: Path, encoding: str) -> None:
     assert "1 new file" in done.out
 
 
-def test_a_plan_has_no_colours_of_its_own(project: Path) -> None:
+@pytest.mark.parametrize("wanted", [True, False], ids=["usual", "NO_COLOR"])
+def test_a_terminal_is_given_colours_unless_none_are_wanted(project: Path, wanted: bool) -> None:
     lay_out(project, {"data/2.csv": "t,k,v\n"})
     program = str(Path(sys.executable).parent / "odfbuild")
-    with terminal([program, "plan"], project, environment()) as shown:
+    asked = [] if wanted else ["env", "NO_COLOR=1"]
+    with terminal([*asked, program, "plan"], project, environment()) as shown:
         assert shown.end() == 0
-    assert "\x1b" not in shown.said
+    assert ("\x1b[34m↻\x1b[0m src" in shown.said) is wanted
+    assert ("\x1b" in shown.said) is wanted
 
 
 def test_a_warning_is_given_every_time(tmp_path: Path) -> None:
