@@ -90,9 +90,10 @@ class Asker:
 
         Raises EngineFailedError.
         """
-        from odfbuild.executors.readers.options import declared_schema
 
         def ask() -> Any:
+            from odfbuild.executors.readers.options import declared_schema
+
             assert isinstance(source.read, _READABLE)  # noqa: S101 - declares_columns
             declared = declared_schema(source.read)
             assert declared is not None  # noqa: S101 - declares_columns

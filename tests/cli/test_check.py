@@ -1,6 +1,7 @@
 """odfbuild check: what it says, how it ends, and that nothing is asked twice."""
 
 import json
+import shutil
 from collections.abc import Callable
 from pathlib import Path
 
@@ -9,7 +10,7 @@ import pytest
 
 from tests.engines import FakeEngine
 from tests.inside import Inside, lay_out
-from tests.projects import probe
+from tests.projects import EXAMPLES, odfbuild, probe
 from tests.texts import derivative, root
 
 Golden = Callable[[Path, str], None]
@@ -267,6 +268,16 @@ def test_a_second_check_with_nothing_changed_asks_nothing(check: Checked) -> Non
     assert first.asked == ["ingest", "select t, k, v from src"]  # two queries ask the same
     assert check("--engine", engine=second) == (0, "3 datasets, no problems\n")
     assert (second.asked, second.started) == ([], [])
+
+
+@pytest.mark.spark
+def test_a_second_check_starts_no_java(tmp_path: Path) -> None:
+    project = shutil.copytree(EXAMPLES / "water-levels", tmp_path / "project")
+    first = odfbuild("check", "--engine", cwd=project)
+    assert (first.code, first.out) == (0, "5 datasets, no problems\n"), first.err
+    modules, started = probe("check", "--engine", cwd=project)
+    assert {"pyspark", "py4j", "pyarrow"}.isdisjoint(modules)
+    assert started <= {"git"}
 
 
 def test_only_what_changed_is_asked_again(check: Checked) -> None:
