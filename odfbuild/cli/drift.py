@@ -11,7 +11,6 @@ from odfbuild import app
 from odfbuild.cli import exits
 from odfbuild.cli.differing import Names, event_difference
 from odfbuild.cli.ignoring import is_ignored, read_ignored
-from odfbuild.cli.loaded import load
 from odfbuild.cli.opened import open_given
 from odfbuild.cli.options import Given
 from odfbuild.cli.printable import printable, printable_json
@@ -36,7 +35,7 @@ def show_drift(
     opened = open_given(given)
     project = replace(opened, workspace=ReadOnlyWorkspace(opened.workspace.root))
     ignored = () if ignore_file is None else read_ignored(ignore_file)
-    declared = load(project).declared
+    declared = app.load(project).declared
     only = chosen(project, declared, selectors, exclude) if selectors or exclude else None
     found = find_drift(project.workspace.root, declared, moved=project.policy.moved, only=only)
     left = [each for each in found if not is_ignored(each, ignored, project.policy.today)]

@@ -7,7 +7,6 @@ from odfbuild import app
 from odfbuild.cli import exits
 from odfbuild.cli.causes import cause_lines
 from odfbuild.cli.differing import Names, event_difference
-from odfbuild.cli.loaded import load
 from odfbuild.cli.opened import open_given
 from odfbuild.cli.options import Given
 from odfbuild.cli.printable import printable
@@ -38,7 +37,8 @@ class UnknownDatasetError(StateError):
 def explain_dataset(given: Given, name: str) -> int:
     """Print why a dataset will or will not run, and the facts that this rests on."""
     project = open_given(given)
-    loaded = load(project).declared
+    made = app.make_whole(project, app.Asked())
+    loaded = made.loaded.declared
     declared = {each.alias: each for each in loaded}
     current = project.workspace.states()
     alias = DatasetAlias.parse(name)
@@ -54,7 +54,7 @@ def explain_dataset(given: Given, name: str) -> int:
         assert state is not None  # noqa: S101 - one of the two is there
         lines = list(_undeclared(by_id[state.dataset], state))
     else:
-        lines = list(_declared(app.make(project), each, state, names))
+        lines = list(_declared(made.plan, each, state, names))
     lines += _stands(state)
     lines += input_lines(each, state, {**current}, names)
     lines += _query(column_use(project, loaded).query_class(alias))

@@ -3,9 +3,9 @@
 import sys
 from collections.abc import Callable, Mapping, Sequence
 
+from odfbuild import app
 from odfbuild.cli import exits
 from odfbuild.cli.drawing import Drawing, Node, dot, mermaid, tree
-from odfbuild.cli.loaded import load
 from odfbuild.cli.opened import open_given
 from odfbuild.cli.options import Given
 from odfbuild.cli.selection import chosen, column_use
@@ -24,7 +24,7 @@ def show_graph(
 ) -> int:
     """Print the graph of the chosen datasets: what reads what, and column by column if asked."""
     project = open_given(given)
-    declared = load(project).declared
+    declared = app.load(project).declared
     wanted = chosen(project, declared, selectors, exclude)
     graph = selection_graph(declared, project.workspace.names())
     use = column_use(project, declared) if columns else None

@@ -4,8 +4,8 @@ import sys
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
+from odfbuild import app
 from odfbuild.cli import exits
-from odfbuild.cli.loaded import load
 from odfbuild.cli.opened import open_given
 from odfbuild.cli.options import Given
 from odfbuild.cli.rows import write_rows
@@ -28,7 +28,7 @@ def list_datasets(
 ) -> int:
     """Print the declared datasets, in topological order."""
     project = open_given(given)
-    declared = load(project).declared
+    declared = app.load(project).declared
     wanted = chosen(project, declared, selectors, exclude)
     names = project.workspace.names()
     by_id = {id: alias for alias, id in names.items()}

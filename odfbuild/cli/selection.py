@@ -62,8 +62,6 @@ def chosen_existing(
 
     While only names and globs are given, the project's definitions are not read.
     """
-    from odfbuild.cli.loaded import load
-
     known = project.workspace.names()
     if not selectors and not exclude:
         return frozenset(known)
@@ -71,7 +69,7 @@ def chosen_existing(
     if not exclude and all(each.lower() in plain for each in selectors):
         return frozenset(plain[each.lower()] for each in selectors)
     selector = parse_selectors(project, selectors, exclude)
-    declared = load(project).declared if _asks_definitions(selector) else ()
+    declared = app.load(project).declared if _asks_definitions(selector) else ()
     found = _choose(project, selector, declared, known, None, existing=True)
     return frozenset(alias for alias in known if alias in found)
 

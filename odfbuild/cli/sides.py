@@ -6,7 +6,6 @@ from typing import TYPE_CHECKING
 
 from odfbuild import app
 from odfbuild.cli.differing import Names
-from odfbuild.cli.loaded import load, load_folder
 from odfbuild.cli.selection import locked_columns
 from odfbuild.errors import StateError
 from odfbuild.odf.chain import ChainState, vocabulary
@@ -77,7 +76,7 @@ def both_sides(
 
 def _side(project: app.Opened, alias: DatasetAlias, text: str) -> Side:
     if text == DECLARED:
-        return _definition(project, alias, load(project).declared, "")
+        return _definition(project, alias, app.load(project).declared, "")
     if text.startswith(_GIT):
         return _in_git(project, alias, text.removeprefix(_GIT))
     return _block(project, alias, text)
@@ -122,7 +121,8 @@ def _in_git(project: app.Opened, alias: DatasetAlias, revision: str) -> Side:
     from odfbuild.project.revision import at_revision
 
     with at_revision(project.root, revision) as found:
-        declared = load_folder(project, found.root).declared
+        there = app.load_at(project, found.root, f"{_GIT}{revision}")
+        declared = () if there is None else there.declared
         return _definition(project, alias, declared, f"{_GIT}{revision} ")
 
 

@@ -33,13 +33,13 @@ class UnchosenInputError(PlanError):
 def restrict(plan: Plan, chosen: Collection[DatasetAlias]) -> Plan:
     """Return the part of a plan that is about the chosen datasets.
 
-    Choosing every dataset is not choosing: the plan comes back as it is.  What waited for a step
-    that is gone no longer does, and a reason that rested on one is gone, with the step if it had
-    no other.  The gate's verdict counts the chosen datasets only.  Raises UnchosenInputError with
-    every dataset that would have to be created first.
+    Choosing every declared dataset is not choosing: the plan comes back as it is.  What waited for
+    a step that is gone no longer does, and a reason that rested on one is gone, with the step if it
+    had no other.  The gate's verdict counts the chosen datasets only.  Raises UnchosenInputError
+    with every dataset that would have to be created first.
     """
     wanted = frozenset(chosen)
-    if wanted.issuperset(plan.datasets):
+    if all(alias in wanted for alias, each in plan.datasets.items() if each.place is not None):
         return plan
     _refuse_missing(plan, wanted)
     steps = tuple(_kept(plan.steps, wanted))

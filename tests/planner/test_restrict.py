@@ -221,6 +221,14 @@ def test_choosing_every_dataset_is_not_choosing(graph: Graph, built: bool) -> No
     assert restrict(whole, chosen(graph, "*")) is whole
 
 
+def test_a_retired_dataset_cannot_be_chosen_and_does_not_have_to_be() -> None:
+    whole = plan_of(DIAMOND)
+    gone = replace(whole.datasets[alias("k")], place=None)
+    retired = replace(whole, datasets={**whole.datasets, alias("gone"): gone})
+    assert restrict(retired, chosen(DIAMOND, "*")) is retired
+    assert list(restrict(retired, chosen(DIAMOND, "l")).datasets) == [alias("l")]
+
+
 @given(graphs(), picks)
 def test_steps_are_dropped_and_never_changed_but_in_what_they_wait_for(
     graph: Graph, numbers: set[int]
