@@ -63,10 +63,11 @@ class _Run:
 def check_heads(plan: Plan, heads: Mapping[DatasetAlias, Multihash]) -> None:
     """Refuse a plan whose datasets moved since; `heads` are those of the named datasets.
 
-    Raises StalePlanError; nothing has been done then.
+    A dataset that gets another name still has its old one.  Raises StalePlanError; nothing has
+    been done then.
     """
     for alias, planned in plan.datasets.items():
-        now = heads.get(alias)
+        now = heads.get(planned.moved_from or alias)
         then = None if planned.based_on is None else planned.based_on.head
         if now != then:
             raise StalePlanError(

@@ -154,6 +154,22 @@ def test_a_new_dataset_gets_the_events_that_were_saved(cli: Within) -> None:
     assert "select t, k, v from src" in cli.done("inspect", "query", "more")
 
 
+def test_a_dataset_gets_its_new_name_and_keeps_its_chain(cli: Within) -> None:
+    lay_out(
+        cli.folder,
+        {
+            "odfbuild.yaml": "odfbuild: 1\nmoved: [{from: out, to: outer}]\n",
+            "datasets/out.yaml": derivative("outer"),
+        },
+    )
+    saved(cli)
+    before = heads(cli.folder)
+    assert cli("apply", "plan.json").code == 0
+    assert heads(cli.folder).keys() == before.keys()
+    assert "select t, k, v from src" in cli.done("inspect", "query", "outer")
+    assert cli.done("plan") == "No changes. 2 datasets match the project.\n"
+
+
 @pytest.mark.parametrize("meddle", ["apply", "plan twice"])
 def test_a_plan_whose_heads_moved_is_refused_with_nothing_done(cli: Within, meddle: str) -> None:
     saved(cli)
