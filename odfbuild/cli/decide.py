@@ -94,7 +94,7 @@ def show_plan(given: Given, options: PlanOptions) -> int:
 
 def no_changes(datasets: int) -> str:
     """Return the line for a project that has nothing to do."""
-    from odfbuild.cli.words import no_changes as said
+    from odfbuild.cli.unchanged import no_changes as said
 
     return f"{said(datasets)}\n"
 

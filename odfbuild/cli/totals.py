@@ -4,7 +4,8 @@ from collections import Counter
 from collections.abc import Iterator, Mapping
 
 from odfbuild.cli.printable import printable
-from odfbuild.cli.words import Mark, bytes_text, count, no_changes, rough
+from odfbuild.cli.unchanged import no_changes
+from odfbuild.cli.words import Mark, bytes_text, count, rough
 from odfbuild.odf.identity import InvalidMultihashError, Multihash
 from odfbuild.odf.refs import DatasetAlias
 from odfbuild.planner.plan import Append, Ingest, Move, Plan, Transform

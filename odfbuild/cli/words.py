@@ -37,7 +37,6 @@ __all__ = [
     "mark_of",
     "marks_of",
     "name_text",
-    "no_changes",
     "reason_text",
     "rough",
 ]
@@ -194,12 +193,6 @@ def bytes_text(size: int) -> str:
 def count(number: int, noun: str) -> str:
     """Return a number with its noun in the singular or the plural."""
     return f"{number:,} {_plural(number, noun)}"
-
-
-def no_changes(datasets: int) -> str:
-    """Return the line for a project that has nothing to do, without a line end."""
-    noun = "dataset matches" if datasets == 1 else "datasets match"
-    return f"No changes. {datasets:,} {noun} the project."
 
 
 def _plural(number: int, noun: str) -> str:
