@@ -4,6 +4,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from time import time_ns
 
+from odfbuild.app.examining import examined
 from odfbuild.app.foreseen import with_foreseen
 from odfbuild.app.idle import Known, Seen, engines, remember
 from odfbuild.app.loading import load, load_at, locked_schemas, watched_files
@@ -115,6 +116,7 @@ def _planned(
                 protect=project.config.target(project.target).protect,
             ),
             locked=locked_schemas(project.root, loaded),
+            examined=examined(loaded.declared, current),
         ),
     )
     return replace(

@@ -1,5 +1,6 @@
 """The command line: global flags, commands, and errors turned into exit codes."""
 
+import gc
 import os
 import sys
 from io import TextIOWrapper
@@ -19,6 +20,7 @@ __all__ = ["app", "main"]
 
 EXIT_USAGE = 64
 EXIT_INTERRUPTED = 130
+_SELDOM = 200_000
 
 app = typer.Typer(
     name="odfbuild",
@@ -56,6 +58,7 @@ def main() -> None:
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, TextIOWrapper):
             stream.reconfigure(errors="backslashreplace")  # of what an encoding lacks
+    gc.set_threshold(_SELDOM)  # what a command makes lives until it ends
     code = 0
     try:
         _run(sys.argv[1:])

@@ -20,7 +20,7 @@ from odfbuild.planner.declared import Declared
 from odfbuild.planner.names import did_you_mean
 from odfbuild.project.edit import Add, Change, Put, edited_bytes
 from odfbuild.project.fingerprint import PROJECT_FILE
-from odfbuild.project.places import Places
+from odfbuild.project.found_again import places_of
 from odfbuild.project.rendered import RenderedSource
 
 __all__ = ["move_dataset"]
@@ -157,11 +157,8 @@ def _settings(project: app.Opened, old: DatasetAlias, new: DatasetAlias) -> Iter
 
 def _is_written(each: Declared) -> bool:
     """Tell whether a definition stands in a file of the project as it is read."""
-    return (
-        each.package is None
-        and isinstance(each.places, Places)
-        and not isinstance(each.places.source, RenderedSource)
-    )
+    places = places_of(each) if each.package is None else None
+    return places is not None and not isinstance(places.source, RenderedSource)
 
 
 def _step(each: Declared, path: tuple[str | int, ...], value: str, shown: str) -> _Step:

@@ -19,15 +19,24 @@ from odfbuild.odf.refs import DatasetAlias
 from odfbuild.planner.assess import Assessed, assess, verdict
 from odfbuild.planner.changes import Assessment, ChangeClass
 from odfbuild.planner.declared import Declared
-from odfbuild.planner.diff import Change, diff
+from odfbuild.planner.diff import Change, KindChangedError, VocabChangedError, diff
 from odfbuild.planner.gate import DEFAULT, Allowance
 from odfbuild.planner.plan import Based, Plan, Planned, Step
 from odfbuild.planner.policy import Policy, Severity
-from odfbuild.planner.queries import check_queries
+from odfbuild.planner.queries import Examined, check_queries
 from odfbuild.planner.renames import Moves, apply_moved
 from odfbuild.planner.steps import SourceLook, Steps, ToAsk
 
-__all__ = ["ODF_VERSION", "Judging", "SourceLook", "ToAsk", "Wanted", "make_plan", "project_hash"]
+__all__ = [
+    "ODF_VERSION",
+    "Judging",
+    "SourceLook",
+    "ToAsk",
+    "Wanted",
+    "make_plan",
+    "op_columns",
+    "project_hash",
+]
 
 ODF_VERSION = "0.34.1"
 
@@ -56,13 +65,15 @@ class Wanted:
     """What is wanted of a plan.
 
     Without `data`, nothing is run.  `against` names a revision that `current` stands for, in place
-    of chains.  `locked` are data schemas that an engine gave for the definitions as declared.
+    of chains.  `locked` are data schemas that an engine gave for the definitions as declared,
+    `examined` facts of queries that were worked out before.
     """
 
     data: bool = True
     against: str | None = None
     judging: Judging = _BY_DEFAULT
     locked: Mapping[DatasetAlias, DataSchema] = field(default_factory=dict)
+    examined: Examined = field(default_factory=dict)
 
 
 def make_plan(
@@ -83,7 +94,7 @@ def make_plan(
     wanted = wanted or Wanted()
     policy = wanted.judging.policy
     moves = apply_moved(current, policy.moved, [each.alias for each in declared])
-    compared = _compare(declared, moves.current, engines)
+    compared = _compare(declared, moves.current, engines, wanted)
     assessed = _assess(declared, moves.current, compared.changes, wanted)
     refused = (*moves.problems, *compared.found, *assessed.refusals)
     if refused:
@@ -99,6 +110,11 @@ def project_hash(declared: Sequence[Declared]) -> str:
     return str(sha3_256(text.encode()))
 
 
+def op_columns(current: Mapping[DatasetAlias, ChainState]) -> frozenset[str]:
+    """Return the names of the operation column anywhere: a query may mean any of them."""
+    return frozenset({"op"} | {state.vocab.operation_type_column for state in current.values()})
+
+
 @dataclass(slots=True)
 class _Compared:
     """The events to append to each dataset that changes, and what is wrong with them."""
@@ -111,10 +127,10 @@ def _compare(
     declared: Sequence[Declared],
     current: Mapping[DatasetAlias, ChainState],
     engines: Mapping[str, str],
+    wanted: Wanted,
 ) -> _Compared:
     compared = _Compared()
-    # the names of the operation column anywhere: a query may mean any
-    op_columns = {"op"} | {state.vocab.operation_type_column for state in current.values()}
+    names = op_columns(current)
 
     def resolve(ref: DatasetAlias | DatasetId) -> DatasetAlias | DatasetId:
         known = current.get(ref) if isinstance(ref, DatasetAlias) else None
@@ -124,12 +140,15 @@ def _compare(
         state = current.get(each.alias)
         try:
             changes = diff(each.snapshot, state, resolve, engines)
-        except OdfBuildError as error:
-            compared.found += _placed(each, error)
+        except (KindChangedError, VocabChangedError) as error:
+            if wanted.against is None:
+                compared.found += _placed(each, error)
+            else:  # no chain stands in the way: the rules say what it means
+                compared.changes[each.alias] = ()
             continue
         if state is None or changes:
             compared.changes[each.alias] = changes
-            compared.found += check_queries(each, changes, op_columns)
+            compared.found += check_queries(each, changes, names, wanted.examined)
     return compared
 
 

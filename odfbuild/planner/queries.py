@@ -3,7 +3,7 @@
 Only what is about to be appended is looked at: a query in force was checked when it came.
 """
 
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Literal, TypeAlias
 
@@ -19,34 +19,59 @@ from odfbuild.odf.events import (
 )
 from odfbuild.planner.declared import Declared
 from odfbuild.planner.diff import Change
-from odfbuild.planner.query import Finding, Reason, diagnostics, examine, steps_of
+from odfbuild.planner.query import (
+    Finding,
+    QueryFacts,
+    QueryStep,
+    Reason,
+    diagnostics,
+    examine,
+    steps_of,
+)
 
-__all__ = ["check_definitions", "check_queries"]
+__all__ = ["Examined", "Question", "check_definitions", "check_queries", "question"]
 
 _Place: TypeAlias = tuple[Literal["metadata"], int, str]  # of a transform within the snapshot
 
+Question: TypeAlias = tuple[tuple[QueryStep, ...], tuple[str, ...]]
+Examined: TypeAlias = Mapping[Question, QueryFacts]
+
 PREPROCESS_INPUT = "input"
+_NONE: Examined = {}
 _INGESTED_ONCE = frozenset({Reason.NOT_LINEAR, Reason.NOT_DETERMINISTIC})
 
 
 def check_queries(
-    declared: Declared, changes: Sequence[Change], op_columns: Collection[str]
+    declared: Declared,
+    changes: Sequence[Change],
+    op_columns: Collection[str],
+    examined: Examined = _NONE,
 ) -> Iterator[Diagnostic]:
     """Yield what is wrong with the queries of the events to append, at their places.
 
     A preprocess query sees one source frame and is never replayed, so it may aggregate and ask the
-    clock; a transform may not.  `op_columns` are the inputs' names of the operation column.
+    clock; a transform may not.  `op_columns` are the inputs' names of the operation column,
+    `examined` the facts of transforms that were worked out before.
     """
     for change in changes:
         event, index = change.event, change.index
         if isinstance(event, SetTransform):
-            aliases = [source.alias or str(source.dataset_ref) for source in event.inputs]
+            _, aliases = question(event)
             place: _Place = ("metadata", index or 0, "transform")
-            yield from _check(declared, place, event.transform, aliases, op_columns, frozenset())
+            facts = examined.get(question(event)) or examine(
+                steps_of(event.transform), aliases, op_columns
+            )
+            yield from _check(declared, place, event.transform, facts, frozenset())
         elif isinstance(event, SetPollingSource | AddPushSource) and event.preprocess is not None:
             place = ("metadata", index or 0, "preprocess")
-            inputs = [PREPROCESS_INPUT]
-            yield from _check(declared, place, event.preprocess, inputs, (), _INGESTED_ONCE)
+            facts = examine(steps_of(event.preprocess), [PREPROCESS_INPUT], ())
+            yield from _check(declared, place, event.preprocess, facts, _INGESTED_ONCE)
+
+
+def question(transform: SetTransform) -> Question:
+    """Return what the facts of a transform depend on, beside the names of operation columns."""
+    aliases = tuple(source.alias or str(source.dataset_ref) for source in transform.inputs)
+    return steps_of(transform.transform), aliases
 
 
 def check_definitions(declared: Sequence[Declared]) -> Iterator[tuple[Declared, Diagnostic]]:
@@ -67,11 +92,9 @@ def _check(
     declared: Declared,
     place: _Place,
     transform: TransformSql,
-    inputs: Sequence[str],
-    op_columns: Collection[str],
+    facts: QueryFacts,
     allowed: frozenset[Reason],
 ) -> Iterator[Diagnostic]:
-    facts = examine(steps_of(transform), inputs, op_columns)
     reasons = [reason for reason in Reason if reason not in allowed]
     found = facts.about(*reasons)
     for each, finding in zip(diagnostics(facts, reasons), found, strict=True):

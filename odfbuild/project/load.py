@@ -13,8 +13,8 @@ from odfbuild.planner.declared import Declared
 from odfbuild.project.config import Config, load_config, parse_config
 from odfbuild.project.defaults import Default, apply_defaults
 from odfbuild.project.fingerprint import PROJECT_FILE
+from odfbuild.project.found_again import places_of
 from odfbuild.project.instances import merged
-from odfbuild.project.places import Places
 from odfbuild.project.reading import Reading
 from odfbuild.project.rendered import Rendering
 from odfbuild.project.template_names import LazyNames, Names
@@ -43,11 +43,8 @@ class Project:
     @property
     def renderings(self) -> Mapping[DatasetAlias, Rendering]:
         """The text that each dataset was read from, after templating; plain files as they are."""
-        return {
-            each.alias: Rendering(each.places.source)
-            for each in self.declared
-            if isinstance(each.places, Places)
-        }
+        found = ((each.alias, places_of(each)) for each in self.declared)
+        return {alias: Rendering(each.source) for alias, each in found if each is not None}
 
 
 def load_project(

@@ -1,17 +1,19 @@
 """Read all definitions of a project or package: plain files, templates, what generators make."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from odfbuild.errors import Diagnostic, ProjectErrors, SourceSpan
 from odfbuild.odf.refs import DatasetAlias, InvalidNameError
 from odfbuild.planner.declared import Declared
 from odfbuild.planner.names import did_you_mean
 from odfbuild.project.fingerprint import project_files
+from odfbuild.project.found_again import FoundAgain
 from odfbuild.project.generate import Item, NameText, expand, name_of
 from odfbuild.project.generators import Generator
+from odfbuild.project.halves import in_halves
 from odfbuild.project.manifests import Manifests, read_definitions
-from odfbuild.project.places import Source
+from odfbuild.project.places import Places, Source
 from odfbuild.project.templates import Templates
 from odfbuild.project.texts import Home, UnreadableError
 from odfbuild.project.yaml import Include
@@ -19,6 +21,17 @@ from odfbuild.project.yaml import Include
 __all__ = ["Reading"]
 
 _TEMPLATE = ".j2"
+_MANY = 200  # files, from which on a second process helps
+
+
+@dataclass(frozen=True, slots=True)
+class _Part:
+    """What some of the files say."""
+
+    found: list[Diagnostic]
+    declared: list[Declared]
+    notes: list[Diagnostic]
+    hidden: bool
 
 
 @dataclass(slots=True)
@@ -37,19 +50,43 @@ class Reading:
     def read(self, generators: Sequence[Generator]) -> None:
         """Read the files of the home, and what generators make of templates."""
         generated = {each.template for each in generators}
-        for name in project_files(self.home.root, self.home.datasets):
-            if not name.endswith(_TEMPLATE):
-                self._plain(name)
-            elif name not in generated:
+        files = project_files(self.home.root, self.home.datasets)
+        self._plain_files([name for name in files if not name.endswith(_TEMPLATE)])
+        for name in files:
+            if name.endswith(_TEMPLATE) and name not in generated:
                 self._alone(name)
         for generator in generators:
             self._generate(generator)
 
     def read_plain(self) -> None:
         """Read the files of the home that are no templates."""
-        for name in project_files(self.home.root, self.home.datasets):
-            if not name.endswith(_TEMPLATE):
-                self._plain(name)
+        files = project_files(self.home.root, self.home.datasets)
+        self._plain_files([name for name in files if not name.endswith(_TEMPLATE)])
+
+    def _plain_files(self, names: Sequence[str]) -> None:
+        for part in in_halves(names, self._part, pack=self._packed, least=_MANY):
+            self.found += part.found
+            self.declared += part.declared
+            self.notes += part.notes
+            self.hidden = self.hidden or part.hidden
+
+    def _part(self, names: Sequence[str]) -> "_Part":
+        """Read some files; what is found leaves this reading as it was."""
+        reading = Reading(self.home, self.names, self.packages)
+        for name in names:
+            reading._plain(name)
+        return _Part(reading.found, reading.declared, reading.notes, reading.hidden)
+
+    def _packed(self, part: "_Part") -> "_Part":
+        """Leave places out that can be found again, since few of them are ever asked for."""
+        return replace(part, declared=[self._light(each) for each in part.declared])
+
+    def _light(self, declared: Declared) -> Declared:
+        places = declared.places
+        if not isinstance(places, Places) or "!include" in places.source.text:
+            return declared
+        again = FoundAgain(self.home, declared.file, declared.document, declared.span())
+        return replace(declared, places=again)
 
     def _plain(self, name: str) -> None:
         include = self._of(self.home).include(name, {}, None)

@@ -8,7 +8,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from odfbuild.planner.declared import Declared
-from odfbuild.project.places import Places, Source, Spot
+from odfbuild.project.found_again import places_of
+from odfbuild.project.places import Source, Spot
 from odfbuild.project.rendered import LineOrigin, Rendering
 from odfbuild.project.variables import printed
 from odfbuild.project.yaml import resolve_plain
@@ -43,8 +44,8 @@ class _Edit:
 
 def written_out(declared: Declared, namer: LineOrigin) -> tuple[Line, ...]:
     """Return the lines of one definition; `namer` is where its name comes from if it lacks one."""
-    places = declared.places
-    assert isinstance(places, Places)  # noqa: S101 - what files of a project are read with
+    places = places_of(declared)
+    assert places is not None  # noqa: S101 - the file was read a moment ago
     source = places.source
     origins = Rendering(source).line_map()
     first, stop = _rows(source.text, declared.document)
