@@ -8,6 +8,7 @@ from odfbuild.odf.datatypes import inner, type_name
 from odfbuild.odf.events import DataField, DataSchema, DataTypeTime, DataTypeUInt32
 from odfbuild.odf.schema import parse_ddl
 from odfbuild.planner.columns import ColumnRef, QueryColumns, columns_of
+from odfbuild.planner.incremental import query_class
 from odfbuild.planner.query import QueryStep
 from tests.planner.sql_cases import CASES, INPUTS, Case, asked, described
 
@@ -256,3 +257,18 @@ def test_widths_of_integers_are_kept() -> None:
     found = columns_of([QueryStep(None, "select a + b as c, a * a as d from t")], inputs)
     assert found.outputs is not None
     assert [type_name(o.type) for o in found.outputs if o.type] == ["Int64", "Int32"]
+
+
+PIECES = sorted({piece for case in CASES for piece in case.query.replace("(", " ( ").split()})
+
+
+@given(st.sampled_from([case.query for case in CASES]), st.data())
+def test_no_text_is_too_strange_to_be_judged(query: str, data: st.DataObject) -> None:
+    words = query.replace("(", " ( ").replace(")", " ) ").split()
+    for _ in range(data.draw(st.integers(1, 4))):
+        at = data.draw(st.integers(0, len(words) - 1))
+        words[at : at + data.draw(st.integers(0, 2))] = [data.draw(st.sampled_from(PIECES))]
+    steps = [QueryStep(None, " ".join(words))]
+    found = columns_of(steps, INPUTS)
+    assert (found.outputs is None) == (found.unknown is not None)
+    assert query_class(steps, INPUTS).name in {"linear", "join", "keyed", "state", "whole"}

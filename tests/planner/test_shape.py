@@ -172,6 +172,6 @@ def test_a_statement_can_be_sent_to_another_process(text: str) -> None:
 
 @given(st.sampled_from([case.query for case in CASES]), st.sampled_from(["\n", "  ", "\t"]))
 def test_layout_is_no_part_of_the_shape(text: str, space: str) -> None:
-    if "'" in text:
+    if {"'", "`"} & set(text):
         return
     assert read(text.replace(" ", space)).shape == read(text).shape
