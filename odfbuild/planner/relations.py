@@ -293,8 +293,7 @@ class Relations(Calls):
 
     def _key_column(self, key: str, left: Rows, right: Rows, kind: str) -> Attribute:
         """Return the column of USING: of one side, or of an outer join's whichever is there."""
-        ours = next((each for each in left.columns if each.name == key), None)
-        theirs = next((each for each in right.columns if each.name == key), None)
+        ours, theirs = _named(key, left), _named(key, right)
         chosen = theirs if kind == "right" else ours
         if kind != "full" and chosen is not None:
             return chosen
@@ -336,6 +335,14 @@ def _both(kind: str, mine: Attribute, other: Attribute) -> Attribute:
     nulls = [cast(each.value, widest).nullable for each in (mine, other)]
     nullable = {"union": any(nulls), "intersect": all(nulls)}.get(kind, nulls[0])
     return Attribute(mine.name, Value(widest, nullable), sources, None, mine.place)
+
+
+def _named(name: str, rows: Rows) -> Attribute | None:
+    """Return a column of a relation, which may be one of those that are not known."""
+    known = next((each for each in rows.columns if each.name == name), None)
+    if known is not None or not rows.open:
+        return known
+    return Attribute(name, UNKNOWN, frozenset().union(*(o.column(name) for o in rows.open)))
 
 
 def _aggregates(expr: Expr) -> bool:

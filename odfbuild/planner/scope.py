@@ -97,11 +97,11 @@ class Rows:
 
 @dataclass(frozen=True, slots=True)
 class Found:
-    """What a name means; `path` is the column that it starts from."""
+    """What a name means.  Not `sure`: a relation may have it whose columns are not all known."""
 
     value: Value
     sources: frozenset[ColumnRef]
-    direct: bool = True  # the name is that of a column of a relation
+    sure: bool = True
 
 
 @dataclass(frozen=True, slots=True)
@@ -137,8 +137,8 @@ class Scope:
         """Return what a dotted name means here or around here."""
         found = self._local(parts)
         at = self.outer
-        while found is None and at is not None:
-            found = at._local(parts)
+        while at is not None and (found is None or _is_open(found)):
+            found = _either(found, at._local(parts))
             at = at.outer
         return Missing(self._near(parts)) if found is None else found
 
@@ -156,8 +156,9 @@ class Scope:
         if self.first and (alias := self.aliases.get(parts[0])) is not None:
             return self._within([alias], parts[1:])
         found = self._column(parts)
-        if found is None and (alias := self.aliases.get(parts[0])) is not None:
-            return self._within([alias], parts[1:])
+        if found is None or _is_open(found):
+            alias = self.aliases.get(parts[0])
+            return found if alias is None else _either(found, self._within([alias], parts[1:]))
         return found
 
     def _column(self, parts: tuple[str, ...]) -> Found | Ambiguous | None:
@@ -174,7 +175,7 @@ class Scope:
             return self._within(free, parts[1:])
         if self.rows.open:
             columns = (part.column(parts[0]) for part in self.rows.open)
-            return Found(UNKNOWN, frozenset().union(*columns))
+            return Found(UNKNOWN, frozenset().union(*columns), sure=False)
         return None
 
     def _within(
@@ -228,3 +229,16 @@ class Scope:
             yield from (each.name for each in scope.rows.columns)
             yield from scope.aliases
             scope = scope.outer
+
+
+def _is_open(found: Found | Ambiguous) -> bool:
+    return isinstance(found, Found) and not found.sure
+
+
+def _either(
+    open_: Found | Ambiguous | None, other: Found | Ambiguous | None
+) -> Found | Ambiguous | None:
+    """Return what a name means that may be one of an open relation, or else another."""
+    if open_ is None or other is None:
+        return other if open_ is None else open_
+    return Found(UNKNOWN, open_.sources | other.sources, sure=False)

@@ -1,13 +1,14 @@
 """Read one SQL text into a Statement.
 
-This module and its siblings `sqlshape`, `sqlexpr`, `sqlcast` and `sqlwords` are the only ones that
-know sqlglot, which is imported on first use.  Nothing here judges; what a text may do is said in
-`query` and `incremental`, what its columns are in `columns`, how others are put in in `carry`.
+This module and its siblings `sqltokens`, `sqlshape`, `sqlexpr`, `sqlcast` and `sqlwords` are the
+only ones that know sqlglot, which is imported on first use.  Nothing here judges; what a text may
+do is said in `query` and `incremental`, what its columns are in `columns`, how others are put in
+in `carry`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
@@ -63,7 +64,10 @@ class _Reader:
 
     def __init__(self, text: str) -> None:
         self.text = text
-        self.tokens = _mended(self._tokenize())
+        from odfbuild.planner.sqltokens import mended, place_at
+
+        self._at: Callable[[Any], Place] = place_at
+        self.tokens = mended(self._tokenize())
         self._check_start()
         self.tree = self._parse()
         self.bars: list[Name] = []
@@ -71,9 +75,10 @@ class _Reader:
         self.unites = False
 
     def statement(self) -> Statement:
+        from odfbuild.planner import sqltokens
         from odfbuild.planner.sqlshape import gather
 
-        selects = self._select_starts()
+        selects = sqltokens.select_starts(self.tokens)
         self._relation(self.tree)
         found = gather(self.tree)
         if found.selects > len(self.visited):
@@ -82,7 +87,7 @@ class _Reader:
             self._bar("a window function (OVER)", "OVER")
         if len(selects) != len(self.visited) and not self.bars:
             self._bar("this form of statement", None)
-        calls, empty = self._calls()
+        calls, empty = sqltokens.calls(self.tokens)
         return Statement(
             text=self.text,
             selects=selects,
@@ -94,7 +99,7 @@ class _Reader:
             relations=found.relations,
             calls=calls,
             empty_calls=empty,
-            words=tuple(self._words()),
+            words=tuple(sqltokens.words(self.tokens)),
             bars=tuple(dict.fromkeys(self.bars)),
             outputs=self._outputs(),
             ordered=bool(self.tree.args.get("order")),
@@ -122,10 +127,10 @@ class _Reader:
             place = Place(0, 1, 1, 1)
             raise SqlTextError("syntax-error", "the query is empty", place)
         for token in self.tokens:
-            if token.token_type.name == "SEMICOLON":
+            if token.text == ";" and token.token_type.name == "SEMICOLON":
                 message = "there is more than one statement"
                 raise SqlTextError("several-statements", message, self._at(token))
-            if token.token_type.name == "PIPE_GT":
+            if token.text == "|>" and token.token_type.name == "PIPE_GT":
                 message = "the pipe form (|>) is not read here"
                 raise SqlTextError("syntax-error", message, self._at(token))
         first = next((t for t in self.tokens if t.token_type.name != "L_PAREN"), self.tokens[0])
@@ -214,21 +219,10 @@ class _Reader:
 
     # Names and places
 
-    def _select_starts(self) -> tuple[int, ...]:
-        """Return for each SELECT the offset at which its first item may be put."""
-        starts = []
-        for at, token in enumerate(self.tokens):
-            if token.token_type.name == "SELECT":
-                last = token
-                for after in self.tokens[at + 1 : at + 3]:
-                    if after.token_type.name not in {"HINT", "ALL"}:
-                        break
-                    last = after
-                starts.append(last.end + 1)
-        return tuple(starts)
-
     def _stars(self, stars: tuple[tuple[Any, Any], ...]) -> Iterator[Star]:
         from sqlglot import exp
+
+        from odfbuild.planner.sqltokens import exclusion
 
         for star, (select, qualified) in stars:
             start = star.meta.get("start")
@@ -240,96 +234,17 @@ class _Reader:
             yield Star(
                 Place.of(self.text, start, 1),
                 qualified is None or _reads(select, qualified.table),
-                self._exclusion(start),
+                exclusion(self.tokens, start),
                 tuple(part.name for part in parts),
             )
-
-    def _exclusion(self, start: int) -> tuple[int, int] | None:
-        at = next(n for n, t in enumerate(self.tokens) if t.start == start)
-        kinds = [t.token_type.name for t in self.tokens[at + 1 : at + 3]]
-        if len(kinds) < 2 or kinds[0] != "EXCEPT" or kinds[1] != "L_PAREN":
-            return None
-        depth = 0
-        for token in self.tokens[at + 2 :]:
-            kind = token.token_type.name
-            depth += {"L_PAREN": 1, "R_PAREN": -1}.get(kind, 0)
-            if depth == 0:
-                return self.tokens[at + 2].end + 1, token.start
-        return None
-
-    def _calls(self) -> tuple[tuple[Name, ...], tuple[Name, ...]]:
-        """Return every name before a parenthesis in lower case, and those with no arguments."""
-        calls, empty = [], []
-        kinds = [t.token_type.name for t in self.tokens] + ["", ""]
-        for at, token in enumerate(self.tokens):
-            if kinds[at + 1] != "L_PAREN" or not (token.text[:1].isalpha()):
-                continue
-            if at and kinds[at - 1] in {"LIKE", "ILIKE", "RLIKE"}:
-                continue
-            name = Name(token.text.lower(), self._at(token))
-            calls.append(name)
-            if kinds[at + 2] == "R_PAREN":
-                empty.append(name)
-        return tuple(calls), tuple(empty)
-
-    def _words(self) -> Iterator[Name]:
-        """Yield the unquoted words that stand alone, and strings behind their type: `DATE 'x'`."""
-        kinds = ["", *(t.token_type.name for t in self.tokens), ""]
-        for at, token in enumerate(self.tokens, 1):
-            before, kind, after = kinds[at - 1 : at + 2]
-            if kind == "STRING" and (before.startswith(("DATE", "TIMESTAMP")) or after == "ALIAS"):
-                yield Name(f"'{token.text.strip().lower()}'", self._at(token))
-            elif kind not in {"STRING", "IDENTIFIER", "NUMBER"} and (
-                before not in {"DOT", "ALIAS"} and after not in {"DOT", "L_PAREN"}
-            ):
-                yield Name(token.text.lower(), self._at(token))
 
     def _outputs(self) -> tuple[str, ...] | None:
         if self.tree.is_star:
             return None
         return tuple(self.tree.named_selects)
 
-    def _at(self, token: Any) -> Place:
-        length = token.end + 1 - token.start
-        return Place(token.start, length, token.line, token.col - length + 1)
-
 
 def _reads(select: Any, name: str) -> bool:
     """Tell whether a SELECT reads from a relation of this name before all others."""
     source = select.args.get("from_") if select is not None else None
     return source is not None and source.this.alias_or_name == name
-
-
-def _mended(tokens: list[Any]) -> list[Any]:
-    """Return the tokens as the parser needs them.
-
-    Two words that Spark takes as names, and sqlglot does not, become names; each call is marked to
-    be kept as it is written, rather than turned into what it would be called elsewhere.
-    """
-    from sqlglot import TokenType
-
-    window, source, separators = TokenType.WINDOW, TokenType.FROM, _separators()
-    opened: list[int] = []
-    mended = list(tokens)
-    for at, token in enumerate(tokens):
-        kind = token.token_type
-        following = tokens[at + 1].token_type if at + 1 < len(tokens) else None
-        if kind is TokenType.L_PAREN:
-            opened.append(at)
-        elif kind is TokenType.R_PAREN:
-            before = tokens[opened.pop() - 1].text.upper() if opened else ""
-            if before != "ARRAY" or following is not TokenType.L_BRACKET:
-                token.comments.append("sqlglot.anonymous")
-        elif (kind is window and following is TokenType.L_PAREN) or (
-            kind is source and following in separators
-        ):
-            place = (token.line, token.col, token.start, token.end)
-            mended[at] = type(token)(TokenType.VAR, token.text, *place)
-    return mended
-
-
-@lru_cache(maxsize=1)
-def _separators() -> frozenset[Any]:
-    from sqlglot import TokenType
-
-    return frozenset({TokenType.COMMA, TokenType.FROM})
