@@ -77,11 +77,14 @@ class ColumnUse:
         transform = self._transforms.get(dataset)
         if transform is None or is_opaque(transform.transform):
             return None
-        seen: dict[str, DataSchema | None] = {
-            name: None if alias is None else self._resolver.seen(alias)
-            for name, alias in self._resolver.inputs(transform)
+        steps, inputs = steps_of(transform.transform), self._resolver.inputs(transform)
+        found = query_class(steps, {name: None for name, _ in inputs})
+        if found.name == "linear":  # whatever the columns are
+            return found
+        seen = {
+            name: None if alias is None else self._resolver.seen(alias) for name, alias in inputs
         }
-        return query_class(steps_of(transform.transform), seen)
+        return query_class(steps, seen)
 
     def users(
         self, dataset: DatasetAlias, column: str, steps: int | None

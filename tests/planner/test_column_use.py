@@ -79,3 +79,22 @@ def test_columns_know_the_columns_that_they_are_made_of() -> None:
     roots = use().made(DatasetAlias.parse("trades"))
     assert roots is not None
     assert all(each.sources == () for each in roots)
+
+
+@pytest.mark.parametrize(
+    ("name", "query", "expected"),
+    [
+        ("net", "select event_time, fee from trades", "linear"),
+        ("sums", "select id, sum(fee) as f from trades group by id", "state"),
+        ("means", "select a, collect_set(fee) as f from trades group by a", "keyed"),
+        ("sorted", "select * from trades order by fee limit 3", "whole"),
+    ],
+)
+def test_columns_of_inputs_decide_how_a_query_is_computed(
+    name: str, query: str, expected: str
+) -> None:
+    one = ColumnUse((DECLARED[0], derivative(name, "trades", query=query)), {}, {})
+    found = one.query_class(DatasetAlias.parse(name))
+    assert found is not None
+    assert found.name == expected
+    assert one.query_class(DatasetAlias.parse("trades")) is None
