@@ -8,7 +8,13 @@ from typing import TYPE_CHECKING
 from odfbuild import app
 from odfbuild.cli import exits
 from odfbuild.cli.check_text import Format, Report, report_text
-from odfbuild.cli.checking import query_findings, settings_findings, unused_inputs
+from odfbuild.cli.checking import (
+    broken_datasets,
+    examine_all,
+    query_findings,
+    settings_findings,
+    unused_inputs,
+)
 from odfbuild.cli.loaded import load
 from odfbuild.cli.opened import open_given
 from odfbuild.cli.options import Given
@@ -16,6 +22,7 @@ from odfbuild.cli.selection import chosen
 from odfbuild.cli.whole import all_problems
 from odfbuild.errors import Diagnostic, ProjectErrors
 from odfbuild.odf.refs import DatasetAlias
+from odfbuild.planner.declared import Declared
 from odfbuild.project.config import find_project
 from odfbuild.project.lock_state import Definitions, LockDifference, differences
 from odfbuild.project.lockfile import read_lock
@@ -80,13 +87,22 @@ def _checked(
     engine: bool,
 ) -> Report:
     wanted = chosen(project, loaded.declared, selectors)
-    texts = query_findings([each for each in loaded.declared if each.alias in wanted])
-    found = [problem for each in texts.values() for problem in each]
-    found += _doubts(project, loaded, wanted, everything=not selectors)
+    selected = [each for each in loaded.declared if each.alias in wanted]
+    facts = examine_all(loaded.declared if engine else selected)
+    texts = query_findings(loaded.declared if engine else selected, facts)
+    found = [p for alias, problems in texts.items() if alias in wanted for p in problems]
+    found += [doubt for each in selected for doubt in unused_inputs(each, facts)]
+    found += _notes(project, loaded, selected, everything=not selectors)
+    broken = broken_datasets(texts)
     if engine:
         from odfbuild.cli.check_engine import engine_findings
 
-        found += engine_findings(project, loaded.declared, wanted)
+        found += engine_findings(project, loaded.declared, wanted, broken)
+    else:
+        from odfbuild.cli.check_columns import column_findings
+
+        lock = read_lock(project.root)
+        found += column_findings(project, lock, loaded.declared, wanted, broken)
     outdated = _outdated(project, loaded, wanted, everything=not selectors) if locked else None
     return Report(
         datasets=len(wanted),
@@ -95,20 +111,14 @@ def _checked(
     )
 
 
-def _doubts(
-    project: app.Opened,
-    loaded: "Project",
-    wanted: Collection[DatasetAlias],
-    *,
-    everything: bool,
+def _notes(
+    project: app.Opened, loaded: "Project", selected: Sequence[Declared], *, everything: bool
 ) -> Iterator[Diagnostic]:
-    files = {each.file for each in loaded.declared if each.alias in wanted}
+    """Yield what was noted when the files were read, of the files of selected datasets only."""
+    files = {each.file for each in selected}
     for note in loaded.notes:
         if everything or (note.span is not None and note.span.file in files):
             yield note
-    for each in loaded.declared:
-        if each.alias in wanted:
-            yield from unused_inputs(each)
     if everything:
         yield from settings_findings(project.config, {each.alias for each in loaded.declared})
 

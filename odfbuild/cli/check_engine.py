@@ -4,7 +4,6 @@ from collections.abc import Collection, Iterator, Sequence
 
 from odfbuild import app
 from odfbuild.cli.asking import ask_engine
-from odfbuild.cli.checking import broken_datasets, query_findings
 from odfbuild.errors import Diagnostic, Level
 from odfbuild.executors.resolve import ColumnsOf
 from odfbuild.odf.datatypes import inner, type_name
@@ -18,16 +17,18 @@ __all__ = ["engine_findings"]
 
 
 def engine_findings(
-    project: app.Opened, declared: Sequence[Declared], wanted: Collection[DatasetAlias]
+    project: app.Opened,
+    declared: Sequence[Declared],
+    wanted: Collection[DatasetAlias],
+    broken: Collection[DatasetAlias],
 ) -> Iterator[Diagnostic]:
     """Yield what the engine refuses, and where it knows better than the texts.
 
-    Datasets whose texts are wrong are left out, and so is what reads them.  Nothing is asked that
-    was answered before.  Raises EngineFailedError.
+    Datasets that are broken by their texts are left out, and so is what reads them.  Nothing is
+    asked that was answered before.  Raises EngineFailedError.
     """
     states = project.workspace.states()
     names = {state.dataset: alias for alias, state in states.items()}
-    broken = broken_datasets(query_findings(declared))
     with ask_engine(project) as asker:
         columns = ColumnsOf(Definitions(declared, names), asker, existing=states.get, broken=broken)
         for each in declared:

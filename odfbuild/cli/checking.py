@@ -2,30 +2,51 @@
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
 
+from odfbuild.app.examining import examined
 from odfbuild.errors import Diagnostic, Level, SourceSpan
 from odfbuild.odf.events import SetTransform
 from odfbuild.odf.refs import DatasetAlias
 from odfbuild.planner.declared import Declared
-from odfbuild.planner.queries import check_definitions
-from odfbuild.planner.query import Reason, examine, steps_of
+from odfbuild.planner.diff import Change
+from odfbuild.planner.queries import Examined, check_queries, question
+from odfbuild.planner.query import Reason, examine
 from odfbuild.project.config import Config
 
-__all__ = ["broken_datasets", "query_findings", "settings_findings", "unused_inputs"]
+__all__ = [
+    "broken_datasets",
+    "examine_all",
+    "query_findings",
+    "settings_findings",
+    "unused_inputs",
+]
 
 _NOT_LINEAR = Reason.NOT_LINEAR.value
 
 
+def examine_all(declared: Sequence[Declared]) -> Examined:
+    """Return what the texts of all transforms say; many are looked at on two processors."""
+    facts = dict(examined(declared, {}))
+    for each in declared:
+        for event in each.snapshot.metadata:
+            if isinstance(event, SetTransform) and question(event) not in facts:
+                facts[question(event)] = examine(*question(event))
+    return facts
+
+
 def query_findings(
-    declared: Sequence[Declared], *, linear: bool = True
+    declared: Sequence[Declared], facts: Examined, *, linear: bool = True
 ) -> Mapping[DatasetAlias, tuple[Diagnostic, ...]]:
     """Return what is wrong with the queries of each dataset; those that are right are left out.
 
     `linear` tells whether queries have to be such as this version can compute.
     """
     found: dict[DatasetAlias, tuple[Diagnostic, ...]] = {}
-    for each, problem in check_definitions(declared):
-        if linear or problem.code != _NOT_LINEAR:
-            found[each.alias] = (*found.get(each.alias, ()), problem)
+    for each in declared:
+        changes = [Change(event, at) for at, event in enumerate(each.snapshot.metadata)]
+        problems = check_queries(each, changes, (), facts)
+        told = tuple(p for p in problems if linear or p.code != _NOT_LINEAR)
+        if told:
+            found[each.alias] = told
     return found
 
 
@@ -38,7 +59,7 @@ def broken_datasets(
     )
 
 
-def unused_inputs(each: Declared) -> Iterator[Diagnostic]:
+def unused_inputs(each: Declared, facts: Examined) -> Iterator[Diagnostic]:
     """Yield a warning for each declared input that the query does not read.
 
     A query that reads what is no input, or cannot be read, may have meant it.
@@ -46,12 +67,11 @@ def unused_inputs(each: Declared) -> Iterator[Diagnostic]:
     for at, event in enumerate(each.snapshot.metadata):
         if not isinstance(event, SetTransform):
             continue
-        aliases = [source.alias or str(source.dataset_ref) for source in event.inputs]
-        facts = examine(steps_of(event.transform), aliases)
-        if facts.about(Reason.SYNTAX, Reason.UNKNOWN_INPUT):
+        read = facts[question(event)]
+        if read.about(Reason.SYNTAX, Reason.UNKNOWN_INPUT):
             continue
-        for number, alias in enumerate(aliases):
-            if alias not in facts.inputs:
+        for number, alias in enumerate(question(event)[1]):
+            if alias not in read.inputs:
                 yield _unused(each, alias, ("metadata", at, "inputs", number))
 
 

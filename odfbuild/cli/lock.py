@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from odfbuild import app
 from odfbuild.cli import exits
 from odfbuild.cli.asking import ENGINE, ask_engine
-from odfbuild.cli.checking import broken_datasets, query_findings
+from odfbuild.cli.checking import broken_datasets, examine_all, query_findings
 from odfbuild.cli.deps import pins_text
 from odfbuild.cli.loaded import load
 from odfbuild.cli.lock_text import datasets_text, outdated_text, schemas_text
@@ -84,7 +84,7 @@ def _schemas(
     """Return the schemas to be locked; what is not selected stays as it was."""
     declared = load(project).declared
     wanted = chosen(project, declared, selectors)
-    texts = query_findings(declared, linear=False)
+    texts = query_findings(declared, examine_all(declared), linear=False)
     found = [problem for each in texts.values() for problem in each]
     states = project.workspace.states()
     names = {state.dataset: alias for alias, state in states.items()}

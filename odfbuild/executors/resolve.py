@@ -6,9 +6,10 @@ said in words, and what an engine refuses becomes a finding at its place in the 
 
 from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from odfbuild.errors import Diagnostic, SourceSpan
-from odfbuild.executors.analysis import AnalysedInput
+from odfbuild.executors.analysis import AnalysedInput, QueryPlace
 from odfbuild.executors.asking import (
     Asker,
     Refusal,
@@ -36,12 +37,16 @@ from odfbuild.planner.query import steps_of
 from odfbuild.project.column_lines import column_lines
 from odfbuild.project.lock_state import Definitions
 
-__all__ = ["Columns", "ColumnsOf"]
+if TYPE_CHECKING:
+    from odfbuild.planner.derive import Made
+
+__all__ = ["Columns", "ColumnsOf", "place_in_query"]
 
 _UNREADABLE = "the definition uses parts of a newer version of the format"
 _UNDECLARED = "the source declares no columns, so its first rows decide"
 _SOURCELESS = "the dataset has no source and declares no columns"
 _BROKEN = "the definition has errors"
+_UNASKED = "the text does not tell, and no engine was asked"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -66,13 +71,13 @@ class ColumnsOf:
 
     `known` answers without an engine, given a dataset and the hash of its inputs; `existing` gives
     the chain of a dataset.  Datasets in `broken` are not looked at.  With `static`, no engine is
-    asked about what the texts alone make certain.
+    asked about what the texts alone make certain; without an asker, about nothing.
     """
 
     def __init__(
         self,
         definitions: Definitions,
-        asker: Asker,
+        asker: Asker | None,
         *,
         known: Callable[[DatasetAlias, str], DataSchema | None] = lambda _, __: None,
         existing: Callable[[DatasetAlias], ChainState | None] = lambda _: None,
@@ -101,6 +106,17 @@ class ColumnsOf:
 
     def told(self, alias: DatasetAlias) -> DataSchema | None:
         """Return the columns as the texts tell them, None unless all of that is certain."""
+        made = self.made(alias)
+        if made is None or made.columns is None:
+            return None
+        derived = self._definitions.declared[alias].snapshot.kind is DatasetKind.DERIVATIVE
+        if (made.lost_time and derived) or (made.query and made.query.unknown_columns):
+            return None
+        fields = [DataField(c.name, c.type) for c in made.columns if c.type is not None]
+        return DataSchema(tuple(fields)) if len(fields) == len(made.columns) else None
+
+    def made(self, alias: DatasetAlias) -> "Made | None":
+        """Return what the texts tell of a definition; None if an input's columns are not known."""
         from odfbuild.planner.derive import derive, makes_of_events
 
         each = self._definitions.declared[alias].snapshot
@@ -110,12 +126,7 @@ class ColumnsOf:
             seen[name] = None if found is None else data_schema(found.schema, found.vocab)
         if any(any(opaque_parts(event)) for event in each.metadata) or None in seen.values():
             return None
-        made = derive(makes_of_events(each.kind, each.metadata), seen)
-        lost = made.lost_time and each.kind is DatasetKind.DERIVATIVE
-        if made.columns is None or lost:
-            return None
-        fields = [DataField(c.name, c.type) for c in made.columns if c.type is not None]
-        return DataSchema(tuple(fields)) if len(fields) == len(made.columns) else None
+        return derive(makes_of_events(each.kind, each.metadata), seen)
 
     def inputs_hash(self, alias: DatasetAlias) -> str:
         """Return the hash of the columns of a dataset's inputs."""
@@ -159,9 +170,12 @@ class ColumnsOf:
             if found is None:
                 return Columns(unknown=f"the columns of the input {source or name} are not known")
             inputs.append(found)
+        if self._asker is None:
+            return Columns(unknown=_UNASKED)
         vocab = self._definitions.vocabulary(each.alias)
         answer = self._asker.transform(event.transform, inputs, vocab)
-        return _columns(answer, lambda no: _place(each, ("metadata", at, "transform"), no))
+        path = ("metadata", at, "transform")
+        return _columns(answer, lambda no: place_in_query(each, path, no.at))
 
     def _input(self, name: str, source: DatasetAlias) -> AnalysedInput | None:
         if source in self._definitions.declared:
@@ -181,6 +195,8 @@ class ColumnsOf:
             return Columns(unknown=_UNREADABLE)
         if not declares_columns(source):
             return self._of_chain(each.alias)
+        if self._asker is None:
+            return Columns(unknown=_UNASKED)
         answer = self._asker.source(source, self._definitions.vocabulary(each.alias))
         return _columns(answer, lambda no: _place_in_source(each, at, source, no))
 
@@ -204,21 +220,26 @@ def _columns(answer: DataSchema | Refusal, place: Callable[[Refusal], SourceSpan
 
 def _place_in_source(each: Declared, at: int, source: Source, no: Refusal) -> SourceSpan:
     if no.at is not None and source.preprocess is not None:
-        return _place(each, ("metadata", at, "preprocess"), no)
+        return place_in_query(each, ("metadata", at, "preprocess"), no.at)
     key = "read" if source.preprocess is None else "preprocess"
     return each.key_span(("metadata", at, key))
 
 
-def _place(each: Declared, path: tuple[str | int, ...], no: Refusal) -> SourceSpan:
-    """Return where in a query something is, or the query, or what it belongs to."""
+def place_in_query(
+    each: Declared, path: tuple[str | int, ...], at: QueryPlace | None
+) -> SourceSpan:
+    """Return where a part of a query is written, or the query, or what it belongs to.
+
+    `path` is that of the transform or preprocess step that the query is of.
+    """
     written = _written(each, path)
     steps = steps_of(written) if isinstance(written, TransformSql) else ()
-    if no.at is None or no.at.step >= len(steps) or not isinstance(written, TransformSql):
+    if at is None or at.step >= len(steps):
         return each.key_span(_query_path(path, written, 0))
-    inner = _query_path(path, written, no.at.step)
-    if no.at.start is None:
+    inner = _query_path(path, written, at.step)
+    if at.start is None:
         return each.span(inner)
-    return each.span_inside(inner, steps[no.at.step].text, no.at.start, no.at.length)
+    return each.span_inside(inner, steps[at.step].text, at.start, at.length)
 
 
 def _query_path(path: Sequence[str | int], written: object, step: int) -> PathSteps:

@@ -101,6 +101,41 @@ def test_everything_wrong_is_told_at_once(check: Checked) -> None:
     ]
 
 
+def test_a_column_that_no_input_has_is_told_with_a_guess(check: Checked) -> None:
+    check.put(out=derivative(query="select t, k, v from src where kk > 1"))
+    code, out = check()
+    assert code == 1
+    assert "datasets/out.yaml:14:46: error[unknown-column]" in out
+    assert "fix: did you mean 'k'?" in out
+    assert out.endswith("3 datasets, 1 error\n")
+
+
+def test_columns_are_known_from_the_lock_where_texts_do_not_tell(check: Checked) -> None:
+    query = "select t, unheard_of(k) as x from src"
+    check.put(
+        out=derivative(query=query), report=derivative("report", "out", "select t, y from src")
+    )
+    assert check()[0] == 0
+    check.put(report=None)
+    engine = FakeEngine(columns={query: [T, pa.field("x", pa.binary())]})
+    assert check(engine=engine, command="lock")[0] == 0
+    check.put(report=derivative("report", "out", "select t, y from src"))
+    assert "nothing that the query reads has a column 'y'" in check()[1]
+
+
+def test_a_derivative_without_its_event_time_is_refused(check: Checked) -> None:
+    check.put(out=derivative(query="select k, v from src"), report=None)
+    code, out = check()
+    assert (code, out.count("error[no-event-time]")) == (1, 1)
+
+
+def test_the_engine_speaks_in_the_place_of_the_text(check: Checked) -> None:
+    query = "select t, kk from src"
+    check.put(out=derivative(query=query), report=None)
+    code, out = check("--engine", engine=FakeEngine(refused=frozenset({query})))
+    assert (code, out.count("error["), out.count("error[invalid-query]")) == (1, 1, 1)
+
+
 def test_an_input_that_no_query_reads_is_doubtful(check: Checked) -> None:
     text = derivative(query="select t, k, v from other")
     more = "          alias: src\n        - datasetRef: report\n          alias: other\n"

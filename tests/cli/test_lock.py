@@ -103,6 +103,14 @@ def test_the_engine_is_asked_what_the_text_does_not_tell(check: Checked) -> None
     assert (again.asked, again.started) == ([], [])
 
 
+def test_a_query_that_names_what_is_not_there_is_not_taken_for_certain(check: Checked) -> None:
+    query = "select t, k from src where kk > 1"
+    check.put(report=derivative("report", "out", query))
+    engine = FakeEngine(columns={query: [T]})
+    lock(check, engine=engine)
+    assert engine.asked == [query]
+
+
 def test_a_query_that_cannot_be_run_yet_can_be_locked(check: Checked) -> None:
     check.put(report=derivative("report", "out", GROUPED))
     engine = FakeEngine(columns={GROUPED: [T, pa.field("n", pa.int64())]})
