@@ -1,0 +1,5 @@
+select
+  t,
+  id,
+  fee * 2 as fee
+from trades

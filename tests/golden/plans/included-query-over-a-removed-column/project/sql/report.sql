@@ -1,0 +1,5 @@
+select
+  t,
+  id,
+  fee
+from trades
