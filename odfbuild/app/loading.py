@@ -41,7 +41,7 @@ def load(project: Opened, known: Mapping[DatasetAlias, DatasetId] | None = None)
 def load_at(project: Opened, root: Path, called: str) -> Project | None:
     """Return the project as it is in another folder that holds a revision of it; None if it is not.
 
-    Packages from repositories are taken from where they are installed now.  Raises ProjectErrors,
+    Packages that it pins otherwise than they are installed now are fetched.  Raises ProjectErrors,
     saying of everything that it is wrong in that revision.
     """
     if not (root / PROJECT_FILE).is_file():
@@ -92,8 +92,12 @@ def _packages(root: Path, config: Config) -> Mapping[str, Path]:
 
 def _lend_packages(root: Path, revision: Path, config: Config) -> None:
     """Packages from repositories lie in a folder that git does not keep."""
-    if any(each.git is not None for each in config.packages) and (root / PACKAGES).is_dir():
-        (revision / PACKAGES).symlink_to((root / PACKAGES).resolve(), target_is_directory=True)
+    if not any(each.git is not None for each in config.packages):
+        return
+    from odfbuild.project.lockfile import read_lock
+    from odfbuild.project.packages import install
+
+    install(revision, config, read_lock(revision), like=root)
 
 
 def _known(project: Opened, config: Config) -> tuple[str, ...]:

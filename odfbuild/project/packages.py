@@ -4,6 +4,7 @@ A package from a repository lies in `packages/NAME`, which may be deleted at any
 folder is used where it is.  The lock file says what either has to be.
 """
 
+import shutil
 import tempfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -94,9 +95,13 @@ def installed(root: Path, config: Config, lock: Lock | None) -> Mapping[str, Pat
     return folders
 
 
-def install(root: Path, config: Config, lock: Lock | None) -> tuple[Installed, ...]:
+def install(
+    root: Path, config: Config, lock: Lock | None, *, like: Path | None = None
+) -> tuple[Installed, ...]:
     """Bring every package to what the lock file pins.
 
+    `like` is the project's own folder if `root` holds another revision of it: packages that are
+    installed there and fit are copied, and addresses are relative to it.
     Raises ProjectErrors with everything that stands in the way; the rest is installed all the same.
     """
     done: list[Installed] = []
@@ -104,7 +109,7 @@ def install(root: Path, config: Config, lock: Lock | None) -> tuple[Installed, .
     for source in config.packages:
         try:
             pinned = _pin(root, source, None) if source.path else _pinned(source, lock)
-            done.append(_install(root, source, pinned))
+            done.append(_install(root, source, pinned, like))
         except ProjectError as error:
             found += _placed(source, error)
     if found:
@@ -250,14 +255,21 @@ def _is_as_pinned(root: Path, name: str, pinned: LockedPackage) -> bool:
         return False
 
 
-def _install(root: Path, source: PackageSource, pinned: LockedPackage) -> Installed:
+def _install(
+    root: Path, source: PackageSource, pinned: LockedPackage, like: Path | None = None
+) -> Installed:
     if source.path is not None:
         _tree(root, source)
         return Installed(source.called, pinned, done=False)
     if _is_as_pinned(root, source.called, pinned):
         return Installed(source.called, pinned, done=False)
     assert source.git is not None and pinned.commit is not None  # noqa: S101 - read so
-    _fetch(root, source.called, source.git, pinned.commit, wanted=pinned.tree)
+    if like is not None and _is_as_pinned(like, source.called, pinned):
+        kept = _folder(like, source)
+        shutil.copytree(kept, _folder(root, source), symlinks=True)
+    else:
+        where = address(source.git, like or root)
+        _fetch(root, source.called, where, pinned.commit, wanted=pinned.tree)
     return Installed(source.called, pinned, done=True)
 
 
@@ -268,12 +280,13 @@ def _pin(root: Path, source: PackageSource, known: LockedPackage | None) -> Lock
         _install(root, source, known)
         return known
     assert source.git is not None  # noqa: S101 - a package has a path or a repository
-    commit, tree = _fetch(root, source.called, source.git, source.rev or "HEAD")
+    where = address(source.git, root)
+    commit, tree = _fetch(root, source.called, where, source.rev or "HEAD")
     return LockedPackage(tree=tree, git=source.git, rev=source.rev, commit=commit)
 
 
 def _fetch(
-    root: Path, name: str, git: str, revision: str, *, wanted: str | None = None
+    root: Path, name: str, where: str, revision: str, *, wanted: str | None = None
 ) -> tuple[str, str]:
     """Fetch a revision and put it in its place; return its commit and the hash of its files.
 
@@ -282,7 +295,7 @@ def _fetch(
     with _work_folder(root) as work:
         bare, tree = work / "git", work / "tree"
         bare.mkdir()
-        repository = Repository(bare, address(git, root))
+        repository = Repository(bare, where)
         commit = repository.fetch(revision)
         entries = list(repository.files(commit))
         found = hash_of(entries)

@@ -94,3 +94,15 @@ def test_a_project_without_packages_says_so(run: Within) -> None:
     assert run.done("deps", "install") == "0 packages, 0 installed.\n"
     assert run.done("deps", "update") == "0 packages, 0 pinned anew.\n"
     assert not (run.folder / LOCK_FILE).exists()
+
+
+def test_revisions_with_other_packages_can_be_compared(run: Within, common: Repository) -> None:
+    settings = "odfbuild: 1\npackages: [{git: ../common, rev: v1}]\n"
+    (run.folder / "odfbuild.yaml").write_text(settings)
+    run.done("deps", "update")
+    Repository(run.folder).commit_all()
+    files = {"odfbuild.yaml": "odfbuild: 1\ndatasets: [datasets]\n", "datasets/b.yaml": root("b")}
+    common.commit(files, tag="v1")
+    run.done("deps", "update")
+    done = run("plan", "--against", "git:HEAD")
+    assert (done.code, "Plan: 1 to add, 0 to change" in done.out) == (0, True), done.out + done.err

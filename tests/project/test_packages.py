@@ -216,6 +216,31 @@ def test_a_folder_that_holds_something_else_is_left_alone(place: Place) -> None:
     assert (mine / "work.txt").exists()
 
 
+def test_another_revision_of_a_project_gets_copies_where_they_fit(
+    place: Place, tmp_path: Path
+) -> None:
+    config = place.config("{git: ../common, rev: main}")
+    lock = place.locked(config)
+    other = tmp_path / "far" / "away"
+    other.mkdir(parents=True)
+    shutil.rmtree(place.common.folder)
+    install(other, config, lock, like=place.root)
+    assert installed(other, config, lock) == {"common": other / "packages" / "common"}
+
+
+def test_another_revision_of_a_project_fetches_what_does_not_fit(
+    place: Place, tmp_path: Path
+) -> None:
+    before = place.locked(place.config("{git: ../common, rev: main}"))
+    place.common.commit({"more.txt": "more"})
+    config = place.config("{git: ../common, rev: main}")
+    pin(place.root, config, before, anew=lambda _: True)
+    other = tmp_path / "far" / "away"
+    other.mkdir(parents=True)
+    install(other, config, before, like=place.root)
+    assert not (installed(other, config, before)["common"] / "more.txt").exists()
+
+
 # --- what git says no to ----------------------------------------------------------------------
 
 
