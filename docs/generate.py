@@ -1,4 +1,4 @@
-"""Rewrite the pages of docs/ that come from the program: its commands and its error codes.
+"""Rewrite the pages of docs/ that come from the program: commands, error codes and rules.
 
 python docs/generate.py [--check]; with --check, say which pages are out of date and fail.
 """
@@ -13,6 +13,7 @@ from pathlib import Path
 import typer.main
 
 from odfbuild.cli.main import app
+from odfbuild.planner.rules_page import rules_page
 
 __all__ = ["pages"]
 
@@ -24,7 +25,11 @@ MARK = "<!-- generated from here on by docs/generate.py -->"
 
 def pages() -> dict[Path, str]:
     """Return what every generated page should hold."""
-    return {DOCS / "commands.md": _commands(), DOCS / "errors.md": _errors(DOCS / "errors.md")}
+    return {
+        DOCS / "commands.md": _commands(),
+        DOCS / "errors.md": _errors(DOCS / "errors.md"),
+        DOCS / "rules.md": rules_page(),
+    }
 
 
 def main() -> int:
