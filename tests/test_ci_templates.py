@@ -1,0 +1,209 @@
+"""The CI templates: safe as they are written, and run as they are written."""
+
+import json
+import re
+from typing import Any
+
+import pytest
+
+from tests.inside import without_jvm
+from tests.pipelines import Job, Repository, run_github, run_gitlab, workflow
+from tests.projects import REPOSITORY
+
+ACTIONS = {
+    "actions/cache/restore",
+    "actions/cache/save",
+    "actions/checkout",
+    "actions/setup-python",
+    "actions/upload-artifact",
+    "github/codeql-action/upload-sarif",
+}
+ORDERS = "datasets/orders.yaml"
+CUSTOMERS = """\
+kind: DatasetSnapshot
+version: 1
+content:
+  name: shop.customers
+  kind: Root
+  metadata:
+    - kind: SetPollingSource
+      fetch: {kind: FilesGlob, path: data/customers/*.csv}
+      read: {kind: Csv, header: true, schema: [name STRING, since TIMESTAMP]}
+      merge: {kind: Ledger, primaryKey: [name]}
+    - kind: SetVocab
+      eventTimeColumn: since
+"""
+MARKER = "<!-- odfbuild-plan -->"
+
+
+def additive(repository: Repository) -> None:
+    (repository.work / "datasets/customers.yaml").write_text(CUSTOMERS)
+    done = without_jvm("lock", cwd=repository.work)
+    assert done.code == 0, done.err
+
+
+def breaking(repository: Repository) -> None:
+    repository.change(ORDERS, "          - customer STRING\n", "")
+
+
+def posted(job: Job) -> list[tuple[str, str]]:
+    return [(call.method, call.url) for call in job.calls]
+
+
+def steps() -> list[dict[str, Any]]:
+    return [step for job in workflow()["jobs"].values() for step in job["steps"]]
+
+
+def test_nothing_from_outside_gets_into_a_script() -> None:
+    assert not [step for step in steps() if "${{" in step.get("run", "")]
+    assert "pull_request_target" not in json.dumps(workflow(), default=str)
+
+
+def test_only_actions_of_github_itself_are_used_each_at_a_version() -> None:
+    used = [step["uses"] for step in steps() if "uses" in step]
+    assert {each.partition("@")[0] for each in used} == ACTIONS
+    assert all(re.fullmatch(r"v[0-9]+", each.partition("@")[2]) for each in used)
+    assert all(not each["with"]["persist-credentials"] for each in steps()
+               if each.get("uses", "").startswith("actions/checkout"))  # fmt: skip
+
+
+def test_the_token_may_do_as_little_as_is_needed() -> None:
+    found = workflow()
+    assert found["permissions"] == {"contents": "read"}
+    assert "permissions" not in found["jobs"]["apply"]
+    assert found["jobs"]["plan"]["permissions"] == {
+        "contents": "read",
+        "pull-requests": "write",
+        "security-events": "write",
+    }
+    assert found["jobs"]["apply"]["environment"] == "production"
+
+
+@pytest.fixture(scope="module")
+def made(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Repository]:
+    folder = tmp_path_factory.mktemp("repositories")
+    found = {}
+    for template in ("ci-github", "ci-gitlab"):
+        (folder / template).mkdir()
+        found[template] = Repository(folder / template, template)
+    return found
+
+
+@pytest.fixture
+def github(made: dict[str, Repository]) -> Repository:
+    made["ci-github"].begin()
+    return made["ci-github"]
+
+
+@pytest.fixture
+def gitlab(made: dict[str, Repository]) -> Repository:
+    made["ci-gitlab"].begin()
+    return made["ci-gitlab"]
+
+
+COMMENTS = "https://api.example.org/repos/someone/markets/issues/7/comments"
+
+
+def test_an_additive_change_passes_and_is_told_in_one_comment(github: Repository) -> None:
+    additive(github)
+    checkout = github.checkout("change")
+    job = run_github("plan", checkout)
+    assert job.code == 0, job.steps
+    assert posted(job) == [("GET", f"{COMMENTS}?per_page=100"), ("POST", COMMENTS)]
+    body = json.loads(job.calls[-1].body or "")["body"]
+    assert body.startswith(MARKER)
+    assert "shop.customers" in body
+    assert "Authorization: Bearer s3cret" in job.calls[-1].arguments
+    assert "s3cret" not in body
+    assert "github/codeql-action/upload-sarif" in job.used
+    others = [
+        {"id": 1, "body": f"I saw {MARKER}"},
+        {"id": 2, "body": f"{MARKER}\nold"},
+        {"id": 3, "body": "fine"},
+    ]
+    again = run_github("plan", checkout, only=["Comment"], comments=others)
+    assert posted(again)[-1] == ("PATCH", COMMENTS.replace("7/comments", "comments/2"))
+
+
+def test_a_pull_request_from_a_fork_gets_a_plan_but_no_comment(github: Repository) -> None:
+    github.change(ORDERS, "one row each", "each in a row")
+    job = run_github("plan", github.checkout("change"), fork=True)
+    assert job.code == 0, job.steps
+    assert job.calls == ()
+    assert "github/codeql-action/upload-sarif" not in job.used
+    assert (job.folder / "plan.md").exists()
+
+
+def test_a_breaking_change_ends_with_three_and_is_told_all_the_same(github: Repository) -> None:
+    breaking(github)
+    job = run_github("plan", github.checkout("change"))
+    assert job.steps["Check"].code == 3
+    assert "odfbuild lock" in job.steps["Check"].out + job.steps["Check"].err
+    assert job.steps["Plan"].code == 3
+    body = json.loads(job.calls[-1].body or "")["body"]
+    assert "ODF201" in body
+    sarif = json.loads((job.folder / "plan.sarif").read_text("utf-8"))
+    assert any(each["ruleId"] == "ODF201" for each in sarif["runs"][0]["results"])
+    assert "ODF201" in (job.fakes / "summary.md").read_text("utf-8")
+
+
+def test_what_is_accepted_passes_until_its_day(github: Repository) -> None:
+    breaking(github)
+    done = without_jvm("accept", "ODF201", "shop.orders", "--column", "customer", cwd=github.work)
+    assert done.code == 0, done.err
+    accepted = run_github("plan", github.checkout("change"), only=["Plan"])
+    assert accepted.code == 0, accepted.steps
+    text = (github.work / "odfbuild.yaml").read_text("utf-8")
+    (github.work / "odfbuild.yaml").write_text(re.sub(r"until: \S+", "until: 2024-01-31", text))
+    expired = run_github("plan", github.checkout("change"), only=["Plan"])
+    assert expired.code == 3
+
+
+def test_what_is_merged_is_applied_unless_the_gate_refuses(github: Repository) -> None:
+    checkout = github.checkout("merged")
+    job = run_github("apply", checkout)
+    assert job.code == 0, job.steps
+    assert list(job.steps) == ["Install", "Plan", "Apply"]
+    assert "6 rows" in job.steps["Apply"].out
+    assert without_jvm("plan", cwd=checkout).out.startswith("No changes.")
+    file = checkout / ORDERS
+    file.write_text(file.read_text("utf-8").replace("          - customer STRING\n", ""))
+    refused = run_github("apply", checkout)
+    assert list(refused.steps) == ["Install", "Plan"]
+    assert refused.code == 3
+
+
+NOTES = "https://git.example.org/api/v4/projects/12/merge_requests/7/notes"
+
+
+def test_gitlab_tells_an_additive_change_in_one_note(gitlab: Repository) -> None:
+    additive(gitlab)
+    checkout = gitlab.checkout("change")
+    job = run_gitlab("plan", checkout, ODFBUILD_TOKEN="s3cret")
+    assert job.code == 0, job.steps
+    assert posted(job) == [("GET", f"{NOTES}?per_page=100&sort=asc"), ("POST", NOTES)]
+    assert (job.calls[-1].body or "").startswith(MARKER)
+    assert "<testsuite" in (job.folder / "plan.xml").read_text("utf-8")
+    mine = [{"id": 5, "body": f"{MARKER}\nold"}]
+    again = run_gitlab("plan", checkout, comments=mine, ODFBUILD_TOKEN="s3cret")
+    assert posted(again)[-1] == ("PUT", f"{NOTES}/5")
+
+
+def test_gitlab_refuses_a_breaking_change_and_needs_no_token_for_it(gitlab: Repository) -> None:
+    breaking(gitlab)
+    job = run_gitlab("plan", gitlab.checkout("change"), ODFBUILD_TOKEN="")
+    assert job.code == 3
+    assert job.calls == ()
+    assert "ODF201" in (job.folder / "plan.md").read_text("utf-8")
+
+
+def test_gitlab_applies_the_plan_that_was_saved(gitlab: Repository) -> None:
+    job = run_gitlab("apply", gitlab.checkout("merged"))
+    assert job.code == 0, job.steps
+    assert without_jvm("plan", cwd=job.folder).out.startswith("No changes.")
+
+
+def test_the_page_about_ci_names_what_there_is() -> None:
+    page = (REPOSITORY / "docs" / "ci.md").read_text("utf-8")
+    for name in ("ci-github", "ci-gitlab", "odfbuild-fmt", "odfbuild-check", "ODFBUILD_TOKEN"):
+        assert name in page
