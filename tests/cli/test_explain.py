@@ -8,7 +8,8 @@ import pytest
 from tests.cli.market import FILES, steady
 from tests.inside import Inside, lay_out
 from tests.projects import REPOSITORY
-from tests.texts import derivative, root, url
+from tests.servers import serving
+from tests.texts import GOOD, derivative, root, url
 
 Golden = Callable[[Path, str], None]
 GOLDEN = REPOSITORY / "tests" / "golden" / "look"
@@ -59,6 +60,16 @@ def test_a_source_that_has_to_be_asked_is_named_without_its_secrets(ask: Inside)
     assert "Source\n  https://x.invalid/a has to be asked\n" in text
     assert "pw" not in text
     assert "key" not in text.replace("primaryKey", "")
+
+
+def test_a_source_that_was_read_may_have_news_or_not(ask: Inside) -> None:
+    with serving() as server:
+        where = server.put_file("/a.csv", GOOD.encode(), changed=1_700_000_000.0)
+        lay_out(ask.project, {"datasets/far.yaml": root("far", fetch=url(where))})
+        assert ask("apply", "--yes", "--no-progress").code == 0
+        text = explained(ask, "far")
+    assert "\nIt runs only if there is news, which nothing but asking can tell.\n" in text
+    assert f"Why\n  ingest: {where} has to be asked\n" in text
 
 
 def test_a_dataset_of_the_workspace_alone_will_not_run(ask: Inside) -> None:
