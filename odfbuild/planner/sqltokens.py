@@ -17,9 +17,13 @@ __all__ = ["calls", "exclusion", "mended", "place_at", "select_starts", "words"]
 _LIKE = frozenset({TokenType.LIKE, TokenType.ILIKE, TokenType.RLIKE})
 _BEHIND_SELECT = frozenset({TokenType.HINT, TokenType.ALL})
 _SEPARATORS = frozenset({TokenType.COMMA, TokenType.FROM})
-_NO_WORDS = frozenset({TokenType.STRING, TokenType.IDENTIFIER, TokenType.NUMBER})
+_NO_WORDS = frozenset({TokenType.IDENTIFIER, TokenType.NUMBER})
 _BEFORE_NAMES = frozenset({TokenType.DOT, TokenType.ALIAS})
 _BEHIND_NAMES = frozenset({TokenType.DOT, TokenType.L_PAREN})
+_SPEAKING = frozenset(
+    "current_date current_time current_timestamp localtime localtimestamp "
+    "current_user session_user current_catalog current_database".split()
+)
 _TIMES = frozenset(kind for kind in TokenType if kind.name.startswith(("DATE", "TIMESTAMP")))
 
 
@@ -100,15 +104,22 @@ def calls(tokens: Sequence[Any]) -> tuple[tuple[Name, ...], tuple[Name, ...]]:
 
 
 def words(tokens: Sequence[Any]) -> Iterator[Name]:
-    """Yield the unquoted words that stand alone, and strings behind their type: `DATE 'x'`."""
+    """Yield the words that stand for the time or the session, and those behind a type: `DATE 'x'`.
+
+    They are unquoted and stand alone: `t.current_date` is a column, `current_date()` a call.
+    """
     before = None
     following = [*(token.token_type for token in tokens[1:]), None]
     for token, after in zip(tokens, following, strict=True):
         kind = token.token_type
-        if kind is TokenType.STRING and (before in _TIMES or after is TokenType.ALIAS):
-            yield Name(f"'{token.text.strip().lower()}'", place_at(token))
-        elif kind not in _NO_WORDS and before not in _BEFORE_NAMES and after not in _BEHIND_NAMES:
-            text = token.text
-            if text[:1].isalpha():
-                yield Name(text.lower(), place_at(token))
+        if kind is TokenType.STRING:
+            if before in _TIMES or after is TokenType.ALIAS:
+                yield Name(f"'{token.text.strip().lower()}'", place_at(token))
+        elif (
+            (text := token.text.lower()) in _SPEAKING
+            and kind not in _NO_WORDS
+            and before not in _BEFORE_NAMES
+            and after not in _BEHIND_NAMES
+        ):
+            yield Name(text, place_at(token))
         before = kind
