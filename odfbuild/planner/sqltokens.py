@@ -21,8 +21,8 @@ _NO_WORDS = frozenset({TokenType.IDENTIFIER, TokenType.NUMBER})
 _BEFORE_NAMES = frozenset({TokenType.DOT, TokenType.ALIAS})
 _BEHIND_NAMES = frozenset({TokenType.DOT, TokenType.L_PAREN})
 _SPEAKING = frozenset(
-    "current_date current_time current_timestamp localtime localtimestamp "
-    "current_user session_user current_catalog current_database".split()
+    {"current_date", "current_time", "current_timestamp", "localtime", "localtimestamp"}
+    | {"current_user", "session_user", "current_catalog", "current_database"}
 )
 _TIMES = frozenset(kind for kind in TokenType if kind.name.startswith(("DATE", "TIMESTAMP")))
 
