@@ -1,5 +1,6 @@
 """odfbuild init: a project that works, laid over nothing."""
 
+import json
 from pathlib import Path
 
 import pytest
@@ -34,6 +35,22 @@ def test_every_template_plans_at_once_and_is_well_laid_out(template: str, tmp_pa
     assert f"{DATASETS[template]} to add" in planned.out
     checked = odfbuild("fmt", "--check", cwd=tmp_path)
     assert (checked.code, checked.out) == (0, "")
+
+
+@pytest.mark.spark
+@pytest.mark.parametrize(
+    ("template", "name", "rows"),
+    [("etl", "shop.payments", 3), ("many-datasets", "markets.rates", 4)],
+)
+def test_larger_templates_build_what_they_say(
+    template: str, name: str, rows: int, tmp_path: Path
+) -> None:
+    odfbuild("init", ".", "--template", template, cwd=tmp_path)
+    applied = odfbuild("apply", "--yes", cwd=tmp_path)
+    assert applied.code == 0, applied.err
+    shown = odfbuild("show", name, "-o", "json", cwd=tmp_path)
+    assert len(json.loads(shown.out)) == rows
+    assert odfbuild("plan", cwd=tmp_path).out.startswith("No changes.")
 
 
 @pytest.mark.parametrize("template", ["ci-github", "ci-gitlab"])

@@ -6,7 +6,8 @@ import pytest
 
 from odfbuild.project.load import load_project
 from tests.cli.within import Within
-from tests.inside import lay_out
+from tests.inside import heads, lay_out, without_jvm
+from tests.projects import Done
 
 ROOT = """\
 kind: DatasetSnapshot
@@ -174,3 +175,22 @@ def test_a_project_that_does_not_load_afterwards_is_put_back(within: Within) -> 
     assert done.code == 1
     assert "moved to shop.sales" in done.err
     assert texts(within) == before
+
+
+def test_what_was_built_goes_on_under_the_new_name(tmp_path: Path) -> None:
+    def run(*arguments: str) -> Done:
+        done = without_jvm(*arguments, cwd=tmp_path)
+        assert done.code == 0, done.err
+        return done
+
+    run("init", ".")
+    run("apply", "--yes")
+    before = heads(tmp_path)
+    run("mv", "shop.orders", "shop.sales")
+    assert "shop.orders \u2192 shop.sales" in run("plan").out
+    run("apply", "--yes")
+    after = heads(tmp_path)
+    assert set(after) == set(before)
+    assert "shop.sales" in run("status").out
+    assert "shop.orders" not in run("status").out
+    assert run("plan").out.startswith("No changes.")
