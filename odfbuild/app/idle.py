@@ -12,28 +12,33 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from odfbuild import __version__
-from odfbuild.app.loading import watched_files
 from odfbuild.app.opened import Opened
-from odfbuild.app.sources import SOURCE_NAME, polling_of
 from odfbuild.executors.engine import engine_version
-from odfbuild.executors.local import Listings, is_local, pending
-from odfbuild.odf.chain import ChainState
+from odfbuild.executors.local import Listings, pending
 from odfbuild.odf.events import FetchStep, FetchStepFilesGlob, FetchStepUrl, SourceState
 from odfbuild.odf.identity import DatasetId, Multihash, sha3_256
-from odfbuild.odf.refs import DatasetAlias
-from odfbuild.planner.declared import Declared
 from odfbuild.project.fingerprint import Fingerprint, is_unchanged
 from odfbuild.state.settled import (
     Answer,
-    Settled,
     SettledSource,
     answer,
     keep_answer,
     recall,
-    record,
 )
 
-__all__ = ["Known", "Seen", "engines", "known", "remember"]
+__all__ = [
+    "SOURCE_NAME",
+    "Known",
+    "cache",
+    "context",
+    "digest",
+    "engines",
+    "heads_digest",
+    "known",
+    "versions",
+]
+
+SOURCE_NAME = "default"
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,60 +59,26 @@ class Known:
             keep_answer(self.cache, question, Answer(code, text))
 
 
-@dataclass(frozen=True, slots=True)
-class Seen:
-    """What a plan is made of, as it was looked at before the plan was made."""
-
-    files: Fingerprint
-    heads: Mapping[DatasetId, Multihash]
-    declared: Sequence[Declared]
-    current: Mapping[DatasetAlias, ChainState]
-    looks: Mapping[DatasetAlias, object]
-
-
 def known(project: Opened) -> Known | None:
     """Say in a moment that nothing changed since a plan was made, or None: then one is made.
 
     Reads no YAML but the project file, builds no graph, starts no engine.
     """
-    cache = _cache(project)
-    before = recall(cache)
-    if before is None or before.versions != _versions() or before.folders != watched_files(project):
+    folder = cache(project)
+    before = recall(folder)
+    if before is None or before.versions != versions() or before.folders != project.watched:
         return None
-    if before.context != _context(project):
+    if before.context != context(project):
         return None
     if not is_unchanged(project.root, Fingerprint(before.folders, before.stats, before.young)):
         return None
-    if before.heads != _heads_digest(project.workspace.heads()):
+    if before.heads != heads_digest(project.workspace.heads()):
         return None
     listings: Listings = {}
     for source in before.sources:
-        if source.news != _digest(pending(_step(source), _state(source), project.root, listings)):
+        if source.news != digest(pending(_step(source), _state(source), project.root, listings)):
             return None
-    return Known(before.datasets, before.idle, cache)
-
-
-def remember(project: Opened, seen: Seen, *, idle: bool) -> Known | None:
-    """Record what a plan was made of; None where nothing may be written."""
-    if project.workspace.is_read_only:
-        return None
-    settled = Settled(
-        versions=_versions(),
-        context=_context(project),
-        idle=idle,
-        folders=seen.files.folders,
-        stats=seen.files.stats,
-        young=seen.files.young,
-        heads=_heads_digest(seen.heads),
-        datasets=len(seen.declared),
-        sources=tuple(_sources(seen)),
-    )
-    cache = _cache(project)
-    with suppress(OSError):
-        cache.mkdir(parents=True, exist_ok=True)
-        record(cache, settled)
-        return Known(settled.datasets, idle, cache)
-    return None
+    return Known(before.datasets, before.idle, folder)
 
 
 def engines() -> dict[str, str]:
@@ -115,7 +86,7 @@ def engines() -> dict[str, str]:
     return {"spark": engine_version("spark") or ""}
 
 
-def _cache(project: Opened) -> Path:
+def cache(project: Opened) -> Path:
     """Return where plans are remembered; in the user's cache while there is no workspace yet.
 
     A plan changes nothing in a project.
@@ -126,28 +97,6 @@ def _cache(project: Opened) -> Path:
     user = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
     named = sha3_256(os.fsencode(root)).digest.hex()[:32]
     return Path(user) / "odfbuild" / "plans" / named
-
-
-def _sources(seen: Seen) -> list[SettledSource]:
-    found = []
-    for each in seen.declared:
-        source = polling_of(each)
-        if source is None or not is_local(source.fetch):
-            continue
-        state = seen.current.get(each.alias)
-        read = None if state is None else state.source_state.get(SOURCE_NAME)
-        look = seen.looks[each.alias]
-        news = _digest(look) if isinstance(look, tuple) else "?"
-        found.append(_settled_source(source.fetch, read, news))
-    return found
-
-
-def _settled_source(step: FetchStep, state: SourceState | None, news: str) -> SettledSource:
-    kind, value = (None, None) if state is None else (state.kind, state.value)
-    if isinstance(step, FetchStepFilesGlob):
-        return SettledSource("glob", step.path, kind, value, news)
-    assert isinstance(step, FetchStepUrl)  # noqa: S101 - no other kind is local
-    return SettledSource("url", step.url, kind, value, news)
 
 
 def _step(source: SettledSource) -> FetchStep:
@@ -162,11 +111,11 @@ def _state(source: SettledSource) -> SourceState | None:
     return SourceState(SOURCE_NAME, source.state_kind, source.state_value)
 
 
-def _digest(names: Sequence[str]) -> str:
+def digest(names: Sequence[str]) -> str:
     return str(sha3_256("\0".join(names).encode("utf-8", "surrogateescape"))) if names else ""
 
 
-def _context(project: Opened) -> str:
+def context(project: Opened) -> str:
     """Return a digest of what the user gave beside the files: no value of it can be read back."""
     given = {
         "target": project.target,
@@ -185,9 +134,9 @@ def _content(path: Path) -> str | None:
         return None
 
 
-def _versions() -> str:
+def versions() -> str:
     return f"{__version__} {engines()}"
 
 
-def _heads_digest(heads: Mapping[DatasetId, Multihash]) -> str:
+def heads_digest(heads: Mapping[DatasetId, Multihash]) -> str:
     return str(sha3_256(b"".join(sorted(id.key + head.digest for id, head in heads.items()))))

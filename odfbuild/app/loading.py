@@ -11,16 +11,14 @@ from odfbuild.errors import ProjectErrors
 from odfbuild.odf.identity import DatasetId
 from odfbuild.odf.refs import DatasetAlias
 from odfbuild.project.config import Config, load_config
-from odfbuild.project.fingerprint import PROJECT_FILE, watched
+from odfbuild.project.fingerprint import PROJECT_FILE
 from odfbuild.project.load import Project, load_project
 from odfbuild.project.variables import resolve_variables
 
 if TYPE_CHECKING:
     from odfbuild.odf.events import DataSchema
 
-__all__ = ["load", "load_at", "locked_schemas", "watched_files"]
-
-PACKAGES = "packages"
+__all__ = ["load", "load_at", "locked_schemas"]
 
 
 def load(project: Opened, known: Mapping[DatasetAlias, DatasetId] | None = None) -> Project:
@@ -70,15 +68,6 @@ def locked_schemas(root: Path, loaded: Project) -> "Mapping[DatasetAlias, DataSc
 
     lock = read_lock(root)
     return {} if lock is None else LockedSchemas(lock, Definitions(loaded.declared))
-
-
-def watched_files(project: Opened) -> tuple[str, ...]:
-    """Return all that the definitions of a project may come from, as a fingerprint takes it."""
-    packages = [
-        Path(each.path) if each.path is not None else Path(PACKAGES) / each.called
-        for each in project.config.packages
-    ]
-    return watched(project.config, packages)
 
 
 def _packages(root: Path, config: Config) -> Mapping[str, Path]:

@@ -10,6 +10,7 @@ from odfbuild.errors import ProjectError, StateError
 from odfbuild.odf.refs import DatasetAlias
 from odfbuild.planner.policy import Policy
 from odfbuild.project.config import Config, SparkOptions, find_project, load_config
+from odfbuild.project.fingerprint import watched
 from odfbuild.project.profiles import user_folder
 from odfbuild.project.settings import parse_day
 from odfbuild.project.variables import resolve_variables
@@ -19,6 +20,8 @@ from odfbuild.state.heads import DEFAULT_LOCK_TIMEOUT
 from odfbuild.state.workspace import Workspace
 
 __all__ = ["Opened", "find_dataset", "find_name", "open_project"]
+
+PACKAGES = "packages"  # where packages from repositories are installed
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,6 +48,15 @@ class Opened:
         They are worked out when asked for: what reads chains only needs none.
         """
         return resolve_variables(self.config, self.given, self.vars_files)
+
+    @property
+    def watched(self) -> tuple[str, ...]:
+        """All that the definitions may come from, as a fingerprint of the files takes it."""
+        packages = [
+            Path(each.path) if each.path is not None else Path(PACKAGES) / each.called
+            for each in self.config.packages
+        ]
+        return watched(self.config, packages)
 
 
 def open_project(

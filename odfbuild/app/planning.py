@@ -6,9 +6,10 @@ from time import time_ns
 
 from odfbuild.app.examining import examined
 from odfbuild.app.foreseen import with_foreseen
-from odfbuild.app.idle import Known, Seen, engines, remember
-from odfbuild.app.loading import load, load_at, locked_schemas, watched_files
+from odfbuild.app.idle import Known, engines
+from odfbuild.app.loading import load, load_at, locked_schemas
 from odfbuild.app.opened import Opened
+from odfbuild.app.remembering import Seen, remember
 from odfbuild.app.sources import look
 from odfbuild.odf.chain import ChainState
 from odfbuild.odf.refs import DatasetAlias
@@ -62,7 +63,7 @@ def make_whole(project: Opened, asked: Asked) -> Made:
     """Return a plan with what it was made of; what it was made of is remembered."""
     if asked.against is not None:
         return _compared(project, asked, asked.against)
-    files = fingerprint(project.root, watched_files(project), now=time_ns())
+    files = fingerprint(project.root, project.watched, now=time_ns())
     heads = project.workspace.heads()
     current = project.workspace.states()
     loaded = load(project, {alias: state.dataset for alias, state in current.items()})

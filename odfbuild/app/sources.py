@@ -3,18 +3,17 @@
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
+from odfbuild.app.idle import SOURCE_NAME
 from odfbuild.app.opened import Opened
 from odfbuild.executors.local import Listings, is_local, pending, pending_bytes
 from odfbuild.odf.chain import ChainState
 from odfbuild.odf.events import FetchStep, FetchStepUrl, SetPollingSource
 from odfbuild.odf.refs import DatasetAlias
 from odfbuild.planner.declared import Declared
-from odfbuild.planner.make import SourceLook, ToAsk
 from odfbuild.planner.plan import Append, Ingest, Plan
+from odfbuild.planner.steps import SourceLook, ToAsk
 
-__all__ = ["SOURCE_NAME", "look", "planned_bytes", "polling_of"]
-
-SOURCE_NAME = "default"
+__all__ = ["look", "planned_bytes", "polling_of"]
 
 
 def look(

@@ -1,5 +1,7 @@
 """odfbuild plan."""
 
+from __future__ import annotations
+
 import sys
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -99,7 +101,7 @@ def no_changes(datasets: int) -> str:
     return f"{said(datasets)}\n"
 
 
-def _repeated(known: app.Known, options: PlanOptions, manner: Manner) -> "Answer | None":
+def _repeated(known: app.Known, options: PlanOptions, manner: Manner) -> Answer | None:
     """Return what was said of the same plan before, if that is known."""
     if known.idle and options.is_brief:
         from odfbuild.state.settled import Answer
@@ -113,7 +115,7 @@ def _question(options: PlanOptions, manner: Manner) -> str:
     return f"{options}\n{manner}"
 
 
-def _saved(plan: "Plan", project: app.Opened, options: PlanOptions) -> "Plan":
+def _saved(plan: Plan, project: app.Opened, options: PlanOptions) -> Plan:
     if options.out is None:
         return plan
     from odfbuild.cli.saved import save_plan, with_git
@@ -123,7 +125,7 @@ def _saved(plan: "Plan", project: app.Opened, options: PlanOptions) -> "Plan":
     return plan
 
 
-def _code(plan: "Plan", options: PlanOptions) -> int:
+def _code(plan: Plan, options: PlanOptions) -> int:
     """Return the exit code; that sources have to be asked is no change."""
     if not plan.verdict.passed:
         return exits.REFUSED

@@ -1,5 +1,7 @@
 """What of a project a command plans, and by which gate: the options that plan and apply share."""
 
+from __future__ import annotations
+
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
@@ -80,8 +82,8 @@ def _revision(given: str | None) -> str | None:
 
 
 def _allowed(
-    project: app.Opened, scope: Scope, declared: "Sequence[Declared]"
-) -> "tuple[Allowance, ...]":
+    project: app.Opened, scope: Scope, declared: Sequence[Declared]
+) -> tuple[Allowance, ...]:
     from odfbuild.cli.selection import chosen
     from odfbuild.planner.gate import Allowance
 

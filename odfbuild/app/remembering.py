@@ -1,0 +1,83 @@
+"""Remember what a plan was made of, so that it can be said in a moment that nothing changed."""
+
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+
+from odfbuild.app.idle import (
+    SOURCE_NAME,
+    Known,
+    cache,
+    context,
+    digest,
+    heads_digest,
+    versions,
+)
+from odfbuild.app.opened import Opened
+from odfbuild.app.sources import polling_of
+from odfbuild.executors.local import is_local
+from odfbuild.odf.chain import ChainState
+from odfbuild.odf.events import FetchStep, FetchStepFilesGlob, FetchStepUrl, SourceState
+from odfbuild.odf.identity import DatasetId, Multihash
+from odfbuild.odf.refs import DatasetAlias
+from odfbuild.planner.declared import Declared
+from odfbuild.project.fingerprint import Fingerprint
+from odfbuild.state.settled import Settled, SettledSource, record
+
+__all__ = ["Seen", "remember"]
+
+
+@dataclass(frozen=True, slots=True)
+class Seen:
+    """What a plan is made of, as it was looked at before the plan was made."""
+
+    files: Fingerprint
+    heads: Mapping[DatasetId, Multihash]
+    declared: Sequence[Declared]
+    current: Mapping[DatasetAlias, ChainState]
+    looks: Mapping[DatasetAlias, object]
+
+
+def remember(project: Opened, seen: Seen, *, idle: bool) -> Known | None:
+    """Record what a plan was made of; None where nothing may be written."""
+    if project.workspace.is_read_only:
+        return None
+    settled = Settled(
+        versions=versions(),
+        context=context(project),
+        idle=idle,
+        folders=seen.files.folders,
+        stats=seen.files.stats,
+        young=seen.files.young,
+        heads=heads_digest(seen.heads),
+        datasets=len(seen.declared),
+        sources=tuple(_sources(seen)),
+    )
+    folder = cache(project)
+    with suppress(OSError):
+        folder.mkdir(parents=True, exist_ok=True)
+        record(folder, settled)
+        return Known(settled.datasets, idle, folder)
+    return None
+
+
+def _sources(seen: Seen) -> list[SettledSource]:
+    found = []
+    for each in seen.declared:
+        source = polling_of(each)
+        if source is None or not is_local(source.fetch):
+            continue
+        state = seen.current.get(each.alias)
+        read = None if state is None else state.source_state.get(SOURCE_NAME)
+        look = seen.looks[each.alias]
+        news = digest(look) if isinstance(look, tuple) else "?"
+        found.append(_settled_source(source.fetch, read, news))
+    return found
+
+
+def _settled_source(step: FetchStep, state: SourceState | None, news: str) -> SettledSource:
+    kind, value = (None, None) if state is None else (state.kind, state.value)
+    if isinstance(step, FetchStepFilesGlob):
+        return SettledSource("glob", step.path, kind, value, news)
+    assert isinstance(step, FetchStepUrl)  # noqa: S101 - no other kind is local
+    return SettledSource("url", step.url, kind, value, news)
