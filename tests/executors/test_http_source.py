@@ -2,14 +2,14 @@
 
 import json
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from email.utils import formatdate
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from odfbuild.executors.engine import IngestRequest, TransformWork
+from odfbuild.executors.engine import TransformWork
 from odfbuild.executors.frames import Frame
 from odfbuild.odf.events import AddData, SourceState
 from odfbuild.odf.refs import DatasetAlias
@@ -28,14 +28,8 @@ NOON, LATER = Timestamp.parse("2030-05-01T12:00:00Z"), Timestamp.parse("2030-05-
 class AskedEngine(FakeEngine):
     """Remembers what it is asked to do."""
 
-    asked: list[str] = field(default_factory=list)
-
     def prepare(self, planned_bytes: int | None = None) -> None:
         self.asked.append("prepare")
-
-    def ingest(self, request: IngestRequest) -> Frame:
-        self.asked.append("ingest")
-        return super().ingest(request)
 
     def transform(self, work: TransformWork) -> Frame:
         self.asked.append("transform")
