@@ -19,6 +19,14 @@ from jinja2.sandbox import ImmutableSandboxedEnvironment
 from jinja2.utils import missing
 
 from odfbuild.project.places import Source
+from odfbuild.project.template_bounds import (
+    LimitError,
+    bounded_filters,
+    check_format,
+    check_method,
+    check_size,
+    weigh,
+)
 from odfbuild.project.template_names import Names, UnprintableError, plain, shown
 
 __all__ = [
@@ -35,14 +43,10 @@ __all__ = [
 MAX_OUTPUT = 16 * 1024 * 1024
 MAX_STEPS = 1_000_000
 
-_MAX_REPEATED = 1_000_000
+_SIZE_OF_STEP = 256
 _MAX_BITS = 10_000
 _BEGINS = ("variable_begin", "block_begin")
 _ENDS = ("variable_end", "block_end")
-
-
-class LimitError(Exception):
-    """A template does more than any needs to."""
 
 
 class AbsentError(UndefinedError):
@@ -103,11 +107,23 @@ class _Absent(StrictUndefined):
 
 
 class Code(CodeGenerator):
-    """Writes loops that are counted, and texts joined as they print."""
+    """Writes loops that are counted, and texts joined as they print.
+
+    Slices and comparisons are charged for what they look through.
+    """
 
     def visit_For(self, node: nodes.For, frame: Frame) -> None:
         node.iter = _called("counted", node.iter)
         super().visit_For(node, frame)
+
+    def visit_Getitem(self, node: nodes.Getitem, frame: Frame) -> None:
+        if isinstance(node.arg, nodes.Slice):
+            node.node = _called("weighed", node.node)
+        super().visit_Getitem(node, frame)
+
+    def visit_Compare(self, node: nodes.Compare, frame: Frame) -> None:
+        node.expr = _called("weighed", node.expr)
+        super().visit_Compare(node, frame)
 
     def visit_Concat(self, node: nodes.Concat, frame: Frame) -> None:
         self.visit(_called("joined", nodes.List(node.nodes, lineno=node.lineno)), frame)
@@ -122,7 +138,7 @@ class TemplateEnvironment(ImmutableSandboxedEnvironment):
     """Jinja for the templates of one project or package; `names` can be read by all of them."""
 
     code_generator_class: type[CodeGenerator] = Code
-    intercepted_binops = frozenset(("*", "**"))
+    intercepted_binops = frozenset(("*", "**", "+", "%"))
 
     def __init__(self, loader: Loader, names: Mapping[str, object]) -> None:
         self._own_lexer: Lexer | None = None
@@ -139,8 +155,9 @@ class TemplateEnvironment(ImmutableSandboxedEnvironment):
         )
         self.texts: dict[str, TemplateText] = {}
         self.steps = 0
-        del self.globals["lipsum"], self.filters["random"]
+        del self.globals["lipsum"]
         self.filters["tojson"] = _json
+        self.filters = bounded_filters(self.filters, self)
         self.globals.update(names)
 
     def add(self, source: Source) -> str:
@@ -156,14 +173,45 @@ class TemplateEnvironment(ImmutableSandboxedEnvironment):
         if self.steps > MAX_STEPS:
             raise LimitError(f"more than {MAX_STEPS:,} turns of loops and calls")
 
+    def spend(self, size: int) -> None:
+        """Charge for a text or list of a length: as one step for some hundred characters."""
+        self.steps += size // _SIZE_OF_STEP
+        if self.steps > MAX_STEPS:
+            raise LimitError(f"more work than {MAX_STEPS:,} turns of loops and calls")
+
+    def weighed(self, value: Any) -> Any:
+        """Charge for a value that is looked through, and return it."""
+        if isinstance(value, str | list | tuple):
+            self.spend(len(value))
+        return value
+
+    def concat(self, parts: Iterable[str]) -> str:
+        """Join the output of a macro or block."""
+        texts = list(parts)
+        size = sum(map(len, texts))
+        if size > MAX_OUTPUT:
+            raise LimitError(f"more than {MAX_OUTPUT:,} characters of output")
+        self.spend(size)
+        return "".join(texts)
+
     def counted(self, values: Iterable[Any]) -> "_Counted":
         return _Counted(values, self.step)
 
     def joined(self, values: list[object]) -> str:
-        return "".join(map(_finalized, values))
+        texts = list(map(_finalized, values))
+        size = sum(map(len, texts))
+        check_size(size)
+        self.spend(size)
+        return "".join(texts)
 
     def call(self, context: Context, obj: Any, /, *args: Any, **kwargs: Any) -> Any:
         self.step()
+        owner = getattr(obj, "__self__", None)
+        if isinstance(owner, str):
+            self.spend(len(owner))
+            if obj.__name__ == "join":
+                args = tuple(map(list, args))
+            check_method(owner, obj.__name__, args)
         return super().call(context, obj, *args, **kwargs)
 
     def getattr(self, obj: Any, attribute: str) -> Any:
@@ -171,13 +219,34 @@ class TemplateEnvironment(ImmutableSandboxedEnvironment):
             return obj[attribute]
         return super().getattr(obj, attribute)
 
+    def wrap_str_format(self, value: Any) -> Callable[..., str] | None:
+        run = super().wrap_str_format(value)
+        if run is None:
+            return None
+
+        def bounded(*args: Any, **kwargs: Any) -> str:
+            check_format(value.__self__, (*args, *kwargs.values()))
+            return run(*args, **kwargs)
+
+        return bounded
+
     def call_binop(self, context: Context, operator: str, left: Any, right: Any) -> Any:
-        if operator == "**":
-            _check_power(left, right)
-        else:
-            _check_repeated(left, right)
-            _check_repeated(right, left)
+        match operator:
+            case "**":
+                _check_power(left, right)
+            case "+":
+                self._check_added(left, right)
+            case "%":
+                _check_filled(left, right)
+            case _:
+                _check_repeated(left, right)
+                _check_repeated(right, left)
         return super().call_binop(context, operator, left, right)
+
+    def _check_added(self, left: object, right: object) -> None:
+        if isinstance(left, str | list | tuple) and isinstance(right, str | list | tuple):
+            check_size(len(left) + len(right))
+            self.spend(len(left) + len(right))
 
     @property
     def lexer(self) -> Lexer:
@@ -247,6 +316,8 @@ def _lexer(environment: Environment) -> Lexer:
 
 def _finalized(value: object) -> str:
     """Return how a value prints; an undefined one says so itself."""
+    if type(value) is not str:
+        weigh(value)
     try:
         return shown(value)
     except UnprintableError as error:
@@ -258,14 +329,19 @@ def _finalized(value: object) -> str:
 def _json(value: object) -> str:
     import json
 
+    weigh(value)
     return json.dumps(plain(value), ensure_ascii=False)
 
 
 def _check_repeated(value: object, times: object) -> None:
     if isinstance(value, str | list | tuple) and isinstance(times, int):
-        size = len(value) * times
-        if size > _MAX_REPEATED:
-            raise LimitError(f"a text or list that is repeated to a length of {size:,}")
+        check_size(len(value) * times)
+
+
+def _check_filled(text: object, values: object) -> None:
+    if isinstance(text, str):
+        given = values if isinstance(values, tuple) else (values,)
+        check_format(text, given)
 
 
 def _check_power(base: object, exponent: object) -> None:

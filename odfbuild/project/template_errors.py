@@ -10,6 +10,7 @@ from jinja2 import Template
 from jinja2.environment import TemplateModule
 from jinja2.exceptions import SecurityError, TemplateNotFound, TemplateSyntaxError
 from jinja2.sandbox import MAX_RANGE
+from jinja2.utils import missing
 
 from odfbuild.errors import Diagnostic, SourceSpan
 from odfbuild.planner.names import Suggestions, did_you_mean
@@ -85,7 +86,7 @@ def _known(local: Mapping[str, Any]) -> tuple[str, ...]:
     known = [] if context is None else list(context.get_all())
     for name, value in local.items():
         found = _LOCAL.fullmatch(name)
-        if found is not None and repr(value) != "missing":
+        if found is not None and value is not missing:
             known.append(found[1])
     return tuple(sorted(set(known)))
 
