@@ -12,7 +12,14 @@ from odfbuild.executors.analysis import Analysis, PlacedQueryError, QueryPlace
 from odfbuild.executors.engine import IngestRequest, TransformInputFrame, TransformWork
 from odfbuild.executors.frames import Frame
 from odfbuild.odf.arrow import to_arrow
-from odfbuild.odf.events import DatasetVocabulary, MergeStrategyAppend, MergeStrategyLedger
+from odfbuild.odf.events import (
+    DatasetVocabulary,
+    MergeStrategyAppend,
+    MergeStrategyChangelogStream,
+    MergeStrategyLedger,
+    MergeStrategyUpsertStream,
+)
+from tests.oracles import merge as oracle
 
 __all__ = ["FakeEngine", "Rows", "copy_all"]
 
@@ -27,7 +34,7 @@ def copy_all(inputs: Mapping[str, Rows]) -> Rows:
 
 @dataclass
 class FakeEngine:
-    """Merges Append and Ledger, and runs Python functions in the place of query texts.
+    """Merges all but Snapshot, and runs Python functions in the place of query texts.
 
     `asked` are the questions that it was asked, `columns` its answers to some, by query text.
     """
@@ -46,16 +53,7 @@ class FakeEngine:
         self.asked.append("ingest")
         table = request.source.table
         assert table is not None
-        rows = table.to_pylist()
-        match request.merge:
-            case MergeStrategyAppend():
-                kept = rows
-            case MergeStrategyLedger(primary_key=key):
-                history = [pq.read_table(path).to_pylist() for path in request.history]
-                seen = {_key(row, key) for old in history for row in old}
-                kept = [row for row in rows if _key(row, key) not in seen]
-            case other:
-                raise AssertionError(f"{other} is not for this engine")
+        kept = _merged(request, table.to_pylist())
         return _frame(kept, table.schema, request.vocab)
 
     def transform(self, work: TransformWork) -> Frame:
@@ -91,6 +89,23 @@ class FakeEngine:
 
     def close(self) -> None:
         self.started.append("close")
+
+
+def _merged(request: IngestRequest, rows: Rows) -> Rows:
+    old = [row for path in request.history for row in pq.read_table(path).to_pylist()]
+    time = request.vocab.event_time_column
+    match request.merge:
+        case MergeStrategyAppend():
+            return rows
+        case MergeStrategyLedger(primary_key=key):
+            seen = {_key(row, key) for row in old}
+            return [row for row in rows if _key(row, key) not in seen]
+        case MergeStrategyUpsertStream(primary_key=key):
+            return oracle.upsert_stream(old, rows, key, time)
+        case MergeStrategyChangelogStream(primary_key=key):
+            return oracle.changelog_stream(old, rows, key, time)
+        case other:
+            raise AssertionError(f"{other} is not for this engine")
 
 
 def _key(row: Mapping[str, Any], key: Sequence[str]) -> tuple[Any, ...]:

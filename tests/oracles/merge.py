@@ -1,10 +1,10 @@
-"""The merge strategies of ODF 0.34.1 over lists of dicts ("Merge Strategies")."""
+"""The merge strategies of ODF over lists of dicts ("Merge Strategies")."""
 
 import math
 from collections.abc import Sequence
 from typing import Any, TypeAlias
 
-__all__ = ["append", "ledger", "snapshot", "state"]
+__all__ = ["append", "changelog_stream", "ledger", "snapshot", "state", "upsert_stream"]
 
 Row: TypeAlias = dict[str, Any]
 
@@ -21,9 +21,9 @@ def ledger(old: Sequence[Row], new: Sequence[Row], key: Sequence[str], time: str
 
 
 def state(old: Sequence[Row], key: Sequence[str]) -> dict[Any, Row]:
-    """The last row of each key by offset, unless it retracts."""
+    """The last row of each key by offset, unless it takes a row back."""
     last = {_key(row, key): row for row in sorted(old, key=lambda row: row["offset"])}
-    return {k: row for k, row in last.items() if row["op"] != 1}
+    return {k: row for k, row in last.items() if row["op"] not in (1, 2)}
 
 
 def snapshot(
@@ -47,6 +47,47 @@ def snapshot(
         elif _differ(before, now[k], compared or [c for c in columns if c not in key], time):
             found += [{"op": 2, **before}, {"op": 3, **now[k]}]
     return found
+
+
+def upsert_stream(
+    old: Sequence[Row], new: Sequence[Row], key: Sequence[str], time: str
+) -> list[Row]:
+    """What the last row of each key does to its state; op 1 removes, any other and none is news.
+
+    Keys of `new` are whole.
+    """
+    was = state(old, key)
+    found: list[Row] = []
+    for k, asked in sorted({_key(row, key): row for row in new}.items()):
+        after = {name: value for name, value in asked.items() if name != "op"}
+        names = [time, *(name for name in after if name != time)]
+        before = {name: was[k].get(name) for name in names} if k in was else None
+        if asked.get("op") == 1:
+            found += [] if before is None else [{"op": 1, **before}]
+        elif before is None:
+            found.append({"op": 0, **after})
+        elif _differ(before, after, [c for c in after if c not in key], time):
+            found += [{"op": 2, **before}, {"op": 3, **after}]
+    return found
+
+
+def changelog_stream(
+    old: Sequence[Row], new: Sequence[Row], key: Sequence[str], time: str
+) -> list[Row]:
+    """All rows by key, those of a key as they came.
+
+    Of rows without a column of event times, one that takes back a row of the history gets its time.
+    """
+    times = {k: row.get(time) for k, row in state(old, key).items()}
+    found = []
+    for row in new:
+        stands = {"op": row["op"], time: None, **row}
+        if row["op"] in (0, 3):
+            times[_key(row, key)] = row.get(time)
+        elif time not in row:
+            stands[time] = times.get(_key(row, key))
+        found.append(stands)
+    return sorted(found, key=lambda row: _key(row, key))
 
 
 def _differ(before: Row, after: Row, names: Sequence[str], time: str) -> bool:

@@ -11,7 +11,11 @@ from odfbuild.executors.engine import IngestRequest, TransformWork
 from odfbuild.executors.frames import Frame
 from odfbuild.executors.spark.session import InterruptedStepError, Sessions, Start, Views
 from odfbuild.executors.spark.settings import LARGE, Size, size_of
-from odfbuild.odf.events import MergeStrategyAppend, TransformSql
+from odfbuild.odf.events import (
+    MergeStrategyAppend,
+    MergeStrategyChangelogStream,
+    TransformSql,
+)
 from odfbuild.planner.query import QueryFacts, Reason, diagnostics, examine, steps_of
 
 if TYPE_CHECKING:
@@ -79,7 +83,7 @@ class SparkEngine:
         facts = None
         if request.preprocess is not None:
             facts = _facts(request.preprocess, [INPUT], [], _OF_INGEST)
-        history = () if isinstance(request.merge, MergeStrategyAppend) else request.history
+        history = request.history if _looks_back(request) else ()
         planned = cost(request.source, *history)
         size = size_of(planned, self._limit)
         with self._views("merge the source rows", size, planned) as (session, views):
@@ -155,6 +159,17 @@ class SparkEngine:
         ops = {source.vocab.operation_type_column for source in work.inputs}
         ops.add(work.vocab.operation_type_column)
         return _facts(work.transform, aliases, ops, frozenset(Reason))
+
+
+def _looks_back(request: IngestRequest) -> bool:
+    """Tell whether a merge may read the history."""
+    match request.merge:
+        case MergeStrategyAppend():
+            return False
+        case MergeStrategyChangelogStream() if request.preprocess is None:
+            return request.vocab.event_time_column not in request.source.schema.names
+        case _:
+            return True
 
 
 def _facts(

@@ -22,20 +22,17 @@ from odfbuild.executors.spark.frames import (
     slice_table,
 )
 from odfbuild.executors.spark.merge import (
-    FAULT,
-    MergeInputError,
-    Merging,
-    fault_error,
-    kinds_of,
     merge_text,
     needed_history,
     normal,
+    reads_operations,
 )
+from odfbuild.executors.spark.merge_faults import ASKED, FAULT, fault_error
+from odfbuild.executors.spark.merge_parts import MergeInputError, Merging, kinds_of
 from odfbuild.executors.spark.session import Views
 from odfbuild.executors.spark.settings import Size
 from odfbuild.executors.spark.sqltypes import comparable, quoted, spark_schema, spark_type
 from odfbuild.odf.arrow import to_arrow
-from odfbuild.odf.events import DatasetVocabulary, MergeStrategySnapshot
 from odfbuild.planner.carry import CarriedText
 from odfbuild.planner.query import QueryFacts
 
@@ -76,21 +73,11 @@ def ingested(
     if facts is not None:
         source = _preprocessed(work, source, facts)
     elif request.infer:
-        source = source.selectExpr(*_default_preprocess(source, request.vocab))
-    _check_names(source.columns, request.vocab)
+        source = source.selectExpr(*_default_preprocess(source, request))
+    _check_names(source.columns, request)
     new = normal(source)
     views.add(_NEW, new)
-    kinds = kinds_of(new.schema, without=(POSITION,))
-    old = _history(work, kinds)
-    if old is not None:
-        views.add(_OLD, old)
-    merging = Merging(
-        strategy=request.merge,
-        vocab=request.vocab,
-        new=kinds,
-        old=None if old is None else kinds_of(old.schema),
-        size=size,
-    )
+    merging = _merging(work, new)
     with spark_errors("merge the source rows", log=log):
         rows = session.sql(merge_text(merging, _NEW, _OLD))
     op = request.vocab.operation_type_column
@@ -99,10 +86,27 @@ def ingested(
             rows,
             size,
             request.staging,
-            rows.columns,
+            [name for name in rows.columns if name != ASKED],
             lambda batches: _checked(batches, op, request),
         )
     return merged if facts is not None else _as_declared(merged, request)
+
+
+def _merging(work: _Work, new: "DataFrame") -> Merging:
+    """Return what is merged, with the history as a view if there is any."""
+    request, op = work.request, work.request.vocab.operation_type_column
+    kinds = kinds_of(new.schema, without=(POSITION, op))
+    old = _history(work, kinds)
+    if old is not None:
+        work.views.add(_OLD, old)
+    return Merging(
+        strategy=request.merge,
+        vocab=request.vocab,
+        new=kinds,
+        old=None if old is None else kinds_of(old.schema),
+        size=work.size,
+        operation=kinds_of(new.schema).get(op),
+    )
 
 
 def _preprocessed(work: _Work, source: "DataFrame", facts: QueryFacts) -> "DataFrame":
@@ -138,9 +142,16 @@ def _sent(facts: QueryFacts | None) -> tuple[SentQuery, ...]:
     )
 
 
-def _default_preprocess(frame: "DataFrame", vocab: DatasetVocabulary) -> list[str]:
+def _reserved(request: IngestRequest) -> tuple[str, ...]:
+    """Return the names that no column of the source may have."""
+    vocab = request.vocab
+    names = (vocab.offset_column, vocab.operation_type_column, vocab.system_time_column)
+    return names[::2] if reads_operations(request.merge) else names
+
+
+def _default_preprocess(frame: "DataFrame", request: IngestRequest) -> list[str]:
     """Return the columns of a source without schema: clashes renamed, event time made a time."""
-    reserved = {vocab.offset_column, vocab.operation_type_column, vocab.system_time_column}
+    reserved, vocab = _reserved(request), request.vocab
     taken, columns = set(frame.columns), []
     for field in frame.schema.fields:
         name = field.name
@@ -167,8 +178,8 @@ def _as_time(column: str, kind: str) -> str:
     )
 
 
-def _check_names(names: list[str], vocab: DatasetVocabulary) -> None:
-    reserved = (vocab.offset_column, vocab.operation_type_column, vocab.system_time_column)
+def _check_names(names: list[str], request: IngestRequest) -> None:
+    reserved = _reserved(request)
     for name in names:
         if name in reserved:
             raise MergeInputError(
@@ -225,11 +236,10 @@ def _checked(
     for batch in batches:
         highest = pc.max(batch.column(op)).as_py()
         if highest is not None and highest >= FAULT:
-            assert isinstance(request.merge, MergeStrategySnapshot)  # noqa: S101 - only it marks
             at = pc.index(pc.greater_equal(batch.column(op), FAULT), True).as_py()
             row = batch.slice(at, 1).to_pylist()[0]
-            code = row.pop(op)
-            raise fault_error(row, request.merge, code)
+            code, asked = row.pop(op), row.pop(ASKED, None)
+            raise fault_error(row, request.merge, code, request.vocab, asked)
         yield batch
 
 

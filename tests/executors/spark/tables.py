@@ -16,8 +16,10 @@ from odfbuild.odf.events import (
     DatasetVocabulary,
     MergeStrategy,
     MergeStrategyAppend,
+    MergeStrategyChangelogStream,
     MergeStrategyLedger,
     MergeStrategySnapshot,
+    MergeStrategyUpsertStream,
     OffsetInterval,
     SqlQueryStep,
     TransformSql,
@@ -72,6 +74,10 @@ def strategy_of(given: Mapping[str, Any]) -> MergeStrategy:
             return MergeStrategyAppend()
         case "Ledger":
             return MergeStrategyLedger(primary_key=key)
+        case "UpsertStream":
+            return MergeStrategyUpsertStream(primary_key=key)
+        case "ChangelogStream":
+            return MergeStrategyChangelogStream(primary_key=key)
         case _:
             compared = given.get("compareColumns")
             return MergeStrategySnapshot(

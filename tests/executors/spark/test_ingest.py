@@ -10,14 +10,13 @@ import pytest
 
 from odfbuild.errors import InvalidQueryError
 from odfbuild.executors.spark.engine import RefusedQueryError, SparkEngine
-from odfbuild.executors.spark.merge import MergeInputError
+from odfbuild.executors.spark.merge_parts import MergeInputError
 from odfbuild.odf.arrow import from_arrow
 from odfbuild.odf.events import (
     DatasetVocabulary,
     MergeStrategyAppend,
     MergeStrategyLedger,
     MergeStrategySnapshot,
-    MergeStrategyUpsertStream,
 )
 from tests.executors.spark.tables import MILLIS, ingest_request, rows_of, sql
 
@@ -273,15 +272,6 @@ def test_a_changed_type_is_named_with_both_types(engine: SparkEngine, tmp_path: 
     old = history_of(pa.table({"k": ["a"], "v": [1]}))
     with pytest.raises(MergeInputError, match="'v' is string now and bigint in the dataset"):
         ingest(engine, tmp_path, pa.table({"k": ["a"], "v": ["1"]}), snapshot("k"), [old])
-
-
-def test_strategies_of_later_versions_are_named(engine: SparkEngine, tmp_path: Path) -> None:
-    from odfbuild.errors import EngineFailedError
-
-    with pytest.raises(EngineFailedError, match="UpsertStream is not supported"):
-        ingest(
-            engine, tmp_path, pa.table({"k": [1]}), MergeStrategyUpsertStream(primary_key=("k",))
-        )
 
 
 def test_other_names_of_system_columns_are_respected(engine: SparkEngine, tmp_path: Path) -> None:

@@ -7,7 +7,7 @@ import pytest
 
 from odfbuild.executors.spark.engine import SparkEngine
 from odfbuild.executors.spark.frames import from_table
-from odfbuild.executors.spark.merge import MergeInputError, state_text
+from odfbuild.executors.spark.merge_parts import MergeInputError, state_text
 from odfbuild.executors.spark.session import Views
 from odfbuild.executors.spark.settings import Size
 from odfbuild.odf.events import DatasetVocabulary
@@ -18,7 +18,13 @@ pytestmark = pytest.mark.spark
 
 CASES = [
     case
-    for name in ("merge-append", "merge-ledger", "merge-snapshot")
+    for name in (
+        "merge-append",
+        "merge-ledger",
+        "merge-snapshot",
+        "merge-upsert-stream",
+        "merge-changelog-stream",
+    )
     for case in load(name)["cases"]
 ]
 
