@@ -11,7 +11,7 @@ from pathlib import Path
 from odfbuild.executors.engine import IngestRequest
 from odfbuild.executors.fetch import Fetched, UpToDate, fetch
 from odfbuild.executors.frames import Frame
-from odfbuild.executors.prepare import prepare
+from odfbuild.executors.prepare import Surroundings, prepare
 from odfbuild.executors.readers import read
 from odfbuild.executors.report import Round
 from odfbuild.executors.site import Site
@@ -103,7 +103,8 @@ def _fetch(polling: _Polling) -> Fetched | UpToDate:
 def _slice(polling: _Polling, fetched: Fetched, staging: Path) -> Sealed | None:
     """Make the slice of one round; None if the source gave nothing that could be read."""
     source, state = polling.source, polling.state
-    path = prepare(source.prepare or (), fetched.path, staging, name=fetched.name)
+    around = Surroundings(polling.site.project_dir, polling.site.env)
+    path = prepare(source.prepare or (), fetched.path, staging, name=fetched.name, around=around)
     frame = read(source.read, path, staging=staging, name=fetched.name)
     if frame is None:
         return None
@@ -122,8 +123,9 @@ def _slice(polling: _Polling, fetched: Fetched, staging: Path) -> Sealed | None:
 def retires(source: SetPollingSource) -> bool:
     """Tell whether a column that a round lacks is one that the definition gave up.
 
-    The columns of a source that declares none are those of its files; a Snapshot compares columns
-    with those of its history, so it must have them all.
+    The columns of a source that declares none are those of its files.  Snapshot and UpsertStream
+    compare rows with those of the history, and take them back as ChangelogStream does: whole, so
+    these must have all columns.
     """
     declared = source.read.ddl_schema or source.read.schema or source.preprocess
     keeps_rows = isinstance(source.merge, MergeStrategyAppend | MergeStrategyLedger)

@@ -1,6 +1,6 @@
 """Which rules on schemas a change meets: ODF201 to ODF213, and what a chain cannot do.  Pure."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from odfbuild.errors import Diagnostic, SourceSpan
@@ -8,7 +8,13 @@ from odfbuild.odf.chain_schema import schema_in_force
 from odfbuild.odf.chain_state import ChainState
 from odfbuild.odf.datatypes import is_optional
 from odfbuild.odf.ddl import DdlError, parse_ddl
-from odfbuild.odf.events import DatasetVocabulary, MergeStrategyAppend, MergeStrategyLedger
+from odfbuild.odf.events import (
+    DatasetVocabulary,
+    MergeStrategy,
+    MergeStrategyChangelogStream,
+    MergeStrategySnapshot,
+    MergeStrategyUpsertStream,
+)
 from odfbuild.odf.opaque import is_opaque
 from odfbuild.planner.changes import ColumnChange, Hit, SchemaChange
 from odfbuild.planner.derive import Made, Makes
@@ -30,6 +36,11 @@ _CODES = {
 }
 _TABLE_ORDER = ("reordered", "")
 _STAYS = frozenset({"retyped", "widened", "required", "optional"})
+_WHOLE: Mapping[type[MergeStrategy], str] = {
+    MergeStrategySnapshot: "a snapshot is compared with all columns of its history",
+    MergeStrategyUpsertStream: "newest values are compared with all columns of the history",
+    MergeStrategyChangelogStream: "a row that is taken back is repeated with all its columns",
+}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -189,10 +200,7 @@ def _impossible(change: ColumnChange, makes: Makes, optional: dict[str, bool]) -
         return "the parts of a column stay as long as it does"
     if not optional.get(change.path, True):
         return "the column is required, so rows to come cannot do without it"
-    merge = None if makes.source is None else makes.source.merge
-    if merge is not None and not isinstance(merge, MergeStrategyAppend | MergeStrategyLedger):
-        return "a snapshot is compared with all columns of its history"
-    return None
+    return None if makes.source is None else _WHOLE.get(type(makes.source.merge))
 
 
 def _refused(subject: Subject, columns: Columns, change: ColumnChange, why: str) -> Diagnostic:

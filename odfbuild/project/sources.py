@@ -9,8 +9,16 @@ from odfbuild.odf.events import (
     DataSchema,
     DatasetVocabulary,
     DataTypeDate,
+    DataTypeInt8,
+    DataTypeInt16,
+    DataTypeInt32,
+    DataTypeInt64,
     DataTypeOption,
     DataTypeTimestamp,
+    DataTypeUInt8,
+    DataTypeUInt16,
+    DataTypeUInt32,
+    DataTypeUInt64,
     EventTimeSource,
     EventTimeSourceFromMetadata,
     EventTimeSourceFromPath,
@@ -19,13 +27,16 @@ from odfbuild.odf.events import (
     FetchStepUrl,
     MergeStrategy,
     MergeStrategyAppend,
-    MergeStrategyLedger,
+    MergeStrategyChangelogStream,
     MergeStrategySnapshot,
+    MergeStrategyUpsertStream,
     PrepStep,
     PrepStepDecompress,
     ReadStep,
     ReadStepCsv,
+    ReadStepGeoJson,
     ReadStepJson,
+    ReadStepNdGeoJson,
     ReadStepNdJson,
     ReadStepParquet,
     SetPollingSource,
@@ -39,8 +50,19 @@ __all__ = ["check_fetch", "check_prepare", "check_reading"]
 _Steps = tuple[str | int, ...]
 
 _SCHEMES = ("file", "http", "https")
-_READS = (ReadStepCsv, ReadStepJson, ReadStepNdJson, ReadStepParquet)
-_MERGES = (MergeStrategyAppend, MergeStrategyLedger, MergeStrategySnapshot)
+_READS = (
+    ReadStepCsv,
+    ReadStepGeoJson,
+    ReadStepJson,
+    ReadStepNdGeoJson,
+    ReadStepNdJson,
+    ReadStepParquet,
+)
+_STREAMS = (MergeStrategyChangelogStream, MergeStrategyUpsertStream)
+_INTEGERS = (
+    *(DataTypeInt8, DataTypeInt16, DataTypeInt32, DataTypeInt64),
+    *(DataTypeUInt8, DataTypeUInt16, DataTypeUInt32, DataTypeUInt64),
+)
 _URL = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*):")
 _NOT_YET = "this version of odfbuild cannot run it, and data would be missing without a word"
 
@@ -91,7 +113,7 @@ def check_reading(
             (*path, "read", "kind"),
             f"read steps of kind {type(read).__name__.removeprefix('ReadStep')} are not supported",
             _NOT_YET,
-            "convert the data to Csv, Json, NdJson or Parquet first",
+            "convert the data to GeoJson, Csv, Json, NdJson or Parquet first",
         )
     _check_merge(source.merge, (*path, "merge"), findings)
     schema = _read_schema(read, (*path, "read"), findings)
@@ -99,6 +121,7 @@ def check_reading(
         return
     columns = _Columns(schema, findings.written_key((*path, "read"), "ddlSchema", "schema"))
     _check_system_columns(columns, source.merge, vocab, findings)
+    _check_operation_column(columns, source.merge, vocab, (*path, "merge"), findings)
     _check_key_columns(columns, source.merge, (*path, "merge"), findings)
     _check_event_time_column(columns, vocab, findings)
 
@@ -216,14 +239,6 @@ def _refuse_column(error: DdlError, path: _Steps, findings: Findings) -> None:
 
 def _check_merge(merge: MergeStrategy, path: _Steps, findings: Findings) -> None:
     name = type(merge).__name__.removeprefix("MergeStrategy")
-    if not isinstance(merge, _MERGES):
-        findings.refuse(
-            "unsupported-source",
-            (*path, "kind"),
-            f"the merge strategy {name} is not supported",
-            _NOT_YET,
-            "use Append, Ledger or Snapshot",
-        )
     if isinstance(merge, MergeStrategyAppend):
         return
     if not merge.primary_key:
@@ -269,7 +284,7 @@ def _check_system_columns(
     columns: _Columns, merge: MergeStrategy, vocab: DatasetVocabulary, findings: Findings
 ) -> None:
     reserved = [vocab.offset_column, vocab.system_time_column]
-    if isinstance(merge, _MERGES):
+    if not isinstance(merge, _STREAMS):
         reserved.append(vocab.operation_type_column)
     for name in reserved:
         if name in columns.fields:
@@ -280,6 +295,39 @@ def _check_system_columns(
                 'every record gets that column (ODF 0.34.1, "Common Data Schema")',
                 "rename it here or in a preprocess query, or rename the system column by SetVocab",
             )
+
+
+def _check_operation_column(
+    columns: _Columns,
+    merge: MergeStrategy,
+    vocab: DatasetVocabulary,
+    path: _Steps,
+    findings: Findings,
+) -> None:
+    """Check the column from which a source of changes says what each row does."""
+    name = vocab.operation_type_column
+    field = columns.fields.get(name)
+    if field is None and isinstance(merge, MergeStrategyChangelogStream):
+        findings.refuse(
+            "operation-column",
+            (*path, "kind"),
+            f"ChangelogStream without a column '{name}' in the read schema",
+            "that column says what each row does: 0 append, 1 retract, 2 and 3 correct from, to",
+            "read it, make it in a preprocess query, or use UpsertStream, which needs none",
+        )
+    elif field is not None and isinstance(merge, _STREAMS) and not _is_integer(field):
+        findings.refuse(
+            "operation-column",
+            columns.place(name, findings),
+            f"the operation column '{name}' is no integer",
+            "operations are 0 (append), 1 (retract), 2 and 3 (correct from, to)",
+            "change its type, or convert it in a preprocess query",
+        )
+
+
+def _is_integer(field: DataField) -> bool:
+    kind = field.type.inner if isinstance(field.type, DataTypeOption) else field.type
+    return isinstance(kind, _INTEGERS)
 
 
 def _check_event_time_column(

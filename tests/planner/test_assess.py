@@ -6,7 +6,10 @@ from dataclasses import replace
 import pytest
 
 from odfbuild.odf.events import (
+    MergeStrategy,
+    MergeStrategyChangelogStream,
     MergeStrategySnapshot,
+    MergeStrategyUpsertStream,
     SetDataSchema,
     SetInfo,
     SetVocab,
@@ -151,11 +154,18 @@ def test_what_a_chain_cannot_do_is_refused_whatever_the_gate_says(
     assert Versions(old, new).assess().refusals == ()
 
 
-def test_a_snapshot_keeps_every_column_it_is_compared_by() -> None:
-    merge = MergeStrategySnapshot(("id",))
+@pytest.mark.parametrize(
+    ("merge", "why"),
+    [
+        (MergeStrategySnapshot(("id",)), "a snapshot is compared with all columns of its history"),
+        (MergeStrategyUpsertStream(("id",)), "compared with all columns of the history"),
+        (MergeStrategyChangelogStream(("id",)), "is repeated with all its columns"),
+    ],
+)
+def test_what_is_compared_or_taken_back_keeps_every_column(merge: MergeStrategy, why: str) -> None:
     before, after = [root("src", source(merge=merge))], [root("src", source(*NARROW, merge=merge))]
     (found,) = chained(before, after).assess().refusals
-    assert "a snapshot is compared with all columns of its history" in found.why
+    assert why in found.why
 
 
 def test_a_chain_without_data_refuses_nothing() -> None:
