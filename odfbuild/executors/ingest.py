@@ -11,7 +11,7 @@ from pathlib import Path
 from odfbuild.executors.engine import IngestRequest
 from odfbuild.executors.fetch import Fetched, UpToDate, fetch
 from odfbuild.executors.frames import Frame
-from odfbuild.executors.prepare import Surroundings, prepare
+from odfbuild.executors.prepare import prepare
 from odfbuild.executors.readers import read
 from odfbuild.executors.report import Round
 from odfbuild.executors.site import Site
@@ -103,8 +103,7 @@ def _fetch(polling: _Polling) -> Fetched | UpToDate:
 def _slice(polling: _Polling, fetched: Fetched, staging: Path) -> Sealed | None:
     """Make the slice of one round; None if the source gave nothing that could be read."""
     source, state = polling.source, polling.state
-    around = Surroundings(polling.site.project_dir, polling.site.env)
-    path = prepare(source.prepare or (), fetched.path, staging, name=fetched.name, around=around)
+    path = prepare(source.prepare or (), fetched.path, staging, name=fetched.name)
     frame = read(source.read, path, staging=staging, name=fetched.name)
     if frame is None:
         return None
