@@ -1,4 +1,4 @@
-"""Examine the queries of many new datasets on two processors before a plan is made."""
+"""Examine the queries of many new datasets, on two processors if they are many different ones."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
@@ -6,10 +6,11 @@ from functools import partial
 from odfbuild.odf.chain import ChainState
 from odfbuild.odf.events import SetTransform
 from odfbuild.odf.refs import DatasetAlias
+from odfbuild.planner.alike import are_alike, examine_alike
 from odfbuild.planner.declared import Declared
 from odfbuild.planner.make import op_columns
 from odfbuild.planner.queries import Examined, Question, question
-from odfbuild.planner.query import QueryFacts, examine
+from odfbuild.planner.query import QueryFacts
 from odfbuild.project.halves import in_halves
 
 __all__ = ["examined"]
@@ -20,7 +21,7 @@ _MANY = 200  # queries, from which on a second process helps
 def examined(declared: Sequence[Declared], current: Mapping[DatasetAlias, ChainState]) -> Examined:
     """Return the facts of the transforms of new datasets, if there are many; else of none."""
     asked = list(dict.fromkeys(_new(declared, current)))
-    if len(asked) < _MANY:
+    if len(asked) < _MANY or are_alike([steps for steps, _ in asked[:_MANY]]):
         return {}
     parts = in_halves(asked, partial(_examine, op_columns(current)), least=_MANY)
     answers = [facts for part in parts for facts in part]
@@ -36,4 +37,4 @@ def _new(
 
 
 def _examine(names: frozenset[str], asked: Sequence[Question]) -> list[QueryFacts]:
-    return [examine(steps, aliases, names) for steps, aliases in asked]
+    return [examine_alike(steps, aliases, names) for steps, aliases in asked]

@@ -17,6 +17,7 @@ from odfbuild.odf.events import (
     SetVocab,
     TransformSql,
 )
+from odfbuild.planner.alike import examine_alike
 from odfbuild.planner.declared import Declared
 from odfbuild.planner.diff import Change
 from odfbuild.planner.query import (
@@ -58,7 +59,7 @@ def check_queries(
         if isinstance(event, SetTransform):
             _, aliases = question(event)
             place: _Place = ("metadata", index or 0, "transform")
-            facts = examined.get(question(event)) or examine(
+            facts = examined.get(question(event)) or examine_alike(
                 steps_of(event.transform), aliases, op_columns
             )
             yield from _check(declared, place, event.transform, facts, frozenset())

@@ -8,7 +8,7 @@ in `carry`.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Hashable, Iterator
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
@@ -17,7 +17,7 @@ from odfbuild.planner.statement import Name, Place, SqlTextError, Star, Statemen
 if TYPE_CHECKING:
     from sqlglot import exp
 
-__all__ = ["read"]
+__all__ = ["read", "skeleton"]
 
 
 @lru_cache(maxsize=256)
@@ -28,6 +28,21 @@ def read(text: str) -> Statement:
     except RecursionError:
         place = Place(0, 1, 1, 1)
         raise SqlTextError("syntax-error", "the text is nested too deeply", place) from None
+
+
+def skeleton(text: str) -> Hashable | None:
+    """Return what two texts have in common that differ in numbers and strings only.
+
+    Strings that may stand for a moment are kept.  None of a text that is no sequence of words.
+    """
+    from sqlglot.errors import TokenError
+
+    from odfbuild.planner.sqltokens import outline
+
+    try:
+        return outline(_dialect().tokenize(text))
+    except TokenError:
+        return None
 
 
 _CLAUSES = {

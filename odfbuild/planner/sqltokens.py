@@ -12,7 +12,7 @@ from sqlglot import TokenType
 
 from odfbuild.planner.statement import Name, Place
 
-__all__ = ["calls", "exclusion", "mended", "place_at", "select_starts", "words"]
+__all__ = ["calls", "exclusion", "mended", "outline", "place_at", "select_starts", "words"]
 
 _LIKE = frozenset({TokenType.LIKE, TokenType.ILIKE, TokenType.RLIKE})
 _BEHIND_SELECT = frozenset({TokenType.HINT, TokenType.ALL})
@@ -24,6 +24,7 @@ _SPEAKING = frozenset(
     {"current_date", "current_time", "current_timestamp", "localtime", "localtimestamp"}
     | {"current_user", "session_user", "current_catalog", "current_database"}
 )
+_MOMENTS = frozenset({"now", "today", "yesterday", "tomorrow"})
 _TIMES = frozenset(kind for kind in TokenType if kind.name.startswith(("DATE", "TIMESTAMP")))
 
 
@@ -123,3 +124,19 @@ def words(tokens: Sequence[Any]) -> Iterator[Name]:
         ):
             yield Name(text, place_at(token))
         before = kind
+
+
+def outline(tokens: Sequence[Any]) -> tuple[object, ...]:
+    """Return the words of a text, with the numbers and strings in it left out."""
+    parts: list[object] = []
+    for token in tokens:
+        kind = token.token_type
+        text = token.text
+        if kind is TokenType.NUMBER or (
+            kind is TokenType.STRING and text.strip().lower() not in _MOMENTS
+        ):
+            text = ""
+        parts += (kind, text)
+        if token.comments:
+            parts.append(tuple(token.comments))
+    return tuple(parts)
