@@ -12,6 +12,7 @@ from typing import Protocol, assert_never
 from odfbuild.errors import OdfBuildError, StateError
 from odfbuild.executors.accept import Stood, check_definition
 from odfbuild.executors.ingest import ingest
+from odfbuild.executors.pipe import stop_pipes
 from odfbuild.executors.report import Done, Failed, Outcome, Report, Round, Skipped
 from odfbuild.executors.site import Site
 from odfbuild.executors.transform import transform
@@ -93,6 +94,7 @@ def run(plan: Plan, site: Site, *, jobs: int, progress: Progress) -> Report:
                     del running[future]
                     future.result()
         except BaseException:
+            stop_pipes()
             site.engine.cancel()
             raise
     return Report(tuple((step, state.outcomes[step.id]) for step in plan.steps))

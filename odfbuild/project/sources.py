@@ -31,7 +31,7 @@ from odfbuild.odf.events import (
     MergeStrategySnapshot,
     MergeStrategyUpsertStream,
     PrepStep,
-    PrepStepDecompress,
+    PrepStepPipe,
     ReadStep,
     ReadStepCsv,
     ReadStepGeoJson,
@@ -89,13 +89,27 @@ def check_fetch(fetch: FetchStep, path: _Steps, findings: Findings) -> None:
 def check_prepare(steps: Sequence[PrepStep], path: _Steps, findings: Findings) -> None:
     """Check that prepare steps are ones that can be run here."""
     for at, step in enumerate(steps):
-        if not isinstance(step, PrepStepDecompress):
+        if isinstance(step, PrepStepPipe):
+            _check_command(step.command, (*path, at, "command"), findings)
+
+
+def _check_command(command: Sequence[str], path: _Steps, findings: Findings) -> None:
+    if not command or not command[0].strip():
+        findings.refuse(
+            "pipe-command",
+            path if not command else (*path, 0),
+            "the command has no program",
+            "it is a list: the program, then its arguments, each an item of its own",
+            "write for example [jq, -c, '.[]']",
+        )
+    for at, item in enumerate(command):
+        if "\0" in item:
             findings.refuse(
-                "unsupported-source",
-                (*path, at, "kind"),
-                "prepare steps of kind Pipe are not supported",
-                _NOT_YET,
-                "run the command before, and fetch the file that it writes",
+                "pipe-command",
+                (*path, at),
+                "the item holds a character of code 0",
+                "no argument of a program may have one",
+                "remove it",
             )
 
 
