@@ -46,7 +46,7 @@ def _wanted(
 
 def _definition(project: Project, declared: Declared, *, trace: bool) -> Iterator[str]:
     instance = "" if declared.instance is None else f" [{declared.instance}]"
-    yield f"# {declared.file}{instance}"
+    yield printable(f"# {declared.file}{instance}")
     lines = written_out(declared, _namer(project.config, declared))
     if not trace:
         yield from (each.text for each in lines)
@@ -58,7 +58,7 @@ def _definition(project: Project, declared: Declared, *, trace: bool) -> Iterato
 def _traced(lines: Sequence[Line]) -> Iterator[str]:
     width = max((len(str(each.origin)) for each in lines), default=0)
     for each in lines:
-        yield f"{each.origin!s:<{width}} | {each.text}".rstrip()
+        yield _visible(f"{each.origin!s:<{width}} | {each.text}".rstrip())
 
 
 def _traits(defaults: Iterable[Default]) -> Iterator[str]:
@@ -69,7 +69,7 @@ def _traits(defaults: Iterable[Default]) -> Iterator[str]:
         if each.on_query_change is not None:
             given.append(f"on_query_change {each.on_query_change.value}")
         where = f"{each.span.file}:{each.span.line}"
-        yield f"# {where} {each.selector}: {'; '.join(given) or 'nothing'}"
+        yield printable(f"# {where} {each.selector}: {'; '.join(given) or 'nothing'}")
 
 
 def _namer(config: Config, declared: Declared) -> LineOrigin:

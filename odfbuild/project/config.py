@@ -13,6 +13,7 @@ from odfbuild.project.fingerprint import PROJECT_FILE
 from odfbuild.project.folders import check_folders, read_folders
 from odfbuild.project.generators import Generator, read_generators
 from odfbuild.project.judging import read_accepted, read_gates, read_moved
+from odfbuild.project.links import is_own_folder
 from odfbuild.project.profiles import Profile, add_profile, looks_secret, read_profiles
 from odfbuild.project.selecting import read_selectors
 from odfbuild.project.settings import SettingsReader
@@ -163,24 +164,26 @@ def load_config(root: Path, *, user_folder: Path | None = None) -> Config:
 def load_settings(root: Path, *, user_folder: Path | None = None) -> Settings:
     """Return what can be told of the project file, and everything that is wrong with it."""
     path = root / PROJECT_FILE
+    name = root.resolve().name
     try:
+        refuse_link_out(root, PROJECT_FILE)
         data = path.read_bytes()
+    except ProjectErrors as errors:
+        return _unreadable(name, errors)
     except OSError as error:
         raise NoProjectError(
             what=f"cannot read {PROJECT_FILE}: {error.strerror}",
             why="a project is a folder with that file",
             fix="check its name and its access rights",
         ) from None
-    name = root.resolve().name
     try:
-        refuse_link_out(root, PROJECT_FILE)
         text, profiles = decode(data, PROJECT_FILE), read_profiles(root, user_folder)
     except ProjectErrors as errors:
         return _unreadable(name, errors)
     return read_settings(
         text,
         default_name=name,
-        is_folder=lambda folder: (root / folder).is_dir(),
+        is_folder=lambda folder: is_own_folder(root, folder),
         profiles=profiles,
     )
 

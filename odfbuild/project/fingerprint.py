@@ -105,7 +105,22 @@ def _walk(
         inside = os.path.normpath(folder)
         prefix = "" if inside == "." else inside.replace(os.sep, "/") + "/"
         wanted = ("",) if folder.endswith("/") else suffixes
-        yield from _walk_folder(os.path.join(root, inside) if prefix else root, prefix, wanted)  # noqa: PTH118
+        path = os.path.join(root, inside) if prefix else root  # noqa: PTH118
+        if wanted is suffixes and _is_linked(root, inside):
+            yield inside, path
+        else:
+            yield from _walk_folder(path, prefix, wanted)
+
+
+def _is_outside(root: Path, name: str) -> bool:
+    real = os.path.realpath(root)
+    return not os.path.realpath(root / name).startswith(f"{real.rstrip(os.sep)}{os.sep}")
+
+
+def _is_linked(root: str, inside: str) -> bool:
+    """Tell whether the path of a folder or file goes over a link: it is not entered."""
+    real = os.path.join(os.path.realpath(root), inside)  # noqa: PTH118
+    return os.path.realpath(os.path.join(root, inside)) != os.path.normpath(real)  # noqa: PTH118
 
 
 def _walk_folder(path: str, prefix: str, suffixes: tuple[str, ...]) -> Iterator[tuple[str, str]]:
@@ -135,7 +150,10 @@ def _stat(path: str) -> os.stat_result | None:
 
 
 def _content(root: Path, name: str) -> str:
+    """Return a digest of a file; no link is followed out of the project."""
     try:
+        if not name.startswith("..") and _is_outside(root, name):
+            return "elsewhere"
         return blake2b((root / name).read_bytes(), digest_size=16).hexdigest()
     except OSError:
         return "unreadable"

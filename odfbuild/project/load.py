@@ -15,6 +15,7 @@ from odfbuild.project.defaults import Default, apply_defaults
 from odfbuild.project.fingerprint import PROJECT_FILE
 from odfbuild.project.found_again import places_of
 from odfbuild.project.instances import merged
+from odfbuild.project.links import is_own_folder
 from odfbuild.project.reading import Reading
 from odfbuild.project.rendered import Rendering
 from odfbuild.project.template_names import LazyNames, Names
@@ -175,7 +176,7 @@ def _package(root: Path, name: str, folder: Path) -> _Package:
     try:
         text = bare.read(PROJECT_FILE).text
         config = parse_config(
-            text, default_name=name, is_folder=lambda inner: (folder / inner).is_dir()
+            text, default_name=name, is_folder=lambda inner: is_own_folder(folder, inner)
         )
         listed = "datasets" in _top(text)
     except UnreadableError:

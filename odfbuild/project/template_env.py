@@ -54,6 +54,8 @@ class AbsentError(UndefinedError):
 
     def __init__(self, message: str, owner: object, name: object) -> None:
         super().__init__(message)
+        if isinstance(name, Undefined):  # what was looked for by it is not the first to miss
+            owner, name = missing, name._undefined_name
         self.owner = None if owner is missing else owner
         self.is_plain = owner is missing
         self.name = name
@@ -229,6 +231,11 @@ class TemplateEnvironment(ImmutableSandboxedEnvironment):
             return run(*args, **kwargs)
 
         return bounded
+
+    def getitem(self, obj: Any, argument: Any) -> Any:
+        if not isinstance(argument, str | int):
+            weigh(argument)  # it may get into a message
+        return super().getitem(obj, argument)
 
     def call_binop(self, context: Context, operator: str, left: Any, right: Any) -> Any:
         match operator:

@@ -163,6 +163,8 @@ def _problem(
 
 
 def _listed(folder: Path) -> list[str]:
+    if folder.is_symlink():
+        return []
     found = [
         (Path(path) / name).relative_to(folder).as_posix()
         for path, _, names in os.walk(folder)

@@ -5,6 +5,7 @@ from pathlib import Path, PurePosixPath
 from posixpath import normpath
 
 from odfbuild.errors import Diagnostic, ProjectErrors, SourceSpan
+from odfbuild.project.links import is_own_folder, leads_out
 from odfbuild.project.places import Source
 from odfbuild.project.yaml import decode
 from odfbuild.project.yaml_rules import Rule
@@ -55,7 +56,7 @@ class Home:
         Raises UnreadableError, or ProjectErrors if it is not text.
         """
         path = self.root / name
-        if not self._is_real(name.rpartition("/")[0]) or _leads_out(self.root, path):
+        if not self._is_real(name.rpartition("/")[0]) or leads_out(self.root, path):
             raise UnreadableError(OUTSIDE)
         try:
             size = path.stat().st_size
@@ -87,14 +88,13 @@ class Home:
     def _is_real(self, folder: str) -> bool:
         """Tell whether no part of a folder's path, below this one, is a link."""
         if folder not in self._folders:
-            there = (self.root / folder).resolve() == self.root.resolve().joinpath(folder)
-            self._folders[folder] = there
+            self._folders[folder] = not folder or is_own_folder(self.root, folder)
         return self._folders[folder]
 
 
 def refuse_link_out(root: Path, name: str) -> None:
     """Refuse a file of a project that is a link and leads out of it.  Raises ProjectErrors."""
-    if _leads_out(root, root / name):
+    if leads_out(root, root / name):
         raise UnreadableError(OUTSIDE).at(SourceSpan(file=name, line=1))
 
 
@@ -104,13 +104,6 @@ def inside(path: str) -> str | None:
         return None
     shortest = normpath(path)
     return None if shortest.startswith("../") or shortest in ("..", ".") else shortest
-
-
-def _leads_out(root: Path, path: Path) -> bool:
-    try:
-        return path.is_symlink() and not path.resolve().is_relative_to(root.resolve())
-    except (OSError, RuntimeError):  # Python 3.11 and 3.12 raise the latter
-        return False  # links in a circle: reading them says so
 
 
 def _unreadable(error: OSError) -> Rule:

@@ -10,6 +10,7 @@ from collections.abc import Iterable, Sequence
 
 from odfbuild.cli.diagnostics import place_text, render_diagnostic
 from odfbuild.cli.formats.fitting import SMALLEST, Fold, fit_folds, fit_lines, size_of
+from odfbuild.cli.printable import printable
 from odfbuild.cli.render import dataset_texts
 from odfbuild.cli.totals import data_work, gate_text, header_text, is_judged, plan_counts
 from odfbuild.cli.words import Mark, class_word, kind_word, marks_of, name_text
@@ -138,11 +139,11 @@ def _summary_of(found: Diagnostic) -> str:
 
 def _text(text: str) -> str:
     """Return a text that markdown shows as it is, in one line."""
-    return _SPECIAL.sub(r"\\\1", " ".join(text.split("\n")))
+    return _SPECIAL.sub(r"\\\1", printable(" ".join(text.split("\n"))))
 
 
 def _html(text: str) -> str:
-    line = " ".join(text.split("\n"))
+    line = printable(" ".join(text.split("\n")))
     return line.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
 
 
