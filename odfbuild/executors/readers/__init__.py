@@ -11,7 +11,9 @@ from odfbuild.executors.readers.problems import InvalidSourceError, UnsupportedR
 from odfbuild.odf.events import (
     ReadStep,
     ReadStepCsv,
+    ReadStepGeoJson,
     ReadStepJson,
+    ReadStepNdGeoJson,
     ReadStepNdJson,
     ReadStepParquet,
 )
@@ -46,10 +48,18 @@ def read(step: ReadStep, path: Path, *, staging: Path, name: str) -> "Frame | No
             from odfbuild.executors.readers.parquet import read_parquet
 
             return read_parquet(step, path, staging=staging, name=name)
+        case ReadStepGeoJson():
+            from odfbuild.executors.readers.geojson import read_geojson
+
+            return read_geojson(step, path, staging=staging, name=name)
+        case ReadStepNdGeoJson():
+            from odfbuild.executors.readers.geojson import read_ndgeojson
+
+            return read_ndgeojson(step, path, staging=staging, name=name)
         case _:
             kind = type(step).__name__.removeprefix("ReadStep")
             raise UnsupportedReadError(
                 what=f"`read: {{kind: {kind}}}` is not read by this version",
-                why="it reads Csv, Json, NdJson and Parquet",
+                why="it reads Csv, Json, NdJson, GeoJson, NdGeoJson and Parquet",
                 fix="convert the data to one of these first",
             )

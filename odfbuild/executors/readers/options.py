@@ -1,7 +1,7 @@
 """What a read step declares, checked: its schema as Arrow has it, and its date formats."""
 
 from datetime import UTC, datetime
-from typing import Final, TypeAlias
+from typing import Final
 
 import pyarrow as pa
 
@@ -9,16 +9,15 @@ from odfbuild.executors.eventtime import EventTimeError, strftime_of
 from odfbuild.executors.readers.problems import UnsupportedReadError
 from odfbuild.executors.readers.values import Formats
 from odfbuild.odf.arrow import to_arrow
-from odfbuild.odf.events import ReadStepCsv, ReadStepJson, ReadStepNdJson, ReadStepParquet
+from odfbuild.odf.events import ReadStep, ReadStepCsv, ReadStepJson, ReadStepNdJson
 from odfbuild.odf.schema import parse_ddl
 
 __all__ = ["declared_schema", "formats_of"]
 
 _SOME_DAY: Final = datetime(2001, 2, 3, tzinfo=UTC)
-_Readable: TypeAlias = ReadStepCsv | ReadStepJson | ReadStepNdJson | ReadStepParquet
 
 
-def declared_schema(step: _Readable) -> pa.Schema | None:
+def declared_schema(step: ReadStep) -> pa.Schema | None:
     """Return the schema of a read step, from its ODF form or its DDL; None if it has neither."""
     if step.schema is not None:
         found = to_arrow(step.schema)

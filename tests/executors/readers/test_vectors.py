@@ -23,7 +23,9 @@ from odfbuild.odf.events import (
     DataTypeUInt64,
     ReadStep,
     ReadStepCsv,
+    ReadStepGeoJson,
     ReadStepJson,
+    ReadStepNdGeoJson,
     ReadStepNdJson,
     ReadStepParquet,
 )
@@ -49,11 +51,20 @@ OPTIONS = {
 }
 STEPS: dict[str, Any] = {
     "Csv": ReadStepCsv,
+    "GeoJson": ReadStepGeoJson,
+    "NdGeoJson": ReadStepNdGeoJson,
     "Json": ReadStepJson,
     "NdJson": ReadStepNdJson,
     "Parquet": ReadStepParquet,
 }
-GROUPS = ("readers-csv", "readers-json", "readers-ndjson", "readers-parquet")
+GROUPS = (
+    "readers-csv",
+    "readers-json",
+    "readers-ndjson",
+    "readers-geojson",
+    "readers-ndgeojson",
+    "readers-parquet",
+)
 CASES = [case for group in GROUPS for case in load(group)["cases"]]
 BETTER = {"csv-null-value-other-than-empty", "csv-empty-quote"}
 

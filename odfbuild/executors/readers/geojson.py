@@ -1,0 +1,106 @@
+"""Read GeoJSON: one collection of features, or a feature a line (ODF 0.34.1, "ReadStep::GeoJson").
+
+Properties become columns, the geometry a column of text.  A file of any size is read in pieces of
+some thousand features.  Without a schema the first 1000 tell it, columns in alphabetical order.
+"""
+
+from collections.abc import Callable, Iterator
+from itertools import islice
+from pathlib import Path
+from typing import Final
+
+import pyarrow as pa
+
+from odfbuild.executors.frames import Frame
+from odfbuild.executors.readers.collection import Found, collected, features_by_line
+from odfbuild.executors.readers.features import GEOMETRY_COLUMN
+from odfbuild.executors.readers.options import declared_schema
+from odfbuild.executors.readers.problems import Rejected, refusal
+from odfbuild.executors.readers.records import build, check_buildable, infer_schema
+from odfbuild.executors.readers.sink import LARGE, empty, on_disk
+from odfbuild.executors.readers.values import Formats
+from odfbuild.odf.events import ReadStepGeoJson, ReadStepNdGeoJson
+
+__all__ = ["read_geojson", "read_ndgeojson"]
+
+_SAMPLE: Final = 1000
+_TOGETHER: Final = 1 << 13
+_PIECE: Final = 16 << 20
+_COUNTED: Final = 100
+
+
+def read_geojson(step: ReadStepGeoJson, path: Path, *, staging: Path, name: str) -> Frame | None:
+    """Return one row a feature; None if there is no feature and no schema.
+
+    Raises InvalidSourceError with lines and columns, UnsupportedReadError for types.
+    """
+    reader = _Reader(lambda: collected(path, name), name)
+    return reader.read(declared_schema(step), path, staging)
+
+
+def read_ndgeojson(
+    step: ReadStepNdGeoJson, path: Path, *, staging: Path, name: str
+) -> Frame | None:
+    """Return one row a line, blank lines left out; None if there is no line and no schema.
+
+    Raises InvalidSourceError with lines and columns, UnsupportedReadError for types.
+    """
+    reader = _Reader(lambda: features_by_line(path, name), name)
+    return reader.read(declared_schema(step), path, staging)
+
+
+class _Reader:
+    """Makes tables of the features of one file."""
+
+    def __init__(self, features: Callable[[], Iterator[Found]], name: str) -> None:
+        self._features = features
+        self._name = name
+
+    def read(self, declared: pa.Schema | None, path: Path, staging: Path) -> Frame | None:
+        if declared is not None:
+            check_buildable(declared)
+        schema = self._inferred() if declared is None else declared
+        if not len(schema):
+            return None
+        if path.stat().st_size > LARGE:
+            return on_disk(self._tables(schema), schema, staging)
+        tables = list(self._tables(schema))
+        return Frame.of(pa.concat_tables(tables)) if tables else empty(schema)
+
+    def _inferred(self) -> pa.Schema:
+        """Return the columns of the first features; their geometries are not kept."""
+        first = islice(self._features(), _SAMPLE)
+        return infer_schema([{**each.record, GEOMETRY_COLUMN: None} for each in first])
+
+    def _tables(self, schema: pa.Schema) -> Iterator[pa.Table]:
+        for piece in _pieces(self._features()):
+            yield self._table(piece, schema)
+
+    def _table(self, piece: list[Found], schema: pa.Schema) -> pa.Table:
+        bad = [(each.line, each.problem) for each in piece if each.problem is not None]
+        if bad:
+            raise refusal(
+                self._name,
+                bad[:_COUNTED],
+                more=len(bad) > _COUNTED,
+                why="a feature is an object with `type`, `properties` and `geometry` (RFC 7946)",
+                fix="correct the file; records of another form are read by `kind: Json` or NdJson",
+            )
+        try:
+            return build([each.record for each in piece], schema, Formats())
+        except Rejected as rejected:
+            raise rejected.at_lines(self._name, lambda row: piece[row].line) from None
+
+
+def _pieces(features: Iterator[Found]) -> Iterator[list[Found]]:
+    """Take features together: so many, or fewer if they are large."""
+    held: list[Found] = []
+    size = 0
+    for each in features:
+        held.append(each)
+        size += each.size
+        if len(held) == _TOGETHER or size > _PIECE:
+            yield held
+            held, size = [], 0
+    if held:
+        yield held
