@@ -36,8 +36,14 @@ SHARES = {
     "arrow_schema": 12,
     "ddl": 8,
     "state": 10,
+    "project": 1,
+    "template": 1,
+    "selector": 5,
+    "plan": 5,
 }
 _KEPT_BYTES = 16_000
+# a template may take a million turns, and runs once more to place what is wrong with it
+_SLOW = {"project": 10.0, "template": 10.0}
 
 
 def main() -> None:
@@ -133,10 +139,10 @@ def _run_plain(target: str, runs: int, seed: int, inputs: Path) -> None:
 
 def _held(target: str) -> Callable[[bytes], None]:
     """Return a target that is held to its limits and keeps what breaks it, once for each place."""
-    from fuzz.limits import limited
+    from fuzz.limits import SECONDS, limited
     from tests.fuzz.targets import TARGETS
 
-    run = limited(TARGETS[target])
+    run = limited(TARGETS[target], _SLOW.get(target, SECONDS))
     seen: set[str] = set()
 
     def held(data: bytes) -> None:

@@ -37,6 +37,7 @@ from odfbuild.odf.schema import arrow_bytes, from_arrow_bytes, parse_ddl, to_ddl
 from odfbuild.odf.timestamp import Timestamp
 from odfbuild.project.manifests import read_manifests
 from odfbuild.project.yaml import decode
+from tests.fuzz import projects
 
 __all__ = ["TARGETS", "Target"]
 
@@ -140,5 +141,18 @@ def state(data: bytes) -> None:
 
 TARGETS: Final[Mapping[str, Target]] = {
     each.__name__: each
-    for each in (block, content, manifest, reference, identity, arrow_schema, ddl, state)
+    for each in (
+        block,
+        content,
+        manifest,
+        reference,
+        identity,
+        arrow_schema,
+        ddl,
+        state,
+        projects.project,
+        projects.template,
+        projects.selector,
+        projects.plan,
+    )
 }
