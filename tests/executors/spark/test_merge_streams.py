@@ -7,18 +7,25 @@ from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from odfbuild.executors.spark.engine import SparkEngine
 from odfbuild.executors.spark.merge_parts import MergeInputError
+from odfbuild.executors.verify import verify
 from odfbuild.odf.events import (
+    DatasetKind,
     DatasetVocabulary,
+    FetchStepFilesGlob,
     MergeStrategy,
     MergeStrategyChangelogStream,
     MergeStrategyUpsertStream,
+    ReadStepCsv,
+    SetPollingSource,
 )
+from tests.executors.rounds import Rounds
 from tests.executors.spark.tables import MILLIS, ingest_request, rows_of
 from tests.oracles import merge as oracle
 
@@ -343,3 +350,29 @@ def test_operations_have_the_name_that_the_vocabulary_gives_them(
     source = pa.table({"what": [3], "op": ["own"], "k": ["a"]})
     found = ingest(engine, tmp_path, source, changelog("k"), vocab=vocab)
     assert found == [{"what": 3, "op": "own", "k": "a"}]
+
+
+# --- whole rounds --------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("strategy", [upsert("k"), changelog("k")])
+def test_rounds_of_changes_make_a_chain_that_can_be_replayed(
+    strategy: MergeStrategy, engine: SparkEngine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    source = SetPollingSource(
+        fetch=FetchStepFilesGlob(path="data/*.csv"),
+        read=ReadStepCsv(ddl_schema=("op INT", "k STRING", "v BIGINT"), header=True),
+        merge=strategy,
+    )
+    rounds = Rounds(tmp_path, engine, monkeypatch)
+    dataset = rounds.create("src", DatasetKind.ROOT, [source])
+    texts = ["0,a,1\n0,b,2\n", "2,a,1\n3,a,5\n1,b,2\n", "0,b,7\n1,a,5\n"]
+    for day, text in enumerate(texts, 1):
+        rounds.ingest(dataset, f"op,k,v\n{text}", event_time=f"2024-01-0{day}T00:00:00Z")
+    assert verify(dataset).findings == ()
+    rows = [row for _, path in dataset.slices() for row in pq.read_table(path).to_pylist()]
+    assert [(row["op"], row["k"], row["v"], row["event_time"].day) for row in rows] == [
+        *[(0, "a", 1, 1), (0, "b", 2, 1)],
+        *[(2, "a", 1, 1), (3, "a", 5, 2), (1, "b", 2, 1)],
+        *[(1, "a", 5, 2), (0, "b", 7, 3)],
+    ]
