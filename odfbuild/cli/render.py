@@ -14,6 +14,7 @@ from odfbuild.cli.printable import printable
 from odfbuild.cli.totals import data_work, gate_text, header_text, is_judged, plan_counts
 from odfbuild.cli.words import (
     Mark,
+    accepted_text,
     affected_text,
     class_word,
     column_text,
@@ -179,7 +180,7 @@ class _Page:
         judged = self.paint(judged_word(hit.judged), tone)
         yield _line(printable(hit.code), f"{judged}  {printable(f'{hit.name}: {hit.message}')}")
         if hit.accepted is not None:
-            yield _line("", f"accepted at {printable(hit.accepted)}")
+            yield _line("", printable(accepted_text(hit.accepted)))
         if hit.span is not None:
             yield _line("", place_text(hit.span))
             if hit.span.excerpt:

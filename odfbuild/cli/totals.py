@@ -41,19 +41,25 @@ def data_work(plan: Plan) -> str:
 
 def plan_counts(plan: Plan, marks: Mapping[DatasetAlias, Mark]) -> str:
     """Return the line that is read first: how many datasets change, and how."""
-    if plan.is_empty:
+    if all(mark is Mark.CHECK for mark in marks.values()):
         asked = len(plan.checks)
         more = f" {count(asked, 'step')} only to ask sources for news." if asked else ""
         return f"{no_changes(len(plan.datasets))}{more}"
+    runs = {step.target for step in plan.steps}
     counts = Counter(marks.values())
     parts = [f"{counts[mark]} {word}" for mark, word in _COUNTED if counts[mark] or mark in _ALWAYS]
-    parts.append(f"{counts[Mark.DATA]} with new data only")
+    restated = sum(mark is Mark.DATA and alias not in runs for alias, mark in marks.items())
+    if restated:
+        parts.append(f"{restated} restating")
+    parts.append(f"{counts[Mark.DATA] - restated} with new data only")
     return f"Plan: {', '.join(parts)}, {len(plan.unchanged)} unchanged."
 
 
 def is_judged(plan: Plan) -> bool:
     """Say whether there was something for the gate to judge."""
-    return any(each.assessment is not None for each in plan.datasets.values())
+    found = plan.verdict
+    about_policy = found.refused or found.warned or found.accepted
+    return bool(about_policy) or any(e.assessment is not None for e in plan.datasets.values())
 
 
 def gate_text(plan: Plan) -> str:
@@ -64,7 +70,7 @@ def gate_text(plan: Plan) -> str:
     if verdict.accepted:
         parts.append(f"{verdict.accepted:,} accepted")
     found = f": {', '.join(parts)}" if parts else ""
-    if verdict.gate == "off":
+    if verdict.gate == "off" and verdict.passed:
         return f"Gate: off{found}."
     name = "" if verdict.gate == "default" else f" ({verdict.gate})"
     return f"Gate{name}: {'passed' if verdict.passed else 'REFUSED (exit 3)'}{found}."

@@ -25,6 +25,7 @@ from odfbuild.planner.rebuild import records
 
 __all__ = [
     "Mark",
+    "accepted_text",
     "affected_text",
     "bytes_text",
     "class_word",
@@ -37,6 +38,7 @@ __all__ = [
     "mark_of",
     "marks_of",
     "name_text",
+    "news_text",
     "reason_text",
     "rough",
 ]
@@ -131,7 +133,7 @@ _COLUMN_WORDS: Mapping[str, tuple[str, str]] = {
     "widened": ("~", "widened"),
     "required": ("~", "now required"),
     "optional": ("~", "now nullable"),
-    "reordered": ("~", "in another place"),
+    "reordered": ("~", "in another order"),
 }
 
 
@@ -140,11 +142,11 @@ def column_text(change: ColumnChange, *, old_rows: bool = False) -> str:
     sign, word = _COLUMN_WORDS.get(change.kind, ("~", change.kind))
     types = " → ".join(each for each in (change.before, change.after) if each is not None)
     if change.kind == "renamed":
-        return printable(f"{sign} {types}")
-    if change.kind == "added" and old_rows:
+        return printable(f"{sign} {change.path} → {change.after}")
+    if change.kind == "added" and old_rows and not (change.after or "").endswith(" NOT NULL"):
         word = "older rows: null"
-    said = f"{types}  {word}" if types and word else types or word
-    return printable(f"{sign} {change.path}  {said}".rstrip())
+    said = "  ".join(each for each in (change.path, types, word) if each)
+    return printable(f"{sign} {said}")
 
 
 _JUDGED: Mapping[Judged, str] = {
@@ -161,6 +163,11 @@ def judged_word(judged: Judged) -> str:
     return _JUDGED[judged]
 
 
+def accepted_text(accepted: str) -> str:
+    """Return by what a hit was accepted: an entry at its place, or an option of this run."""
+    return f"accepted {'by' if accepted.startswith('--') else 'at'} {accepted}"
+
+
 def affected_text(reader: Affected) -> str:
     """Return a reader and what of it is touched: `report (net, total)`."""
     if reader.columns:
@@ -173,6 +180,18 @@ def foreseen_text(found: Foreseen) -> str:
     past = "the last one" if found.slices == 1 else f"the mean of the last {found.slices:,}"
     rows = f"~{rough(found.rows)} {_plural(found.rows, 'row')}"
     return f"{rows}, ~{bytes_text(found.bytes)} a slice, as {past}"
+
+
+def news_text(names: Sequence[str]) -> str:
+    """Return how many files are new, and which.
+
+    A source that is not there, or whose name is known once it is read only, stands for itself.
+    """
+    if len(names) == 1 and "${{" in names[0]:
+        return f"{names[0]} has to be looked at"
+    if len(names) == 1 and (names[0].startswith("file:") or set(names[0]) & set("/*")):
+        return f"no file is there yet: {names[0]}"
+    return f"{count(len(names), 'new file')}: {_some(names)}"
 
 
 def rough(number: int) -> str:
@@ -210,7 +229,7 @@ def _reason(reason: Reason) -> str:
         case FirstRun():
             return "nothing was read yet"
         case SourceHasNews():
-            return f"{count(len(reason.names), 'new file')}: {_some(reason.names)}"
+            return news_text(reason.names)
         case SourceToAsk():
             return f"{reason.origin} has to be asked"
         case InputAdvanced():

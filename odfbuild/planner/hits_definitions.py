@@ -142,7 +142,13 @@ def _read_change(old: ReadStep, new: ReadStep) -> str:
         for name in getattr(new, "__slots__", ())
         if name not in ("ddl_schema", "schema") and getattr(old, name) != getattr(new, name)
     ]
-    return f"options of the read step change: {', '.join(changed)}"
+    return f"options of the read step change: {', '.join(map(_key, changed))}"
+
+
+def _key(name: str) -> str:
+    """Return a field's name as manifests have it: null_value is nullValue."""
+    first, *rest = name.split("_")
+    return first + "".join(each.title() for each in rest)
 
 
 def _merge(

@@ -33,7 +33,7 @@ def query_hits(
         return
     yield from _engine(subject, old, new)
     if (old.temporal_tables or ()) != (new.temporal_tables or ()):
-        span = subject.query_span(())
+        span = subject.query_key_span("temporalTables")
         yield hit("ODF313", subject.alias, "its temporal tables change", span=span)
     if old.queries != new.queries:
         yield from _text(subject, columns)
@@ -60,7 +60,7 @@ def _sql(transform: TransformSql | None) -> TransformSql | None:
 
 
 def _engine(subject: Subject, old: TransformSql, new: TransformSql) -> Iterator[Hit]:
-    span = subject.query_span(())
+    span = subject.query_key_span("engine")
     if old.engine != new.engine:
         message = f"the engine: {old.engine} -> {new.engine}"
         yield hit("ODF303", subject.alias, message, span=span)
@@ -68,6 +68,7 @@ def _engine(subject: Subject, old: TransformSql, new: TransformSql) -> Iterator[
     versions = [(each.version or "").removesuffix(_RESTATES) for each in (old, new)]
     if all(versions) and versions[0] != versions[1]:
         message = f"the version of {new.engine}: {versions[0]} -> {versions[1]}"
+        span = subject.query_key_span("version", "engine")
         yield hit("ODF304", subject.alias, message, span=span)
 
 

@@ -149,7 +149,7 @@ QUERIES = (
         explanation="Unknown counts as breaking. Nothing can be said of the columns and rows that "
         "come out.",
         before="query: select id from trades",
-        after="query: select id from from trades",
+        after="query: select id form trades",
         ways=("correct the query; put names that are SQL words in backticks",),
     ),
     Rule(

@@ -118,17 +118,39 @@ class Subject:
     def query_span(
         self, steps: Sequence[QueryStep], at: tuple[int, Place] | None = None
     ) -> SourceSpan:
-        """Return where the query stands, or a place in one of its steps."""
+        """Return a place in a step of the query, by default the first line that changed or counts.
+
+        Without steps, return where the transform stands.
+        """
         path = self.query_path()
-        if path is None:
-            return self.declared.span()
-        if at is None or at[0] >= len(steps):
-            return self.declared.span(path)
-        step, place = at
+        if path is None or not steps:
+            return self.declared.span(path or ())
+        step, place = self._first_line(steps) if at is None or at[0] >= len(steps) else at
         written = getattr(self.declared.written.metadata[int(path[1])], str(path[2]))
         single = written.query is not None
         inside = (*path, "query") if single else (*path, "queries", step, "query")
         return self.declared.span_inside(inside, steps[step].text, place.start, place.length)
+
+    def query_key_span(self, *names: str) -> SourceSpan:
+        """Return where the first of some keys of the transform that is written has its value."""
+        path = self.query_path()
+        if path is None:
+            return self.declared.span()
+        whole = self.declared.span(path)
+        spans = (self.declared.span((*path, name)) for name in names)
+        return next((span for span in spans if span != whole), whole)
+
+    def _first_line(self, steps: Sequence[QueryStep]) -> tuple[int, Place]:
+        """Return the first line of the step that differs from the one in force, or of the last."""
+        before = () if self.state is None else makes_of(self.state).steps
+        was = [*(each.text for each in before), *([None] * len(steps))]
+        changed = (
+            n for n, (old, new) in enumerate(zip(was, steps, strict=False)) if old != new.text
+        )
+        step = next(changed, len(steps) - 1)
+        text = steps[step].text
+        start = len(text) - len(text.lstrip())
+        return step, Place.of(text, start, len(text[start:].partition("\n")[0].rstrip()))
 
     def read_path(self) -> tuple[str | int, ...] | None:
         """Return where the read step is declared whose schema gives the columns."""

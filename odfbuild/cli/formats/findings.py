@@ -6,6 +6,7 @@ Most formats for programs are lists of these.
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
+from odfbuild.cli.words import accepted_text
 from odfbuild.errors import Diagnostic, Level, SourceSpan
 from odfbuild.odf.refs import DatasetAlias
 from odfbuild.planner.changes import Hit, Judged
@@ -68,7 +69,7 @@ def message_lines(each: Finding) -> Iterator[str]:
     if each.ways:
         yield f"ways on: {' · '.join(each.ways)}"
     if each.accepted is not None:
-        yield f"accepted at {each.accepted}"
+        yield accepted_text(each.accepted)
 
 
 def _of_hit(plan: Plan, hit: Hit) -> Finding:

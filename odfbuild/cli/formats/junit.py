@@ -10,7 +10,7 @@ from xml.etree.ElementTree import Element, SubElement, indent, tostring
 
 from odfbuild.cli.diagnostics import excerpt_lines, place_text
 from odfbuild.cli.formats.findings import Finding, message_lines, of_diagnostics, of_plan
-from odfbuild.cli.words import marks_of
+from odfbuild.cli.words import accepted_text, marks_of
 from odfbuild.errors import Diagnostic, Level
 from odfbuild.planner.changes import Judged
 from odfbuild.planner.plan import Plan
@@ -64,7 +64,8 @@ def _case(each: Finding) -> Element:
         failure = SubElement(case, "failure", said_of)
         failure.text = said
     elif each.judged is Judged.ACCEPTED:
-        SubElement(case, "skipped", {"message": _text(f"accepted at {each.accepted}")})
+        by = "accepted" if each.accepted is None else accepted_text(each.accepted)
+        SubElement(case, "skipped", {"message": _text(by)})
     else:
         SubElement(case, "system-out").text = said
     return case
