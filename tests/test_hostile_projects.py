@@ -125,6 +125,22 @@ def test_a_project_is_all_that_is_touched(project: Project, command: tuple[str, 
     assert all(each.relative_to(ours.folder).parts[0] == ".odfbuild" for each in new)
 
 
+@each_command
+@pytest.mark.parametrize("how", ["a setting", "a link"])
+def test_nothing_is_written_where_a_workspace_could_be(
+    project: Project, outside: Path, how: str, command: tuple[str, ...]
+) -> None:
+    ours = project(WHOLE)
+    if how == "a link":
+        (ours.folder / ".odfbuild").symlink_to(outside, target_is_directory=True)
+    else:
+        settings = f"{WHOLE['odfbuild.yaml']}targets: {{dev: {{workspace: ../outside}}}}\n"
+        (ours.folder / "odfbuild.yaml").write_text(settings)
+    before = {each: each.stat().st_mtime_ns for each in outside.rglob("*")}
+    assert ours(*command).code == 0
+    assert {each: each.stat().st_mtime_ns for each in outside.rglob("*")} == before
+
+
 LINKS = {
     "a definition": "datasets/a.yaml",
     "a template": "datasets/a.yaml.j2",

@@ -89,10 +89,10 @@ def engines() -> dict[str, str]:
 def cache(project: Opened) -> Path:
     """Return where plans are remembered; in the user's cache while there is no workspace yet.
 
-    A plan changes nothing in a project.
+    A plan changes nothing in a project, nor in a folder that only is where a workspace could be.
     """
     root = project.workspace.root
-    if root.is_dir():
+    if (root / "datasets").is_dir():
         return root / "cache"
     user = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
     named = sha3_256(os.fsencode(root)).digest.hex()[:32]

@@ -113,7 +113,7 @@ class Workspace:
     def states(self) -> Mapping[DatasetAlias, ChainState]:
         """Return the state of every named dataset, from the index where that is up to date."""
         heads = self.heads()
-        known = self.index.get_many(heads)
+        known = self.index.get_many(heads) if heads else {}
         states: dict[DatasetAlias, ChainState] = {}
         for alias, id in self.names().items():
             state = known.get(id) or self.dataset(id).state()
