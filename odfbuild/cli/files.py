@@ -20,6 +20,7 @@ __all__ = [
     "replace_file",
     "replace_files",
     "write_new",
+    "write_output",
 ]
 
 
@@ -140,3 +141,20 @@ def _taken(path: Path) -> AlreadyThereError:
         why="no file is overwritten",
         fix="name another file, or move this one away",
     )
+
+
+def write_output(path: Path, text: str) -> None:
+    """Write a text to a file at once; into a pipe or device as it comes."""
+    data = text.encode("utf-8", "backslashreplace")
+    real = path.resolve()
+    if real.exists() and not real.is_file():
+        real.write_bytes(data)
+        return
+    near, disk = pending(real.parent), Disk()
+    try:
+        disk.write(near, data)
+        disk.rename(near, real)
+    except OSError:
+        near.unlink(missing_ok=True)
+        raise
+    disk.sync(real.parent)

@@ -23,7 +23,7 @@ from odfbuild.planner.names import did_you_mean
 from odfbuild.project.format import formatted
 
 if TYPE_CHECKING:
-    from odfbuild.executors.sample import Sample
+    from odfbuild.executors.sampled import Sample
     from odfbuild.project.load import Project
 
 __all__ = ["OutsideError", "new_dataset"]

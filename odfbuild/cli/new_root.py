@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from odfbuild.cli.new_text import Root
 
 if TYPE_CHECKING:
-    from odfbuild.executors.sample import Sample, SampledColumn
+    from odfbuild.executors.sampled import Sample, SampledColumn
 
 __all__ = ["guessed_root", "unknown_root"]
 

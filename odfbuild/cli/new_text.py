@@ -4,7 +4,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from odfbuild.executors.sample import sql_name
+from odfbuild.executors.sampled import sql_name
 from odfbuild.project.edit_text import block_lines, flow_text, scalar_text
 
 __all__ = ["Input", "Root", "derivative_text", "root_text"]

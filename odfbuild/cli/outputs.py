@@ -129,7 +129,7 @@ def problems_output(found: "Sequence[Diagnostic]", output: Output, manner: Manne
 def write_reports(reports: Sequence[ReportFile], made: Callable[[Output], str]) -> None:
     """Write each report to its file; `made` gives the text of a format."""
     if reports:
-        from odfbuild.cli.saved import write_output
+        from odfbuild.cli.files import write_output
 
         for each in reports:
             write_output(each.path, made(each.output))

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from odfbuild import app
 from odfbuild.cli import exits
-from odfbuild.cli.files import read_bounded
+from odfbuild.cli.files import read_bounded, write_output
 from odfbuild.cli.opened import open_given
 from odfbuild.cli.options import Given
 from odfbuild.cli.outputs import Manner, Output, plan_output
@@ -23,7 +23,6 @@ from odfbuild.planner.plan_json import (
     from_json,
     to_json,
 )
-from odfbuild.state.disk import Disk, pending
 
 __all__ = [
     "MAX_BYTES",
@@ -32,7 +31,6 @@ __all__ = [
     "save_plan",
     "show_saved",
     "with_git",
-    "write_output",
 ]
 
 MAX_BYTES = 1 << 30
@@ -90,23 +88,6 @@ def moved_datasets(plan: Plan, heads: Mapping[DatasetAlias, Multihash]) -> tuple
         if heads.get(planned.moved_from or alias)
         != (None if planned.based_on is None else planned.based_on.head)
     )
-
-
-def write_output(path: Path, text: str) -> None:
-    """Write a text to a file at once; into a pipe or device as it comes."""
-    data = text.encode("utf-8", "backslashreplace")
-    real = path.resolve()
-    if real.exists() and not real.is_file():
-        real.write_bytes(data)
-        return
-    near, disk = pending(real.parent), Disk()
-    try:
-        disk.write(near, data)
-        disk.rename(near, real)
-    except OSError:
-        near.unlink(missing_ok=True)
-        raise
-    disk.sync(real.parent)
 
 
 def _project_of(given: Given, plan: Plan) -> app.Opened | None:

@@ -11,7 +11,7 @@ import pyarrow as pa
 
 from odfbuild.executors.readers.columns import infer
 from odfbuild.executors.readers.values import Formats
-from odfbuild.executors.sample import Sample, SampledColumn, UnsampledError
+from odfbuild.executors.sampled import Sample, SampledColumn, UnsampledError
 
 __all__ = ["sample_csv"]
 

@@ -10,7 +10,7 @@ import pyarrow as pa
 from odfbuild.executors.readers.columns import infer
 from odfbuild.executors.readers.records import DECODER, Number
 from odfbuild.executors.readers.values import Formats
-from odfbuild.executors.sample import Sample, SampledColumn, UnsampledError, sql_name
+from odfbuild.executors.sampled import Sample, SampledColumn, UnsampledError, sql_name
 
 __all__ = ["sample_json"]
 

@@ -6,7 +6,7 @@ from typing import Any, Final
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from odfbuild.executors.sample import Sample, SampledColumn, UnsampledError
+from odfbuild.executors.sampled import Sample, SampledColumn, UnsampledError
 from odfbuild.odf.arrow import UnknownArrowTypeError, from_arrow
 from odfbuild.odf.ddl import DdlError, to_ddl
 

@@ -10,8 +10,9 @@ import pytest
 
 from odfbuild import app
 from odfbuild.cli import act, decide
+from odfbuild.cli.files import write_output
 from odfbuild.cli.outputs import Output
-from odfbuild.cli.saved import load_saved, moved_datasets, save_plan, write_output
+from odfbuild.cli.saved import load_saved, moved_datasets, save_plan
 from odfbuild.executors.spark import engine as spark
 from odfbuild.odf.identity import sha3_256
 from odfbuild.planner.changes import Verdict

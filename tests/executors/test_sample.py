@@ -19,7 +19,8 @@ from hypothesis import strategies as st
 
 from odfbuild.executors.prepare import prepare
 from odfbuild.executors.readers import read
-from odfbuild.executors.sample import Sample, UnsampledError, take_sample
+from odfbuild.executors.sample import take_sample
+from odfbuild.executors.sampled import Sample, UnsampledError
 from odfbuild.odf.events import PrepStep, ReadStep
 from odfbuild.odf.manifest import from_mapping
 

@@ -6,7 +6,8 @@ import pytest
 
 from odfbuild.executors.prepare import prepare
 from odfbuild.executors.readers import read
-from odfbuild.executors.sample import Sample, take_sample
+from odfbuild.executors.sample import take_sample
+from odfbuild.executors.sampled import Sample
 from odfbuild.odf.events import PrepStep, ReadStep
 from odfbuild.odf.manifest import from_mapping
 from tests.projects import odfbuild
