@@ -145,10 +145,11 @@ class Expressions(ABC):
         """Return the columns that a star stands for; None if not all are known."""
         left_out = {each[0] for each in expr.excluded if len(each) == 1}
         touched = {each[0] for each in expr.excluded if len(each) > 1}
+        spots = dict(zip((each[0] for each in expr.excluded), expr.spots, strict=True))
         found = self._starred(expr, scope)
         for each in found or ():
-            if each.name in left_out | touched:
-                self._note(each.sources, expr.place)
+            if each.name in spots:
+                self._note(each.sources, spots[each.name] or expr.place)
         kept = [each for each in found or () if each.name not in left_out]
         kept = [e._replace(value=UNKNOWN) if e.name in touched else e for e in kept]
         return None if found is None else kept

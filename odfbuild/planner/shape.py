@@ -162,11 +162,15 @@ class Lambda:
 
 @dataclass(frozen=True, slots=True)
 class StarExpr:
-    """All columns of what is in scope, of a relation, or all fields of a struct."""
+    """All columns of what is in scope, of a relation, or all fields of a struct.
+
+    `spots` are the places of those that are excluded, where they are known.
+    """
 
     qualifier: tuple[str, ...]
     excluded: tuple[tuple[str, ...], ...]
     place: Place | None = field(compare=False)
+    spots: tuple[Place | None, ...] = field(default=(), compare=False)
 
 
 @dataclass(frozen=True, slots=True)

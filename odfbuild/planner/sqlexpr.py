@@ -95,15 +95,13 @@ class Expressions(ABC):
         self.stars.append((node, (self.select, qualified)))
         if node.args.get("replace") or node.args.get("rename") or node.args.get("ilike"):
             return Unknown("a star with REPLACE")
-        excluded = tuple(
-            tuple(part.name for part in getattr(each, "parts", [each]))
-            for each in node.args.get("except_") or ()
-        )
-        at = place_of(node) if "start" in node.meta else None
-        return StarExpr(qualifier, excluded, at)
+        left_out = [getattr(each, "parts", [each]) for each in node.args.get("except_") or ()]
+        excluded = tuple(tuple(part.name for part in parts) for parts in left_out)
+        at, *spots = (_place(each) for each in (node, *(parts[-1] for parts in left_out)))
+        return StarExpr(qualifier, excluded, at, tuple(spots))
 
     def identifier(self, node: Any) -> Expr:
-        return Column((node.name,), place_of(node) if "start" in node.meta else None)
+        return Column((node.name,), _place(node))
 
     def dot(self, node: Any) -> Expr:
         right = node.expression
@@ -151,14 +149,14 @@ class Expressions(ABC):
         return Call(
             name=name.lower(),
             args=self.expressions(given),
-            place=place_of(node) if "start" in node.meta else None,
+            place=_place(node),
             names=names,
             distinct=distinct,
             ignores_nulls=ignores,
         )
 
     def form(self, node: Any) -> Expr:
-        at = place_of(node) if "start" in node.meta else None
+        at = _place(node)
         return Call(name=FORMS[type(node)], args=self._inside(node), place=at)
 
     def extract(self, node: Any) -> Expr:
@@ -350,6 +348,11 @@ def _path(node: Any) -> tuple[str, ...]:
     if isinstance(node, exp.Dot):
         return (*_path(node.this), *_path(node.expression))
     return tuple(part.name.lower() for part in getattr(node, "parts", [node]))
+
+
+def _place(node: Any) -> Place | None:
+    """Return the place of a part of a query, None where the parser kept none."""
+    return place_of(node) if "start" in node.meta else None
 
 
 def place_of(node: Any) -> Place:
