@@ -1,6 +1,7 @@
 """What `odfbuild plan` says of many small projects, byte for byte: as text and as JSON."""
 
 import json
+import os
 import re
 import shutil
 from collections.abc import Callable
@@ -26,30 +27,32 @@ PLANNED = [case for case in CASES if case.makes_a_plan]
 CLASSES = {None, *(each.value for each in ChangeClass if each is not ChangeClass.NONE)}
 
 Golden = Callable[[Path, str], None]
+Plan = Callable[..., Done]
 
 each_case = pytest.mark.parametrize("case", CASES, ids=lambda case: case.folder.name)
+each_chain = pytest.mark.parametrize(
+    "case", [case for case in CASES if case.chains.exists()], ids=lambda case: case.folder.name
+)
 each_plan = pytest.mark.parametrize("case", PLANNED, ids=lambda case: case.folder.name)
 
 
 @pytest.fixture
-def said(
+def plan(
     case: Case,
     tmp_path: Path,
     capsys: pytest.CaptureFixture[str],
     monkeypatch: pytest.MonkeyPatch,
-) -> tuple[Done, str]:
-    """Return what the plan of a case says, and its report as JSON."""
+) -> Plan:
+    """Return what runs `odfbuild plan` with the options of a case and more of them."""
     shutil.copytree(case.folder, tmp_path / "case")
     project = tmp_path / "case" / "project"
     monkeypatch.setattr(idle, "engine_version", lambda _: ENGINE)
     monkeypatch.setattr(planning, "at_revision", as_revision)
     if case.chains.exists():
         lay_chains(case, project / ".odfbuild")
-    report = tmp_path / "plan.json"
     cli = Within(project, capsys, monkeypatch)
-    words = ("plan", "--report", f"json={report}", *case.options)
-    done = cli(*words, ODFBUILD_TODAY="2024-06-01", MARKET="lse")
-    return done, report.read_text("utf-8")
+    given = {"ODFBUILD_TODAY": "2024-06-01", "MARKET": "lse"}
+    return lambda *more: cli("plan", *case.options, *more, **given)
 
 
 def test_there_are_as_many_cases_as_promised() -> None:
@@ -58,11 +61,19 @@ def test_there_are_as_many_cases_as_promised() -> None:
 
 
 @each_case
-def test_a_plan_says_this(case: Case, said: tuple[Done, str], golden: Golden) -> None:
-    done, report = said
+def test_a_plan_says_this(case: Case, plan: Plan, tmp_path: Path, golden: Golden) -> None:
+    report = tmp_path / "plan.json"
+    done = plan("--report", f"json={report}")
     golden(case.folder / "plan.txt", done.out + done.err)
-    golden(case.folder / "plan.json", report)
+    golden(case.folder / "plan.json", report.read_text("utf-8"))
     assert done.code == case.code
+
+
+@each_chain
+def test_a_plan_says_the_same_when_it_is_remembered(plan: Plan) -> None:
+    first = plan()
+    assert plan() == first
+    assert plan("-o", "json") == plan("-o", "json", "--report", f"json={os.devnull}")
 
 
 @each_plan

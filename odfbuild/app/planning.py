@@ -130,4 +130,6 @@ def _planned(
 
 
 def _is_idle(plan: Plan) -> bool:
-    return not plan.steps and not plan.notes
+    """Say whether there is nothing to do, to ask, to warn of or to judge."""
+    judged = any(each.assessment is not None for each in plan.datasets.values())
+    return not plan.steps and not plan.notes and not judged
