@@ -33,12 +33,6 @@ from odfbuild.odf.events import (
     PrepStep,
     PrepStepPipe,
     ReadStep,
-    ReadStepCsv,
-    ReadStepGeoJson,
-    ReadStepJson,
-    ReadStepNdGeoJson,
-    ReadStepNdJson,
-    ReadStepParquet,
     SetPollingSource,
 )
 from odfbuild.odf.schema import DdlError, parse_ddl
@@ -50,14 +44,6 @@ __all__ = ["check_fetch", "check_prepare", "check_reading"]
 _Steps = tuple[str | int, ...]
 
 _SCHEMES = ("file", "http", "https")
-_READS = (
-    ReadStepCsv,
-    ReadStepGeoJson,
-    ReadStepJson,
-    ReadStepNdGeoJson,
-    ReadStepNdJson,
-    ReadStepParquet,
-)
 _STREAMS = (MergeStrategyChangelogStream, MergeStrategyUpsertStream)
 _INTEGERS = (
     *(DataTypeInt8, DataTypeInt16, DataTypeInt32, DataTypeInt64),
@@ -121,14 +107,6 @@ def check_reading(
 ) -> None:
     """Check how a source reads and merges; without a preprocess query, also which columns."""
     read = source.read
-    if not isinstance(read, _READS):
-        findings.refuse(
-            "unsupported-source",
-            (*path, "read", "kind"),
-            f"read steps of kind {type(read).__name__.removeprefix('ReadStep')} are not supported",
-            _NOT_YET,
-            "convert the data to GeoJson, Csv, Json, NdJson or Parquet first",
-        )
     _check_merge(source.merge, (*path, "merge"), findings)
     schema = _read_schema(read, (*path, "read"), findings)
     if schema is None or source.preprocess is not None:

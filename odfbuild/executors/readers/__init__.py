@@ -11,6 +11,7 @@ from odfbuild.executors.readers.problems import InvalidSourceError, UnsupportedR
 from odfbuild.odf.events import (
     ReadStep,
     ReadStepCsv,
+    ReadStepEsriShapefile,
     ReadStepGeoJson,
     ReadStepJson,
     ReadStepNdGeoJson,
@@ -56,10 +57,7 @@ def read(step: ReadStep, path: Path, *, staging: Path, name: str) -> "Frame | No
             from odfbuild.executors.readers.geojson import read_ndgeojson
 
             return read_ndgeojson(step, path, staging=staging, name=name)
-        case _:
-            kind = type(step).__name__.removeprefix("ReadStep")
-            raise UnsupportedReadError(
-                what=f"`read: {{kind: {kind}}}` is not read by this version",
-                why="it reads Csv, Json, NdJson, GeoJson, NdGeoJson and Parquet",
-                fix="convert the data to one of these first",
-            )
+        case ReadStepEsriShapefile():
+            from odfbuild.executors.readers.shapefile import read_shapefile
+
+            return read_shapefile(step, path, staging=staging, name=name)

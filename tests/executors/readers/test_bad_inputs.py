@@ -8,7 +8,6 @@ from odfbuild.executors.readers import InvalidSourceError, UnsupportedReadError
 from odfbuild.odf.events import (
     ReadStep,
     ReadStepCsv,
-    ReadStepEsriShapefile,
     ReadStepJson,
     ReadStepNdJson,
     ReadStepParquet,
@@ -214,7 +213,6 @@ def test_a_bad_input_is_refused_in_these_words(bad: Bad) -> None:
         ),
         (ReadStepCsv(date_format="-"), "`dateFormat: -` names no part of a date"),
         (ReadStepCsv(ddl_schema=("v ARRAY<INT>",)), "the column v has the type list<item: int32>"),
-        (ReadStepEsriShapefile(), "`read: {kind: EsriShapefile}` is not read by this version"),
     ],
 )  # fmt: skip
 def test_an_option_that_is_not_supported_is_refused_by_name(step: ReadStep, what: str) -> None:
