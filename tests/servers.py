@@ -1,10 +1,12 @@
 """A real HTTP server on loopback that answers as it is told, and remembers what it was asked."""
 
 import hashlib
+import socket
+import struct
 import threading
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from email.utils import formatdate, parsedate_to_datetime
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
@@ -16,7 +18,8 @@ class Page:
     """One answer: status, body and headers, with the ways in which it goes wrong.
 
     `announced` is the Content-Length to claim; `drop` closes the connection without an answer;
-    `stall` waits until the server stops before the body is sent.
+    `stall` waits until the server stops before the body is sent.  `ranges` lets the body be asked
+    for from a byte on; `cut` resets the connection after so many bytes of it.
     """
 
     status: int = 200
@@ -25,6 +28,8 @@ class Page:
     announced: int | None = None
     drop: bool = False
     stall: bool = False
+    ranges: bool = False
+    cut: int | None = None
 
 
 @dataclass(frozen=True)
@@ -67,7 +72,9 @@ class Server:
             self.asked.append(asked)
             pages = self._pages.get(asked.path.partition("?")[0], [Page(status=404)])
             page = pages.pop(0) if len(pages) > 1 else pages[0]
-        return Page(status=304, headers=page.headers) if _has_it(asked, page) else page
+        if _has_it(asked, page):
+            return Page(status=304, headers=page.headers)
+        return _rest(asked, page)
 
     def run(self) -> None:
         self._http.serve_forever(poll_interval=0.01)
@@ -103,6 +110,21 @@ def _has_it(asked: Asked, page: Page) -> bool:
     return parsedate_to_datetime(changed) <= parsedate_to_datetime(since)
 
 
+def _rest(asked: Asked, page: Page) -> Page:
+    """Return the part of a page that is asked for (RFC 9110, 13.1.5 and 14.2)."""
+    wanted = asked.headers.get("range")
+    if not page.ranges or wanted is None or page.status != 200:
+        return page
+    version = asked.headers.get("if-range")
+    if version not in {None, page.headers.get("ETag"), page.headers.get("Last-Modified")}:
+        return page
+    start, size = int(wanted.removeprefix("bytes=").rstrip("-")), len(page.body)
+    if start >= size:
+        return replace(page, status=416, body=b"")
+    headers = {**page.headers, "Content-Range": f"bytes {start}-{size - 1}/{size}"}
+    return replace(page, status=206, body=page.body[start:], headers=headers)
+
+
 def _handler(server: Server) -> type[BaseHTTPRequestHandler]:
     class Handler(BaseHTTPRequestHandler):
         protocol_version = "HTTP/1.1"
@@ -123,7 +145,12 @@ def _handler(server: Server) -> type[BaseHTTPRequestHandler]:
             self.end_headers()
             if page.stall:
                 server.stopping.wait(30)
-            self.wfile.write(page.body)
+            self.wfile.write(page.body[: page.cut])
+            if page.cut is not None:
+                self.wfile.flush()
+                linger = struct.pack("ii", 1, 0)  # closing now resets the connection
+                self.connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, linger)
+                self.connection.close()
 
         def log_message(self, format: str, *args: object) -> None:
             """Keep the test output quiet."""

@@ -67,7 +67,7 @@ def make_whole(project: Opened, asked: Asked) -> Made:
     heads = project.workspace.heads()
     current = project.workspace.states()
     loaded = load(project, {alias: state.dataset for alias, state in current.items()})
-    looks = look(project.root, loaded.declared, current) if asked.refresh else {}
+    looks = look(project, loaded.declared, current) if asked.refresh else {}
     plan = _planned(project, asked, loaded, current, looks)
     plan = with_foreseen(plan, project.workspace)
     known = None

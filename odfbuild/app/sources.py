@@ -1,7 +1,6 @@
 """Look at the sources of a project: which have news, which have to be asked, how much there is."""
 
 from collections.abc import Mapping, Sequence
-from pathlib import Path
 
 from odfbuild.app.idle import SOURCE_NAME
 from odfbuild.app.opened import Opened
@@ -17,7 +16,7 @@ __all__ = ["look", "planned_bytes", "polling_of"]
 
 
 def look(
-    root: Path, declared: Sequence[Declared], current: Mapping[DatasetAlias, ChainState]
+    project: Opened, declared: Sequence[Declared], current: Mapping[DatasetAlias, ChainState]
 ) -> dict[DatasetAlias, SourceLook]:
     """Look at the source of each root: names of new files, or that it has to be asked."""
     listings: Listings = {}
@@ -28,11 +27,22 @@ def look(
             continue
         state = current.get(each.alias)
         known = None if state is None else state.source_state.get(SOURCE_NAME)
-        if is_local(source.fetch):
-            looks[each.alias] = pending(source.fetch, known, root, listings)
+        if _is_settled(project, state, source.fetch):
+            looks[each.alias] = ()
+        elif is_local(source.fetch):
+            looks[each.alias] = pending(source.fetch, known, project.root, listings)
         else:
             looks[each.alias] = ToAsk(_origin(source.fetch))
     return looks
+
+
+def _is_settled(project: Opened, state: ChainState | None, fetch: FetchStep) -> bool:
+    """Say whether a source is never to be asked again.  Most have no such setting."""
+    if state is None or not isinstance(fetch, FetchStepUrl) or fetch.cache is None:
+        return False
+    from odfbuild.executors.settled import is_settled
+
+    return is_settled(project.workspace.dataset(state.dataset), fetch)
 
 
 def planned_bytes(project: Opened, plan: Plan) -> int:
@@ -60,7 +70,7 @@ def polling_of(each: Declared) -> SetPollingSource | None:
 
 def _origin(step: FetchStep) -> str:
     """Name a remote source without anything that may be secret: no user, no query."""
-    from odfbuild.executors.http import printable
+    from odfbuild.executors.request import printable
 
     if not isinstance(step, FetchStepUrl):
         return type(step).__name__.removeprefix("FetchStep")

@@ -9,7 +9,7 @@ import re
 from datetime import datetime
 from typing import Final
 
-from odfbuild.executors.http import FetchError
+from odfbuild.executors.request import FetchError
 from odfbuild.odf.timestamp import Timestamp
 
 __all__ = ["EventTimeError", "from_name", "strftime_of"]

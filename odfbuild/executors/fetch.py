@@ -1,22 +1,23 @@
 """Fetch one round of a source: what is new since the stored state, or that nothing is.
 
 FilesGlob gives one file a round and reads it in place; a `file:` url is read in place when its
-modification time is another one; http and https are downloaded into the cache.  An `ETag` wins
-over `Last-Modified` as state (as in the reference); the event time comes from `Last-Modified`
-either way, where the reference loses it.  Other kinds and schemes are refused by name.
+modification time is another one; http, https, ftp and ftps are downloaded into the cache.  An
+`ETag` wins over `Last-Modified` as state (as in the reference); the event time comes from
+`Last-Modified` either way, where the reference loses it, and while the cache knows it, it is sent
+along.  Other kinds and schemes are refused by name.
 """
 
 import os
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Final
+from typing import Final, TypeAlias
 from urllib.parse import quote, quote_plus
 
 from odfbuild import __version__
 from odfbuild.executors import http
 from odfbuild.executors.eventtime import from_name
-from odfbuild.executors.http import FetchError, NotFoundError, UnreachableError
+from odfbuild.executors.limits import seconds
 from odfbuild.executors.local import (
     ETAG,
     LAST_MODIFIED,
@@ -29,7 +30,17 @@ from odfbuild.executors.local import (
     news,
     pending,
 )
-from odfbuild.executors.substitute import substitute, variables
+from odfbuild.executors.part import Version, keep_version, kept_version
+from odfbuild.executors.request import (
+    Answer,
+    FetchError,
+    NotFoundError,
+    NotModified,
+    Request,
+    UnreachableError,
+    printable,
+)
+from odfbuild.executors.substitute import substitute, substitute_url, variables
 from odfbuild.odf.events import (
     EventTimeSource,
     EventTimeSourceFromMetadata,
@@ -56,20 +67,21 @@ __all__ = [
 ]
 
 _SOURCE: Final = "default"
+_SCHEMES: Final = ("http", "https", "ftp", "ftps")
 _TIMEOUT: Final = "ODFBUILD_HTTP_TIMEOUT"
 _KINDS_LATER: Final = {
     "FetchStepContainer": "Container",
     "FetchStepMqtt": "Mqtt",
     "FetchStepEthereumLogs": "EthereumLogs",
 }
+_Download: TypeAlias = Callable[[Request, Path], Answer | NotModified]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Fetched:
     """What a round brought; `event_time` None means the round's system time.
 
-    `temporary` says that `path` is a download that the caller may delete after use; else it is
-    the user's own file.
+    `temporary` says that `path` is a download in the cache; else it is the user's own file.
     """
 
     path: Path
@@ -96,7 +108,8 @@ def fetch(
 ) -> Fetched | UpToDate:
     """Return what is new since `state`; a state of an unknown kind counts as none.
 
-    Raises NotFoundError, UnreachableError, UnsupportedSourceError, TemplateError or FetchError.
+    `cache` is a folder for the downloads of this source alone.  Raises NotFoundError,
+    UnreachableError, UnsupportedSourceError, TemplateError, BadLimitError or FetchError.
     """
     match step:
         case FetchStepFilesGlob():
@@ -107,7 +120,7 @@ def fetch(
             kind = _KINDS_LATER[type(step).__name__]
             raise UnsupportedSourceError(
                 what=f"sources of kind {kind} cannot be fetched",
-                why="this version fetches files, http and https",
+                why="this version fetches files, http, https, ftp and ftps",
                 fix="let another program write the data to files, and use `kind: FilesGlob`",
             )
 
@@ -157,19 +170,28 @@ def _url(
     cache: Path,
     env: Mapping[str, str],
 ) -> Fetched | UpToDate:
-    url = substitute(step.url.strip(), env)
+    url = substitute_url(step.url.strip(), env)
     scheme = url.partition(":")[0].lower()
     if isinstance(step.event_time, EventTimeSourceFromPath):
         raise _incompatible("FromPath", "Url", "FromMetadata or FromSystemTime")
     if scheme == "file":
         return _file(step, file_of(url, project_dir), state, now, project_dir)
-    if scheme in {"http", "https"}:
-        return _http(step, url, state, now=now, cache=cache, env=env)
+    if scheme in _SCHEMES:
+        request = _request(step, url, state, kept_version(cache), env)
+        return _remote(step, request, _download(scheme), now=now, cache=cache)
     raise UnsupportedSourceError(
-        what=f"{http.printable(step.url)} cannot be fetched",
-        why="this version knows the schemes file, http and https",
+        what=f"{printable(step.url)} cannot be fetched",
+        why=f"this version knows the schemes file, {', '.join(_SCHEMES)}",
         fix="publish the data over https, or fetch it to a file first",
     )
+
+
+def _download(scheme: str) -> _Download:
+    if scheme in {"http", "https"}:
+        return http.download
+    from odfbuild.executors import ftp
+
+    return ftp.download
 
 
 def _file(
@@ -190,24 +212,18 @@ def _file(
     )
 
 
-def _http(
-    step: FetchStepUrl,
-    url: str,
-    state: SourceState | None,
-    *,
-    now: Timestamp,
-    cache: Path,
-    env: Mapping[str, str],
+def _remote(
+    step: FetchStepUrl, request: Request, download: _Download, *, now: Timestamp, cache: Path
 ) -> Fetched | UpToDate:
-    request = _request(step, url, state, env)
-    answer = http.download(request, cache)
-    if isinstance(answer, http.NotModified):
+    answer = download(request, cache)
+    if isinstance(answer, NotModified):
         return UpToDate()
     changed = _http_date(answer.last_modified)
+    keep_version(cache, Version(answer.etag, answer.last_modified))
     by_clock = isinstance(step.event_time, EventTimeSourceFromSystemTime)
     return Fetched(
         path=answer.path,
-        state=_http_state(answer.etag, changed),
+        state=_remote_state(answer.etag, changed),
         event_time=now if by_clock else changed,
         has_more=False,
         name=request.name,
@@ -216,17 +232,25 @@ def _http(
 
 
 def _request(
-    step: FetchStepUrl, url: str, state: SourceState | None, env: Mapping[str, str]
-) -> http.Request:
-    kind = None if state is None else state.kind
-    return http.Request(
+    step: FetchStepUrl,
+    url: str,
+    state: SourceState | None,
+    kept: Version,
+    env: Mapping[str, str],
+) -> Request:
+    """Ask for another version than that of the state, by all that is known of it."""
+    etag = state.value if state is not None and state.kind == ETAG else None
+    since = _since(state.value) if state is not None and state.kind == LAST_MODIFIED else None
+    if etag is not None and etag == kept.etag:
+        since = kept.last_modified
+    return Request(
         url=url,
-        name=http.printable(step.url.strip()),
+        name=printable(step.url.strip()),
         headers=tuple((h.name, substitute(h.value, env)) for h in step.headers or ()),
         secrets=_secrets(step, env),
-        etag=state.value if state is not None and kind == ETAG else None,
-        modified_since=_since(state.value) if state and kind == LAST_MODIFIED else None,
-        timeout=_timeout(env),
+        etag=etag,
+        modified_since=since,
+        timeout=seconds(env, _TIMEOUT, 30.0, "the time to connect"),
         agent=f"odfbuild/{__version__}",
     )
 
@@ -258,27 +282,12 @@ def _http_date(text: str | None) -> Timestamp | None:
         return None
 
 
-def _http_state(etag: str | None, changed: Timestamp | None) -> SourceState | None:
+def _remote_state(etag: str | None, changed: Timestamp | None) -> SourceState | None:
     if etag is not None:
         return SourceState(source_name=_SOURCE, kind=ETAG, value=etag)
     if changed is not None:
         return SourceState(source_name=_SOURCE, kind=LAST_MODIFIED, value=str(changed))
     return None
-
-
-def _timeout(env: Mapping[str, str]) -> float:
-    text = env.get(_TIMEOUT, "30")
-    try:
-        seconds = float(text)
-    except ValueError:
-        seconds = 0.0
-    if 0 < seconds < 86_400:
-        return seconds
-    raise FetchError(
-        what=f"{_TIMEOUT} is {text!r}",
-        why="it is the time to connect, in seconds, more than 0",
-        fix=f"set {_TIMEOUT}=30, or unset it",
-    )
 
 
 def _incompatible(source: str, kind: str, instead: str) -> UnsupportedSourceError:

@@ -1,23 +1,33 @@
-"""Download one URL into a file: redirects, retries, conditional requests, and no leaked secrets.
+"""Download one URL over HTTP: redirects, retries, ranges, conditional requests, no leaked secrets.
 
 Headers that the user gave go to the host that they were given for, never to another one that a
-redirect names.  Messages hold the URL as it was written (templates unfilled, user and password
-removed); values of variables are blanked in whatever a server or a library says.
+redirect names.  A download that breaks off is continued where it stopped if the server names the
+version of what it sends, and started again otherwise.
 """
 
 import logging
-import os
-import tempfile
-import time
-from collections.abc import Callable, Iterator
+import re
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
+from email.utils import parsedate_to_datetime
 from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 from urllib.parse import SplitResult, urljoin, urlsplit
 
-from odfbuild.errors import EngineError
+from odfbuild.executors.part import Part, opened_part
+from odfbuild.executors.request import (
+    Answer,
+    FetchError,
+    NotFoundError,
+    NotModified,
+    Request,
+    UnreachableError,
+    printable,
+    redact,
+    unreachable,
+)
+from odfbuild.executors.retry import TransientError, persist
 
 if TYPE_CHECKING:
     import ssl
@@ -32,99 +42,30 @@ __all__ = [
     "Request",
     "UnreachableError",
     "beginning",
+    "certificates",
     "download",
     "printable",
+    "version_of",
 ]
 
 _MAX_REDIRECTS: Final = 10
-_RETRIES: Final = 3
-_LONGEST_PAUSE: Final = 30.0
-_RETRY_STATUS: Final = frozenset({502, 503, 504})
+_RETRY_STATUS: Final = frozenset({408, 429, 500, 502, 503, 504})
 _REDIRECT_STATUS: Final = frozenset({301, 302, 303, 307, 308})
 _EXCERPT: Final = 200
-_SHORTEST_SECRET: Final = 3
-
-
-class FetchError(EngineError):
-    """A source did not give its data."""
-
-    code = "fetch"
-
-
-class NotFoundError(FetchError):
-    """The source does not exist."""
-
-    code = "source-not-found"
-
-
-class UnreachableError(FetchError):
-    """The source did not answer, or answered with an error; `status` is the HTTP status if any."""
-
-    code = "source-unreachable"
-
-    def __init__(self, what: str, why: str, fix: str, status: int | None = None) -> None:
-        super().__init__(what, why, fix)
-        self.status = status
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Request:
-    """What to get: URL and headers ready to send, and how to speak of them.
-
-    `name` is the printable URL; `secrets` are texts to blank in messages; `timeout` is the time
-    to connect in seconds, four times that may pass without a byte.
-    """
-
-    url: str
-    name: str
-    headers: tuple[tuple[str, str], ...] = ()
-    secrets: tuple[str, ...] = ()
-    etag: str | None = None
-    modified_since: str | None = None
-    timeout: float = 30.0
-    agent: str = "odfbuild"
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Answer:
-    """A body that was stored in `path`, with the headers that say which version it is."""
-
-    path: Path
-    etag: str | None
-    last_modified: str | None
-
-
-@dataclass(frozen=True, slots=True)
-class NotModified:
-    """The server still has what was fetched before."""
-
-
-class _TransientError(Exception):
-    """A failure that may pass: what to raise in the end, and how long the server asks to wait."""
-
-    def __init__(self, final: UnreachableError, seconds: float = 0.0) -> None:
-        super().__init__(final.what)
-        self.final = final
-        self.seconds = seconds
+_STRONG_AFTER: Final = 60.0
+_RANGE: Final = re.compile(r"bytes (\d+)-\d+/(\d+|\*)", re.ASCII)
 
 
 def download(
     request: Request, folder: Path, *, pause: Callable[[float], None] | None = None
 ) -> Answer | NotModified:
-    """Fetch a URL into a new file of `folder`, trying again up to three times.
+    """Fetch a URL into a file of `folder`, trying again and going on where it broke off.
 
-    Raises NotFoundError on 404 and 410, UnreachableError on all but 200 and 304.
+    Raises NotFoundError on 404 and 410, UnreachableError on all but 200 and 304, and FetchError
+    when the file cannot be stored.
     """
-    for attempt in range(_RETRIES):
-        try:
-            return _attempt(request, folder)
-        except _TransientError as failure:
-            wait = max(failure.seconds, 0.5 * 2**attempt)
-            (pause or time.sleep)(min(wait, _LONGEST_PAUSE))
-    try:
-        return _attempt(request, folder)
-    except _TransientError as failure:
-        raise failure.final from None
+    with opened_part(request, folder) as part:
+        return persist(lambda: _attempt(request, part), lambda: part.size, pause)
 
 
 def beginning(request: Request, most: int) -> tuple[bytes, bool]:
@@ -132,11 +73,8 @@ def beginning(request: Request, most: int) -> tuple[bytes, bool]:
 
     Raises as `download` does, at the first failure.
     """
-    import httpx
-
-    _silence()
     try:
-        with _client(request) as client, _follow(client, request) as response:
+        with _speaking(request), _client(request) as client, _follow(client, request) as response:
             _check_status(response, request)
             found = b""
             for block in response.iter_raw():
@@ -144,38 +82,40 @@ def beginning(request: Request, most: int) -> tuple[bytes, bool]:
                 if len(found) > most:
                     break
             return found[:most], len(found) <= most
-    except _TransientError as failure:
+    except TransientError as failure:
         raise failure.final from None
-    except httpx.TimeoutException:
-        raise _unreachable(request, "the server does not answer") from None
-    except (httpx.HTTPError, httpx.InvalidURL, ValueError) as error:
-        raise _unreachable(request, _reason(error, request)) from None
 
 
-def printable(url: str) -> str:
-    """Return a URL without user and password."""
-    user = _user(url)
-    return url.replace(f"//{user}@", "//", 1) if user else url
+def _attempt(request: Request, part: Part) -> Answer | NotModified:
+    with (
+        _speaking(request),
+        _client(request) as client,
+        _follow(client, request, part) as response,
+    ):
+        return _take(response, request, part)
 
 
-def _user(url: str) -> str:
-    """Return the `user:password` part of a URL, also of one that is malformed."""
-    return url.partition("://")[2].partition("/")[0].rpartition("@")[0]
-
-
-def _attempt(request: Request, folder: Path) -> Answer | NotModified:
+@contextmanager
+def _speaking(request: Request) -> Iterator[None]:
+    """Turn what the HTTP library says into errors of ours."""
     import httpx
 
     _silence()
     try:
-        with _client(request) as client, _follow(client, request) as response:
-            return _take(response, request, folder)
-    except (httpx.ConnectError, httpx.ConnectTimeout) as error:
-        raise _TransientError(_unreachable(request, _reason(error, request))) from None
+        yield
+    except httpx.ConnectError as error:
+        found = unreachable(request, _reason(error, request))
+        if "CERTIFICATE_VERIFY" in str(error):  # will not pass by itself
+            raise found from None
+        raise TransientError(found) from None
+    except httpx.ConnectTimeout as error:
+        raise TransientError(unreachable(request, _reason(error, request))) from None
     except httpx.TimeoutException:
-        raise _unreachable(request, "the server stopped sending") from None
+        raise TransientError(unreachable(request, "the server stopped sending")) from None
+    except (httpx.NetworkError, httpx.RemoteProtocolError) as error:
+        raise TransientError(unreachable(request, _reason(error, request))) from None
     except (httpx.HTTPError, httpx.InvalidURL, ValueError) as error:
-        raise _unreachable(request, _reason(error, request)) from None
+        raise unreachable(request, _reason(error, request)) from None
 
 
 def _silence() -> None:
@@ -188,11 +128,11 @@ def _client(request: Request) -> "httpx.Client":
     import httpx
 
     limits = httpx.Timeout(4 * request.timeout, connect=request.timeout)
-    return httpx.Client(timeout=limits, follow_redirects=False, verify=_certificates())
+    return httpx.Client(timeout=limits, follow_redirects=False, verify=certificates())
 
 
 @cache
-def _certificates() -> "ssl.SSLContext":
+def certificates() -> "ssl.SSLContext":
     """Load the trusted certificates once: it takes longer than most downloads."""
     import httpx
 
@@ -200,11 +140,13 @@ def _certificates() -> "ssl.SSLContext":
 
 
 @contextmanager
-def _follow(client: "httpx.Client", request: Request) -> Iterator["httpx.Response"]:
+def _follow(
+    client: "httpx.Client", request: Request, part: Part | None = None
+) -> Iterator["httpx.Response"]:
     """Yield the response after at most ten redirects, its body not read yet."""
     url = request.url
     for _ in range(_MAX_REDIRECTS + 1):
-        headers = _headers(request, url)
+        headers = _headers(request, url, part)
         with client.stream("GET", url, headers=headers) as response:
             target = response.headers.get("location")
             if response.status_code not in _REDIRECT_STATUS or target is None:
@@ -212,16 +154,18 @@ def _follow(client: "httpx.Client", request: Request) -> Iterator["httpx.Respons
                 return
             url = urljoin(str(response.url), target)
         if urlsplit(url).scheme not in {"http", "https"}:
-            raise _unreachable(request, "it redirects to a URL that is not http or https")
-    raise _unreachable(request, f"it redirects more than {_MAX_REDIRECTS} times")
+            raise unreachable(request, "it redirects to a URL that is not http or https")
+    raise unreachable(request, f"it redirects more than {_MAX_REDIRECTS} times")
 
 
-def _headers(request: Request, url: str) -> list[tuple[str, str]]:
+def _headers(request: Request, url: str, part: Part | None) -> list[tuple[str, str]]:
     own = [("User-Agent", request.agent), ("Accept", "*/*"), ("Accept-Encoding", "identity")]
     if request.etag is not None:
         own.append(("If-None-Match", request.etag))
     if request.modified_since is not None:
         own.append(("If-Modified-Since", request.modified_since))
+    if part is not None and part.version is not None:
+        own += [("Range", f"bytes={part.size}-"), ("If-Range", part.version)]
     if not _is_trusted(urlsplit(request.url), urlsplit(url)):
         return own
     given = {name.lower() for name, _ in request.headers}
@@ -241,15 +185,61 @@ def _port(url: SplitResult) -> int:
     return url.port or (443 if url.scheme == "https" else 80)
 
 
-def _take(response: "httpx.Response", request: Request, folder: Path) -> Answer | NotModified:
+def _take(response: "httpx.Response", request: Request, part: Part) -> Answer | NotModified:
     if response.status_code == 304:
         return NotModified()
-    _check_status(response, request)
-    etag = response.headers.get("etag")
-    if etag is not None and etag == request.etag:
-        return NotModified()
-    path = _store(response, request, folder)
-    return Answer(path=path, etag=etag, last_modified=response.headers.get("last-modified"))
+    headers = response.headers
+    etag, changed = headers.get("etag"), headers.get("last-modified")
+    if part.version is not None and response.status_code in {206, 416}:
+        _check_continued(response, request, part)
+    else:
+        _check_status(response, request)
+        if _is_known(request, etag, changed):
+            return NotModified()
+        part.restart(version_of(headers))
+    _store(response, request, part)
+    return Answer(path=part.finish(), etag=etag, last_modified=changed)
+
+
+def _is_known(request: Request, etag: str | None, changed: str | None) -> bool:
+    """Say whether a server that ignores conditions has sent what was known."""
+    if etag is not None and request.etag is not None:
+        return etag == request.etag
+    return changed is not None and changed == request.modified_since
+
+
+def version_of(headers: Mapping[str, str]) -> str | None:
+    """Return what names this version so well that its bytes may be fetched piece by piece.
+
+    That is a strong ETag, else a Last-Modified long enough before the answer (RFC 9110, 8.8.2.2).
+    """
+    if headers.get("accept-ranges", "").lower() == "none":
+        return None
+    etag = headers.get("etag")
+    if etag is not None:
+        return etag if etag.startswith('"') else None
+    changed, sent = _instant(headers, "last-modified"), _instant(headers, "date")
+    if changed is None or sent is None or sent - changed < _STRONG_AFTER:
+        return None
+    return headers["last-modified"]
+
+
+def _instant(headers: Mapping[str, str], name: str) -> float | None:
+    try:
+        return parsedate_to_datetime(headers[name]).timestamp()
+    except (KeyError, ValueError, TypeError, OverflowError):
+        return None
+
+
+def _check_continued(response: "httpx.Response", request: Request, part: Part) -> None:
+    """Take only what follows the stored bytes; for everything else, start from the beginning."""
+    found = _RANGE.fullmatch(response.headers.get("content-range", ""))
+    etag = response.headers.get("etag", part.version)
+    by_etag = (part.version or "").startswith('"')
+    follows = response.status_code == 206 and found is not None and int(found[1]) == part.size
+    if not follows or (by_etag and etag != part.version):
+        part.restart(None)
+        raise TransientError(unreachable(request, "it does not go on where it broke off"))
 
 
 def _check_status(response: "httpx.Response", request: Request) -> None:
@@ -278,8 +268,16 @@ def _refusal(response: "httpx.Response", request: Request) -> Exception:
     )
     if status not in _RETRY_STATUS:
         return error
-    wait = response.headers.get("retry-after", "")
-    return _TransientError(error, float(wait) if wait.isdecimal() else 0.0)
+    return TransientError(error, _seconds(response.headers))
+
+
+def _seconds(headers: Mapping[str, str]) -> float:
+    """Return how long a server asks to wait: seconds, or until a time."""
+    wait = headers.get("retry-after", "")
+    if wait.isascii() and wait.isdecimal():
+        return float(wait)
+    until, now = _instant(headers, "retry-after"), _instant(headers, "date")
+    return max(until - now, 0.0) if until is not None and now is not None else 0.0
 
 
 def _excerpt(response: "httpx.Response", request: Request) -> str:
@@ -294,46 +292,23 @@ def _excerpt(response: "httpx.Response", request: Request) -> str:
                 break
     except httpx.HTTPError:
         pass
-    text = _redact(start.decode("utf-8", "replace"), request)
+    text = redact(start.decode("utf-8", "replace"), request)
     line = " ".join("".join(c if c.isprintable() else " " for c in text).split())
     return line if len(line) <= _EXCERPT else line[:_EXCERPT] + "..."
 
 
-def _store(response: "httpx.Response", request: Request, folder: Path) -> Path:
-    """Write the body as it was sent; the file appears only when it is whole."""
-    folder.mkdir(parents=True, exist_ok=True)
-    handle, name = tempfile.mkstemp(prefix="fetch-", suffix=".part", dir=folder)
-    part = Path(name)
-    try:
-        with os.fdopen(handle, "wb") as out:
-            for block in response.iter_raw(1 << 20):
-                out.write(block)
-            size = out.tell()
-        _check_length(response, request, size)
-        return part.rename(part.with_suffix(""))
-    except BaseException as error:
-        part.unlink(missing_ok=True)
-        if isinstance(error, OSError):
-            raise FetchError(
-                what=f"{request.name} cannot be stored",
-                why=error.strerror or str(error),
-                fix="make room on the disk of the workspace, then run the same command again",
-            ) from error
-        raise
-
-
-def _check_length(response: "httpx.Response", request: Request, size: int) -> None:
+def _store(response: "httpx.Response", request: Request, part: Part) -> None:
+    """Write the body as it was sent, and hold its length against what was announced."""
+    before = part.size
+    for block in response.iter_raw():
+        part.write(block)
     announced = response.headers.get("content-length")
-    if announced is not None and announced != str(size):
-        raise _unreachable(request, f"the body has {size} bytes, not {announced} as announced")
-
-
-def _unreachable(request: Request, why: str) -> UnreachableError:
-    return UnreachableError(
-        what=f"{request.name} cannot be fetched",
-        why=why,
-        fix="check the URL and the network, then run the same command again",
-    )
+    if announced is not None and announced != str(part.size - before):
+        why = f"the body has {part.size - before} bytes, not {announced} as announced"
+        raise TransientError(unreachable(request, why))
+    found = _RANGE.fullmatch(response.headers.get("content-range", ""))
+    if found is not None and found[2] != "*" and int(found[2]) > part.size:
+        raise TransientError(unreachable(request, "the server sent less than was asked for"))
 
 
 def _reason(error: Exception, request: Request) -> str:
@@ -346,13 +321,4 @@ def _reason(error: Exception, request: Request) -> str:
         return "a header name or value of the source is not valid HTTP"
     if isinstance(error, httpx.RemoteProtocolError) and "message body" in str(error):
         return f"the body broke off: {error}"
-    return _redact(str(error), request) or type(error).__name__
-
-
-def _redact(text: str, request: Request) -> str:
-    hidden = {value for _, value in request.headers} | set(request.secrets)
-    hidden |= set(_user(request.url).split(":"))
-    for secret in sorted(hidden, key=len, reverse=True):
-        if len(secret) >= _SHORTEST_SECRET:
-            text = text.replace(secret, "***")
-    return text
+    return redact(str(error), request) or type(error).__name__

@@ -8,12 +8,15 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
+from odfbuild.errors import OdfBuildError
 from odfbuild.executors.engine import IngestRequest
 from odfbuild.executors.fetch import Fetched, UpToDate, fetch
 from odfbuild.executors.frames import Frame
-from odfbuild.executors.prepare import prepare
+from odfbuild.executors.part import sweep
+from odfbuild.executors.prepare import PipeError, Surroundings, prepare
 from odfbuild.executors.readers import read
 from odfbuild.executors.report import Round
+from odfbuild.executors.settled import is_settled
 from odfbuild.executors.site import Site
 from odfbuild.executors.slices import Sealed, seal
 from odfbuild.executors.staged import schema_events, staged_files
@@ -67,15 +70,31 @@ def ingest(site: Site, dataset: Dataset, done: Callable[[Round], None]) -> None:
 
 def _round(polling: _Polling, done: Callable[[Round], None]) -> bool:
     """Do one round; say whether the source has more."""
-    fetched = _fetch(polling)
+    folder = polling.site.workspace.cache / "fetch" / polling.dataset.id.multibase
+    if is_settled(polling.dataset, polling.source.fetch):
+        return False
+    fetched = _fetch(polling, folder)
     if isinstance(fetched, UpToDate):
+        sweep(folder)
         return False
     try:
         _take_in(polling, fetched, done)
-    finally:
-        if fetched.temporary:
-            fetched.path.unlink(missing_ok=True)
+    except OdfBuildError as error:
+        _keep(fetched, error, folder)
+        raise
+    sweep(folder)
     return fetched.has_more
+
+
+def _keep(fetched: Fetched, error: OdfBuildError, folder: Path) -> None:
+    """Say where the cache has what the user may want to look at; the next success sweeps it."""
+    kept = [fetched.path] if fetched.temporary else []
+    if isinstance(error, PipeError) and error.said:
+        folder.mkdir(parents=True, exist_ok=True)
+        kept.append(folder / "stderr.txt")
+        kept[-1].write_bytes(error.said)
+    if kept:
+        error.fix += f"; kept for a look: {' and '.join(map(str, kept))}"
 
 
 def _take_in(polling: _Polling, fetched: Fetched, done: Callable[[Round], None]) -> None:
@@ -89,13 +108,13 @@ def _take_in(polling: _Polling, fetched: Fetched, done: Callable[[Round], None])
             done(Round(fetched.name, len(events), 0 if sealed is None else sealed.records))
 
 
-def _fetch(polling: _Polling) -> Fetched | UpToDate:
+def _fetch(polling: _Polling, folder: Path) -> Fetched | UpToDate:
     return fetch(
         polling.source.fetch,
         polling.state.source_state.get(SOURCE_NAME),
         now=polling.now,
         project_dir=polling.site.project_dir,
-        cache=polling.site.workspace.cache,
+        cache=folder,
         env=polling.site.env,
     )
 
@@ -103,7 +122,8 @@ def _fetch(polling: _Polling) -> Fetched | UpToDate:
 def _slice(polling: _Polling, fetched: Fetched, staging: Path) -> Sealed | None:
     """Make the slice of one round; None if the source gave nothing that could be read."""
     source, state = polling.source, polling.state
-    path = prepare(source.prepare or (), fetched.path, staging, name=fetched.name)
+    around = Surroundings(polling.site.project_dir, polling.site.env)
+    path = prepare(source.prepare or (), fetched.path, staging, name=fetched.name, around=around)
     frame = read(source.read, path, staging=staging, name=fetched.name)
     if frame is None:
         return None

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Final, TypeAlias
 from urllib.parse import unquote, urlsplit
 
-from odfbuild.executors.http import FetchError, NotFoundError
+from odfbuild.executors.request import FetchError, NotFoundError
 from odfbuild.odf.events import (
     FetchStep,
     FetchStepFilesGlob,

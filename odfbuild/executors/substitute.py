@@ -12,11 +12,12 @@ from collections.abc import Mapping
 
 from odfbuild.errors import EngineError
 
-__all__ = ["TemplateError", "substitute", "variables"]
+__all__ = ["TemplateError", "substitute", "substitute_url", "variables"]
 
 _TEMPLATE = re.compile(r"\$\{\{([^}]*)\}\}")
 _VARIABLE = re.compile(r"env\.([A-Za-z0-9_-]+)")
 _NUMBER = re.compile(r"-?\d+(?:\.\d+)?", re.ASCII)
+_RESERVED = re.compile(r"[/?#@:\[\]\\\s\x00-\x1f]")
 _TEXT = re.compile(r"'([^'}]*)'")
 
 
@@ -32,6 +33,29 @@ def substitute(text: str, env: Mapping[str, str]) -> str:
     Raises TemplateError that names the template, never a value.
     """
     return _TEMPLATE.sub(lambda found: _fill(found.group(1).strip(), env), text)
+
+
+def substitute_url(url: str, env: Mapping[str, str]) -> str:
+    """Return a url with every template filled.
+
+    In user and password, what would end them is escaped: a password with a `/` or an `@` must not
+    make another host of what follows.  Elsewhere values are put in as they are, so that a variable
+    can hold a whole url.  Raises TemplateError.
+    """
+    empty = _TEMPLATE.sub(lambda found: "x" * len(found.group()), url)  # same places, no marks
+    start = empty.find("://") + 3
+    host = empty.find("/", start)
+    end = empty.rfind("@", start, len(empty) if host < 0 else host)
+    if start < 3 or end < 0:
+        return substitute(url, env)
+    user = _TEMPLATE.sub(
+        lambda found: _RESERVED.sub(_escaped, _fill(found.group(1).strip(), env)), url[start:end]
+    )
+    return substitute(url[:start], env) + user + substitute(url[end:], env)
+
+
+def _escaped(found: re.Match[str]) -> str:
+    return "".join(f"%{byte:02X}" for byte in found.group().encode("utf-8", "surrogateescape"))
 
 
 def variables(text: str) -> tuple[str, ...]:

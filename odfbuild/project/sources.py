@@ -43,7 +43,7 @@ __all__ = ["check_fetch", "check_prepare", "check_reading"]
 
 _Steps = tuple[str | int, ...]
 
-_SCHEMES = ("file", "http", "https")
+_SCHEMES = ("file", "http", "https", "ftp", "ftps")
 _STREAMS = (MergeStrategyChangelogStream, MergeStrategyUpsertStream)
 _INTEGERS = (
     *(DataTypeInt8, DataTypeInt16, DataTypeInt32, DataTypeInt64),
@@ -68,7 +68,7 @@ def check_fetch(fetch: FetchStep, path: _Steps, findings: Findings) -> None:
             (*path, "kind"),
             f"fetch steps of kind {name} are not supported",
             _NOT_YET,
-            "fetch a Url (file, http, https) or a FilesGlob; a script can write the files for it",
+            "fetch a Url or a FilesGlob; a script can write the files for it",
         )
 
 

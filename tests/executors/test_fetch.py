@@ -2,7 +2,10 @@
 
 import logging
 import os
+import time
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
+from email.utils import formatdate
 from pathlib import Path
 from typing import Any
 
@@ -25,6 +28,8 @@ from odfbuild.executors.fetch import (
     is_local,
     pending,
 )
+from odfbuild.executors.limits import BadLimitError
+from odfbuild.executors.part import opened_part
 from odfbuild.executors.substitute import TemplateError
 from odfbuild.odf.events import (
     EventTimeSourceFromMetadata,
@@ -55,7 +60,7 @@ def server() -> Iterator[Server]:
 
 @pytest.fixture(autouse=True)
 def _no_waiting(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("odfbuild.executors.http.time.sleep", lambda seconds: None)
+    monkeypatch.setattr("odfbuild.executors.retry.time.sleep", lambda seconds: None)
     for name in ("http_proxy", "https_proxy", "all_proxy"):
         monkeypatch.delenv(name, raising=False)
         monkeypatch.delenv(name.upper(), raising=False)
@@ -453,7 +458,7 @@ class TestHttp:
         assert caught.value.status == 500
         assert caught.value.what == f"{url} cannot be fetched: status 500 Internal Server Error"
         assert caught.value.why == "the server says: <h1>oops</h1>"
-        assert len(server.asked) == before + 1
+        assert len(server.asked) == before + 4  # the reference does not try again
 
     def test_last_modified_is_the_state_where_there_is_no_etag(
         self, server: Server, tmp_path: Path
@@ -534,7 +539,7 @@ class TestHttp:
         found = news(FetchStepUrl(url=server.put("/raw", page)), tmp_path)
         assert found.path.read_bytes() == b"\x1f\x8bnot gzip"
 
-    @pytest.mark.parametrize("status", [502, 503, 504])
+    @pytest.mark.parametrize("status", [408, 429, 500, 502, 503, 504])
     def test_a_passing_failure_is_tried_again(
         self, server: Server, tmp_path: Path, status: int
     ) -> None:
@@ -576,7 +581,7 @@ class TestHttp:
     @pytest.mark.parametrize("text", ["soon", "0", "-1", "nan", "1e9"])
     def test_a_timeout_that_is_none_is_refused(self, tmp_path: Path, text: str) -> None:
         step = FetchStepUrl(url="http://127.0.0.1:1/")
-        with pytest.raises(FetchError, match=f"ODFBUILD_HTTP_TIMEOUT is '{text}'"):
+        with pytest.raises(BadLimitError, match=f"ODFBUILD_HTTP_TIMEOUT is '{text}'"):
             fetched(step, tmp_path, env={"ODFBUILD_HTTP_TIMEOUT": text})
 
     @pytest.mark.parametrize("status", [401, 403])
@@ -612,6 +617,181 @@ class TestHttp:
     def test_a_url_that_is_none_is_unreachable(self, tmp_path: Path, url: str) -> None:
         with pytest.raises(UnreachableError):
             fetched(FetchStepUrl(url=url), tmp_path)
+
+
+ROWS = b"".join(b"%d,row\n" % i for i in range(60_000))
+LONG_AGO = "Sun, 09 Sep 2001 01:46:40 GMT"
+
+
+class TestResuming:
+    """A download that breaks off goes on, but never with the bytes of another version."""
+
+    @pytest.mark.parametrize(
+        "version",
+        [{"ETag": '"1"'}, {"Last-Modified": LONG_AGO}, {"ETag": '"1"', "Last-Modified": LONG_AGO}],
+        ids=["etag", "last-modified", "both"],
+    )
+    def test_it_goes_on_where_it_broke_off(
+        self, server: Server, tmp_path: Path, version: Mapping[str, str]
+    ) -> None:
+        cut = Page(body=ROWS, headers=version, ranges=True, cut=100_000)
+        url = server.put("/rows", cut, cut, replace(cut, cut=None))
+        before = len(server.asked)
+        assert news(FetchStepUrl(url=url), tmp_path).path.read_bytes() == ROWS
+        first, *more = (each.headers for each in server.asked[before:])
+        assert "range" not in first
+        assert [each["if-range"] for each in more] == [next(iter(version.values()))] * 2
+        starts = [int(each["range"].removeprefix("bytes=").rstrip("-")) for each in more]
+        assert 0 < starts[0] <= 100_000 < starts[1] <= 200_000
+
+    @pytest.mark.parametrize(
+        "version",
+        [
+            {},
+            {"ETag": 'W/"1"'},
+            {"Last-Modified": "soon"},
+            {"ETag": '"1"', "Accept-Ranges": "none"},
+        ],
+        ids=["none", "weak", "no time", "no ranges"],
+    )
+    def test_what_has_no_sure_name_starts_again(
+        self, server: Server, tmp_path: Path, version: Mapping[str, str]
+    ) -> None:
+        cut = Page(body=ROWS, headers=version, ranges=True, cut=100_000)
+        url = server.put("/rows", cut, replace(cut, cut=None))
+        assert news(FetchStepUrl(url=url), tmp_path).path.read_bytes() == ROWS
+        assert "range" not in server.asked[-1].headers
+
+    def test_a_time_of_change_a_moment_ago_is_no_sure_name(self) -> None:
+        sent = {"date": "Sun, 09 Sep 2001 01:47:00 GMT", "last-modified": LONG_AGO}
+        assert http.version_of(sent) is None
+        assert http.version_of({**sent, "date": "Sun, 09 Sep 2001 01:47:40 GMT"}) == LONG_AGO
+        assert http.version_of({"last-modified": LONG_AGO}) is None
+
+    def test_another_version_is_taken_from_its_start(self, server: Server, tmp_path: Path) -> None:
+        cut = Page(body=ROWS, headers={"ETag": '"1"'}, ranges=True, cut=100_000)
+        other = Page(body=ROWS.swapcase(), headers={"ETag": '"2"'}, ranges=True)
+        url = server.put("/rows", cut, other)
+        found = news(FetchStepUrl(url=url), tmp_path)
+        assert found.path.read_bytes() == ROWS.swapcase()
+        assert found.state == etag('"2"')
+
+    def test_a_server_that_knows_no_ranges_sends_all(self, server: Server, tmp_path: Path) -> None:
+        cut = Page(body=ROWS, headers={"ETag": '"1"'}, cut=100_000)
+        url = server.put("/rows", cut, replace(cut, cut=None))
+        assert news(FetchStepUrl(url=url), tmp_path).path.read_bytes() == ROWS
+
+    @pytest.mark.parametrize(
+        "wrong",
+        [
+            {"Content-Range": "bytes 7-479999/480000"},
+            {"Content-Range": "rows 1-2/3"},
+            {},
+            {"Content-Range": "bytes 100000-1/1", "ETag": '"2"'},
+        ],
+        ids=["elsewhere", "units", "silent", "other"],
+    )
+    def test_a_server_that_answers_with_something_else_is_asked_for_all(
+        self, server: Server, tmp_path: Path, wrong: Mapping[str, str]
+    ) -> None:
+        cut = Page(body=ROWS, headers={"ETag": '"1"'}, ranges=True, cut=100_000)
+        odd = Page(status=206, body=b"rubbish", headers={"ETag": '"1"', **wrong})
+        url = server.put("/rows", cut, odd, replace(cut, cut=None))
+        assert news(FetchStepUrl(url=url), tmp_path).path.read_bytes() == ROWS
+
+    def test_a_later_fetch_goes_on_too(self, server: Server, tmp_path: Path) -> None:
+        cut = Page(body=ROWS, headers={"ETag": '"1"'}, ranges=True, cut=100_000)
+        url = server.put("/rows", cut, *[Page(status=503)] * 4, replace(cut, cut=None))
+        with pytest.raises(UnreachableError):
+            fetched(FetchStepUrl(url=url), tmp_path)
+        assert news(FetchStepUrl(url=url), tmp_path).path.read_bytes() == ROWS
+        assert "range" in server.asked[-1].headers
+
+    def test_a_beginning_of_another_request_is_not_used(
+        self, server: Server, tmp_path: Path
+    ) -> None:
+        cut = Page(body=ROWS, headers={"ETag": '"1"'}, ranges=True, cut=100_000)
+        url = server.put("/rows", cut, *[Page(status=503)] * 4, replace(cut, cut=None))
+        with pytest.raises(UnreachableError):
+            fetched(FetchStepUrl(url=url), tmp_path)
+        headers = (RequestHeader(name="X-Tenant", value="other"),)
+        found = news(FetchStepUrl(url=url, headers=headers), tmp_path)
+        assert found.path.read_bytes() == ROWS
+        assert "range" not in server.asked[-1].headers
+
+    def test_a_broken_note_is_no_harm(self, server: Server, tmp_path: Path) -> None:
+        url = server.put("/rows.csv", Page(body=ROWS, headers={"ETag": '"1"'}, ranges=True))
+        for note in ("", "[]", "{}", '{"source": 1, "version": 2}', "\udcff"):
+            (tmp_path / "cache").mkdir(exist_ok=True)
+            (tmp_path / "cache" / "fetched-rows.csv.part").write_bytes(b"rubbish")
+            path = tmp_path / "cache" / "fetched-rows.csv.part.json"
+            path.write_bytes(note.encode("utf-8", "surrogateescape"))
+            (tmp_path / "cache" / "version.json").write_text(note, "utf-8", "replace")
+            assert news(FetchStepUrl(url=url), tmp_path).path.read_bytes() == ROWS
+
+    def test_two_fetches_at_once_do_not_meet(self, server: Server, tmp_path: Path) -> None:
+        request = http.Request(url=server.put("/rows", Page(body=ROWS)), name="rows")
+        with opened_part(request, tmp_path) as other:
+            other.write(b"half")
+            answer = http.download(request, tmp_path)
+            assert isinstance(answer, http.Answer)
+            assert answer.path.read_bytes() == ROWS
+            assert other.finish().read_bytes() == b"half"
+
+    def test_a_server_that_always_breaks_off_is_given_up(
+        self, server: Server, tmp_path: Path
+    ) -> None:
+        page = Page(body=ROWS, headers={"ETag": '"1"'}, ranges=True, cut=1000)
+        before = len(server.asked)
+        with pytest.raises(UnreachableError):
+            fetched(FetchStepUrl(url=server.put("/rows", page)), tmp_path)
+        assert len(server.asked) == before + 21
+
+
+class TestPatience:
+    @pytest.mark.parametrize(
+        ("headers", "waits"),
+        [
+            ({"Retry-After": "7"}, [7.0]),
+            ({"Retry-After": "0"}, [0.5]),
+            ({"Retry-After": "soon"}, [0.5]),
+            ({"Retry-After": "\u0663"}, [0.5]),
+            ({"Retry-After": "Sun, 09 Sep 2001 01:46:40 GMT"}, [0.5]),
+        ],
+    )
+    def test_it_waits_as_long_as_it_is_asked_to(
+        self, server: Server, tmp_path: Path, headers: Mapping[str, str], waits: list[float]
+    ) -> None:
+        if not headers["Retry-After"].isascii():
+            headers = {"Retry-After": headers["Retry-After"].encode().decode("latin-1")}
+        waited: list[float] = []
+        url = server.put("/busy", Page(status=429, headers=headers), Page(body=b"x"))
+        http.download(http.Request(url=url, name="it"), tmp_path, pause=waited.append)
+        assert waited == waits
+
+    def test_a_server_that_names_a_time_is_asked_then(self, server: Server, tmp_path: Path) -> None:
+        waited: list[float] = []
+        at = formatdate(time.time() + 30, usegmt=True)
+        busy = Page(status=503, headers={"Retry-After": at})
+        url = server.put("/busy", busy, Page(body=b"x"))
+        http.download(http.Request(url=url, name="it"), tmp_path, pause=waited.append)
+        assert 20 < waited[0] <= 30
+
+    def test_a_server_that_asks_for_an_hour_is_left_alone(
+        self, server: Server, tmp_path: Path
+    ) -> None:
+        busy = Page(status=503, headers={"Retry-After": "3600"})
+        before = len(server.asked)
+        with pytest.raises(UnreachableError) as caught:
+            fetched(FetchStepUrl(url=server.put("/busy", busy)), tmp_path)
+        assert "asks to wait 3600 seconds" in caught.value.fix
+        assert len(server.asked) == before + 1
+
+    def test_a_connection_that_is_reset_is_tried_again(
+        self, server: Server, tmp_path: Path
+    ) -> None:
+        url = server.put("/reset", Page(body=b"x" * 99, cut=0), Page(drop=True), Page(body=b"x"))
+        assert news(FetchStepUrl(url=url), tmp_path).path.read_bytes() == b"x"
 
 
 class TestRedirects:
@@ -701,12 +881,12 @@ class TestSecrets:
 
 
 class TestWhatIsNotFetched:
-    @pytest.mark.parametrize("url", ["ftp://example.org/x", "s3://bucket/x", "data.csv", "C:\\x"])
+    @pytest.mark.parametrize("url", ["sftp://example.org/x", "s3://bucket/x", "data.csv", "C:\\x"])
     def test_other_schemes_are_refused_by_name(self, tmp_path: Path, url: str) -> None:
         with pytest.raises(UnsupportedSourceError) as caught:
             fetched(FetchStepUrl(url=url), tmp_path)
         assert url in caught.value.what
-        assert caught.value.why == "this version knows the schemes file, http and https"
+        assert caught.value.why == "this version knows the schemes file, http, https, ftp, ftps"
 
     def test_a_scheme_from_a_variable_is_not_printed(self, tmp_path: Path) -> None:
         with pytest.raises(UnsupportedSourceError) as caught:

@@ -1,8 +1,9 @@
 """Datasets that are fetched over HTTP, from a real server on loopback, command after command."""
 
 import json
+import shutil
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from email.utils import formatdate
 from pathlib import Path
 from typing import Any
@@ -186,12 +187,121 @@ def test_without_versions_every_apply_reads_and_adds_nothing(
     assert len(server.asked) == 2
 
 
-def test_downloads_do_not_pile_up(run: Inside, server: Server, project: Path) -> None:
+def kept(project: Path) -> set[str]:
+    """Return the names of the files that fetches left in the cache."""
+    found = (project / ".odfbuild" / "cache" / "fetch").glob("*/*")
+    return {each.name for each in found} - {"version.json"}
+
+
+def test_a_download_that_cannot_be_read_is_kept_and_named_until_one_can(
+    run: Inside, server: Server, project: Path
+) -> None:
+    serve(server, b"k,v\na,many\n", NOON)
+    for _ in range(2):
+        done = run("apply", "--yes")
+        assert done.code in {1, 4}
+        (path,) = (project / ".odfbuild" / "cache" / "fetch").glob("*/fetched-data.csv")
+        assert f"kept for a look: {path}" in " ".join(done.err.split())
+        assert path.read_bytes() == b"k,v\na,many\n"
+        assert kept(project) == {"fetched-data.csv"}
+    serve(server, FIRST, LATER)
+    apply(run)
+    assert kept(project) == set()
+
+
+def test_what_a_command_said_is_kept_with_the_download(
+    run: Inside, server: Server, project: Path
+) -> None:
+    command = "{kind: Pipe, command: [sh, -c, 'echo no good >&2; exit 3']}"
+    where = url(f"{server.url}/data.csv")
+    columns = "k STRING, v BIGINT"
+    lay_out(project, {"datasets/src.yaml": root(fetch=where, columns=columns, prepare=command)})
+    serve(server, FIRST, NOON)
+    assert run("plan").code == 0
+    assert server.asked == []
+    done = run("apply", "--yes")
+    assert done.code == 4  # the definition was written
+    assert "ended with exit code 3" in done.err
+    assert "it said: no good" in done.err
+    assert kept(project) == {"fetched-data.csv", "stderr.txt"}
+    command = "{kind: Pipe, command: [sed, 's/b/z/']}"
+    lay_out(project, {"datasets/src.yaml": root(fetch=where, columns=columns, prepare=command)})
+    apply(run)
+    assert [key for _, key, _ in rows(run, "src")] == ["a", "z"]
+    assert kept(project) == set()
+
+
+def test_a_download_that_breaks_off_goes_on_in_the_next_run(
+    run: Inside, server: Server, project: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("odfbuild.executors.retry.time.sleep", lambda _: None)
+    whole = Page(body=FIRST, headers={"ETag": '"1"'}, ranges=True)
+    cut = replace(whole, cut=6)
+    server.put("/data.csv", cut, *[Page(status=503)] * 4, whole)
+    assert run("apply", "--yes").code == 4  # the definition was written
+    assert kept(project) == {"fetched-data.csv.part", "fetched-data.csv.part.json"}
+    apply(run)
+    assert server.asked[-1].headers["range"] == "bytes=6-"
+    assert [key for _, key, _ in rows(run, "src")] == ["a", "b"]
+    assert kept(project) == set()
+
+
+def test_a_source_that_is_cached_for_ever_is_asked_until_it_answered_once(
+    run: Inside, server: Server, project: Path, engine: AskedEngine
+) -> None:
+    def declare(path: str) -> None:
+        fetch = f"{{kind: Url, url: '{server.url}{path}', cache: {{kind: Forever}}}}"
+        lay_out(project, {"datasets/src.yaml": root(fetch=fetch, columns="k STRING, v BIGINT")})
+
+    declare("/data.csv")
+    server.put("/data.csv", Page(status=404))
+    assert run("apply", "--yes").code == 4  # the definition was written
+    assert "has to be asked" in run("plan").out
+    server.put("/data.csv", Page(body=FIRST), Page(body=SECOND))
+    apply(run)
+    asked = len(server.asked)
+    assert "No changes. 2 datasets match the project." in run("plan").out
+    assert "has to be asked" not in run("plan").out
+    apply(run)
+    assert len(server.asked) == asked
+    declare("/other.csv")
+    server.put("/other.csv", Page(status=404))
+    assert run("apply", "--yes").code == 4
+    server.put("/other.csv", Page(body=SECOND))
+    apply(run)
+    assert [key for _, key, _ in rows(run, "src")] == ["a", "b", "c"]
+    assert "has to be asked" not in run("plan").out
+
+
+def test_a_file_that_is_cached_for_ever_is_read_once(run: Inside, project: Path) -> None:
+    fetch = "{kind: Url, url: 'file:one.csv', cache: {kind: Forever}}"
+    source = root(fetch=fetch, columns="k STRING, v BIGINT")
+    lay_out(project, {"datasets/src.yaml": source, "one.csv": FIRST})
+    apply(run)
+    before = heads(project)
+    lay_out(project, {"one.csv": SECOND})
+    assert "No changes. 2 datasets match the project." in run("plan").out
+    apply(run)
+    assert heads(project) == before
+
+
+def test_both_versions_of_a_source_are_sent_while_the_cache_knows_them(
+    run: Inside, server: Server, project: Path
+) -> None:
     serve(server, FIRST, NOON)
     apply(run)
-    serve(server, b"k,v\na,many\n", LATER)
-    assert run("apply", "--yes").code == 1
-    assert not list((project / ".odfbuild" / "cache").glob("fetch-*"))
+    before = heads(project)
+    apply(run)
+    sent = server.asked[-1].headers
+    assert sent["if-none-match"].startswith('"')
+    assert sent["if-modified-since"] == "Wed, 01 May 2030 12:00:00 GMT"
+    serve(server, FIRST, NOON, etag=False)  # a server that gives up its ETags
+    apply(run)
+    assert heads(project) == before
+    shutil.rmtree(project / ".odfbuild" / "cache")
+    apply(run)
+    assert "if-none-match" in server.asked[-1].headers
+    assert "if-modified-since" not in server.asked[-1].headers
 
 
 def test_a_secret_is_sent_and_never_shown(

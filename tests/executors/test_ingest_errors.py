@@ -346,14 +346,15 @@ def test_a_server_that_fails_is_told(
     says: str,
     fix: str,
 ) -> None:
-    monkeypatch.setenv("ODFBUILD_HTTP_TIMEOUT", "0.1")
+    monkeypatch.setenv("ODFBUILD_HTTP_TIMEOUT", "0.05")
+    monkeypatch.setattr("odfbuild.executors.retry.time.sleep", lambda _: None)
     where = server.put("/data.csv", page)
     lay_out(project, {SOURCE: root(fetch=url(where))})
     run("apply", "--yes")
     check_failure(
         run, project, Case(files={}, code=code, says=says, fix=fix), before=heads(project)
     )
-    assert not list((project / ".odfbuild" / "cache").glob("fetch-*"))
+    assert not list((project / ".odfbuild" / "cache").rglob("fetched-*"))
 
 
 def test_a_server_that_is_not_there_is_told(
@@ -361,7 +362,7 @@ def test_a_server_that_is_not_there_is_told(
 ) -> None:
     with serving() as server:
         where = server.url
-    monkeypatch.setattr("odfbuild.executors.http.time.sleep", lambda _: None)
+    monkeypatch.setattr("odfbuild.executors.retry.time.sleep", lambda _: None)
     lay_out(project, {SOURCE: root(fetch=url(f"{where}/data.csv"))})
     run("apply", "--yes")
     case = Case(files={}, code="source-unreachable", says="cannot be fetched", fix="the network")

@@ -1,12 +1,13 @@
 """Templates in urls and headers."""
 
 from typing import Any
+from urllib.parse import urlsplit
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from odfbuild.executors.substitute import TemplateError, substitute, variables
+from odfbuild.executors.substitute import TemplateError, substitute, substitute_url, variables
 from tests.cases import load
 
 VECTORS = load("ingest-template")["cases"]
@@ -78,3 +79,28 @@ def test_the_message_names_the_variable_and_no_value() -> None:
 
 def test_variables_lists_names_once_and_in_order() -> None:
     assert variables("${{ env.B || env.A }} ${{ 'x' }} ${{ env.B }}") == ("B", "A")
+
+
+@pytest.mark.parametrize(
+    ("url", "value", "filled"),
+    [
+        ("https://u:${{ env.A }}@h/x", "p/w@evil.org:80#?", "https://u:p%2Fw%40evil.org%3A80%23%3F@h/x"),
+        ("ftp://${{ env.A || 'a/b@c' }}@h/x", "ä b", "ftp://ä%20b@h/x"),
+        ("https://u:${{ env.A }}@h/x", "p%40ss", "https://u:p%40ss@h/x"),
+        ("${{ env.A }}", "https://u:p@h/x", "https://u:p@h/x"),
+        ("https://${{ env.A }}/x@y", "h:8080", "https://h:8080/x@y"),
+        ("https://h/${{ env.A }}?q=@", "a/b?c=@d", "https://h/a/b?c=@d?q=@"),
+        ("file:${{ env.A }}", "x/y.csv", "file:x/y.csv"),
+    ],
+)  # fmt: skip
+def test_a_password_cannot_change_the_host_and_all_else_is_put_in_as_it_is(
+    url: str, value: str, filled: str
+) -> None:
+    assert substitute_url(url, {"A": value}) == filled
+
+
+@given(value=st.text(max_size=20))
+def test_whatever_a_password_holds_the_host_stays(value: str) -> None:
+    filled = substitute_url("https://u:${{ env.A }}@host.example:81/x?y", {"A": value})
+    assert urlsplit(filled).netloc.rpartition("@")[2] == "host.example:81"
+    assert (urlsplit(filled).path, urlsplit(filled).query) == ("/x", "y")

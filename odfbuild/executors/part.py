@@ -1,0 +1,170 @@
+"""A download on its way: the bytes that were stored so far, and of which version they are.
+
+    <folder>/fetched-data.csv            a whole download
+    <folder>/fetched-data.csv.part       the beginning of one
+    <folder>/fetched-data.csv.part.json  what it is the beginning of
+    <folder>/version.json                the last version that was seen
+
+A beginning is continued, also by a later run, only if the source says that it is of the version
+that it still has; one whose version cannot be told is thrown away.  All of it may be deleted.
+"""
+
+import fcntl
+import json
+import os
+import re
+import secrets
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import IO, Final
+
+from odfbuild.executors.request import FetchError, Request
+from odfbuild.odf.identity import sha3_256
+
+__all__ = ["Part", "Version", "keep_version", "kept_version", "opened_part", "sweep"]
+
+_VERSION: Final = "version.json"
+_LONGEST_NAME: Final = 80
+
+
+@dataclass(frozen=True, slots=True)
+class Version:
+    """What a server says of the version of a file, both as it says them."""
+
+    etag: str | None
+    last_modified: str | None
+
+
+class Part:
+    """The file of one download, open: its `size` so far, in bytes, and of which `version` it is."""
+
+    def __init__(self, path: Path, file: IO[bytes], source: str) -> None:
+        self._path = path
+        self._note = path.with_name(path.name + ".json")
+        self._file = file
+        self._source = source
+        self.size = os.fstat(file.fileno()).st_size
+        self.version = self._noted() if self.size else None
+        if self.version is None:
+            self.restart(None)
+
+    def restart(self, version: str | None) -> None:
+        """Throw away what is stored; what follows is of this version, None if it has no name."""
+        self._file.truncate(0)
+        self.size = 0
+        self.version = version
+        self._note.unlink(missing_ok=True)
+        if version is not None:
+            note = {"source": self._source, "version": version}
+            self._note.write_text(json.dumps(note), "utf-8")
+
+    def write(self, block: bytes) -> None:
+        """Store more bytes."""
+        self._file.write(block)
+        self.size += len(block)
+
+    def finish(self) -> Path:
+        """Give the download its name, and return where it is."""
+        self._file.flush()
+        self._note.unlink(missing_ok=True)
+        return self._path.rename(self._path.with_suffix(""))
+
+    def leave(self) -> None:
+        """Keep what may be continued, delete what may not."""
+        if self.version is None or not self.size:
+            self._path.unlink(missing_ok=True)
+            self._note.unlink(missing_ok=True)
+
+    def _noted(self) -> str | None:
+        """Return the version that is noted for this source; what cannot be read is none."""
+        with suppress(OSError, ValueError, TypeError, KeyError):
+            note = json.loads(self._note.read_text("utf-8"))
+            if note["source"] == self._source and isinstance(note["version"], str):
+                return str(note["version"])
+        return None
+
+
+@contextmanager
+def opened_part(request: Request, folder: Path) -> Iterator[Part]:
+    """Open the download of a request, with what an earlier try left of it.
+
+    Raises FetchError, also for what the block cannot store.
+    """
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        path, file = _locked(folder, _name_of(request))
+        with file:
+            part = Part(path, file, _digest(request))
+            try:
+                yield part
+            except BaseException:
+                part.leave()
+                raise
+            if path.exists():  # nothing was new
+                part.leave()
+    except OSError as error:
+        raise FetchError(
+            what=f"{request.name} cannot be stored",
+            why=error.strerror or str(error),
+            fix="make room on the disk of the workspace, then run the same command again",
+        ) from error
+
+
+def keep_version(folder: Path, version: Version) -> None:
+    """Remember which version was seen last."""
+    note = {"etag": version.etag, "last_modified": version.last_modified}
+    with suppress(OSError):
+        (folder / _VERSION).write_text(json.dumps(note), "utf-8")
+
+
+def kept_version(folder: Path) -> Version:
+    """Return which version was seen last, as far as that is known."""
+    with suppress(OSError, ValueError, TypeError, KeyError):
+        note = json.loads((folder / _VERSION).read_text("utf-8"))
+        found = (note["etag"], note["last_modified"])
+        if all(each is None or isinstance(each, str) for each in found):
+            return Version(*found)
+    return Version(None, None)
+
+
+def sweep(folder: Path) -> None:
+    """Delete what downloads left, but for the version that was seen last."""
+    with suppress(FileNotFoundError):
+        for path in folder.iterdir():
+            if path.name != _VERSION:
+                path.unlink(missing_ok=True)
+
+
+def _locked(folder: Path, name: str) -> tuple[Path, IO[bytes]]:
+    """Open a part that nobody else is writing, by another name if need be."""
+    for path in (folder / f"{name}.part", folder / f"{name}-{secrets.token_hex(4)}.part"):
+        file = path.open("ab")
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            if _is_there(path, file):  # its last holder may have finished it just now
+                return path, file
+        except BlockingIOError:
+            pass
+        file.close()
+    raise BlockingIOError(0, "another process is fetching the same source")
+
+
+def _is_there(path: Path, file: IO[bytes]) -> bool:
+    """Say whether an open file is still the one of that name."""
+    try:
+        return os.path.samestat(path.stat(), os.fstat(file.fileno()))
+    except FileNotFoundError:
+        return False
+
+
+def _name_of(request: Request) -> str:
+    """Name a download after its source, without anything that may be secret."""
+    last = request.name.partition("?")[0].partition("#")[0].rstrip("/").rpartition("/")[2]
+    return "fetched-" + (re.sub(r"[^A-Za-z0-9._-]+", "_", last)[-_LONGEST_NAME:] or "data")
+
+
+def _digest(request: Request) -> str:
+    asked = json.dumps([request.url, sorted(request.headers)])
+    return str(sha3_256(asked.encode("utf-8", "surrogateescape")))
