@@ -1,8 +1,8 @@
 """Projects that are broken in several places: one run tells all of it, each at its place.
 
 A case is a folder: `project` as it is, `faults.txt` with what was broken on purpose, a line each
-(`CODE FILE: what`), `expected.txt` with what `odfbuild check` prints, and `prepare.txt` with links
-and empty folders, which are made here.
+(`CODE FILE: what`), `expected.txt` with what `odfbuild check` prints, and `prepare.txt` with links,
+empty folders and broken Python, which are made here.
 """
 
 import re
@@ -40,10 +40,12 @@ def broken(
 
 def _prepare(folder: Path, steps: Path) -> None:
     for line in steps.read_text("utf-8").splitlines() if steps.exists() else ():
-        kind, name, *rest = line.split(" ")
+        kind, name, *rest = line.split(" ", maxsplit=2)
         (folder / name).parent.mkdir(parents=True, exist_ok=True)
         if kind == "link":
             (folder / name).symlink_to(rest[0])
+        elif kind == "text":
+            (folder / name).write_text(f"{rest[0]}\n")
         else:
             (folder / name).mkdir()
 
