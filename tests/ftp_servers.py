@@ -50,10 +50,16 @@ class Ftp:
 
 
 @contextmanager
-def serving_ftp(folder: Path, *, certificate: Path | None = None) -> Iterator[Ftp]:
-    """Run a server of the files of a folder for the length of a block."""
+def serving_ftp(
+    folder: Path, *, certificate: Path | None = None, implicit: bool = False
+) -> Iterator[Ftp]:
+    """Run a server of the files of a folder for the length of a block.
+
+    With a certificate it wants TLS, and if `implicit` from the first byte.
+    """
     ftp = Ftp(folder)
     handler = _handler(ftp, certificate)
+    handler.handle = _greet_encrypted if implicit else handler.handle
     server = FTPServer(("127.0.0.1", 0), handler)
     ftp.port = server.socket.getsockname()[1]
     stopping = threading.Event()
@@ -70,6 +76,11 @@ def serving_ftp(folder: Path, *, certificate: Path | None = None) -> Iterator[Ft
         stopping.set()
         thread.join()
         server.close_all()
+
+
+def _greet_encrypted(handler: Any) -> None:
+    handler.secure_connection(handler.get_ssl_context())
+    FTPHandler.handle(handler)
 
 
 def _handler(ftp: Ftp, certificate: Path | None) -> type[FTPHandler]:

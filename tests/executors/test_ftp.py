@@ -234,6 +234,19 @@ def test_ftps_encrypts_login_and_data(encrypted: Ftp, tmp_path: Path) -> None:
     assert encrypted.said("PROT") == ["P", "P"]
 
 
+def test_a_port_that_is_meant_for_tls_gets_it_from_the_first_byte(
+    files: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pem, trusting = certificate(tmp_path)
+    monkeypatch.setattr(module, "certificates", lambda: trusting)
+    with serving_ftp(files, certificate=pem, implicit=True) as server:
+        monkeypatch.setattr(module, "_IMPLICIT", server.port)
+        found = news(server.url("in/data.csv", "ftps"), tmp_path)
+        assert found.path.read_bytes() == BODY
+        assert server.said("AUTH") == []
+        assert server.asked[0].startswith("USER")
+
+
 def test_a_certificate_that_is_not_trusted_ends_it_before_the_login(
     encrypted: Ftp, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -242,6 +255,20 @@ def test_a_certificate_that_is_not_trusted_ends_it_before_the_login(
         fetched(encrypted.url("in/data.csv", "ftps"), tmp_path)
     assert caught.value.why.startswith("its certificate is not trusted")
     assert encrypted.said("USER") == encrypted.said("PASS") == []
+
+
+def test_the_port_of_ftps_is_990(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[object] = []
+
+    def refuse(address: object, *_: object, **__: object) -> None:
+        asked.append(address)
+        raise ConnectionRefusedError
+
+    monkeypatch.setattr("odfbuild.executors.ftp.socket.create_connection", refuse)
+    for url in ("ftps://h/x", "ftp://h/x"):
+        with pytest.raises(UnreachableError):
+            fetched(url, tmp_path)
+    assert set(asked) == {("h", 990), ("h", 21)}
 
 
 def test_a_server_without_encryption_gets_no_password(server: Ftp, tmp_path: Path) -> None:

@@ -5,14 +5,20 @@ import sys
 import threading
 import time
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
+from odfbuild.executors.engine import IngestRequest
+from odfbuild.executors.frames import Frame
 from odfbuild.executors.limits import BadLimitError
 from odfbuild.executors.pipe import PipeError, Surroundings, stop_pipes, unpacker_of
 from odfbuild.executors.prepare import prepare
-from odfbuild.odf.events import PrepStepPipe
+from odfbuild.odf.events import DatasetKind, PrepStepPipe, SetPollingSource
+from tests.engines import FakeEngine
+from tests.executors.workshop import Workshop, ledger
+from tests.planner.builders import declare
 
 LINES = b"b,2\na,1\n"
 
@@ -143,6 +149,33 @@ def test_commands_can_be_ended_from_another_thread(tmp_path: Path) -> None:
     error = failed(tmp_path, *python("open('started', 'w')", "time.sleep(60)"))
     thread.join()
     assert "ended by the signal SIGKILL" in error.what
+
+
+class _Interrupted(FakeEngine):
+    """An engine in which somebody presses Ctrl-C, once a command runs elsewhere."""
+
+    def __init__(self, marker: Path) -> None:
+        super().__init__()
+        self.marker = marker
+
+    def ingest(self, request: IngestRequest) -> Frame:
+        while not self.marker.exists():
+            time.sleep(0.01)
+        raise KeyboardInterrupt
+
+
+def test_an_interrupt_ends_the_commands_of_all_steps(tmp_path: Path) -> None:
+    shop = Workshop(tmp_path, _Interrupted(tmp_path / "started"))
+    shop.file("1.csv", "2024-01-01,a,1")
+    slow = PrepStepPipe(command=tuple(python("open('started', 'w')", "time.sleep(60)")))
+    declared = [ledger("fast"), ledger("slow")]
+    source, *rest = declared[1].snapshot.metadata
+    assert isinstance(source, SetPollingSource)
+    metadata = (replace(source, prepare=(slow,)), *rest)
+    declared[1] = declare("slow", DatasetKind.ROOT, metadata)
+    with pytest.raises(KeyboardInterrupt):
+        shop.apply(declared)
+    assert ("ingest:slow", "Failed") in shop.watcher.lines
 
 
 def test_a_program_that_is_not_there_is_told(tmp_path: Path) -> None:
