@@ -5,7 +5,9 @@ imported only here.  The table's fields become columns, the shapes a column of G
 Nothing is projected: coordinates are those of the file.
 """
 
+import re
 import tempfile
+import warnings
 from collections.abc import Container, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -177,6 +179,8 @@ class _Source:
         import pyogrio
 
         pyogrio.set_gdal_config_options({"SHAPE_RESTORE_SHX": True})
+        # GDAL warns of rings that it closes or turns; Python takes this module for their origin
+        warnings.filterwarnings("ignore", category=RuntimeWarning, module=re.escape(__name__))
         each = max(1, self.size // max(1, self.parts.records))
         try:
             with pyogrio.open_arrow(

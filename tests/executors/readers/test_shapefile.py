@@ -270,6 +270,13 @@ def test_polygons_come_out_as_several(tmp_path: Path) -> None:
     assert row == ("x", text)
 
 
+def test_a_ring_that_is_not_closed_is_taken_as_it_is(tmp_path: Path) -> None:
+    made = parts(tmp_path / "made", {"a": pa.array(["x"])}, (polygon(SQUARE),), kind="Polygon")
+    shapes = made[".shp"][:-16] + struct.pack("<2d", 0.5, 0.0)
+    ((_, text),) = rows_of(SHP, repacked(made, shp=shapes))
+    assert json.loads(text)["coordinates"][0][0][-1] == [0.5, 0.0]
+
+
 def wkb(code: int, *numbers: float, counts: tuple[int, ...] = (), order: str = "<") -> bytes:
     head = struct.pack(f"{order}BI", order == "<", code)
     return head + struct.pack(f"{order}{len(counts)}I{len(numbers)}d", *counts, *numbers)
