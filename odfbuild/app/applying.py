@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from odfbuild.app.opened import Opened
 from odfbuild.app.planning import make
 from odfbuild.app.sources import planned_bytes
+from odfbuild.errors import Level, ProjectErrors
 from odfbuild.odf.refs import DatasetAlias
 from odfbuild.odf.timestamp import Timestamp
 from odfbuild.planner.plan import Append, Plan
@@ -36,6 +37,9 @@ def apply(
     from odfbuild.executors.spark.engine import SparkEngine
     from odfbuild.state.applied import record_applied
 
+    wrong = [each for each in plan.notes if each.level is Level.ERROR]
+    if wrong:
+        raise ProjectErrors(wrong)
     check_heads(plan, project.workspace.named_heads())
     engine = SparkEngine(
         project.workspace.cache, master=project.spark.master, memory=project.spark.memory

@@ -18,7 +18,8 @@ from odfbuild.cli.outputs import wants_colour
 from odfbuild.cli.render import plan_text
 from odfbuild.cli.scope import Scope, scoped
 from odfbuild.cli.usage import UsageRefusedError
-from odfbuild.errors import Diagnostic, PlanError
+from odfbuild.cli.whole import whole
+from odfbuild.errors import Diagnostic, PlanError, ProjectErrors
 from odfbuild.executors.report import Report
 from odfbuild.planner.plan import Plan
 
@@ -75,13 +76,16 @@ def apply_project(given: Given, options: ApplyOptions) -> int:
     """Carry out a saved plan; without one plan, print, ask, and do that very plan."""
     if options.file is not None:
         return _apply_saved(given, options.file, options)
-    project = open_given(given, lock_timeout=options.lock_timeout)
-    _refuse_unplanned(project, given)
-    quick = app.known(project) if options.scope.is_plain else None
-    if quick is not None and quick.idle:
-        sys.stdout.write(no_changes(quick.datasets))
-        return exits.DONE
-    plan = scoped(project, options.scope).plan
+    try:
+        project = open_given(given, lock_timeout=options.lock_timeout)
+        _refuse_unplanned(project, given)
+        quick = app.known(project) if options.scope.is_plain else None
+        if quick is not None and quick.idle:
+            sys.stdout.write(no_changes(quick.datasets))
+            return exits.DONE
+        plan = scoped(project, options.scope).plan
+    except ProjectErrors as error:
+        raise whole(given, error) from None
     _say(plan_text(plan, colour=options.progress and wants_colour()))
     if not plan.verdict.passed:
         return exits.REFUSED

@@ -129,4 +129,4 @@ def _code(plan: Plan, options: PlanOptions) -> int:
     """Return the exit code; that sources have to be asked is no change."""
     if not plan.verdict.passed:
         return exits.REFUSED
-    return exits.CHANGES if options.changes_exit and not plan.is_empty else exits.DONE
+    return exits.CHANGES if options.changes_exit and plan.has_changes else exits.DONE

@@ -6,13 +6,13 @@ others (assess), whether its source has news or has to be asked, whether its inp
 """
 
 import json
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import date
 
 from odfbuild.errors import Diagnostic, Level, OdfBuildError, ProjectErrors
 from odfbuild.odf.chain import ChainState
-from odfbuild.odf.events import DataSchema
+from odfbuild.odf.events import DataSchema, SetTransform
 from odfbuild.odf.identity import DatasetId, sha3_256
 from odfbuild.odf.manifest import to_mapping
 from odfbuild.odf.refs import DatasetAlias
@@ -22,7 +22,7 @@ from odfbuild.planner.declared import Declared
 from odfbuild.planner.diff import Change, KindChangedError, VocabChangedError, diff
 from odfbuild.planner.gate import DEFAULT, Allowance
 from odfbuild.planner.plan import Based, Plan, Planned, Step
-from odfbuild.planner.policy import Policy, Severity
+from odfbuild.planner.policy import OnQueryChange, Policy, Severity
 from odfbuild.planner.queries import Examined, check_queries
 from odfbuild.planner.renames import Moves, apply_moved
 from odfbuild.planner.steps import SourceLook, Steps, ToAsk
@@ -100,7 +100,7 @@ def make_plan(
     if refused:
         raise ProjectErrors(refused)
     steps = _steps(declared, moves, compared.changes, sources, policy, data=wanted.data)
-    return _plan(declared, moves, assessed, steps, project_hash, wanted)
+    return _plan(declared, moves, assessed, steps, project_hash, wanted, compared.changes)
 
 
 def project_hash(declared: Sequence[Declared]) -> str:
@@ -203,6 +203,7 @@ def _plan(
     steps: tuple[Step, ...],
     project_hash: str,
     wanted: Wanted,
+    changes: Mapping[DatasetAlias, tuple[Change, ...]],
 ) -> Plan:
     touched = {step.target for step in steps}
     datasets = {each.alias: _planned(each, moves, assessed) for each in declared}
@@ -220,11 +221,36 @@ def _plan(
         unchanged=tuple(alias for alias in datasets if _is_unchanged(alias, touched, assessed)),
         notes=(
             *assessed.notes,
+            *_not_restated(declared, moves.current, changes, wanted),
             *(_unmanaged(alias) for alias in sorted(set(moves.current) - told)),
         ),
         verdict=verdict(assessed.assessments, wanted.judging.gate, assessed.notes),
         against=wanted.against,
     )
+
+
+def _not_restated(
+    declared: Sequence[Declared],
+    current: Mapping[DatasetAlias, ChainState],
+    changes: Mapping[DatasetAlias, tuple[Change, ...]],
+    wanted: Wanted,
+) -> Iterator[Diagnostic]:
+    """Say of whom rows would have to be corrected: no plan is applied that would leave them."""
+    for each in declared:
+        state = current.get(each.alias)
+        restated = each.traits.on_query_change is OnQueryChange.RESTATE
+        if not restated or state is None or not state.has_data or wanted.against is not None:
+            continue
+        for change in changes.get(each.alias, ()):
+            if isinstance(change.event, SetTransform):
+                yield Diagnostic(
+                    code="unsupported-restate",
+                    what=f"{each.alias} is to be restated, which this version does not do",
+                    why="the rows that the query in force made would stay as they are",
+                    fix="set on_query_change: forward to keep them, or declare the dataset under "
+                    "another name",
+                    span=each.span(("metadata", change.index or 0)),
+                )
 
 
 def _is_unchanged(

@@ -12,7 +12,7 @@ from odfbuild.errors import Diagnostic, SourceSpan
 from odfbuild.odf.events import DatasetKind, MetadataEvent
 from odfbuild.odf.identity import DatasetId, Multihash
 from odfbuild.odf.refs import DatasetAlias
-from odfbuild.planner.changes import Assessment, Verdict
+from odfbuild.planner.changes import Assessment, ChangeClass, Verdict
 from odfbuild.planner.reasons import InputMayAdvance, Reason, SourceToAsk
 
 __all__ = [
@@ -155,6 +155,14 @@ class Plan:
     def is_empty(self) -> bool:
         """Say whether there is nothing to do but, perhaps, to ask sources for news."""
         return len(self.checks) == len(self.steps)
+
+    @property
+    def has_changes(self) -> bool:
+        """Say whether anything changes, be it that a dataset is retired and nothing is done."""
+        return not self.is_empty or any(
+            each.assessment is not None and each.assessment.change is ChangeClass.RETIRE
+            for each in self.datasets.values()
+        )
 
 
 def _is_check(reason: Reason, moving: Collection[DatasetAlias]) -> bool:

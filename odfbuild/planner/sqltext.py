@@ -141,6 +141,9 @@ class _Reader:
         if not self.tokens:
             place = Place(0, 1, 1, 1)
             raise SqlTextError("syntax-error", "the query is empty", place)
+        for before, token in zip(self.tokens, self.tokens[1:], strict=False):
+            if before.text == "," and before.token_type.name == "COMMA":
+                self._check_behind_comma(before, token)
         for token in self.tokens:
             if token.text == ";" and token.token_type.name == "SEMICOLON":
                 message = "there is more than one statement"
@@ -152,6 +155,12 @@ class _Reader:
         if first.token_type.name not in {"SELECT", "WITH", "FROM"}:
             message = f"a query starts with SELECT or WITH, not with {first.text!r}"
             raise SqlTextError("not-a-select", message, self._at(first))
+
+    def _check_behind_comma(self, comma: Any, token: Any) -> None:
+        """The parser would pass over a comma that nothing follows."""
+        if token.token_type.name in {"COMMA", "FROM", "R_PAREN"}:
+            message = f"nothing stands between a comma and {token.text!r}"
+            raise SqlTextError("syntax-error", message, self._at(comma))
 
     def _parse(self) -> exp.Query:
         from sqlglot import exp
