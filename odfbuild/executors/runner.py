@@ -214,7 +214,14 @@ def _existing(site: Site, alias: DatasetAlias) -> Dataset:
 
 def _system_error(error: OSError) -> StateError:
     return StateError(
-        what=f"{error.strerror or error}" + (f": {error.filename}" if error.filename else ""),
+        what=_what_failed(error),
         why="the operating system refused to read or write a file of the workspace or the source",
         fix="check that the disk has room and the files are accessible, then apply again",
     )
+
+
+def _what_failed(error: OSError) -> str:
+    if error.strerror:
+        return f"{error.strerror}: {error.filename}" if error.filename else error.strerror
+    # a library that read a file by itself says its name alone
+    return f"no such file: {error}" if isinstance(error, FileNotFoundError) else str(error)
