@@ -13,7 +13,7 @@ from pathlib import Path
 import typer.main
 
 from odfbuild.cli.main import app
-from odfbuild.planner.rules_page import rules_page
+from odfbuild.planner.evolution.rules_page import rules_page
 
 __all__ = ["pages"]
 

@@ -15,9 +15,9 @@ import pytest
 from odfbuild.app import idle, planning
 from odfbuild.cli.words import Mark
 from odfbuild.planner.changes import ChangeClass, Judged
+from odfbuild.planner.evolution.rules import catalogue
 from odfbuild.planner.plan_json import from_json, to_json
 from odfbuild.planner.reasons import Reason
-from odfbuild.planner.rules import catalogue
 from tests.cli.within import Within
 from tests.plan_cases import ENGINE, Case, as_revision, cases, lay_chains
 from tests.projects import REPOSITORY, Done

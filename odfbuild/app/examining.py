@@ -6,11 +6,11 @@ from functools import partial
 from odfbuild.odf.chain import ChainState
 from odfbuild.odf.events import SetTransform
 from odfbuild.odf.refs import DatasetAlias
-from odfbuild.planner.alike import are_alike, examine_alike
 from odfbuild.planner.declared import Declared
 from odfbuild.planner.make import op_columns
 from odfbuild.planner.queries import Examined, Question, question
-from odfbuild.planner.query import QueryFacts
+from odfbuild.planner.sql.alike import are_alike, examine_alike
+from odfbuild.planner.sql.query import QueryFacts
 from odfbuild.project.halves import in_halves
 
 __all__ = ["examined"]

@@ -14,7 +14,7 @@ from odfbuild.app.sources import look
 from odfbuild.odf.chain import ChainState
 from odfbuild.odf.refs import DatasetAlias
 from odfbuild.planner.declared import Declared
-from odfbuild.planner.gate import Allowance
+from odfbuild.planner.evolution.gate import Allowance
 from odfbuild.planner.imagined import imagined
 from odfbuild.planner.make import Judging, Wanted, make_plan, project_hash
 from odfbuild.planner.plan import Plan

@@ -15,9 +15,9 @@ from odfbuild.cli.upgrade import UsageError
 from odfbuild.errors import OdfBuildError
 from odfbuild.odf.refs import DatasetAlias
 from odfbuild.planner.changes import ChangeClass
+from odfbuild.planner.evolution.rules import Rule, catalogue, find_rule
 from odfbuild.planner.names import did_you_mean
 from odfbuild.planner.policy import Acceptance
-from odfbuild.planner.rules import Rule, catalogue, find_rule
 from odfbuild.project.config import parse_config
 from odfbuild.project.edit import Add, Change, Put, edited_bytes
 from odfbuild.project.fingerprint import PROJECT_FILE

@@ -9,8 +9,8 @@ from odfbuild.executors.resolve import ColumnsOf, place_in_query
 from odfbuild.odf.events import AddPushSource, DatasetKind, SetPollingSource, SetTransform
 from odfbuild.odf.refs import DatasetAlias
 from odfbuild.planner.declared import Declared
-from odfbuild.planner.derive import Made
-from odfbuild.planner.expressions import UnknownColumn
+from odfbuild.planner.evolution.derive import Made
+from odfbuild.planner.sql.expressions import UnknownColumn
 from odfbuild.project.lock_state import Definitions
 from odfbuild.project.lockfile import Lock
 

@@ -9,7 +9,7 @@ from odfbuild.odf.refs import DatasetAlias
 from odfbuild.planner.declared import Declared
 from odfbuild.planner.diff import Change
 from odfbuild.planner.queries import Examined, check_queries, question
-from odfbuild.planner.query import Reason, examine
+from odfbuild.planner.sql.query import Reason, examine
 from odfbuild.project.config import Config
 
 __all__ = [

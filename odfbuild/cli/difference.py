@@ -50,7 +50,7 @@ def _schema(before: Side, after: Side) -> Iterator[str]:
     unknown = before.unknown or after.unknown
     changes: Sequence[ColumnChange] = ()
     if before.schema is not None and after.schema is not None:
-        from odfbuild.planner.evolution import compare_schemas
+        from odfbuild.planner.evolution.compare import compare_schemas
 
         changes = compare_schemas(before.schema, after.schema)
     lines = [column_text(each) for each in changes]

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from odfbuild.cli.printable import printable
 from odfbuild.odf.events import DatasetKind
 from odfbuild.odf.refs import DatasetAlias
-from odfbuild.planner.column_use import MadeOf
+from odfbuild.planner.evolution.column_use import MadeOf
 
 __all__ = ["Drawing", "Node", "dot", "mermaid", "tree"]
 

@@ -11,8 +11,8 @@ from odfbuild.cli.options import Given
 from odfbuild.cli.selection import chosen, column_use
 from odfbuild.odf.refs import DatasetAlias
 from odfbuild.planner.declared import Declared
-from odfbuild.planner.select import SelectionGraph
-from odfbuild.planner.selectable import selection_graph
+from odfbuild.planner.selecting.facts import selection_graph
+from odfbuild.planner.selecting.select import SelectionGraph
 
 __all__ = ["show_graph"]
 

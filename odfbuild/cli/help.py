@@ -5,9 +5,9 @@ import sys
 from typer.exceptions import Exit
 
 from odfbuild.cli import exits
+from odfbuild.planner.evolution.rules import catalogue, find_rule
+from odfbuild.planner.evolution.rules_page import rule_list, rule_text
 from odfbuild.planner.names import did_you_mean
-from odfbuild.planner.rules import catalogue, find_rule
-from odfbuild.planner.rules_page import rule_list, rule_text
 
 __all__ = ["EXIT_CODES", "show_help"]
 

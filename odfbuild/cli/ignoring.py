@@ -14,7 +14,7 @@ from pathlib import Path
 from odfbuild.errors import ProjectError, ProjectErrors
 from odfbuild.planner.drift import Drift, DriftKind
 from odfbuild.planner.names import did_you_mean
-from odfbuild.planner.select_by import like
+from odfbuild.planner.selecting.methods import like
 from odfbuild.project.places import Path as Steps
 from odfbuild.project.settings import SettingsReader, parse_day
 from odfbuild.project.yaml import Document, Value, decode, read_documents

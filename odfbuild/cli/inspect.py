@@ -208,7 +208,7 @@ def _query_lines(
     transform: TransformSql,
     names: Mapping[DatasetId, DatasetAlias],
 ) -> Iterator[str]:
-    from odfbuild.planner.query import steps_of
+    from odfbuild.planner.sql.query import steps_of
 
     version = "" if transform.version is None else f" {transform.version}"
     yield f"engine  {transform.engine}{version}"

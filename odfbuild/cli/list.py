@@ -14,8 +14,8 @@ from odfbuild.odf.chain import ChainState
 from odfbuild.odf.events import SetTransform
 from odfbuild.odf.identity import DatasetId
 from odfbuild.odf.refs import DatasetAlias
-from odfbuild.planner.column_use import ColumnUse
 from odfbuild.planner.declared import Declared
+from odfbuild.planner.evolution.column_use import ColumnUse
 
 __all__ = ["list_datasets", "list_workspace"]
 

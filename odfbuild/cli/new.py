@@ -178,8 +178,8 @@ def _columns(
     project: app.Opened, loaded: "Project"
 ) -> Mapping[DatasetAlias, tuple[tuple[str, ...] | None, str]]:
     """Return the columns of every declared dataset as far as they are known, and its event time."""
-    from odfbuild.planner.derive import makes_of_events
-    from odfbuild.planner.resolve import Resolver
+    from odfbuild.planner.evolution.derive import makes_of_events
+    from odfbuild.planner.evolution.resolve import Resolver
 
     resolver = Resolver({}, locked_schemas(project.root, loaded))
     makes = {

@@ -11,7 +11,7 @@ from odfbuild.cli.usage import UsageRefusedError
 
 if TYPE_CHECKING:
     from odfbuild.planner.declared import Declared
-    from odfbuild.planner.gate import Allowance
+    from odfbuild.planner.evolution.gate import Allowance
 
 __all__ = ["GATES", "Scope", "scoped"]
 
@@ -85,7 +85,7 @@ def _allowed(
     project: app.Opened, scope: Scope, declared: Sequence[Declared]
 ) -> tuple[Allowance, ...]:
     from odfbuild.cli.selection import chosen
-    from odfbuild.planner.gate import Allowance
+    from odfbuild.planner.evolution.gate import Allowance
 
     found = []
     for text in scope.allow:

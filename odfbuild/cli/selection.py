@@ -18,10 +18,10 @@ from odfbuild.planner.declared import Declared
 
 if TYPE_CHECKING:
     from odfbuild.odf.events import DataSchema
-    from odfbuild.planner.column_use import ColumnUse
+    from odfbuild.planner.evolution.column_use import ColumnUse
     from odfbuild.planner.plan import Plan
-    from odfbuild.planner.select import Fact, Selector, StateFlag
-    from odfbuild.planner.selectable import Facts
+    from odfbuild.planner.selecting.facts import Facts
+    from odfbuild.planner.selecting.select import Fact, Selector, StateFlag
 
 __all__ = [
     "Selectors",
@@ -76,8 +76,8 @@ def chosen_existing(
 
 def _asks_definitions(selector: "Selector") -> bool:
     """Say whether a selector means anything but names."""
-    from odfbuild.planner.select import Fact, needs
-    from odfbuild.planner.select_tree import By, atoms
+    from odfbuild.planner.selecting.select import Fact, needs
+    from odfbuild.planner.selecting.tree import By, atoms
 
     expressions = (selector.root, *selector.named.values())
     methods = any(isinstance(atom, By) for each in expressions for atom in atoms(each))
@@ -89,8 +89,8 @@ def parse_selectors(project: app.Opened, selectors: Selectors, exclude: Selector
 
     Raises SelectorError with everything that is wrong in any of them.
     """
-    from odfbuild.planner.select import Selector, SelectorError, parse_selector
-    from odfbuild.planner.select_tree import AnyOf, Without
+    from odfbuild.planner.selecting.select import Selector, SelectorError, parse_selector
+    from odfbuild.planner.selecting.tree import AnyOf, Without
 
     named = project.config.selectors
     read: list[list[Selector]] = [[], []]
@@ -119,8 +119,8 @@ def _choose(
     existing: bool = False,
 ) -> frozenset[DatasetAlias]:
     from odfbuild.cli.diagnostics import render_diagnostics
-    from odfbuild.planner.select import Fact, choose, needs
-    from odfbuild.planner.selectable import selection_graph
+    from odfbuild.planner.selecting.facts import selection_graph
+    from odfbuild.planner.selecting.select import Fact, choose, needs
 
     asked = needs(selector)
     facts = _facts(project, declared, asked, plan)
@@ -135,7 +135,7 @@ def _choose(
 
 def column_use(project: app.Opened, declared: Sequence[Declared]) -> "ColumnUse":
     """Return what the queries of a project say of columns; each is read when it is asked for."""
-    from odfbuild.planner.column_use import ColumnUse
+    from odfbuild.planner.evolution.column_use import ColumnUse
 
     return ColumnUse(declared, project.workspace.states(), locked_columns(project.root, declared))
 
@@ -155,8 +155,8 @@ def _facts(
     asked: "frozenset[Fact]",
     plan: "Callable[[], Plan] | None",
 ) -> "Facts":
-    from odfbuild.planner.select import Fact, StateFlag
-    from odfbuild.planner.selectable import Facts, facts_of
+    from odfbuild.planner.selecting.facts import Facts, facts_of
+    from odfbuild.planner.selecting.select import Fact, StateFlag
 
     facts = Facts()
     if asked & {Fact.MODIFIED, Fact.STALE, Fact.CHANGE}:

@@ -27,11 +27,11 @@ from odfbuild.planner.declared import Declared
 from odfbuild.planner.diff import diff
 from odfbuild.planner.in_force import vocabulary_event
 from odfbuild.planner.names import did_you_mean
-from odfbuild.planner.select import SelectionGraph, parse_selector, select
-from odfbuild.planner.selectable import selection_graph
+from odfbuild.planner.selecting.facts import selection_graph
+from odfbuild.planner.selecting.select import SelectionGraph, parse_selector, select
 
 if TYPE_CHECKING:
-    from odfbuild.planner.resolve import Resolved
+    from odfbuild.planner.evolution.resolve import Resolved
 
 __all__ = ["Side", "both_sides", "names_of"]
 
@@ -98,7 +98,7 @@ def _word(text: str, block: Multihash) -> str:
 
 
 def _data_columns(state: ChainState) -> DataSchema | None:
-    from odfbuild.planner.derive import data_schema
+    from odfbuild.planner.evolution.derive import data_schema
 
     stored = schema_in_force(state)
     return None if stored is None else data_schema(stored, state.vocab)
@@ -169,8 +169,8 @@ def _resolved(
     project: app.Opened, known: Mapping[DatasetAlias, Declared], alias: DatasetAlias
 ) -> "Resolved":
     """Return the columns that a definition, with those of all that feeds it, would give."""
-    from odfbuild.planner.derive import makes_of_events
-    from odfbuild.planner.resolve import Resolver
+    from odfbuild.planner.evolution.derive import makes_of_events
+    from odfbuild.planner.evolution.resolve import Resolver
 
     current = project.workspace.states()
     ids = {each: state.dataset for each, state in current.items()}

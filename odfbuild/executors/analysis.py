@@ -10,7 +10,7 @@ from odfbuild.errors import InvalidQueryError
 from odfbuild.executors.engine import IngestRequest
 from odfbuild.executors.frames import Frame
 from odfbuild.odf.events import DataSchema, DatasetVocabulary
-from odfbuild.planner.query import QueryStep
+from odfbuild.planner.sql.query import QueryStep
 
 if TYPE_CHECKING:
     import pyarrow as pa

@@ -37,7 +37,7 @@ from odfbuild.odf.events import (
 from odfbuild.odf.identity import sha3_256
 from odfbuild.odf.manifest import to_mapping
 from odfbuild.odf.schema import system_fields
-from odfbuild.planner.query import steps_of
+from odfbuild.planner.sql.query import steps_of
 from odfbuild.project.column_lines import column_lines, read_columns
 from odfbuild.state.answers import Answers
 

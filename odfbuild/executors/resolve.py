@@ -33,12 +33,12 @@ from odfbuild.odf.events import (
 from odfbuild.odf.opaque import opaque_parts
 from odfbuild.odf.refs import DatasetAlias
 from odfbuild.planner.declared import Declared, PathSteps
-from odfbuild.planner.query import steps_of
+from odfbuild.planner.sql.query import steps_of
 from odfbuild.project.column_lines import column_lines
 from odfbuild.project.lock_state import Definitions
 
 if TYPE_CHECKING:
-    from odfbuild.planner.derive import Made
+    from odfbuild.planner.evolution.derive import Made
 
 __all__ = ["Columns", "ColumnsOf", "place_in_query"]
 
@@ -117,7 +117,7 @@ class ColumnsOf:
 
     def made(self, alias: DatasetAlias) -> "Made | None":
         """Return what the texts tell of a definition; None if an input's columns are not known."""
-        from odfbuild.planner.derive import derive, makes_of_events
+        from odfbuild.planner.evolution.derive import derive, makes_of_events
 
         each = self._definitions.declared[alias].snapshot
         seen: dict[str, DataSchema | None] = {}

@@ -16,15 +16,15 @@ from odfbuild.odf.events import DataSchema, SetTransform
 from odfbuild.odf.identity import DatasetId, sha3_256
 from odfbuild.odf.manifest import to_mapping
 from odfbuild.odf.refs import DatasetAlias
-from odfbuild.planner.assess import Assessed, assess, verdict
 from odfbuild.planner.changes import Assessment, ChangeClass
 from odfbuild.planner.declared import Declared
 from odfbuild.planner.diff import Change, KindChangedError, VocabChangedError, diff
-from odfbuild.planner.gate import DEFAULT, Allowance
+from odfbuild.planner.evolution.assess import Assessed, assess, verdict
+from odfbuild.planner.evolution.gate import DEFAULT, Allowance
+from odfbuild.planner.evolution.renames import Moves, apply_moved
 from odfbuild.planner.plan import Based, Plan, Planned, Step
 from odfbuild.planner.policy import OnQueryChange, Policy, Severity
 from odfbuild.planner.queries import Examined, check_queries
-from odfbuild.planner.renames import Moves, apply_moved
 from odfbuild.planner.steps import SourceLook, Steps, ToAsk
 
 __all__ = [

@@ -17,10 +17,10 @@ from odfbuild.odf.events import (
     SetVocab,
     TransformSql,
 )
-from odfbuild.planner.alike import examine_alike
 from odfbuild.planner.declared import Declared
 from odfbuild.planner.diff import Change
-from odfbuild.planner.query import (
+from odfbuild.planner.sql.alike import examine_alike
+from odfbuild.planner.sql.query import (
     Finding,
     QueryFacts,
     QueryStep,

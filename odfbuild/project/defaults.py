@@ -28,7 +28,7 @@ from odfbuild.project.yaml import Value
 
 if TYPE_CHECKING:
     from odfbuild.planner.declared import Declared
-    from odfbuild.planner.select import SelectionGraph, Selector
+    from odfbuild.planner.selecting.select import SelectionGraph, Selector
     from odfbuild.project.specificity import Weight
 
 __all__ = ["Default", "Defaulted", "apply_defaults", "read_defaults"]
@@ -89,7 +89,7 @@ def apply_defaults(
     """
     if not defaults:
         return Defaulted(tuple(declared))
-    from odfbuild.planner.select import parse_selector
+    from odfbuild.planner.selecting.select import parse_selector
 
     rules = [
         _Rule(n, each, parse_selector(each.selector, selectors or {}, origin=ORIGIN))
@@ -117,7 +117,7 @@ class _Rule:
     selector: "Selector"
 
     def asks_for_traits(self) -> bool:
-        from odfbuild.planner.select_tree import By, Method, atoms
+        from odfbuild.planner.selecting.tree import By, Method, atoms
 
         return any(
             isinstance(atom, By) and atom.method in (Method.TAG, Method.OWNER)
@@ -142,7 +142,7 @@ class _Sharing:
         waiting = list(rules)
         if not waiting:
             return
-        from odfbuild.planner.selectable import selection_graph
+        from odfbuild.planner.selecting.facts import selection_graph
 
         graph = selection_graph(declared, {})
         for rule in waiting:
@@ -172,7 +172,7 @@ class _Sharing:
         )
 
     def _give(self, rule: _Rule, graph: "SelectionGraph") -> None:
-        from odfbuild.planner.select import Selector, choose
+        from odfbuild.planner.selecting.select import Selector, choose
         from odfbuild.project.specificity import parts_of, weight_of
 
         named = rule.selector.named

@@ -10,7 +10,7 @@ from odfbuild.project.settings import SettingsReader
 from odfbuild.project.yaml import Value
 
 if TYPE_CHECKING:
-    from odfbuild.planner.select_tree import Atom, Expression
+    from odfbuild.planner.selecting.tree import Atom, Expression
 
 __all__ = ["ORIGIN", "check_default", "moved_into", "read_selectors"]
 
@@ -65,7 +65,7 @@ def _problems(
     span: SourceSpan,
     more: "Callable[[Expression], Iterator[_Problem]]",
 ) -> list[Diagnostic]:
-    from odfbuild.planner.select_parse import parse_selector
+    from odfbuild.planner.selecting.parse import parse_selector
 
     try:
         root = parse_selector(text, selectors, origin=ORIGIN).root
@@ -85,7 +85,7 @@ def _is_here(found: Diagnostic) -> bool:
 
 
 def _beyond_definitions(root: "Expression") -> "Iterator[_Problem]":
-    from odfbuild.planner.select_tree import AllOf, AnyOf, Around, By, Method, Reach, Without
+    from odfbuild.planner.selecting.tree import AllOf, AnyOf, Around, By, Method, Reach, Without
 
     match root:
         case Reach() | Around():
@@ -108,7 +108,7 @@ def _beyond_definitions(root: "Expression") -> "Iterator[_Problem]":
 
 def _circle(name: str, texts: Mapping[str, str], root: "Expression") -> "Iterator[_Problem]":
     """Yield the parts of a selector that lead back to it by name."""
-    from odfbuild.planner.select_tree import atoms
+    from odfbuild.planner.selecting.tree import atoms
 
     for atom in atoms(root):
         reached: set[str] = set()
@@ -120,8 +120,8 @@ def _circle(name: str, texts: Mapping[str, str], root: "Expression") -> "Iterato
 
 
 def _follow(name: str | None, texts: Mapping[str, str], reached: set[str]) -> None:
-    from odfbuild.planner.select_parse import parse_selector
-    from odfbuild.planner.select_tree import atoms
+    from odfbuild.planner.selecting.parse import parse_selector
+    from odfbuild.planner.selecting.tree import atoms
 
     if name is None or name in reached:
         return
@@ -136,7 +136,7 @@ def _follow(name: str | None, texts: Mapping[str, str], reached: set[str]) -> No
 
 def _named(atom: "Atom", texts: Mapping[str, str]) -> str | None:
     """Return the selector that an atom surely means; a bare name may be that of a dataset."""
-    from odfbuild.planner.select_tree import By, Method
+    from odfbuild.planner.selecting.tree import By, Method
 
     match atom:
         case By(Method.SELECTOR, value) if value in texts:

@@ -4,7 +4,7 @@ from collections.abc import Collection, Iterator, Mapping
 from typing import TypeAlias, assert_never
 
 from odfbuild.odf.refs import DatasetAlias
-from odfbuild.planner.select_tree import (
+from odfbuild.planner.selecting.tree import (
     AllOf,
     AnyOf,
     Around,

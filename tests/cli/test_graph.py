@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from odfbuild.cli.drawing import Drawing, Node, dot, mermaid, tree
 from odfbuild.odf.events import DatasetKind
 from odfbuild.odf.refs import DatasetAlias
-from odfbuild.planner.column_use import MadeOf
+from odfbuild.planner.evolution.column_use import MadeOf
 from tests.inside import Inside
 from tests.projects import REPOSITORY
 

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from odfbuild.cli import exits
-from odfbuild.planner.rules import catalogue
+from odfbuild.planner.evolution.rules import catalogue
 from tests.cli.within import Within
 
 

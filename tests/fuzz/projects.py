@@ -14,7 +14,7 @@ from odfbuild.errors import OdfBuildError
 from odfbuild.planner.make import make_plan, project_hash
 from odfbuild.planner.plan_json import canonical, from_json, to_json
 from odfbuild.planner.plan_reader import read_plan
-from odfbuild.planner.select import parse_selector
+from odfbuild.planner.selecting.select import parse_selector
 from odfbuild.project.load import load_project
 from odfbuild.project.survey import survey
 from tests.confined import confined

@@ -27,8 +27,8 @@ from odfbuild.planner.plan import Append, Ingest, Plan, Step
 from odfbuild.planner.policy import Severity
 from odfbuild.planner.reasons import InputAdvanced, InputMayAdvance
 from odfbuild.planner.restrict import UnchosenInputError, restrict
-from odfbuild.planner.select import parse_selector, select
-from odfbuild.planner.selectable import selection_graph
+from odfbuild.planner.selecting.facts import selection_graph
+from odfbuild.planner.selecting.select import parse_selector, select
 from tests.planner.builders import (
     Chain,
     dataset_id,

@@ -31,7 +31,7 @@ from tests.strategies import aliases, multihashes, names, records
 
 A, B, C = (f"f1620{digit * 64}" for digit in "abc")
 hashes = multihashes.map(lambda each: f"f1620{each.digest.hex()}")
-texts = st.text(st.characters(codec="utf-8", exclude_categories=("Cs",)), min_size=1, max_size=20)
+texts = st.text(st.characters(codec="utf-8", exclude_categories=["Cs"]), min_size=1, max_size=20)
 lines = records(DataSchema).filter(lambda s: not any(opaque_parts(s))).map(column_lines)
 packages = st.builds(
     LockedPackage,

@@ -10,9 +10,9 @@ from odfbuild.cli.formats.findings import Finding, message_lines, of_diagnostics
 from odfbuild.errors import Diagnostic, Level, SourceSpan
 from odfbuild.odf.identity import sha3_256
 from odfbuild.planner.changes import Judged
+from odfbuild.planner.evolution.rules import Rule, catalogue
 from odfbuild.planner.plan import Plan
 from odfbuild.planner.policy import Severity
-from odfbuild.planner.rules import Rule, catalogue
 
 __all__ = ["SCHEMA", "render", "render_diagnostics"]
 

@@ -18,8 +18,8 @@ from odfbuild.executors.spark.transform import (
     with_hint,
 )
 from odfbuild.odf.arrow import to_arrow
-from odfbuild.planner.carry import CarriedText
-from odfbuild.planner.query import QueryFacts
+from odfbuild.planner.sql.carry import CarriedText
+from odfbuild.planner.sql.query import QueryFacts
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

@@ -16,7 +16,7 @@ from odfbuild.odf.events import (
     MergeStrategyChangelogStream,
     TransformSql,
 )
-from odfbuild.planner.query import QueryFacts, Reason, diagnostics, examine, steps_of
+from odfbuild.planner.sql.query import QueryFacts, Reason, diagnostics, examine, steps_of
 
 if TYPE_CHECKING:
     import pyarrow as pa

@@ -14,7 +14,7 @@ from typing import Any
 from odfbuild.errors import EngineFailedError, OdfBuildError
 from odfbuild.executors.analysis import PlacedQueryError, QueryPlace
 from odfbuild.executors.spark.session import interrupted
-from odfbuild.planner.carry import CarriedText
+from odfbuild.planner.sql.carry import CarriedText
 
 __all__ = ["SentQuery", "SparkQueryError", "spark_errors"]
 

@@ -33,8 +33,8 @@ from odfbuild.executors.spark.session import Views
 from odfbuild.executors.spark.settings import Size
 from odfbuild.executors.spark.sqltypes import comparable, quoted, spark_schema, spark_type
 from odfbuild.odf.arrow import to_arrow
-from odfbuild.planner.carry import CarriedText
-from odfbuild.planner.query import QueryFacts
+from odfbuild.planner.sql.carry import CarriedText
+from odfbuild.planner.sql.query import QueryFacts
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

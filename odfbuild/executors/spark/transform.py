@@ -28,8 +28,8 @@ from odfbuild.executors.spark.settings import Size
 from odfbuild.executors.spark.sqltypes import comparable, quoted, spark_schema
 from odfbuild.odf.arrow import to_arrow
 from odfbuild.odf.events import DatasetVocabulary
-from odfbuild.planner.carry import carry
-from odfbuild.planner.query import QueryFacts
+from odfbuild.planner.sql.carry import carry
+from odfbuild.planner.sql.query import QueryFacts
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

@@ -15,7 +15,7 @@ from odfbuild.odf.chain import vocabulary
 from odfbuild.odf.events import SetVocab
 from odfbuild.odf.schema import parse_ddl
 from odfbuild.planner.declared import Declared
-from odfbuild.planner.query import QueryStep
+from odfbuild.planner.sql.query import QueryStep
 from odfbuild.project.column_lines import column_lines
 from odfbuild.project.lock_state import Definitions
 from odfbuild.state.answers import Answers

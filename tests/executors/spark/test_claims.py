@@ -20,11 +20,11 @@ from odfbuild.odf.events import (
     DataTypeOption,
     DataTypeStruct,
 )
-from odfbuild.planner import sqltypes
-from odfbuild.planner.columns import QueryColumns, columns_of
-from odfbuild.planner.query import QueryStep
-from odfbuild.planner.sqltypes import as_stored
-from tests.planner.sql_cases import CASES, INPUTS, Case
+from odfbuild.planner.sql import spark_types
+from odfbuild.planner.sql.columns import QueryColumns, columns_of
+from odfbuild.planner.sql.query import QueryStep
+from odfbuild.planner.sql.spark_types import as_stored
+from tests.planner.sql.sql_cases import CASES, INPUTS, Case
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -32,18 +32,18 @@ if TYPE_CHECKING:
 pytestmark = pytest.mark.spark
 
 _NAMES: dict[str, DataType] = {
-    "boolean": sqltypes.BOOLEAN,
-    "byte": sqltypes.BYTE,
-    "short": sqltypes.SHORT,
-    "integer": sqltypes.INT,
-    "long": sqltypes.BIGINT,
-    "float": sqltypes.FLOAT,
-    "double": sqltypes.DOUBLE,
-    "string": sqltypes.STRING,
-    "binary": sqltypes.BINARY,
-    "date": sqltypes.DATE,
-    "timestamp": sqltypes.TIMESTAMP,
-    "timestamp_ntz": sqltypes.LOCAL_TIME,
+    "boolean": spark_types.BOOLEAN,
+    "byte": spark_types.BYTE,
+    "short": spark_types.SHORT,
+    "integer": spark_types.INT,
+    "long": spark_types.BIGINT,
+    "float": spark_types.FLOAT,
+    "double": spark_types.DOUBLE,
+    "string": spark_types.STRING,
+    "binary": spark_types.BINARY,
+    "date": spark_types.DATE,
+    "timestamp": spark_types.TIMESTAMP,
+    "timestamp_ntz": spark_types.LOCAL_TIME,
 }
 _WORDS = {kind: name for name, kind in _NAMES.items()}
 
@@ -197,19 +197,21 @@ def test_a_name_that_is_told_as_unknown_is_unknown_to_spark(query: str, analyser
 # Random queries over random schemas
 
 TYPES: tuple[DataType, ...] = (
-    sqltypes.BOOLEAN,
-    sqltypes.INT,
-    sqltypes.BIGINT,
-    sqltypes.FLOAT,
-    sqltypes.DOUBLE,
-    sqltypes.STRING,
-    sqltypes.DATE,
-    sqltypes.TIMESTAMP,
+    spark_types.BOOLEAN,
+    spark_types.INT,
+    spark_types.BIGINT,
+    spark_types.FLOAT,
+    spark_types.DOUBLE,
+    spark_types.STRING,
+    spark_types.DATE,
+    spark_types.TIMESTAMP,
     DataTypeDecimal(10, 2),
     DataTypeDecimal(38, 10),
     DataTypeDecimal(5, 0),
-    DataTypeList(DataTypeOption(sqltypes.INT)),
-    DataTypeStruct((DataField("x", sqltypes.INT), DataField("y", DataTypeOption(sqltypes.STRING)))),
+    DataTypeList(DataTypeOption(spark_types.INT)),
+    DataTypeStruct(
+        (DataField("x", spark_types.INT), DataField("y", DataTypeOption(spark_types.STRING)))
+    ),
 )
 NUMBERS = TYPES[1:5] + TYPES[8:11]
 
@@ -222,7 +224,7 @@ def schemas(draw: st.DrawFn) -> DataSchema:
         DataField(f"c{at}", kind if draw(st.booleans()) else DataTypeOption(kind))
         for at, kind in enumerate(kinds)
     ]
-    return DataSchema((DataField("k", sqltypes.STRING), *columns))
+    return DataSchema((DataField("k", spark_types.STRING), *columns))
 
 
 @st.composite

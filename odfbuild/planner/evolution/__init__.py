@@ -1,0 +1,1 @@
+"""What changes mean to those who read a dataset: rules, assessments, the gate.  Pure."""

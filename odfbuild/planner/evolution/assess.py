@@ -1,0 +1,279 @@
+"""Assess changes: how far each reaches, which rules it meets, whom it affects.  Pure.
+
+Datasets are taken in topological order.  One that did not change is looked at only if the columns
+of something that it reads do, so that a large project costs what its changes cost.
+"""
+
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from odfbuild.errors import Diagnostic
+from odfbuild.odf.chain_schema import schema_of
+from odfbuild.odf.chain_state import ChainState
+from odfbuild.odf.events import DataSchema, MetadataEvent, SetDataSchema, SetTransform
+from odfbuild.odf.refs import DatasetAlias
+from odfbuild.planner.changes import (
+    Assessment,
+    ChangeClass,
+    ColumnChange,
+    Hit,
+    QueryClass,
+    SchemaChange,
+)
+from odfbuild.planner.declared import Declared
+from odfbuild.planner.diff import Change
+from odfbuild.planner.evolution.compare import compare_schemas
+from odfbuild.planner.evolution.derive import Makes, data_schema, derive, makes_of
+from odfbuild.planner.evolution.gate import DEFAULT, Allowance, Gate, verdict
+from odfbuild.planner.evolution.hits import class_of
+from odfbuild.planner.evolution.hits_definitions import definition_hits, input_hits
+from odfbuild.planner.evolution.hits_policy import restating_hits
+from odfbuild.planner.evolution.hits_queries import class_hits, class_of_query, query_hits
+from odfbuild.planner.evolution.hits_retired import retired_hits
+from odfbuild.planner.evolution.hits_schemas import (
+    Columns,
+    refusals,
+    schema_hits,
+    unknown_hits,
+    without_times,
+)
+from odfbuild.planner.evolution.hits_upstream import InputChange, Upstream, united
+from odfbuild.planner.evolution.reach import Reaches, takes_all
+from odfbuild.planner.evolution.resolve import Resolver
+from odfbuild.planner.evolution.subject import Subject
+from odfbuild.planner.policy import Policy
+
+__all__ = ["Assessed", "assess", "verdict"]
+
+
+@dataclass(frozen=True, slots=True)
+class Assessed:
+    """What is said of a plan's changes.
+
+    `assessments` are in topological order, retired datasets behind the declared ones; `refusals`
+    what no policy can let pass; `notes` what is to be said of the policy itself.
+    """
+
+    assessments: Mapping[DatasetAlias, Assessment]
+    refusals: tuple[Diagnostic, ...]
+    notes: tuple[Diagnostic, ...]
+
+
+def assess(
+    declared: Sequence[Declared],
+    current: Mapping[DatasetAlias, ChainState],
+    changes: Mapping[DatasetAlias, Sequence[Change]],
+    *,
+    policy: Policy,
+    locked: Mapping[DatasetAlias, DataSchema] | None = None,
+    gate: str = DEFAULT,
+    allowed: Sequence[Allowance] = (),
+    protect: bool = False,
+    against: bool = False,
+    considered: Collection[DatasetAlias] | None = None,
+    full: bool = True,
+) -> Assessed:
+    """Return the assessment of every dataset that changes, or whose inputs do in a way that counts.
+
+    `declared` come in topological order, `current` under the names they have from now on;
+    `changes` are the events to append (all of them, for a new dataset).  `locked` are data schemas
+    that an engine gave for the definitions as declared.  `against` says that `current` stands for
+    another revision and not for chains.  `full` resolves the columns of new datasets, too, each of
+    which takes a look at its query.
+    """
+    work = _Work(declared, current, changes, locked or {}, against=against, full=full)
+    found = work.assessments()
+    found |= retired_hits(declared, current, against=against)
+    found = restating_hits(declared, current, changes, found, policy.gates.max_restated_rows)
+    judge = Gate(policy, gate, tuple(allowed), protect)
+    judged = {alias: replace(each, hits=judge.judge(each.hits)) for alias, each in found.items()}
+    known = {*current, *(each.alias for each in declared)}
+    return Assessed(judged, tuple(work.refusals), judge.notes(known, considered))
+
+
+class _Work:
+    """The state of one assessment."""
+
+    def __init__(
+        self,
+        declared: Sequence[Declared],
+        current: Mapping[DatasetAlias, ChainState],
+        changes: Mapping[DatasetAlias, Sequence[Change]],
+        locked: Mapping[DatasetAlias, DataSchema],
+        *,
+        against: bool,
+        full: bool,
+    ) -> None:
+        self.declared = declared
+        self.current = current
+        self.changes = changes
+        self.against = against
+        self.full = full
+        self.resolver = Resolver(current, locked, changed=changes)
+        self.refusals: list[Diagnostic] = []
+        self.moved: dict[DatasetAlias, tuple[ColumnChange, ...]] = {}
+        self.reaches = Reaches(self.resolver)
+
+    def assessments(self) -> dict[DatasetAlias, Assessment]:
+        """Assess every declared dataset that there is something to say of."""
+        found: dict[DatasetAlias, Assessment] = {}
+        for each in self.declared:
+            made = self._assess(each)
+            if made is not None:
+                found[each.alias] = made
+        return self.reaches.with_affected(found, self.declared)
+
+    def _assess(self, each: Declared) -> Assessment | None:
+        changes = self.changes.get(each.alias, ())
+        state = self.current.get(each.alias)
+        subject = Subject(declared=each, state=state, changes=changes, against=self.against)
+        if state is None:
+            return self._created(subject)
+        own = list(definition_hits(subject, state)) if changes or self.against else []
+        if state.kind is not each.snapshot.kind:
+            self.reaches.note(subject, None, own)
+            return Assessment(change=class_of(own), hits=tuple(own))
+        inputs = self._moved_inputs(each, state)
+        if not changes and not inputs:
+            return Assessment(change=class_of(own), hits=tuple(own)) if own else None
+        return self._changed(subject, state, own, inputs)
+
+    def _created(self, subject: Subject) -> Assessment:
+        makes = subject.makes()
+        self.resolver.put(subject.alias, makes)
+        if not self.full:
+            return Assessment(change=ChangeClass.ADDITIVE)
+        after = self.resolver.after(subject.alias)
+        query = class_of_query(makes, self._seen(makes))
+        return Assessment(
+            change=ChangeClass.ADDITIVE,
+            schema=SchemaChange(None, after.schema, unknown=after.unknown),
+            query=query,
+        )
+
+    def _changed(
+        self,
+        subject: Subject,
+        state: ChainState,
+        own: list[Hit],
+        inputs: tuple[InputChange, ...],
+    ) -> Assessment | None:
+        old, new = makes_of(state), subject.makes()
+        query = None
+        schema = None
+        if inputs or old.columns_key != new.columns_key or subject.find(SetDataSchema):
+            self.resolver.put(subject.alias, new)
+            declared = subject.find(SetDataSchema)
+            if declared is not None:
+                schema_set = data_schema(schema_of(declared[0]), new.vocab)
+                self.resolver.declare(subject.alias, schema_set)
+            columns, hits, query = self._columns(subject, state, old, new, inputs)
+            own += hits
+            schema = columns.change
+            if subject.changes and not self.against:
+                self.refusals += refusals(subject, state, columns)
+            if columns.change.columns:
+                self.moved[subject.alias] = columns.change.columns
+            self.reaches.note(subject, columns, own)
+        elif own:
+            self.reaches.note(subject, None, own)
+        if not own and not subject.changes:
+            return None
+        least = ChangeClass.METADATA if subject.changes else ChangeClass.NONE
+        return Assessment(change=class_of(own, least), schema=schema, hits=tuple(own), query=query)
+
+    def _columns(
+        self,
+        subject: Subject,
+        state: ChainState,
+        old: Makes,
+        new: Makes,
+        inputs: tuple[InputChange, ...],
+    ) -> tuple[Columns, list[Hit], QueryClass | None]:
+        """Compare the columns, and say which rules their changes and those of the query meet."""
+        columns = self._compared(subject)
+        hits = list(input_hits(subject, state, self.resolver.by_id)) if subject.changes else []
+        changes: Sequence[ColumnChange] = columns.change.columns
+        upstream = self._upstream(subject, new, inputs)
+        if upstream is not None:
+            hits += upstream.removal_hits()
+            changes, passed = upstream.own(changes)
+            hits += [*upstream.passed_hits(passed), *upstream.type_hits(passed)]
+        unreadable = bool(subject.changes) and subject.rewrite.unreadable is not None
+        told = unreadable or any(each.code == "ODF305" for each in hits)
+        if not told and (self.against or state.schema is not None):
+            hits += unknown_hits(subject, columns)
+        if told:
+            columns = replace(columns, untyped=())
+        if old.vocab != new.vocab:
+            columns, changes = without_times(columns, changes, old.vocab, new.vocab)
+        hits += schema_hits(subject, columns, changes)
+        known = None if columns.change.unknown is not None else columns.change.columns
+        hits += query_hits(subject, state, known)
+        query = None
+        if subject.find(SetTransform) is not None and not unreadable:
+            query = class_of_query(new, self._seen(new))
+            hits += class_hits(subject, class_of_query(old, self._seen_before(old)), query)
+        return columns, hits, query
+
+    def _compared(self, subject: Subject) -> Columns:
+        alias = subject.alias
+        before, after = self.resolver.before(alias), self.resolver.after(alias)
+        was, now = self.resolver.made_before(alias), self.resolver.made_after(alias)
+        if before.schema is None or after.schema is None:
+            why = after.unknown or f"before, {before.unknown}"
+            change = SchemaChange(before.schema, after.schema, unknown=why)
+        else:
+            found = compare_schemas(
+                before.schema,
+                after.schema,
+                sources_before=None if was is None else was.sources(),
+                sources_after=None if now is None else now.sources(),
+            )
+            change = SchemaChange(before.schema, after.schema, found)
+        return Columns(change=change, untyped=after.untyped, was=was, now=now)
+
+    # Inputs
+
+    def _moved_inputs(self, each: Declared, state: ChainState) -> tuple[InputChange, ...]:
+        """Return the inputs whose columns change in a way that the query can notice."""
+        transform = _transform_to_come(self.changes.get(each.alias, ()), state)
+        if transform is None or not self.moved:
+            return ()
+        found = tuple(
+            InputChange(name, alias, self.moved[alias])
+            for name, alias in self.resolver.inputs(transform)
+            if alias is not None and alias in self.moved
+        )
+        growth = all(change.kind == "added" for one in found for change in one.changes)
+        return () if growth and not takes_all(transform) else found
+
+    def _upstream(
+        self, subject: Subject, makes: Makes, inputs: tuple[InputChange, ...]
+    ) -> Upstream | None:
+        if not inputs:
+            return None
+        seen = {
+            name: None
+            if alias is None
+            else united(self.resolver.before(alias).schema, self.resolver.seen(alias))
+            for name, alias in self.resolver.inputs(makes.transform)
+        }
+        return Upstream(subject, makes.steps, inputs, derive(makes, seen))
+
+    def _seen(self, makes: Makes) -> Mapping[str, DataSchema | None]:
+        return {
+            name: None if alias is None else self.resolver.seen(alias)
+            for name, alias in self.resolver.inputs(makes.transform)
+        }
+
+    def _seen_before(self, makes: Makes) -> Mapping[str, DataSchema | None]:
+        return {
+            name: None if alias is None else self.resolver.before(alias).schema
+            for name, alias in self.resolver.inputs(makes.transform)
+        }
+
+
+def _transform_to_come(changes: Sequence[Change], state: ChainState) -> SetTransform | None:
+    events: Iterator[MetadataEvent] = (change.event for change in changes)
+    return next((each for each in events if isinstance(each, SetTransform)), state.transform)

@@ -1,0 +1,149 @@
+"""Which columns are made of which, over all queries of a project.  Pure.
+
+Queries are read when first asked for, each once.  What cannot be told counts as used: a reader
+whose columns are unknown uses every column of its inputs, and passes on every one that it has.
+"""
+
+from collections import deque
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from odfbuild.odf.chain import ChainState
+from odfbuild.odf.events import DataSchema, SetTransform
+from odfbuild.odf.opaque import is_opaque
+from odfbuild.odf.refs import DatasetAlias
+from odfbuild.planner.changes import QueryClass
+from odfbuild.planner.declared import Declared
+from odfbuild.planner.evolution.derive import makes_of_events
+from odfbuild.planner.evolution.resolve import Resolver
+from odfbuild.planner.sql.query import steps_of
+
+if TYPE_CHECKING:
+    from odfbuild.planner.sql.columns import ColumnRef, QueryColumns
+
+__all__ = ["ColumnUse", "MadeOf"]
+
+
+@dataclass(frozen=True, slots=True)
+class MadeOf:
+    """A column of a dataset and the columns of its inputs that its values come from."""
+
+    name: str
+    sources: tuple[tuple[DatasetAlias, str], ...]
+
+
+class ColumnUse:
+    """What the declared queries say of columns.
+
+    Schemas of inputs are those of the chains in `current`, or of the definitions, or else those in
+    `locked`.
+    """
+
+    def __init__(
+        self,
+        declared: Iterable[Declared],
+        current: Mapping[DatasetAlias, ChainState],
+        locked: Mapping[DatasetAlias, DataSchema],
+    ) -> None:
+        self._resolver = Resolver(current, locked)
+        self._inputs: dict[DatasetAlias, dict[str, DatasetAlias]] = {}
+        self._readers: dict[DatasetAlias, list[DatasetAlias]] = {}
+        self._transforms: dict[DatasetAlias, SetTransform] = {}
+        for each in declared:
+            makes = makes_of_events(each.snapshot.kind, each.snapshot.metadata)
+            self._resolver.put(each.alias, makes)
+            if makes.transform is not None:
+                self._transforms[each.alias] = makes.transform
+            self._inputs[each.alias] = self._named_inputs(makes.transform)
+            for read in self._inputs[each.alias].values():
+                self._readers.setdefault(read, []).append(each.alias)
+
+    def made(self, dataset: DatasetAlias) -> tuple[MadeOf, ...] | None:
+        """Return the columns of a dataset; None if they cannot be told."""
+        found = self._resolver.made_after(dataset)
+        if found is None or found.columns is None:
+            return None
+        inputs = self._inputs.get(dataset, {})
+        return tuple(
+            MadeOf(each.name, tuple(sorted(_located(each.sources, inputs))))
+            for each in found.columns
+        )
+
+    def query_class(self, dataset: DatasetAlias) -> QueryClass | None:
+        """Return how a declared transform can be computed; None where there is none to read."""
+        from odfbuild.planner.sql.incremental import query_class
+
+        transform = self._transforms.get(dataset)
+        if transform is None or is_opaque(transform.transform):
+            return None
+        steps, inputs = steps_of(transform.transform), self._resolver.inputs(transform)
+        found = query_class(steps, {name: None for name, _ in inputs})
+        if found.name == "linear":  # whatever the columns are
+            return found
+        seen = {
+            name: None if alias is None else self._resolver.seen(alias) for name, alias in inputs
+        }
+        return query_class(steps, seen)
+
+    def users(
+        self, dataset: DatasetAlias, column: str, steps: int | None
+    ) -> frozenset[DatasetAlias]:
+        """Return the datasets that use a column so many steps away; None is any number.
+
+        A query uses it for a value that it gives out, or to decide on its rows (filter, join,
+        grouping); through the latter all of its columns depend on it.
+        """
+        top = column.partition(".")[0]
+        seen: set[tuple[DatasetAlias, str | None]] = {(dataset, top)}
+        waiting = deque((each, 0) for each in seen)
+        found: set[DatasetAlias] = set()
+        while waiting:
+            (at, name), distance = waiting.popleft()
+            if distance == steps:
+                continue
+            for reader in self._readers.get(at, ()):
+                for each in self._touched(reader, at, name):
+                    found.add(reader)
+                    if (reader, each) not in seen:
+                        seen.add((reader, each))
+                        waiting.append(((reader, each), distance + 1))
+        return frozenset(found)
+
+    def _touched(
+        self, reader: DatasetAlias, read: DatasetAlias, column: str | None
+    ) -> Iterator[str | None]:
+        """Yield the columns of a reader that depend on a column (None: on some) of an input.
+
+        None stands for all of them; nothing is yielded when the column is not used.
+        """
+        known = self._query(reader)
+        names = {name for name, alias in self._inputs[reader].items() if alias == read}
+        if known is None or known.outputs is None or column is None:
+            yield None
+            return
+        if any(_is(each, names, column) for each in known.shaping):
+            yield None
+            return
+        for each in known.outputs:
+            if any(_is(source, names, column) for source in each.sources):
+                yield each.name
+
+    def _query(self, dataset: DatasetAlias) -> "QueryColumns | None":
+        found = self._resolver.made_after(dataset)
+        return None if found is None else found.query
+
+    def _named_inputs(self, transform: SetTransform | None) -> dict[str, DatasetAlias]:
+        """Return the inputs of a transform by the names that its query gives them."""
+        found = self._resolver.inputs(transform)
+        return {name: alias for name, alias in found if alias is not None}
+
+
+def _is(ref: "ColumnRef", names: set[str], column: str) -> bool:
+    return ref.input in names and ref.column.partition(".")[0].lower() == column.lower()
+
+
+def _located(
+    refs: "frozenset[ColumnRef]", inputs: Mapping[str, DatasetAlias]
+) -> Iterator[tuple[DatasetAlias, str]]:
+    return ((inputs[ref.input], ref.column) for ref in refs if ref.input in inputs)

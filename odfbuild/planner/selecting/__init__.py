@@ -1,0 +1,1 @@
+"""The language that selects datasets, as in dbt.  Pure."""

@@ -1,0 +1,1 @@
+"""What SQL texts say before any engine runs: shapes, columns, types, classes.  Pure."""

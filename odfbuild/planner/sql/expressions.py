@@ -1,0 +1,309 @@
+"""What an expression gives, and which input columns it is made of.  Pure.
+
+Columns that only decide on rows, order or groups are gathered apart from those whose values come
+out.  What is not understood has no type, but its columns still count.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from odfbuild.odf.events import (
+    DataTypeStruct,
+)
+from odfbuild.planner.sql import spark_types
+from odfbuild.planner.sql.functions import SCALARS
+from odfbuild.planner.sql.parts import field_of, item_of
+from odfbuild.planner.sql.scope import Ambiguous, Attribute, ColumnRef, Found, Missing, Rows, Scope
+from odfbuild.planner.sql.shape import (
+    Call,
+    Case,
+    Cast,
+    Column,
+    Element,
+    Expr,
+    Field,
+    Lambda,
+    Literal,
+    Operation,
+    Query,
+    StarExpr,
+    Subquery,
+    Unknown,
+)
+from odfbuild.planner.sql.spark_types import BOOLEAN, STRING
+from odfbuild.planner.sql.statement import Place
+from odfbuild.planner.sql.types import (
+    UNKNOWN,
+    Value,
+    arithmetic,
+    cast,
+    common,
+    literal,
+    negative,
+    wider,
+)
+
+__all__ = ["Expressions", "UnknownColumn", "fit", "integer"]
+
+_SURE = {"is null", "is not null", "<=>", "is", "is distinct from"}
+_ARITHMETIC = {"+", "-", "*", "/", "%", "div"}
+_BITS = {"&", "|", "^"}
+_COMPARED = {"=", "<>", "<", "<=", ">", ">=", "between", "in"}
+
+
+@dataclass(frozen=True, slots=True)
+class UnknownColumn:
+    """A name that the inputs do not have, or that several have (`ambiguous`).
+
+    `near` is what may be meant: the nearest name, or the names in full.
+    """
+
+    name: str
+    step: int
+    place: Place | None
+    near: str | None
+    ambiguous: bool = False
+
+
+class Expressions(ABC):
+    """Reads expressions; what it gathers is shared by all queries of a transform."""
+
+    def __init__(self) -> None:
+        self.into: set[ColumnRef] = set()
+        self.shaping: set[ColumnRef] = set()
+        self.places: dict[ColumnRef, tuple[int, Place]] = {}
+        self.unknown_columns: list[UnknownColumn] = []
+        self.step = 0
+
+    @abstractmethod
+    def subquery(self, query: Query, outer: Scope) -> Rows:
+        """Return what a query inside an expression gives."""
+
+    def sourced(self, expr: Expr, scope: Scope) -> tuple[Value, frozenset[ColumnRef]]:
+        """Return what an expression gives, and the columns that it is made of."""
+        before, self.into = self.into, set()
+        try:
+            return self.value(expr, scope), frozenset(self.into)
+        finally:
+            self.into = before
+
+    def shape(self, exprs: Sequence[Expr], scope: Scope) -> None:
+        """Read expressions that decide on rows; their columns shape the result."""
+        before, self.into = self.into, self.shaping
+        for expr in exprs:
+            self.value(expr, scope)
+        self.into = before
+
+    def value(self, expr: Expr, scope: Scope) -> Value:
+        return _READERS[type(expr)](self, expr, scope)
+
+    def values(self, exprs: Sequence[Expr], scope: Scope) -> list[Value]:
+        return [self.value(expr, scope) for expr in exprs]
+
+    # Names
+
+    def column(self, expr: Column, scope: Scope) -> Value:
+        found = scope.resolve(expr.parts)
+        if isinstance(found, Found):
+            self.use(found.sources, expr.place)
+            return found.value
+        self._missing(expr, found)
+        return UNKNOWN
+
+    def use(self, sources: frozenset[ColumnRef], place: Place | None) -> None:
+        """Take note of columns that are used."""
+        self.into |= sources
+        if place is not None:
+            for ref in sources:
+                self.places.setdefault(ref, (self.step, place))
+
+    def placed(self, place: Place | None) -> tuple[int, Place] | None:
+        """Return a place with the number of the step that it is in."""
+        return None if place is None else (self.step, place)
+
+    def _missing(self, expr: Column, found: Missing | Ambiguous) -> None:
+        name = ".".join(expr.parts)
+        if isinstance(found, Ambiguous):
+            self.use(found.sources, expr.place)
+            near, ambiguous = " or ".join(found.candidates), True
+        else:
+            near, ambiguous = found.near or "", False
+        self.unknown_columns.append(
+            UnknownColumn(name, self.step, expr.place, near or None, ambiguous)
+        )
+
+    def star(self, expr: StarExpr, scope: Scope) -> Value:
+        """Read a star as an argument: all that it stands for is used."""
+        for each in self.expanded(expr, scope) or ():
+            self.use(each.sources, expr.place)
+        return UNKNOWN
+
+    def expanded(self, expr: StarExpr, scope: Scope) -> list[Attribute] | None:
+        """Return the columns that a star stands for; None if not all are known."""
+        left_out = {each[0] for each in expr.excluded if len(each) == 1}
+        touched = {each[0] for each in expr.excluded if len(each) > 1}
+        spots = dict(zip((each[0] for each in expr.excluded), expr.spots, strict=True))
+        found = self._starred(expr, scope)
+        for each in found or ():
+            if each.name in spots:
+                self._note(each.sources, spots[each.name] or expr.place)
+        kept = [each for each in found or () if each.name not in left_out]
+        kept = [e._replace(value=UNKNOWN) if e.name in touched else e for e in kept]
+        return None if found is None else kept
+
+    def _note(self, sources: frozenset[ColumnRef], place: Place | None) -> None:
+        if place is not None:
+            for ref in sources:
+                self.places.setdefault(ref, (self.step, place))
+
+    def _starred(self, expr: StarExpr, scope: Scope) -> list[Attribute] | None:
+        if not expr.qualifier:
+            return list(scope.rows.columns)
+        if len(expr.qualifier) == 1 and (own := scope.star(expr.qualifier[0])) is not None:
+            return own
+        found = scope.resolve(expr.qualifier)
+        if not isinstance(found, Found):
+            name = Column(expr.qualifier, expr.place)
+            self._missing(name, found)
+            return None
+        self._note(found.sources, expr.place)
+        kind = found.value.kind
+        if not isinstance(kind, DataTypeStruct):
+            self.use(found.sources, expr.place)
+            return None
+        parts = [(f.name, field_of(found.value, f.name) or UNKNOWN) for f in kind.fields]
+        return [Attribute(name, value, found.sources) for name, value in parts]
+
+    # Values
+
+    def literal(self, expr: Literal, _: Scope) -> Value:
+        return literal(expr.kind, expr.text)
+
+    def cast(self, expr: Cast, scope: Scope) -> Value:
+        value = self.value(expr.value, scope)
+        if expr.literal and expr.type is not None:
+            return Value(expr.type, False)
+        return cast(value, expr.type, safe=expr.safe)
+
+    def field(self, expr: Field, scope: Scope) -> Value:
+        return field_of(self.value(expr.value, scope), expr.name) or UNKNOWN
+
+    def element(self, expr: Element, scope: Scope) -> Value:
+        self.value(expr.index, scope)
+        inner = self.value(expr.value, scope)
+        if isinstance(inner.kind, DataTypeStruct) and isinstance(expr.index, Literal):
+            return field_of(inner, expr.index.text) or UNKNOWN
+        return item_of(inner)
+
+    def case(self, expr: Case, scope: Scope) -> Value:
+        if expr.operand is not None:
+            self.value(expr.operand, scope)
+        results = []
+        for condition, result in expr.branches:
+            self.value(condition, scope)
+            results.append(self.value(result, scope))
+        if expr.default is None:
+            return common(results).or_null()
+        return common([*results, self.value(expr.default, scope)])
+
+    def operation(self, expr: Operation, scope: Scope) -> Value:
+        args = self.values(expr.args, scope)
+        op = expr.op
+        if op in _ARITHMETIC:
+            return arithmetic(op, args[0], args[1], [fit(each) for each in expr.args])
+        if op == "||":
+            return SCALARS["concat"](args)
+        if op == "neg":
+            number = integer(expr)
+            return negative(args[0]) if number is None else literal("integer", str(number))
+        if op in _BITS or op == "~":
+            kind = args[0].kind if op == "~" else wider(args[0].kind, args[1].kind)
+            known = kind in {
+                spark_types.BYTE,
+                spark_types.SHORT,
+                spark_types.INT,
+                spark_types.BIGINT,
+            }
+            return Value(kind, any(a.nullable for a in args)) if known else UNKNOWN
+        if op == "row":
+            return UNKNOWN
+        if op == "escape":
+            return args[0]
+        return Value(BOOLEAN, op not in _SURE and not _sure(op, args))
+
+    def inner(self, expr: Subquery, scope: Scope) -> Value:
+        """Read a subquery: what it selects comes out, or decides on an IN."""
+        rows = self.subquery(expr.query, scope)
+        for each in rows.columns:
+            self.into |= each.sources
+        if expr.kind == "exists":
+            return Value(BOOLEAN, False)
+        if expr.kind == "in":
+            assert expr.value is not None  # noqa: S101 - IN has a left side
+            self.value(expr.value, scope)
+            return Value(BOOLEAN, True)
+        return rows.columns[0].value.or_null() if len(rows.columns) == 1 else UNKNOWN
+
+    def unknown(self, expr: Unknown, scope: Scope) -> Value:
+        self.values(expr.args, scope)
+        return UNKNOWN
+
+    def function(self, expr: Lambda, scope: Scope, of: Sequence[Value] = ()) -> Value:
+        """Read the body of `x -> ...`, with what is known of its arguments."""
+        known = [*of, *[UNKNOWN] * len(expr.names)]
+        bound = {
+            name: Attribute(name, value, frozenset())
+            for name, value in zip(expr.names, known, strict=False)
+        }
+        return self.value(expr.body, Scope(Rows([]), scope, variables=bound))
+
+    @abstractmethod
+    def call(self, expr: Call, scope: Scope) -> Value:
+        """Return what a call gives."""
+
+
+def integer(expr: Expr) -> int | None:
+    """Return a number that is written as such."""
+    if isinstance(expr, Operation) and expr.op == "neg":
+        number = integer(expr.args[0])
+        return None if number is None else -number
+    return int(expr.text) if isinstance(expr, Literal) and expr.kind == "integer" else None
+
+
+def fit(expr: Expr) -> int | None:
+    """Return how many digits a constant has that is written as an integer, -1 if in doubt.
+
+    `1L` and `cast(1 as bigint)` look the same here, and count one digit or twenty.
+    """
+    if isinstance(expr, Cast) and isinstance(expr.value, Literal):
+        return -1
+    number = integer(expr) if isinstance(expr, Literal) else None
+    return None if number is None else len(str(number))
+
+
+def _sure(op: str, args: Sequence[Value]) -> bool:
+    """Tell whether an operator never gives null: its operands must be compared as they are."""
+    if any(value.nullable for value in args):
+        return False
+    if op in _COMPARED:
+        return not common(args).nullable
+    return all(value.kind in {BOOLEAN, STRING} for value in args)
+
+
+_READERS: dict[type, Callable[..., Value]] = {
+    Column: Expressions.column,
+    Literal: Expressions.literal,
+    Cast: Expressions.cast,
+    Call: lambda reader, expr, scope: reader.call(expr, scope),
+    Operation: Expressions.operation,
+    Case: Expressions.case,
+    Field: Expressions.field,
+    Element: Expressions.element,
+    Lambda: Expressions.function,
+    StarExpr: Expressions.star,
+    Subquery: Expressions.inner,
+    Unknown: Expressions.unknown,
+}

@@ -1,0 +1,359 @@
+"""What a query gives: its columns from those of its sources, by Spark's scoping rules.  Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import TypeAlias
+
+from odfbuild.planner.sql.calls import Calls
+from odfbuild.planner.sql.functions import AGGREGATES
+from odfbuild.planner.sql.generators import GENERATORS, generated
+from odfbuild.planner.sql.output_names import output_name
+from odfbuild.planner.sql.scope import Attribute, OpenPart, Rows, Scope
+from odfbuild.planner.sql.shape import (
+    Call,
+    Column,
+    Derived,
+    Expr,
+    From,
+    Generator,
+    Group,
+    Join,
+    Literal,
+    NamedTable,
+    Opaque,
+    Output,
+    Query,
+    Select,
+    SetQuery,
+    Source,
+    StarExpr,
+    Unknown,
+    walk,
+)
+from odfbuild.planner.sql.spark_types import Interval
+from odfbuild.planner.sql.types import UNKNOWN, Value, cast, wider
+
+__all__ = ["Relations", "Tables"]
+
+Tables: TypeAlias = Mapping[str, Rows]
+
+
+class Relations(Calls):
+    """Reads queries; `table` gives the rows of an input or an earlier step by its name.
+
+    `opaque` are the forms that were met and are not understood.
+    """
+
+    def __init__(self, table: Callable[[str, str], Rows]) -> None:
+        super().__init__()
+        self.table = table
+        self.star_inputs: set[str] = set()
+        self.opaque: list[str] = []
+        self.common: Tables = {}
+
+    def query(self, query: Query, outer: Scope | None = None) -> Rows:
+        """Return the columns that a query gives."""
+        if isinstance(query, Unknown):
+            self.opaque.append(query.why)
+            return _unknown()
+        before = self.common
+        for part in query.with_:
+            self.common = {**self.common, part.name: self._common(part.name, query, outer)}
+        try:
+            return (
+                self._select(query, outer) if isinstance(query, Select) else self._set(query, outer)
+            )
+        finally:
+            self.common = before
+
+    def subquery(self, query: Query, outer: Scope) -> Rows:
+        return self.query(query, outer)
+
+    def _common(self, name: str, query: Select | SetQuery, outer: Scope | None) -> Rows:
+        part = next(each for each in query.with_ if each.name == name)
+        if query.recursive:
+            self.opaque.append("WITH RECURSIVE")
+            self.common = {**self.common, name: _unknown()}
+        rows = self.query(part.query, outer)
+        return _unknown() if query.recursive else rows.named(None, part.columns)
+
+    # SELECT
+
+    def _select(self, select: Select, outer: Scope | None) -> Rows:
+        rows = Rows([]) if select.source is None else self._from(select.source, outer)
+        scope = Scope(rows, outer)
+        if select.where is not None:
+            self.shape([select.where], scope)
+        if select.group is not None:
+            self._windows_of(select.group, scope)
+        for _, over in select.windows:
+            self.over(over, scope)
+        given = self._outputs(select.outputs, scope)
+        if select.group is not None:
+            self._group(select.group, select, given, scope)
+        self._after(select, given, scope)
+        self.opaque += [each.text for each in select.foreign]
+        return given
+
+    def _outputs(self, outputs: Sequence[Output], scope: Scope) -> Rows:
+        """Read the items of a SELECT list; each can name the ones before it."""
+        given = Rows([])
+        for output in outputs:
+            value = output.value
+            if isinstance(value, StarExpr):
+                self._expand(value, scope, given)
+            elif isinstance(value, Call) and value.name in GENERATORS and value.over is None:
+                self._generated(output, value, scope, given)
+            else:
+                name = output.aliases[0] if output.aliases else output_name(value)
+                made, sources = self.sourced(value, scope)
+                column = Attribute(name, made, sources, None, self.placed(output.place))
+                given.columns.append(column)
+                if output.aliases:
+                    scope.aliases.setdefault(name, column)
+        return given
+
+    def _expand(self, star: StarExpr, scope: Scope, given: Rows) -> None:
+        before, self.into = self.into, set()
+        found = self.expanded(star, scope)
+        inside, self.into = frozenset(ref.input for ref in self.into), before
+        rows = scope.rows
+        name = star.qualifier[0] if star.qualifier else None
+        self.star_inputs |= {
+            base for qualifier, base in rows.bases.items() if name in {None, qualifier}
+        }
+        place = self.placed(star.place)
+        given.columns += [each._replace(qualifier=None, place=place) for each in found or ()]
+        opened = [part for part in rows.open if name is None or part.qualifier == name]
+        self.star_inputs |= {each for part in opened for each in part.inputs}
+        given.open += [part._replace(qualifier=None) for part in opened]
+        if found is None:
+            given.open.append(OpenPart(None, inside))
+
+    def _generated(self, output: Output, call: Call, scope: Scope, given: Rows) -> None:
+        rows = self._rows_of(call, output.aliases, scope, outer=False)
+        given.columns += [e._replace(place=self.placed(output.place)) for e in rows.columns]
+        given.open += rows.open
+
+    def _rows_of(self, call: Call, names: Sequence[str], scope: Scope, *, outer: bool) -> Rows:
+        """Return what a generator gives; its arguments decide on rows too."""
+        before, self.into = self.into, set()
+        args = self.values(call.args, scope)
+        sources, self.into = frozenset(self.into), before
+        self.shaping |= sources
+        columns = generated(call, args, names, outer=outer)
+        made = [Attribute(name, value, sources) for name, value in columns]
+        inputs = frozenset(ref.input for ref in sources)
+        return Rows(made) if made else Rows([], open=[OpenPart(None, inputs, sources)])
+
+    # Grouping, and what comes after the SELECT list
+
+    def _windows_of(self, group: Group, scope: Scope) -> None:
+        """Make event-time windows that are grouped by readable as `window.start`."""
+        for key in group.keys:
+            if isinstance(key, Call) and key.name in {"window", "session_window"}:
+                value, sources = self.sourced(key, scope)
+                scope.aliases.setdefault(key.name, Attribute(key.name, value, sources))
+
+    def _group(self, group: Group, select: Select, given: Rows, scope: Scope) -> None:
+        if group.all:
+            for output, each in zip(select.outputs, given.columns, strict=False):
+                if not _aggregates(output.value):
+                    self.shaping |= each.sources
+        for key in group.keys:
+            self._key(key, given, scope)
+        if group.sets:
+            given.columns[:] = [each.nulled() for each in given.columns]
+
+    def _key(self, key: Expr, given: Rows, scope: Scope) -> None:
+        """Read a grouping key: a column, a place in the SELECT list, or the alias of an item."""
+        if isinstance(key, Literal) and key.kind == "integer":
+            if 0 < int(key.text) <= len(given.columns) and not given.open:
+                self.shaping |= given.columns[int(key.text) - 1].sources
+        else:
+            self.shape([key], scope)
+
+    def _after(self, select: Select, given: Rows, scope: Scope) -> None:
+        named = {each.name: each for each in given.columns if each.name}
+        after = Scope(scope.rows, scope.outer, {**scope.aliases, **named})
+        if select.having is not None:
+            self.shape([select.having], after)
+            self._aliases_in(select.having, named)
+        if select.qualify is not None:
+            self.shape([select.qualify], after)
+        first = Scope(scope.rows, scope.outer, after.aliases, first=True)
+        self._order(select.order, given, first)
+        self.shape(select.spread, first)
+        if select.distinct:
+            self.shaping |= {ref for each in given.columns for ref in each.sources}
+
+    def _aliases_in(self, having: Expr, named: Mapping[str, Attribute]) -> None:
+        """Count the items that HAVING may mean by their aliases, beside columns of that name."""
+        for each in walk(having):
+            if isinstance(each, Column) and each.parts[0] in named:
+                self.shaping |= named[each.parts[0]].sources
+
+    def _order(self, order: Sequence[Expr], given: Rows, scope: Scope) -> None:
+        for key in order:
+            if isinstance(key, Literal) and key.kind == "integer":
+                self._ordinal(int(key.text), given)
+            elif isinstance(key, Literal) and key.kind == "word":
+                self.shaping |= {ref for each in given.columns for ref in each.sources}
+            else:
+                self.shape([key], scope)
+
+    def _ordinal(self, number: int, given: Rows) -> None:
+        if 0 < number <= len(given.columns) and not given.open:
+            self.shaping |= given.columns[number - 1].sources
+
+    # FROM
+
+    def _from(self, source: From, outer: Scope | None) -> Rows:
+        rows = self._source(source.source, None, outer)
+        for join in source.joins:
+            rows = self._join(rows, join, outer)
+        for view in source.views:
+            rows = rows.beside(self._source(view, rows, outer))
+        return rows
+
+    def _source(self, source: Source, left: Rows | None, outer: Scope | None) -> Rows:
+        match source:
+            case NamedTable():
+                return self._named(source)
+            case Derived(query=From() as inner):
+                rows = self._from(inner, outer)
+                return rows if source.alias is None else rows.named(source.alias, source.columns)
+            case Derived(query=query) if not isinstance(query, From):
+                around = Scope(left, outer) if source.lateral and left is not None else outer
+                return self.query(query, around).named(source.alias, source.columns)
+            case Generator(call=Call() as call) if call.name in GENERATORS:
+                scope = Scope(left or Rows([]), outer)
+                names = source.columns
+                return self._rows_of(call, names, scope, outer=source.outer).named(source.alias)
+            case Generator(call=call):
+                self.shape([call], Scope(left or Rows([]), outer))
+                self.opaque.append("a table function")
+            case Opaque(why=why, inside=inside):
+                self.opaque.append(why)
+                if inside is not None:
+                    self._source(inside, left, outer)
+        return _unknown()
+
+    def _named(self, source: NamedTable) -> Rows:
+        common = self.common.get(source.name)
+        qualifier = source.alias or source.name
+        if common is not None:
+            return common.named(qualifier, source.columns)
+        rows = self.table(source.name, qualifier)
+        return rows.named(qualifier, source.columns) if source.columns else rows
+
+    def _join(self, left: Rows, join: Join, outer: Scope | None) -> Rows:
+        right = self._source(join.source, left, outer)
+        keys = join.using
+        if join.natural:
+            theirs = {each.name for each in right.columns}
+            keys = tuple(each.name for each in left.columns if each.name in theirs)
+        if join.on is not None:
+            self.shape([join.on], Scope(left.beside(right), outer))
+        if join.natural and (left.open or right.open):
+            return Rows([], open=[OpenPart(None, _inputs(left) | _inputs(right))])
+        if keys:
+            return self._using(left, right, keys, join)
+        match join.kind:
+            case "semi" | "anti":
+                return left
+            case "left":
+                return left.beside(right.nulled())
+            case "right":
+                return left.nulled().beside(right)
+            case "full":
+                return left.nulled().beside(right.nulled())
+        return left.beside(right)
+
+    def _using(self, left: Rows, right: Rows, keys: Sequence[str], join: Join) -> Rows:
+        """Join by columns of the same names, which come first and once."""
+        scopes = Scope(left), Scope(right)
+        for key in keys:
+            for scope in scopes:
+                self.shape([Column((key,))], scope)
+        if join.kind in {"semi", "anti"}:
+            return left
+        left_null, right_null = join.kind in {"right", "full"}, join.kind in {"left", "full"}
+        left = left.nulled() if left_null else left
+        right = right.nulled() if right_null else right
+        made = [self._key_column(key, left, right, join.kind) for key in keys]
+        rest = [[e for e in side.columns if e.name not in keys] for side in (left, right)]
+        hidden = [e for side in (left, right) for e in side.columns if e.name in keys]
+        merged = left.beside(right)
+        shown = [e for e in hidden if e in made]
+        merged.columns = [*made, *rest[0], *rest[1]]
+        merged.hidden = [*merged.hidden, *(e for e in hidden if e not in shown)]
+        return merged
+
+    def _key_column(self, key: str, left: Rows, right: Rows, kind: str) -> Attribute:
+        """Return the column of USING: of one side, or of an outer join's whichever is there."""
+        ours, theirs = _named(key, left), _named(key, right)
+        chosen = theirs if kind == "right" else ours
+        if kind != "full" and chosen is not None:
+            return chosen
+        both = [each for each in (ours, theirs) if each is not None]
+        sources = frozenset(ref for each in both for ref in each.sources)
+        known = wider(ours.value.kind, theirs.value.kind) if ours and theirs else None
+        return Attribute(key, Value(known), sources)
+
+    # UNION, INTERSECT, EXCEPT
+
+    def _set(self, query: SetQuery, outer: Scope | None) -> Rows:
+        left, right = self.query(query.left, outer), self.query(query.right, outer)
+        self.opaque += [each.text for each in query.foreign]
+        given = self._united(query, left, right)
+        if query.distinct or query.kind != "union":
+            both = (*left.columns, *right.columns)
+            self.shaping |= {ref for each in both for ref in each.sources}
+        named = {each.name: each for each in given.columns if each.name}
+        self._order(query.order, given, Scope(Rows(given.columns, open=given.open), None, named))
+        return given
+
+    def _united(self, query: SetQuery, left: Rows, right: Rows) -> Rows:
+        theirs = right.columns
+        if query.by_name and not (left.open or right.open):
+            order = {each.name: each for each in right.columns}
+            theirs = [order[each.name] for each in left.columns if each.name in order]
+        if left.open or right.open or len(left.columns) != len(theirs):
+            return Rows([], open=[OpenPart(None, _inputs(left) | _inputs(right))])
+        pairs = zip(left.columns, theirs, strict=True)
+        return Rows([_both(query.kind, mine, other) for mine, other in pairs])
+
+
+def _both(kind: str, mine: Attribute, other: Attribute) -> Attribute:
+    """Return the column that a set operation makes of one of each side."""
+    widest = wider(mine.value.kind, other.value.kind)
+    sources = mine.sources if kind == "except" else mine.sources | other.sources
+    if widest is None or isinstance(widest, Interval):
+        return Attribute(mine.name, UNKNOWN, sources, None, mine.place)
+    nulls = [cast(each.value, widest).nullable for each in (mine, other)]
+    nullable = {"union": any(nulls), "intersect": all(nulls)}.get(kind, nulls[0])
+    return Attribute(mine.name, Value(widest, nullable), sources, None, mine.place)
+
+
+def _named(name: str, rows: Rows) -> Attribute | None:
+    """Return a column of a relation, which may be one of those that are not known."""
+    known = next((each for each in rows.columns if each.name == name), None)
+    if known is not None or not rows.open:
+        return known
+    return Attribute(name, UNKNOWN, frozenset().union(*(o.column(name) for o in rows.open)))
+
+
+def _aggregates(expr: Expr) -> bool:
+    return any(isinstance(e, Call) and e.name in AGGREGATES and not e.over for e in walk(expr))
+
+
+def _unknown() -> Rows:
+    return Rows([], open=[OpenPart(None, frozenset())])
+
+
+def _inputs(rows: Rows) -> frozenset[str]:
+    """Return the inputs that columns of a relation may come from."""
+    known = frozenset(ref.input for each in rows.columns for ref in each.sources)
+    return known.union(*(part.inputs for part in rows.open))

@@ -1,0 +1,244 @@
+"""Names in scope: the columns of what a query reads, and how a dotted name finds one of them.
+
+Letter case counts, as it is pinned for the engine.  A relation of which not all columns are known
+is open: a name that nobody else has may be one of its columns.
+"""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+from odfbuild.odf.events import DataTypeStruct
+from odfbuild.planner.sql.parts import field_of
+from odfbuild.planner.sql.statement import Place
+from odfbuild.planner.sql.types import UNKNOWN, Value
+
+__all__ = ["Ambiguous", "Attribute", "ColumnRef", "Found", "Missing", "OpenPart", "Rows", "Scope"]
+
+
+class ColumnRef(NamedTuple):
+    """A column of an input, under the name by which the query reads the input."""
+
+    input: str
+    column: str
+
+
+class Attribute(NamedTuple):
+    """A column in scope; `sources` are the input columns whose values come out in it."""
+
+    name: str
+    value: Value
+    sources: frozenset[ColumnRef]
+    qualifier: str | None = None
+    place: tuple[int, Place] | None = None
+
+    def nulled(self) -> Attribute:
+        return self if self.value.nullable else self._replace(value=self.value.or_null())
+
+
+class OpenPart(NamedTuple):
+    """A relation with unknown columns, which are those of these inputs.
+
+    `origins`, if there are any, are the columns that all of its columns are made of instead.
+    """
+
+    qualifier: str | None
+    inputs: frozenset[str]
+    origins: frozenset[ColumnRef] = frozenset()
+
+    def column(self, name: str) -> frozenset[ColumnRef]:
+        """Return what a column of this name is made of."""
+        return self.origins or frozenset(ColumnRef(each, name) for each in self.inputs)
+
+
+@dataclass(slots=True)
+class Rows:
+    """The columns that a relation gives, in order.
+
+    `hidden` can be named with a qualifier only (the other sides of USING); `bases` are the inputs
+    that are read here directly, by qualifier.
+    """
+
+    columns: list[Attribute]
+    hidden: list[Attribute] = field(default_factory=list)
+    open: list[OpenPart] = field(default_factory=list)
+    bases: dict[str, str] = field(default_factory=dict)
+
+    def named(self, qualifier: str | None, names: tuple[str, ...] = ()) -> Rows:
+        """Return the same columns as those of a relation with an alias and a column list."""
+        fits = not self.open and len(names) == len(self.columns)
+        listed = names if fits else tuple(each.name for each in self.columns)
+        columns = [
+            Attribute(name, each.value, each.sources, qualifier, each.place)
+            for name, each in zip(listed, self.columns, strict=True)
+        ]
+        opened = [each._replace(qualifier=qualifier) for each in self.open]
+        if names and not fits:
+            opened = opened or [OpenPart(qualifier, frozenset())]
+        return Rows(columns, open=opened)
+
+    def nulled(self) -> Rows:
+        """Return the same columns, each of which may be null."""
+        columns = [each.nulled() for each in self.columns]
+        return Rows(columns, [each.nulled() for each in self.hidden], self.open, self.bases)
+
+    def beside(self, other: Rows) -> Rows:
+        """Return the columns of both."""
+        return Rows(
+            self.columns + other.columns,
+            self.hidden + other.hidden,
+            self.open + other.open,
+            self.bases | other.bases,
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """What a name means.  Not `sure`: a relation may have it whose columns are not all known."""
+
+    value: Value
+    sources: frozenset[ColumnRef]
+    sure: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class Missing:
+    """A name that nothing has; `near` is the nearest that there is."""
+
+    near: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class Ambiguous:
+    """A name that several relations have."""
+
+    sources: frozenset[ColumnRef]
+    candidates: tuple[str, ...]
+
+
+@dataclass(slots=True)
+class Scope:
+    """What names mean at one place; `outer` is the scope around a subquery.
+
+    `aliases` are earlier items of the same SELECT list, `first` tells that they go before columns.
+    """
+
+    rows: Rows
+    outer: Scope | None = None
+    aliases: dict[str, Attribute] = field(default_factory=dict)
+    variables: dict[str, Attribute] = field(default_factory=dict)
+    first: bool = False
+    _index: dict[str, list[Attribute]] | None = None
+
+    def resolve(self, parts: tuple[str, ...]) -> Found | Missing | Ambiguous:
+        """Return what a dotted name means here or around here."""
+        found = self._local(parts)
+        at = self.outer
+        while at is not None and (found is None or _is_open(found)):
+            found = _either(found, at._local(parts))
+            at = at.outer
+        return Missing(self._near(parts)) if found is None else found
+
+    def star(self, qualifier: str) -> list[Attribute] | None:
+        """Return the columns of one relation; None if there is no such relation."""
+        own = [
+            each for each in (*self.rows.hidden, *self.rows.columns) if each.qualifier == qualifier
+        ]
+        known = own or qualifier in self.rows.bases
+        return own if known or any(o.qualifier == qualifier for o in self.rows.open) else None
+
+    def _local(self, parts: tuple[str, ...]) -> Found | Ambiguous | None:
+        if self.variables and (bound := self.variables.get(parts[0])) is not None:
+            return self._within([bound], parts[1:])
+        if self.first and (alias := self.aliases.get(parts[0])) is not None:
+            return self._within([alias], parts[1:])
+        found = self._column(parts)
+        if found is None or _is_open(found):
+            alias = self.aliases.get(parts[0])
+            return found if alias is None else _either(found, self._within([alias], parts[1:]))
+        return found
+
+    def _column(self, parts: tuple[str, ...]) -> Found | Ambiguous | None:
+        index = self._indexed()
+        if len(parts) > 1:
+            own = [a for a in index.get(parts[1], ()) if a.qualifier == parts[0]]
+            if own:
+                return self._within(own, parts[2:])
+            for part in self.rows.open:
+                if part.qualifier == parts[0]:
+                    return Found(UNKNOWN, part.column(parts[1]))
+        free = [a for a in index.get(parts[0], ()) if a not in self.rows.hidden]
+        if free:
+            return self._within(free, parts[1:])
+        if self.rows.open:
+            columns = (part.column(parts[0]) for part in self.rows.open)
+            return Found(UNKNOWN, frozenset().union(*columns), sure=False)
+        return None
+
+    def _within(
+        self, candidates: list[Attribute], path: tuple[str, ...]
+    ) -> Found | Ambiguous | None:
+        if len(candidates) > 1:
+            sources = frozenset(ref for each in candidates for ref in each.sources)
+            names = (f"{e.qualifier}.{e.name}" if e.qualifier else e.name for e in candidates)
+            return Ambiguous(sources, tuple(names))
+        attribute = candidates[0]
+        value = attribute.value
+        for name in path:
+            inner = field_of(value, name)
+            if inner is None:
+                return None
+            value = inner
+        return Found(value, attribute.sources)
+
+    def _indexed(self) -> dict[str, list[Attribute]]:
+        if self._index is None:
+            self._index = {}
+            for each in (*self.rows.columns, *self.rows.hidden):
+                self._index.setdefault(each.name, []).append(each)
+        return self._index
+
+    def _near(self, parts: tuple[str, ...]) -> str | None:
+        """Return the name in scope that is most like one that is not there."""
+        if len(parts) > 1 and (inside := self._near_field(parts)) is not None:
+            return inside
+        wanted = parts[1] if len(parts) > 1 and self.star(parts[0]) else parts[0]
+        elsewhere = [a for a in self.rows.columns if len(parts) > 1 and a.name == parts[1]]
+        if wanted == parts[0] and len(elsewhere) == 1 and elsewhere[0].qualifier:
+            return f"{elsewhere[0].qualifier}.{parts[1]}"
+        names = list(dict.fromkeys(self._names()))
+        folded = [name for name in names if name.lower() == wanted.lower()]
+        return next(iter(folded or difflib.get_close_matches(wanted, names, n=1)), None)
+
+    def _near_field(self, parts: tuple[str, ...]) -> str | None:
+        """Return the nearest field, where all but the last part of a name are known."""
+        found = self._local(parts[:-1])
+        kind = found.value.kind if isinstance(found, Found) else None
+        if not isinstance(kind, DataTypeStruct):
+            return None
+        names = [field.name for field in kind.fields]
+        near = difflib.get_close_matches(parts[-1], names, n=1)
+        return ".".join((*parts[:-1], near[0])) if near else None
+
+    def _names(self) -> Iterator[str]:
+        scope: Scope | None = self
+        while scope is not None:
+            yield from (each.name for each in scope.rows.columns)
+            yield from scope.aliases
+            scope = scope.outer
+
+
+def _is_open(found: Found | Ambiguous) -> bool:
+    return isinstance(found, Found) and not found.sure
+
+
+def _either(
+    open_: Found | Ambiguous | None, other: Found | Ambiguous | None
+) -> Found | Ambiguous | None:
+    """Return what a name means that may be one of an open relation, or else another."""
+    if open_ is None or other is None:
+        return other if open_ is None else open_
+    return Found(UNKNOWN, open_.sources | other.sources, sure=False)

@@ -1,0 +1,76 @@
+"""One SQL statement as plain values: its names, calls, stars and clauses, each with its place."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from odfbuild.planner.sql.shape import Query
+
+__all__ = ["Name", "Place", "SqlTextError", "Star", "Statement"]
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Where in a text something stands: 0-based start and length, 1-based line and column."""
+
+    start: int
+    length: int
+    line: int
+    column: int
+
+    @classmethod
+    def of(cls, text: str, start: int, length: int) -> Place:
+        head = text[:start]
+        return cls(start, max(length, 1), head.count("\n") + 1, start - head.rfind("\n"))
+
+
+@dataclass(frozen=True, slots=True)
+class Name:
+    """A name as written, without its quotes; `qualifier` is what stands before the last dot."""
+
+    text: str
+    place: Place
+    qualifier: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Star:
+    """One `*`; `exclusion` spans what stands in the parentheses of its `EXCEPT (...)`."""
+
+    place: Place
+    carries: bool
+    exclusion: tuple[int, int] | None
+    excluded: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Statement:
+    """What one SELECT statement says; `bars` is what keeps it from working row by row."""
+
+    text: str
+    selects: tuple[int, ...]
+    stars: tuple[Star, ...]
+    alias_lists: tuple[int, ...]
+    tables: tuple[Name, ...]
+    columns: tuple[Name, ...]
+    aliases: tuple[Name, ...]
+    relations: frozenset[str]
+    calls: tuple[Name, ...]
+    empty_calls: tuple[Name, ...]
+    words: tuple[Name, ...]
+    bars: tuple[Name, ...]
+    outputs: tuple[str, ...] | None
+    ordered: bool
+    unites: bool
+    shape: Query
+
+
+class SqlTextError(ValueError):
+    """The text is not one readable SELECT statement; `place` is where reading stopped."""
+
+    def __init__(self, code: str, message: str, place: Place) -> None:
+        super().__init__(message)
+        self.code = code
+        self.place = place

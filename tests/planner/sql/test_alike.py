@@ -1,0 +1,62 @@
+"""Queries that differ in numbers and strings only are examined once, and say what each would."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from odfbuild.planner.sql.alike import are_alike, examine_alike
+from odfbuild.planner.sql.query import QueryStep, examine
+from odfbuild.planner.sql.text import skeleton
+
+TEMPLATES = [
+    "select t, a + {n} as b, concat(c, '{s}') as c from x where d > {n} and e <> '{s}'",
+    "select {n}, '{s}', t from x",
+    "select '{s}' as {s}, t from x",
+    "select date '{s}' as d, cast('{s}' as date) as e, t from x",
+    "select t, explode(split(a, '{s}')) as b from x union all select t, '{s}' from x",
+    "select sum(a) as s from x group by b having count(1) > {n}",
+    "select * from x limit {n}",
+    "select op, `{s}` from x where rand({n}) > 0",
+    "select a from x -- {s}\n where b = {n}",
+    "select a from y where b = '{s}",
+    "with y as (select t, '{s}' as b from x) select t, b from y where b like '%{s}%'",
+]
+STRINGS = st.sampled_from(["a", "b", "now", " Today ", "t", "x", "1", "", "it''s", "a\\tb"])
+
+
+@given(
+    st.lists(st.tuples(st.sampled_from(TEMPLATES), st.integers(0, 99), STRINGS), max_size=12),
+    st.sampled_from([("x",), ("x", "y")]),
+)
+def test_what_is_said_is_what_each_would_say_alone(
+    made: list[tuple[str, int, str]], inputs: tuple[str, ...]
+) -> None:
+    for template, number, string in made:
+        steps = (QueryStep(None, template.format(n=number, s=string)),)
+        assert examine_alike(steps, inputs) == examine(steps, inputs)
+
+
+@pytest.mark.parametrize(
+    ("one", "other", "alike"),
+    [
+        ("select a + 1 from x", "select a  +\n 22 from x", True),
+        ("select 'a' as b from x", "select 'now' as b from x", False),
+        ("select a from x", "select b from x", False),
+        ("select a from x", "select `a` from x", False),
+        ("select 1 from x", "select 'a' from x", False),
+        ("select /*+ broadcast(x) */ a from x", "select a from x", False),
+    ],
+)
+def test_texts_have_their_words_in_common_or_not(one: str, other: str, alike: bool) -> None:
+    assert (skeleton(one) == skeleton(other)) is alike
+
+
+def test_a_text_that_cannot_be_divided_into_words_has_no_skeleton() -> None:
+    assert skeleton("select 'a from x") is None
+
+
+def test_queries_of_one_template_are_alike_and_others_are_not() -> None:
+    made = [[QueryStep(None, f"select a + {number} as b from x")] for number in range(10)]
+    other = [[QueryStep(None, f"select a{number} as b from x")] for number in range(10)]
+    assert are_alike(made)
+    assert not are_alike(other)
