@@ -22,6 +22,7 @@ from odfbuild.cli.outputs import (
     write_reports,
 )
 from odfbuild.cli.scope import Scope, scoped
+from odfbuild.cli.usage import UsageRefusedError
 from odfbuild.cli.whole import whole
 from odfbuild.errors import OdfBuildError
 
@@ -39,7 +40,8 @@ class PlanOptions:
     """What was asked of `plan`.
 
     `scope` is what is planned, `out` is where the plan is saved, `reports` are texts of the form
-    FMT=FILE, `changes_exit` says by the exit code whether there are changes.
+    FMT=FILE, `changes_exit` says by the exit code whether there are changes.  `tried` is over how
+    many of the newest rows changed queries are run, None for none: that starts an engine.
     """
 
     scope: Scope = _WHOLE
@@ -50,11 +52,12 @@ class PlanOptions:
     changes_exit: bool = False
     explain: bool = False
     blocks: bool = False
+    tried: int | None = None
 
     @property
     def is_repeatable(self) -> bool:
         """Say whether what is printed is all that comes of it, and depends on the plan alone."""
-        return self.out is None and not self.reports and self.scope.is_plain
+        return self.out is None and not self.reports and self.tried is None and self.scope.is_plain
 
     @property
     def is_brief(self) -> bool:
@@ -65,6 +68,7 @@ class PlanOptions:
 def show_plan(given: Given, options: PlanOptions) -> int:
     """Print the plan, save it and write its reports; nothing else is changed."""
     reports = parse_reports(options.reports)
+    _refuse_untold(options)
     manner = Manner(
         max_bytes=options.max_bytes,
         colour=wants_colour(),
@@ -91,7 +95,28 @@ def show_plan(given: Given, options: PlanOptions) -> int:
     if made.known is not None and options.is_repeatable:
         made.known.keep(_question(options, manner), code, text)
     sys.stdout.write(text)
+    if options.tried is not None:
+        _try(project, plan, options.tried)
     return code
+
+
+def _refuse_untold(options: PlanOptions) -> None:
+    if options.tried is not None and (
+        options.output is not Output.TEXT or options.scope.against is not None
+    ):
+        raise UsageRefusedError(
+            what="--data-diff goes with the text of a plan against the workspace only",
+            why="a plan is what files and chains say; rows are looked at beside it",
+            fix="leave out -o or --against, or --data-diff",
+        )
+
+
+def _try(project: app.Opened, plan: Plan, rows: int) -> None:
+    """Say which rows changed queries would make otherwise."""
+    from odfbuild.app.trying import try_queries
+    from odfbuild.cli.trying import tried_text
+
+    sys.stdout.write(tried_text(try_queries(project, plan, rows), rows))
 
 
 def no_changes(datasets: int) -> str:

@@ -110,6 +110,16 @@ def plan(
         bool,
         typer.Option("--detailed-exitcode", help="End with 2 when there are changes."),
     ] = False,
+    data_diff: Annotated[
+        int | None,
+        typer.Option(
+            "--data-diff",
+            metavar="N",
+            min=1,
+            help="Run changed queries over the last N rows of each input, and say which rows would "
+            "come out otherwise. Starts an engine.",
+        ),
+    ] = None,
     explain: Explain = False,
     verbose: Verbose = False,
 ) -> None:
@@ -135,5 +145,6 @@ def plan(
         changes_exit=detailed_exitcode,
         explain=explain,
         blocks=verbose,
+        tried=data_diff,
     )
     raise Exit(show_plan(given(context), options))
