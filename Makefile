@@ -26,7 +26,7 @@ demo: $(STAMP)
 	@PATH="$(CURDIR)/$(BIN):$$PATH" sh examples/demo.sh
 
 test: $(STAMP)
-	@$(BIN)/python -m pytest -q -m "not slow"
+	@$(BIN)/python -m pytest -q -m "not slow" -n auto --dist loadfile
 
 test-long: $(STAMP)
 	@$(BIN)/python -m pytest -q --hypothesis-profile=long

@@ -51,12 +51,20 @@ def main() -> None:
 
 def _ours(count: int, nodes: tuple[Node, ...]) -> list[Command]:
     folder = _made(f"layered-{count}", for_odfbuild, nodes)
-    forget = partial(shutil.rmtree, folder / ".odfbuild", ignore_errors=True)
+    cache = DATA / "plan-cache"
+    settings = {"XDG_CACHE_HOME": str(cache)}
+    forget = partial(shutil.rmtree, cache, ignore_errors=True)
     plan = (PROGRAM, "plan")
-    cold = Command(
-        name="odfbuild plan, cold", arguments=plan, folder=folder, settings={}, prepare=forget
-    )
-    return [cold, Command(name="odfbuild plan, warm", arguments=plan, folder=folder, settings={})]
+    return [
+        Command(
+            name="odfbuild plan, cold",
+            arguments=plan,
+            folder=folder,
+            settings=settings,
+            prepare=forget,
+        ),
+        Command(name="odfbuild plan, warm", arguments=plan, folder=folder, settings=settings),
+    ]
 
 
 def _dbt(count: int, nodes: tuple[Node, ...]) -> list[Command]:
