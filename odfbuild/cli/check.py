@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from odfbuild import app
+from odfbuild.app.loading import load
 from odfbuild.cli import exits
 from odfbuild.cli.check_text import Format, Report, report_text
 from odfbuild.cli.checking import (
@@ -15,7 +16,6 @@ from odfbuild.cli.checking import (
     settings_findings,
     unused_inputs,
 )
-from odfbuild.cli.loaded import load
 from odfbuild.cli.opened import open_given
 from odfbuild.cli.options import Given
 from odfbuild.cli.selection import chosen

@@ -5,11 +5,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from odfbuild import app
+from odfbuild.app.loading import load
 from odfbuild.cli import exits
 from odfbuild.cli.asking import ENGINE, ask_engine
 from odfbuild.cli.checking import broken_datasets, examine_all, query_findings
 from odfbuild.cli.deps import pins_text
-from odfbuild.cli.loaded import load
 from odfbuild.cli.lock_text import datasets_text, outdated_text, schemas_text
 from odfbuild.cli.opened import open_given
 from odfbuild.cli.options import Given

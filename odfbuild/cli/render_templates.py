@@ -4,8 +4,8 @@ import sys
 from collections.abc import Iterable, Iterator, Sequence
 
 from odfbuild import app
+from odfbuild.app.loading import load
 from odfbuild.cli import exits
-from odfbuild.cli.loaded import load
 from odfbuild.cli.opened import open_given
 from odfbuild.cli.options import Given
 from odfbuild.cli.printable import printable
