@@ -126,6 +126,7 @@ class Analyser:
 
     def __init__(self, session: "SparkSession") -> None:
         self.session = session
+        self.names: set[str] = set()
 
     def put(self, name: str, schema: DataSchema) -> None:
         from pyspark.sql.types import StructType
@@ -133,6 +134,7 @@ class Analyser:
         fields = [field_as_spark(field) for field in schema.fields]
         kind = StructType.fromJson({"type": "struct", "fields": fields})
         self.session.createDataFrame([], kind).createOrReplaceTempView(name)
+        self.names.add(name)
 
     def fields(self, query: str) -> list[dict[str, Any]]:
         found: list[dict[str, Any]] = self.session.sql(query).schema.jsonValue()["fields"]
@@ -145,7 +147,7 @@ def analyser(engine: SparkEngine) -> Iterator[Analyser]:
     for name, schema in INPUTS.items():
         analyser.put(name, schema)
     yield analyser
-    for name in INPUTS:
+    for name in analyser.names:
         analyser.session.catalog.dropTempView(name)
 
 
