@@ -14,7 +14,7 @@ from pathlib import Path
 from odfbuild import __version__
 from odfbuild.app.opened import Opened
 from odfbuild.executors.engine import engine_version
-from odfbuild.executors.local import Listings, pending
+from odfbuild.executors.local import SOURCE_NAME, Listings, pending
 from odfbuild.odf.events import FetchStep, FetchStepFilesGlob, FetchStepUrl, SourceState
 from odfbuild.odf.identity import DatasetId, Multihash, sha3_256
 from odfbuild.project.fingerprint import Fingerprint, is_unchanged
@@ -27,7 +27,6 @@ from odfbuild.state.settled import (
 )
 
 __all__ = [
-    "SOURCE_NAME",
     "Known",
     "cache",
     "context",
@@ -37,8 +36,6 @@ __all__ = [
     "known",
     "versions",
 ]
-
-SOURCE_NAME = "default"
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,6 +116,7 @@ def context(project: Opened) -> str:
     """Return a digest of what the user gave beside the files: no value of it can be read back."""
     given = {
         "target": project.target,
+        "protect": project.config.target(project.target).protect,
         "variables": project.given,
         "files": [_content(path) for path in project.vars_files],
         "today": str(project.policy.today) if project.policy.accepted else None,

@@ -26,6 +26,10 @@ from odfbuild.project.revision import at_revision
 __all__ = ["Asked", "Made", "make", "make_whole"]
 
 
+def _nothing(_: Sequence[Declared]) -> tuple[Allowance, ...]:
+    return ()
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Asked:
     """What is asked of a plan.
@@ -36,7 +40,7 @@ class Asked:
     """
 
     gate: str = "default"
-    allowed: Callable[[Sequence[Declared]], tuple[Allowance, ...]] = lambda _: ()
+    allowed: Callable[[Sequence[Declared]], tuple[Allowance, ...]] = _nothing
     metadata_only: bool = False
     refresh: bool = True
     against: str | None = None
@@ -71,7 +75,7 @@ def make_whole(project: Opened, asked: Asked) -> Made:
     plan = _planned(project, asked, loaded, current, looks)
     plan = with_foreseen(plan, project.workspace)
     known = None
-    if asked.refresh:
+    if asked == Asked():  # of a plan that leaves something out, nothing follows for the whole
         seen = Seen(files, heads, loaded.declared, current, looks)
         known = remember(project, seen, idle=_is_idle(plan))
     return Made(plan, loaded, known)

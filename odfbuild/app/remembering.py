@@ -5,7 +5,6 @@ from contextlib import suppress
 from dataclasses import dataclass
 
 from odfbuild.app.idle import (
-    SOURCE_NAME,
     Known,
     cache,
     context,
@@ -15,7 +14,7 @@ from odfbuild.app.idle import (
 )
 from odfbuild.app.opened import Opened
 from odfbuild.app.sources import polling_of
-from odfbuild.executors.local import is_local
+from odfbuild.executors.local import SOURCE_NAME, is_local
 from odfbuild.odf.chain import ChainState
 from odfbuild.odf.events import FetchStep, FetchStepFilesGlob, FetchStepUrl, SourceState
 from odfbuild.odf.identity import DatasetId, Multihash

@@ -2,9 +2,8 @@
 
 from collections.abc import Mapping, Sequence
 
-from odfbuild.app.idle import SOURCE_NAME
 from odfbuild.app.opened import Opened
-from odfbuild.executors.local import Listings, is_local, pending, pending_bytes
+from odfbuild.executors.local import SOURCE_NAME, Listings, is_local, pending, pending_bytes
 from odfbuild.odf.chain import ChainState
 from odfbuild.odf.events import FetchStep, FetchStepUrl, SetPollingSource
 from odfbuild.odf.refs import DatasetAlias

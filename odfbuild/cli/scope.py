@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from odfbuild import app
@@ -62,9 +62,14 @@ def _asked(project: app.Opened, scope: Scope) -> app.Asked:
             why="the gate says what becomes of findings",
             fix=f"use one of: {', '.join(GATES)}",
         )
+    if not scope.allow:
+        return _bare(scope)
+    return replace(_bare(scope), allowed=lambda declared: _allowed(project, scope, declared))
+
+
+def _bare(scope: Scope) -> app.Asked:
     return app.Asked(
         gate=scope.gate,
-        allowed=lambda declared: _allowed(project, scope, declared),
         metadata_only=scope.metadata_only,
         refresh=scope.refresh,
         against=_revision(scope.against),

@@ -5,11 +5,11 @@ import sys
 from time import time_ns
 
 from odfbuild import app
-from odfbuild.app.idle import SOURCE_NAME
 from odfbuild.cli import exits
 from odfbuild.cli.opened import open_given
 from odfbuild.cli.options import Given
 from odfbuild.cli.usage import UsageRefusedError
+from odfbuild.executors.local import SOURCE_NAME
 from odfbuild.odf.timestamp import InvalidTimestampError, Timestamp
 from odfbuild.state.watermarks import NotARootError, move_watermark
 

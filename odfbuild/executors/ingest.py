@@ -12,6 +12,7 @@ from odfbuild.errors import OdfBuildError
 from odfbuild.executors.engine import IngestRequest
 from odfbuild.executors.fetch import Fetched, UpToDate, fetch
 from odfbuild.executors.frames import Frame
+from odfbuild.executors.local import SOURCE_NAME
 from odfbuild.executors.part import sweep
 from odfbuild.executors.prepare import PipeError, Surroundings, prepare
 from odfbuild.executors.readers import read
@@ -35,9 +36,7 @@ from odfbuild.odf.timestamp import Timestamp
 from odfbuild.state.dataset import Dataset
 from odfbuild.state.prepared import Prepared
 
-__all__ = ["SOURCE_NAME", "ingest"]
-
-SOURCE_NAME = "default"  # the name of a polling source in SourceState
+__all__ = ["ingest"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -29,6 +29,7 @@ from odfbuild.odf.timestamp import InvalidTimestampError, Timestamp
 __all__ = [
     "ETAG",
     "LAST_MODIFIED",
+    "SOURCE_NAME",
     "Listings",
     "UnsupportedSourceError",
     "file_of",
@@ -42,6 +43,8 @@ __all__ = [
 
 ETAG: Final = "odf/etag"
 LAST_MODIFIED: Final = "odf/last-modified"
+SOURCE_NAME: Final = "default"
+"""The name of a polling source in SourceState."""
 Listings: TypeAlias = MutableMapping[str, list[bytes]]
 """Names of the plain files of folders, sorted; one may be shared by the looks of one plan."""
 

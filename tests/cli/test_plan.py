@@ -161,3 +161,14 @@ def test_a_warning_is_given_every_time(tmp_path: Path) -> None:
         out = odfbuild("plan", cwd=tmp_path).out
         assert "warning[" in out
         assert "the derivative dataset 'a' has no transform" in out
+
+
+@pytest.mark.parametrize(
+    "part", [["--metadata-only"], ["--refresh", "off"], ["--gate", "off"]], ids=" ".join
+)
+def test_a_plan_of_a_part_is_not_taken_for_that_of_the_whole(
+    project: Path, part: list[str]
+) -> None:
+    lay_out(project, {"data/2.csv": "t,k,v\n2024-02-01,new,1\n"})
+    odfbuild("plan", *part, cwd=project)
+    assert "1 new file: 2.csv" in odfbuild("plan", cwd=project).out

@@ -15,7 +15,14 @@ from enum import Enum
 
 from odfbuild.errors import Diagnostic
 from odfbuild.odf.events import TransformSql
-from odfbuild.planner.sql.statement import Place, SqlTextError, Statement
+from odfbuild.planner.sql.statement import (
+    CLOCK_WORDS,
+    MOMENTS,
+    SESSION_WORDS,
+    Place,
+    SqlTextError,
+    Statement,
+)
 from odfbuild.planner.sql.text import read
 
 __all__ = [
@@ -273,12 +280,9 @@ _FORBIDDEN = {
     **_all(Reason.FOREIGN_CODE, "reflect java_method try_reflect"),
 }
 _FORBIDDEN_WORDS = {
-    **_all(
-        Reason.NOT_DETERMINISTIC,
-        "current_date current_time current_timestamp localtime localtimestamp "
-        "'now' 'today' 'yesterday' 'tomorrow'",
-    ),
-    **_all(Reason.ENVIRONMENT, "current_user session_user current_catalog current_database"),
+    **dict.fromkeys(CLOCK_WORDS, Reason.NOT_DETERMINISTIC),
+    **{f"'{moment}'": Reason.NOT_DETERMINISTIC for moment in MOMENTS},
+    **dict.fromkeys(SESSION_WORDS, Reason.ENVIRONMENT),
 }
 _WINDOWS = frozenset(["window", "session_window", "window_time", "tumble", "hop", "session"])
 _GENERATORS = frozenset(

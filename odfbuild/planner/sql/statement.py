@@ -8,7 +8,24 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from odfbuild.planner.sql.shape import Query
 
-__all__ = ["Name", "Place", "SqlTextError", "Star", "Statement"]
+__all__ = [
+    "CLOCK_WORDS",
+    "MOMENTS",
+    "SESSION_WORDS",
+    "Name",
+    "Place",
+    "SqlTextError",
+    "Star",
+    "Statement",
+]
+
+
+CLOCK_WORDS = frozenset(
+    {"current_date", "current_time", "current_timestamp", "localtime", "localtimestamp"}
+)
+SESSION_WORDS = frozenset({"current_user", "session_user", "current_catalog", "current_database"})
+MOMENTS = frozenset({"now", "today", "yesterday", "tomorrow"})
+"""Strings that stand for a time when they are cast to one."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,7 +10,7 @@ from typing import Any
 
 from sqlglot import TokenType
 
-from odfbuild.planner.sql.statement import Name, Place
+from odfbuild.planner.sql.statement import CLOCK_WORDS, MOMENTS, SESSION_WORDS, Name, Place
 
 __all__ = ["calls", "exclusion", "mended", "outline", "place_at", "select_starts", "words"]
 
@@ -20,11 +20,7 @@ _SEPARATORS = frozenset({TokenType.COMMA, TokenType.FROM})
 _NO_WORDS = frozenset({TokenType.IDENTIFIER, TokenType.NUMBER})
 _BEFORE_NAMES = frozenset({TokenType.DOT, TokenType.ALIAS})
 _BEHIND_NAMES = frozenset({TokenType.DOT, TokenType.L_PAREN})
-_SPEAKING = frozenset(
-    {"current_date", "current_time", "current_timestamp", "localtime", "localtimestamp"}
-    | {"current_user", "session_user", "current_catalog", "current_database"}
-)
-_MOMENTS = frozenset({"now", "today", "yesterday", "tomorrow"})
+_SPEAKING = CLOCK_WORDS | SESSION_WORDS
 _TIMES = frozenset(kind for kind in TokenType if kind.name.startswith(("DATE", "TIMESTAMP")))
 
 
@@ -133,7 +129,7 @@ def outline(tokens: Sequence[Any]) -> tuple[object, ...]:
         kind = token.token_type
         text = token.text
         if kind is TokenType.NUMBER or (
-            kind is TokenType.STRING and text.strip().lower() not in _MOMENTS
+            kind is TokenType.STRING and text.strip().lower() not in MOMENTS
         ):
             text = ""
         parts += (kind, text)
