@@ -9,9 +9,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, TypeAlias
 
+from odfbuild.executors.adding import retires
 from odfbuild.executors.engine import IngestRequest, TransformInputFrame, TransformWork
 from odfbuild.executors.frames import Frame
-from odfbuild.executors.ingest import retires
 from odfbuild.executors.site import Site
 from odfbuild.odf.chain import ChainState, vocabulary
 from odfbuild.odf.chain_schema import schema_in_force

@@ -1,0 +1,148 @@
+"""Add what a source brought to a dataset: engine, slice, events, commit.
+
+preprocess and merge (the engine) -> seal -> commit.  All that comes before, fetching or being
+given, ends in an `Intake`; from there on every kind of source is the same.
+"""
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TypeAlias
+
+from odfbuild.executors.engine import IngestRequest
+from odfbuild.executors.frames import Frame
+from odfbuild.executors.report import Round
+from odfbuild.executors.site import Site
+from odfbuild.executors.slices import Sealed, seal
+from odfbuild.executors.staged import schema_events, staged_files
+from odfbuild.odf.chain import ChainState
+from odfbuild.odf.chain_schema import schema_in_force
+from odfbuild.odf.events import (
+    AddData,
+    AddPushSource,
+    MergeStrategyAppend,
+    MergeStrategyLedger,
+    MetadataEvent,
+    SetPollingSource,
+    SourceState,
+)
+from odfbuild.odf.timestamp import Timestamp
+from odfbuild.state.dataset import Dataset
+from odfbuild.state.prepared import Prepared
+
+__all__ = ["Intake", "Receiver", "Source", "add", "retires"]
+
+Source: TypeAlias = SetPollingSource | AddPushSource
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Intake:
+    """What one input brings: its name for people, its rows, and what to remember of it.
+
+    `frame` is None if nothing in the input could be read as rows; `event_time` is for rows that
+    have none; `state` is what the chain knows of the source from now on, None for no change.
+    """
+
+    name: str
+    frame: Frame | None
+    event_time: Timestamp
+    state: SourceState | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Receiver:
+    """The dataset as it stands, the definition of the source, the system time of the commit.
+
+    `source_name` is the source's name in the chain's source states.
+    """
+
+    site: Site
+    dataset: Dataset
+    state: ChainState
+    source: Source
+    source_name: str
+    now: Timestamp
+
+
+def add(receiver: Receiver, intake: Intake, staging: Path) -> Round | None:
+    """Commit an input as one AddData and return what was done; None if nothing moved.
+
+    `staging` is a folder in the workspace for files on their way.  Raises the errors of the engine,
+    of sealing and of the commit; the chain is untouched then.
+    """
+    sealed = None if intake.frame is None else _slice(receiver, intake, intake.frame, staging)
+    events = _events(receiver, sealed, intake.state)
+    if not events:
+        return None
+    prepared = Prepared(events, receiver.now, staged_files(sealed))
+    receiver.dataset.commit(prepared, expected=receiver.state.head)
+    return Round(intake.name, len(events), 0 if sealed is None else sealed.records)
+
+
+def retires(source: Source) -> bool:
+    """Tell whether a column that a round lacks is one that the definition gave up.
+
+    The columns of a source that declares none are those of its files.  Snapshot and UpsertStream
+    compare rows with those of the history, and take them back as ChangelogStream does: whole, so
+    these must have all columns.
+    """
+    declared = source.read.ddl_schema or source.read.schema or source.preprocess
+    keeps_rows = isinstance(source.merge, MergeStrategyAppend | MergeStrategyLedger)
+    return declared is not None and keeps_rows
+
+
+def _slice(receiver: Receiver, intake: Intake, frame: Frame, staging: Path) -> Sealed:
+    state = receiver.state
+    return seal(
+        receiver.site.engine.ingest(_request(receiver, frame, staging)),
+        vocab=state.vocab,
+        system_time=receiver.now,
+        event_time=intake.event_time,
+        start=state.next_offset,
+        in_force=schema_in_force(state),
+        into=staging / "slice.parquet",
+        retires=retires(receiver.source),
+    )
+
+
+def _request(receiver: Receiver, frame: Frame, staging: Path) -> IngestRequest:
+    source, state = receiver.source, receiver.state
+    declared = source.read.ddl_schema or source.read.schema
+    return IngestRequest(
+        source=frame,
+        preprocess=source.preprocess,
+        merge=source.merge,
+        vocab=state.vocab,
+        history=tuple(path for _, path in receiver.dataset.slices(upto=state.head)),
+        in_force=schema_in_force(state),
+        staging=staging,
+        infer=declared is None and source.preprocess is None,
+    )
+
+
+def _events(
+    receiver: Receiver, sealed: Sealed | None, brought: SourceState | None
+) -> tuple[MetadataEvent, ...]:
+    """Return the blocks of an input; none if neither data, watermark nor source state moved."""
+    state = receiver.state
+    known = state.source_state.get(receiver.source_name)
+    source_state = brought or known
+    piece = None if sealed is None else sealed.slice
+    watermark = _watermark(state, sealed)
+    events = schema_events(state, sealed)
+    if piece is None and watermark == state.watermark and source_state == known:
+        return events
+    added = AddData(
+        prev_checkpoint=state.checkpoint,
+        prev_offset=state.last_offset,
+        new_data=piece,
+        new_watermark=watermark,
+        new_source_state=source_state,
+    )
+    return (*events, added)
+
+
+def _watermark(state: ChainState, sealed: Sealed | None) -> Timestamp | None:
+    """Return the greatest event time so far: a watermark never goes back."""
+    if sealed is None or sealed.watermark is None:
+        return state.watermark
+    return sealed.watermark if state.watermark is None else max(sealed.watermark, state.watermark)
