@@ -43,7 +43,7 @@ from odfbuild.planner.plan import (
     Step,
     Transform,
 )
-from odfbuild.planner.policy import Severity
+from odfbuild.planner.policy import BadRows, IngestOptions, Severity
 from odfbuild.planner.reasons import (
     DefinitionChanged,
     FirstRun,
@@ -425,6 +425,13 @@ _planned = st.builds(
     definition=st.none() | _texts,
 )
 _events: st.SearchStrategy[MetadataEvent] = events
+_options = st.builds(
+    IngestOptions,
+    watermark_lag=st.integers(0, 1 << 40),
+    bad_rows=st.sampled_from(BadRows),
+    max_bad_rows=st.none() | st.integers(0, 1 << 40),
+    max_bad_percent=st.none() | st.integers(0, 100),
+)
 _works: dict[str, st.SearchStrategy[Any]] = {
     "append": st.builds(
         Append,
@@ -432,7 +439,7 @@ _works: dict[str, st.SearchStrategy[Any]] = {
         st.lists(_events, max_size=2).map(tuple),
     ),
     "move": st.builds(Move, aliases),
-    "ingest": st.just(Ingest()),
+    "ingest": st.builds(Ingest, _options),
     "transform": st.builds(Transform, st.lists(aliases | dataset_ids, max_size=2).map(tuple)),
 }
 _notes = st.builds(

@@ -26,6 +26,7 @@ from odfbuild.odf.events import (
     SourceState,
 )
 from odfbuild.odf.timestamp import Timestamp
+from odfbuild.planner.policy import AS_USUAL, IngestOptions
 from odfbuild.state.dataset import Dataset
 from odfbuild.state.prepared import Prepared
 
@@ -61,6 +62,7 @@ class Receiver:
     source: Source
     source_name: str
     now: Timestamp
+    options: IngestOptions = AS_USUAL
 
 
 def add(receiver: Receiver, intake: Intake, staging: Path) -> Round | None:

@@ -20,6 +20,7 @@ from odfbuild.executors.settled import is_settled
 from odfbuild.executors.site import Site
 from odfbuild.odf.events import SetPollingSource
 from odfbuild.odf.opaque import refuse_opaque
+from odfbuild.planner.policy import AS_USUAL, IngestOptions
 from odfbuild.state.dataset import Dataset
 
 __all__ = ["ingest"]
@@ -34,7 +35,12 @@ class _Polling:
     folder: Path
 
 
-def ingest(site: Site, dataset: Dataset, done: Callable[[Round], None]) -> None:
+def ingest(
+    site: Site,
+    dataset: Dataset,
+    done: Callable[[Round], None],
+    options: IngestOptions = AS_USUAL,
+) -> None:
     """Poll the dataset's source until it has nothing new; `done` hears of every commit.
 
     Raises UnsupportedVariantError for a source of a newer version of the format, and the errors of
@@ -54,6 +60,7 @@ def ingest(site: Site, dataset: Dataset, done: Callable[[Round], None]) -> None:
             source=state.polling,
             source_name=SOURCE_NAME,
             now=max(site.clock(), state.system_time),
+            options=options,
         )
         more = _round(_Polling(receiver=receiver, source=state.polling, folder=folder), done)
 

@@ -164,8 +164,8 @@ def _work(state: _Run, step: Step, done: Callable[[Round], None]) -> None:
         case Move():
             site.workspace.rename(step.work.old, step.target)
             done(Round("name", 0, 0))
-        case Ingest():
-            ingest(site, _existing(site, step.target), done)
+        case Ingest(options=options):
+            ingest(site, _existing(site, step.target), done, options)
         case Transform():
             transform(site, _existing(site, step.target), done)
         case _:

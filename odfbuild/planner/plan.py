@@ -13,6 +13,7 @@ from odfbuild.odf.events import DatasetKind, MetadataEvent
 from odfbuild.odf.identity import DatasetId, Multihash
 from odfbuild.odf.refs import DatasetAlias
 from odfbuild.planner.changes import Assessment, ChangeClass, Verdict
+from odfbuild.planner.policy import AS_USUAL, IngestOptions
 from odfbuild.planner.reasons import InputMayAdvance, Reason, SourceToAsk
 
 __all__ = [
@@ -52,6 +53,8 @@ class Move:
 @dataclass(frozen=True, slots=True)
 class Ingest:
     """Poll the source of a root dataset until it has nothing new."""
+
+    options: IngestOptions = AS_USUAL
 
 
 @dataclass(frozen=True, slots=True)

@@ -29,6 +29,7 @@ from odfbuild.planner.plan import (
     Transform,
 )
 from odfbuild.planner.plan_object import DamagedPlanError, NotAPlanError, PlanVersionError
+from odfbuild.planner.policy import AS_USUAL, BadRows, IngestOptions
 from odfbuild.planner.reasons import Reason
 
 __all__ = [
@@ -290,8 +291,19 @@ def _details(step: Step) -> dict[str, Any]:
             return {"old": str(old)}
         case Transform(inputs=inputs):
             return {"inputs": [str(each) for each in inputs]}
-        case Ingest():
-            return {}
+        case Ingest(options=options):
+            given = _options(options)
+            return {"options": given} if given else {}
+
+
+def _options(options: IngestOptions) -> dict[str, Any]:
+    """Return the options that are not the ordinary ones."""
+    fields = {name: getattr(options, name) for name in options.__slots__}
+    return {
+        name: value.value if isinstance(value, BadRows) else value
+        for name, value in fields.items()
+        if value != getattr(AS_USUAL, name)
+    }
 
 
 def _reason(reason: Reason) -> dict[str, Any]:

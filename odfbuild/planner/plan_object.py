@@ -68,6 +68,10 @@ class PlanObject:
         """Return where the value of a key stands."""
         return f"{self._path}.{key}" if self._path else key
 
+    def has(self, key: str) -> bool:
+        """Tell whether a key is there; only for keys that a plan may leave out."""
+        return key in self._values
+
     def raw(self, key: str) -> Any:
         """Return the value of a key as it is."""
         self.require(key)

@@ -42,7 +42,7 @@ from odfbuild.planner.plan_object import (
     PlanObject,
     PlanVersionError,
 )
-from odfbuild.planner.policy import Severity
+from odfbuild.planner.policy import AS_USUAL, BadRows, IngestOptions, Severity
 from odfbuild.planner.reasons import Reason
 
 __all__ = ["read_plan"]
@@ -265,11 +265,23 @@ def _work(each: PlanObject, events: tuple[MetadataEvent, ...]) -> Work:
         case "move":
             return Move(each.parsed("old", DatasetAlias.parse))
         case "ingest":
-            return Ingest()
+            return Ingest(_options(each))
         case "transform":
             return Transform(each.each_parsed("inputs", parse_dataset_ref))
         case other:
             raise DamagedPlanError.at(each.path("work"), f"there is no work {other!r}")
+
+
+def _options(each: PlanObject) -> IngestOptions:
+    """Return the options of an ingest; what is as usual is left out of a plan."""
+    if not each.has("options"):
+        return AS_USUAL
+    given = each.child("options")
+    numbers = ("watermark_lag", "max_bad_rows", "max_bad_percent")
+    found: dict[str, Any] = {name: given.number(name) for name in numbers if given.has(name)}
+    if given.has("bad_rows"):
+        found["bad_rows"] = given.member("bad_rows", BadRows)
+    return IngestOptions(**found)
 
 
 _REASONS: Mapping[str, type[Any]] = {each.__name__: each for each in get_args(Reason)}

@@ -11,7 +11,18 @@ from enum import Enum
 from odfbuild.errors import SourceSpan
 from odfbuild.odf.refs import DatasetAlias
 
-__all__ = ["Acceptance", "Gates", "Moved", "OnQueryChange", "Policy", "Severity", "Traits"]
+__all__ = [
+    "AS_USUAL",
+    "Acceptance",
+    "BadRows",
+    "Gates",
+    "IngestOptions",
+    "Moved",
+    "OnQueryChange",
+    "Policy",
+    "Severity",
+    "Traits",
+]
 
 
 class Severity(Enum):
@@ -29,6 +40,30 @@ class OnQueryChange(Enum):
     RESTATE = "restate"
 
 
+class BadRows(Enum):
+    """What becomes of a row of a source that cannot be read."""
+
+    REFUSE = "refuse"
+    DIVERT = "divert"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class IngestOptions:
+    """What a project says of how rows are taken in, beyond the source's definition.
+
+    The watermark stays `watermark_lag` milliseconds behind the latest event time.  Of diverted rows
+    a file may have `max_bad_rows`, or `max_bad_percent` of its rows; None is no bound.
+    """
+
+    watermark_lag: int = 0
+    bad_rows: BadRows = BadRows.REFUSE
+    max_bad_rows: int | None = None
+    max_bad_percent: int | None = None
+
+
+AS_USUAL = IngestOptions()
+
+
 @dataclass(frozen=True, slots=True)
 class Traits:
     """What the project's defaults say of one dataset; manifests hold ODF's own keys only."""
@@ -36,6 +71,7 @@ class Traits:
     tags: tuple[str, ...] = ()
     owner: str | None = None
     on_query_change: OnQueryChange = OnQueryChange.FORWARD
+    ingest: IngestOptions = AS_USUAL
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -79,7 +79,7 @@ class Steps:
         elif look:
             reasons.append(SourceHasNews(look))
         if reasons:
-            self._add(each, "ingest", Ingest(), (), tuple(reasons))
+            self._add(each, "ingest", Ingest(each.traits.ingest), (), tuple(reasons))
             self.moves.add(each.alias)
 
     def _transform(self, each: Declared, state: ChainState | None) -> None:
