@@ -1,5 +1,7 @@
 """A cache of chain states in SQLite, so that reading 5,000 datasets is not reading their chains.
 
+Beside the states stand the ids of pushes, by dataset, up to some block of its chain.
+
 It may be deleted, damaged or out of date: a row counts only if it was made by this version for the
 very head just read, and its checksum fits; whatever else is found is thrown away and folded again.
 """
@@ -7,23 +9,37 @@ very head just read, and its checksum fits; whatever else is found is thrown awa
 import sqlite3
 import threading
 import zlib
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
+from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from odfbuild import __version__
 from odfbuild.odf.chain import ChainState, from_bytes, to_bytes
 from odfbuild.odf.chain_bytes import UnreadableStateError
-from odfbuild.odf.identity import DatasetId, InvalidDatasetIdError, Multihash
+from odfbuild.odf.identity import (
+    DatasetId,
+    InvalidDatasetIdError,
+    InvalidMultihashError,
+    Multihash,
+)
 
-__all__ = ["Index"]
+__all__ = ["Index", "PushId"]
 
-_FORMAT = f"1:{__version__}"
+_FORMAT = f"2:{__version__}"
 _STATES = """
 create table states (
     dataset text primary key, head text not null, check_sum integer not null, state blob not null
 ) without rowid
 """
+_PUSHES = """
+create table pushes (
+    dataset text, source text, id text, block text not null, primary key (dataset, source, id)
+) without rowid
+"""
+_PUSHED = "create table pushed (dataset text primary key, upto text not null) without rowid"
+_TABLES = {"states": _STATES, "pushes": _PUSHES, "pushed": _PUSHED}
 _IN_USE = frozenset(
     {
         sqlite3.SQLITE_BUSY,
@@ -36,6 +52,15 @@ _IN_USE = frozenset(
     }
 )
 _Row = tuple[str, str, int, bytes]
+
+
+@dataclass(frozen=True, slots=True)
+class PushId:
+    """The id that a push was given, by the source that it came through, and the block it made."""
+
+    source: str
+    id: str
+    block: Multihash
 
 
 class Index:
@@ -67,6 +92,29 @@ class Index:
         rows = [_row(each) for each in states]
         self._use(lambda opened: _write(opened, rows))
 
+    def pushed_upto(self, dataset: DatasetId) -> Multihash | None:
+        """Return up to which block the pushes of a dataset are known; None if they are not."""
+        return _hash(self._read("select upto from pushed where dataset = ?", (dataset.multibase,)))
+
+    def push(self, dataset: DatasetId, source: str, id: str) -> Multihash | None:
+        """Return the block that is known for the id of a push."""
+        query = "select block from pushes where dataset = ? and source = ? and id = ?"
+        return _hash(self._read(query, (dataset.multibase, source, id)))
+
+    def put_pushes(
+        self,
+        dataset: DatasetId,
+        found: Sequence[PushId],
+        *,
+        after: Multihash | None,
+        upto: Multihash,
+    ) -> None:
+        """Remember the pushes in the blocks (after, upto]; with `after` None, those and no others.
+
+        Nothing is remembered if what is known ends at another block by now.
+        """
+        self._use(lambda opened: _write_pushes(opened, dataset.multibase, found, after, upto))
+
     def close(self) -> None:
         """Let go of the file; the index can be used again."""
         with self._mine:
@@ -74,10 +122,10 @@ class Index:
                 self._opened.close()
             self._opened = None
 
-    def _read(self, query: str, values: tuple[str, ...]) -> list[_Row]:
+    def _read(self, query: str, values: tuple[str, ...]) -> list[Any]:
         return self._use(lambda opened: opened.execute(query, values).fetchall())
 
-    def _use(self, work: Callable[[sqlite3.Connection], list[_Row]]) -> list[_Row]:
+    def _use(self, work: Callable[[sqlite3.Connection], list[Any]]) -> list[Any]:
         """Return what the work finds, or nothing when the file cannot be used.
 
         A file that others keep busy is left alone; a damaged one is deleted, to be started anew.
@@ -144,12 +192,41 @@ def _write(opened: sqlite3.Connection, rows: list[_Row]) -> list[_Row]:
     return []
 
 
+def _write_pushes(
+    opened: sqlite3.Connection,
+    dataset: str,
+    found: Sequence[PushId],
+    after: Multihash | None,
+    upto: Multihash,
+) -> list[Any]:
+    opened.execute("begin immediate")
+    with opened:
+        known = opened.execute("select upto from pushed where dataset = ?", (dataset,)).fetchall()
+        if after is None:
+            opened.execute("delete from pushes where dataset = ?", (dataset,))
+        elif _hash(known) != after:
+            return []
+        rows = [(dataset, each.source, each.id, str(each.block)) for each in found]
+        opened.executemany("insert or ignore into pushes values (?, ?, ?, ?)", rows)
+        opened.execute("insert or replace into pushed values (?, ?)", (dataset, str(upto)))
+    return []
+
+
+def _hash(rows: list[Any]) -> Multihash | None:
+    """Return the hash in the one row that may be there; what cannot be read is none."""
+    with suppress(InvalidMultihashError, LookupError):
+        return Multihash.parse(str(rows[0][0]))
+    return None
+
+
 def _make_tables(opened: sqlite3.Connection) -> None:
     opened.execute("create table if not exists about (format text)")
     if opened.execute("select * from about").fetchall() == [(_FORMAT,)]:
         return
-    for statement in ("drop table if exists states", "delete from about", _STATES):
+    for name, statement in _TABLES.items():
+        opened.execute(f"drop table if exists {name}")
         opened.execute(statement)
+    opened.execute("delete from about")
     opened.execute("insert into about values (?)", (_FORMAT,))
 
 
