@@ -188,7 +188,48 @@ class Dataset:
         when the chain forbids a block; CorruptObjectError, MissingObjectError or
         InconsistentSliceError when a staged file is not what the events say of it.
         """
-        state = self._state_at(expected)
+        return self._put(self._state_at(expected), prepared, expected, profile)
+
+    def rewrite(
+        self,
+        prepared: Prepared,
+        base: Multihash,
+        expected: Multihash,
+        *,
+        profile: Profile = Profile.SPEC,
+    ) -> Multihash:
+        """Put the prepared events after `base`, in the place of what leads from there to the head.
+
+        Raises as `commit` does, and NotInChainError if `base` is no block before the head.  The
+        blocks and files of before stay where they are.
+        """
+        self._state_at(expected)
+        self._back(expected, base)
+        return self._put(self.state(base), prepared, expected, profile)
+
+    def set_head(self, to: Multihash, expected: Multihash) -> None:
+        """Make `to` the last block: an earlier one, or one that was the head before.
+
+        Raises, having changed nothing: HeadMovedError when the head is not the expected one,
+        MissingObjectError when a block or file that `to` reaches is not there.
+        """
+        self._state_at(expected)
+        state = None
+        for hash, block in self.blocks(upto=to):
+            _check_present(block.event, self.stores, {})
+            state = fold(state, block, hash)
+        if state is None or state.dataset != self.id:
+            raise NotInChainError(self.id, to)
+        self.stores.heads.swap(HEAD, expected=expected, new=to)
+        self._index.put(state)
+
+    def _put(
+        self,
+        state: ChainState | None,
+        prepared: Prepared,
+        expected: Multihash | None,
+        profile: Profile,
+    ) -> Multihash:
         _check_files(prepared, self.stores)
         encoded: dict[Multihash, bytes] = {}
         for event in prepared.events:
