@@ -1,15 +1,17 @@
 """Decide which field of a CSV record is which declared column."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 import pyarrow as pa
 
 from odfbuild.executors.readers.columns import infer
+from odfbuild.executors.readers.drift import Drift
 from odfbuild.executors.readers.problems import InvalidSourceError, counted, quoted
+from odfbuild.executors.readers.quoting import Record
 from odfbuild.executors.readers.values import Formats
 
-__all__ = ["Binding", "bind", "unbound"]
+__all__ = ["Binding", "bind", "drift_of", "unbound"]
 
 _LISTED = 40
 
@@ -76,14 +78,47 @@ def unbound(
         )
     types = [pa.string()] * width
     if formats is not None:
-        nothing = {"", null_value}
-        cells = [[row[i] for row in sample if i < len(row)] for i in range(width)]
-        types = [
-            infer(pa.array([None if c in nothing else c for c in column], pa.string()), formats)
-            for column in cells
-        ]
+        types = [_shown_type(sample, at, formats, null_value) for at in range(width)]
     fields = [pa.field(n, t) for n, t in zip(names, types, strict=True)]
     return Binding(schema=pa.schema(fields), positions=tuple(range(width)), width=width)
+
+
+def drift_of(
+    binding: Binding,
+    header: Sequence[str] | None,
+    records: Iterable[Record],
+    formats: Formats,
+    null_value: str,
+) -> Drift:
+    """Return how the header differs from the schema; `records` show types, if that is needed."""
+    if header is None:
+        return Drift()
+    names, ours = [field.strip() for field in header], binding.schema.names
+    if not set(names) & set(ours):
+        return Drift()
+    if None not in binding.positions and len(names) == len(ours) and set(names) != set(ours):
+        pairs = zip(names, ours, strict=True)
+        return Drift(renamed=tuple(pair for pair in pairs if pair[0] != pair[1]))
+    added = [at for at, name in enumerate(names) if name and name not in ours]
+    sample = [record.fields for record in records] if added else []
+    return Drift(
+        added=tuple(
+            pa.field(names[at], _shown_type(sample, at, formats, null_value)) for at in added
+        ),
+        missing=tuple(name for name in ours if name not in names),
+    )
+
+
+def _shown_type(
+    sample: Sequence[Sequence[str]], at: int, formats: Formats, null_value: str
+) -> pa.DataType:
+    """Return the type that the cells of a column have in a sample."""
+    nothing = {"", null_value}
+    cells = [row[at] for row in sample if at < len(row)]
+    try:
+        return infer(pa.array([None if c in nothing else c for c in cells], pa.string()), formats)
+    except UnicodeEncodeError:  # bytes that are not UTF-8: reading the rows says so
+        return pa.string()
 
 
 def _by_position(
@@ -98,7 +133,24 @@ def _by_position(
             "neither contains the other, and binding by position needs equal counts",
             fix=_way_out(names),
         )
+    there = declared.names if names is None else names
+    pairs = zip(declared.names, there, strict=True)
+    moved = [each for each, other in pairs if each != other and each in there]
+    if moved:
+        raise _crossed(name, declared, there, moved[0])
     return Binding(schema=declared, positions=tuple(range(width)), width=width)
+
+
+def _crossed(
+    name: str, declared: pa.Schema, names: Sequence[str], moved: str
+) -> InvalidSourceError:
+    ours = sorted(set(declared.names) - set(names))
+    theirs = sorted(set(names) - set(declared.names))
+    return InvalidSourceError(
+        what=f"{name}: the header has no {_listed(ours)}, and {_listed(theirs)} instead",
+        why=f"columns would bind by position, but {moved} is in another place than in the schema",
+        fix="correct the names in `read.schema`, or put its columns in the order of the file",
+    )
 
 
 def _way_out(names: Sequence[str] | None) -> str:

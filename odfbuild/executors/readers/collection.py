@@ -2,7 +2,7 @@
 
 import codecs
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Final
 
@@ -20,23 +20,28 @@ _UTF_16: Final = (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Found:
-    """A feature: its line, its size in characters, and its record or why there is none."""
+    """A feature: its line, its size in characters, and its record or why there is none.
+
+    `text` is what stands in the file, empty unless it was asked for.
+    """
 
     line: int
     size: int
+    text: bytes = b""
     record: Mapping[str, Any] = field(default_factory=dict)
     problem: str | None = None
 
 
-def collected(path: Path, name: str) -> Iterator[Found]:
+def collected(path: Path, name: str, *, keep: bool = False) -> Iterator[Found]:
     """Yield the features of a FeatureCollection, whatever the order of its members.
 
-    An empty file has none.  Raises InvalidSourceError for what is no collection.
+    An empty file has none.  `keep` asks for their texts.  Raises InvalidSourceError for what is
+    no collection.
     """
     stream = JsonStream(_texts(path, name))
     try:
         if stream.peek():
-            yield from _collection(stream, name)
+            yield from _collection(stream, name, keep)
             stream.finish()
     except NotJsonError as error:
         raise InvalidSourceError(
@@ -46,24 +51,25 @@ def collected(path: Path, name: str) -> Iterator[Found]:
         ) from None
 
 
-def features_by_line(path: Path, name: str) -> Iterator[Found]:
-    """Yield the feature of each line that is not blank.
+def features_by_line(path: Path, name: str, *, keep: bool = False) -> Iterator[Found]:
+    """Yield the feature of each line that is not blank; `keep` asks for their texts.
 
     Raises InvalidSourceError for what is plainly no text.
     """
     for number, line in _lines(path, name):
         if line.strip():
-            yield _of_line(number, line)
+            found = _of_line(number, line)
+            yield replace(found, text=line.removesuffix(b"\r")) if keep else found
 
 
-def _collection(stream: JsonStream, name: str) -> Iterator[Found]:
+def _collection(stream: JsonStream, name: str, keep: bool) -> Iterator[Found]:
     """Yield the features of the object that is next, and check that it is a collection."""
     if stream.peek() != "{":
         raise _astray(f"{name}:{stream.line}: {shown(stream.value())} is not an object")
     lacking = {"type", "features"}
     for key in stream.members():
         if key == "features" and key in lacking:
-            yield from _elements(stream, name)
+            yield from _elements(stream, name, keep)
         else:
             line, value = stream.line, stream.value()
             if key == "type" and value != "FeatureCollection":
@@ -73,11 +79,13 @@ def _collection(stream: JsonStream, name: str) -> Iterator[Found]:
         raise _astray(f"{name}: the document has no `{max(lacking)}`")
 
 
-def _elements(stream: JsonStream, name: str) -> Iterator[Found]:
+def _elements(stream: JsonStream, name: str, keep: bool) -> Iterator[Found]:
     if stream.peek() != "[":
         raise _astray(f"{name}:{stream.line}: `features` is not an array")
     for _ in stream.elements():
-        yield _feature(stream, stream.line)
+        line, start = stream.line, stream.consumed
+        found = _feature(stream, line)
+        yield replace(found, text=stream.since(start).encode()) if keep else found
         stream.forget()
 
 

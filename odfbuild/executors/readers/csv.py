@@ -6,12 +6,14 @@ parser, which knows the lines; so a good file never pays for the messages of a b
 
 With `header` columns bind by NAME when one set of names contains the other: a declared column
 that the file lacks is null, one that is not declared is dropped.  Otherwise they bind by POSITION
-as in the reference, which needs equal counts.  An unquoted empty cell is null; a quoted one is
-the empty text in text columns and null in all others, and so it is with `nullValue`.
+as in the reference, which needs equal counts, and each name that both have in its place.  An
+unquoted empty cell is null; a quoted one is the empty text in text columns and null in all others,
+and so it is with `nullValue`.
 """
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from contextlib import closing
+from dataclasses import dataclass, replace
 from itertools import chain, islice
 from pathlib import Path
 from typing import Final
@@ -21,33 +23,17 @@ import pyarrow.compute as pc
 import pyarrow.csv as arrow_csv
 
 from odfbuild.executors.frames import Frame
-from odfbuild.executors.readers.binding import Binding, bind, unbound
+from odfbuild.executors.readers.aside import Aside, Spool
+from odfbuild.executors.readers.binding import Binding, bind, drift_of, unbound
 from odfbuild.executors.readers.columns import cast_columns, check_readable
+from odfbuild.executors.readers.csv_diversion import Diversion
+from odfbuild.executors.readers.csv_text import CsvText, problem_of
+from odfbuild.executors.readers.drift import Besides
 from odfbuild.executors.readers.options import declared_schema, formats_of
-from odfbuild.executors.readers.problems import (
-    InvalidSourceError,
-    Rejected,
-    counted,
-    quoted,
-    refusal,
-)
-from odfbuild.executors.readers.quoting import (
-    Dialect,
-    Record,
-    dialect_of,
-    lines,
-    records,
-    unescaped,
-    whole_records,
-)
+from odfbuild.executors.readers.problems import InvalidSourceError, Rejected, refusal
+from odfbuild.executors.readers.quoting import Record, dialect_of, whole_records
 from odfbuild.executors.readers.sink import LARGE, empty, on_disk
-from odfbuild.executors.readers.text import (
-    BLOCK,
-    BlockFile,
-    WholeBlocks,
-    check_encoding,
-    utf8_blocks,
-)
+from odfbuild.executors.readers.text import BLOCK, WholeBlocks, check_encoding
 from odfbuild.executors.readers.values import Column, Formats
 from odfbuild.odf.events import ReadStepCsv
 
@@ -58,30 +44,60 @@ _LARGEST_BLOCK: Final = 64 << 20
 _COUNTED: Final = 100
 
 
-def read_csv(step: ReadStepCsv, path: Path, *, staging: Path, name: str) -> Frame | None:
+def read_csv(
+    step: ReadStepCsv, path: Path, *, staging: Path, name: str, besides: Besides
+) -> Frame | None:
     """Return the rows in the declared types; None if there is no record and no schema.
 
     Raises InvalidSourceError with lines and columns, UnsupportedReadError for options.
     """
-    source = _Source(path, name, check_encoding(step.encoding), dialect_of(step))
-    job = _job(step, source)
+    source = CsvText(path, name, check_encoding(step.encoding), dialect_of(step))
+    job = _job(step, source, besides)
     if job is None:
         declared = declared_schema(step)
         return None if declared is None else empty(declared)
     try:
-        return job.run(staging)
+        if besides.aside is None:
+            return job.run(staging)
+        return _diverted(job, besides.aside, staging)
     except pa.ArrowInvalid as error:
         raise job.explained(error) from None
 
 
-def _job(step: ReadStepCsv, source: "_Source") -> "_Job | None":
+def _diverted(job: "_Job", aside: Aside, staging: Path) -> Frame:
+    """Read the rows that are good, and put the others aside.
+
+    Only where Arrow stumbles are records looked at one by one before it reads them.
+    """
+    for sieving in (False, True):
+        with closing(Spool(staging)) as misfits:
+            diversion = Diversion(
+                source=job.source,
+                width=job.binding.width,
+                skipped=job.skipped,
+                sieving=sieving,
+                misfits=misfits,
+            )
+            try:
+                frame = replace(job, diversion=diversion).run(staging)
+            except pa.ArrowInvalid:
+                if sieving:
+                    raise
+            else:
+                diversion.put(aside, frame.rows)
+                return frame
+    raise AssertionError("the second time either ends or raises")
+
+
+def _job(step: ReadStepCsv, source: CsvText, besides: Besides) -> "_Job | None":
     """Look at the first records and bind them; None if there are none."""
     formats = formats_of(step)
     declared = declared_schema(step)
     if declared is not None:
         check_readable(declared)
     has_header = bool(step.header)
-    first = list(islice(source.records(), has_header + _SAMPLE if step.infer_schema else 1))
+    records = source.records()
+    first = list(islice(records, has_header + _SAMPLE if step.infer_schema else 1))
     if not first:
         return None
     header = first[0].fields if has_header else None
@@ -89,6 +105,7 @@ def _job(step: ReadStepCsv, source: "_Source") -> "_Job | None":
     null_value = step.null_value or ""
     if declared is not None:
         binding = bind(source.name, declared, header, width)
+        besides.drift = drift_of(binding, header, islice(records, _SAMPLE), formats, null_value)
     else:
         sample = [record.fields for record in first[has_header:]]
         types = formats if step.infer_schema else None
@@ -102,42 +119,16 @@ def _job(step: ReadStepCsv, source: "_Source") -> "_Job | None":
     )
 
 
-@dataclass(frozen=True, slots=True)
-class _Source:
-    """A CSV file as plain UTF-8 text, to be read as often as needed."""
-
-    path: Path
-    name: str
-    encoding: str
-    dialect: Dialect
-
-    def blocks(self) -> Iterator[bytes]:
-        blocks = utf8_blocks(self.path, self.encoding, self.name)
-        return unescaped(blocks, self.dialect, self.name) if self._has_escapes() else blocks
-
-    def records(self, ending: bytes = b"") -> Iterator[Record]:
-        text = lines(BlockFile(chain(self.blocks(), [ending])))
-        return records(text, self.dialect, self.name)
-
-    def _has_escapes(self) -> bool:
-        if self.dialect.escape is None:
-            return False
-        if self.encoding != "utf-8":
-            return True
-        escape = self.dialect.escape.encode()
-        with self.path.open("rb") as file:
-            return any(escape in block for block in iter(lambda: file.read(BLOCK), b""))
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Job:
     """One reading of one file: how its cells become columns."""
 
-    source: _Source
+    source: CsvText
     binding: Binding
     formats: Formats
     null_value: str
     skipped: int
+    diversion: Diversion | None = None
 
     def run(self, staging: Path) -> Frame:
         if self.source.path.stat().st_size > LARGE:
@@ -156,7 +147,7 @@ class _Job:
         wrong: list[tuple[int, str]] = []
         last: Record | None = None
         for record in self.source.records(self._ending()):
-            problem = _problem(record, self.binding.width)
+            problem = problem_of(record, self.binding.width)
             if problem is not None and len(wrong) <= _COUNTED:
                 wrong.append((record.line, problem))
             last = record
@@ -178,7 +169,8 @@ class _Job:
         )
 
     def _content(self) -> pa.PythonFile:
-        content = chain(self.source.blocks(), [self._ending()])
+        blocks = self.source.blocks() if self.diversion is None else self.diversion.blocks()
+        content = chain(blocks, [self._ending()])
         blocks = whole_records(content, self.source.dialect, self.source.name)
         return pa.PythonFile(WholeBlocks(blocks), "r")
 
@@ -205,14 +197,19 @@ class _Job:
 
     def _typed(self, cells: pa.Table, start: int) -> pa.Table:
         """Give the cells their types; `start` is the number of the first record in the file."""
+        if self.diversion is not None:
+            return self.diversion.sifted(cells, start, self._made, self.binding.schema)
+        try:
+            return self._made(cells)
+        except Rejected as rejected:
+            raise self._located(rejected, start) from None
+
+    def _made(self, cells: pa.Table) -> pa.Table:
         schema = self.binding.schema
         columns = [
             self._cells(cells, p, f) for p, f in zip(self.binding.positions, schema, strict=True)
         ]
-        try:
-            made = cast_columns(columns, schema, self.formats, cells.num_rows)
-        except Rejected as rejected:
-            raise self._located(rejected, start) from None
+        made = cast_columns(columns, schema, self.formats, cells.num_rows)
         return pa.Table.from_arrays(made, schema=schema)
 
     def _cells(self, cells: pa.Table, position: int | None, field: pa.Field) -> Column | None:
@@ -274,16 +271,6 @@ class _Job:
             quoted_strings_can_be_null=False,
             check_utf8=True,
         )
-
-
-def _problem(record: Record, width: int) -> str | None:
-    if len(record.fields) != width:
-        return f"{counted(len(record.fields), 'field')} instead of {width}"
-    for position, field in enumerate(record.fields, start=1):
-        if any("\udc80" <= char <= "\udcff" for char in field):
-            shown = quoted(field.encode("utf-8", "surrogateescape").decode("latin-1"))
-            return f"field {position} has bytes that are not UTF-8: {shown}"
-    return None
 
 
 def _unclosed(name: str, line: int) -> InvalidSourceError:

@@ -4,7 +4,7 @@ Properties become columns, the geometry a column of text.  A file of any size is
 some thousand features.  Without a schema the first 1000 tell it, columns in alphabetical order.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from itertools import islice
 from pathlib import Path
 from typing import Final
@@ -12,7 +12,9 @@ from typing import Final
 import pyarrow as pa
 
 from odfbuild.executors.frames import Frame
+from odfbuild.executors.readers.aside import Aside, sift
 from odfbuild.executors.readers.collection import Found, collected, features_by_line
+from odfbuild.executors.readers.drift import Besides, Drifting
 from odfbuild.executors.readers.features import GEOMETRY_COLUMN
 from odfbuild.executors.readers.options import declared_schema
 from odfbuild.executors.readers.problems import Rejected, refusal
@@ -29,32 +31,39 @@ _PIECE: Final = 16 << 20
 _COUNTED: Final = 100
 
 
-def read_geojson(step: ReadStepGeoJson, path: Path, *, staging: Path, name: str) -> Frame | None:
+def read_geojson(
+    step: ReadStepGeoJson, path: Path, *, staging: Path, name: str, besides: Besides
+) -> Frame | None:
     """Return one row a feature; None if there is no feature and no schema.
 
     Raises InvalidSourceError with lines and columns, UnsupportedReadError for types.
     """
-    reader = _Reader(lambda: collected(path, name), name)
+    keep = besides.aside is not None
+    reader = _Reader(lambda: collected(path, name, keep=keep), name, besides)
     return reader.read(declared_schema(step), path, staging)
 
 
 def read_ndgeojson(
-    step: ReadStepNdGeoJson, path: Path, *, staging: Path, name: str
+    step: ReadStepNdGeoJson, path: Path, *, staging: Path, name: str, besides: Besides
 ) -> Frame | None:
     """Return one row a line, blank lines left out; None if there is no line and no schema.
 
     Raises InvalidSourceError with lines and columns, UnsupportedReadError for types.
     """
-    reader = _Reader(lambda: features_by_line(path, name), name)
+    keep = besides.aside is not None
+    reader = _Reader(lambda: features_by_line(path, name, keep=keep), name, besides)
     return reader.read(declared_schema(step), path, staging)
 
 
 class _Reader:
     """Makes tables of the features of one file."""
 
-    def __init__(self, features: Callable[[], Iterator[Found]], name: str) -> None:
+    def __init__(
+        self, features: Callable[[], Iterator[Found]], name: str, besides: Besides
+    ) -> None:
         self._features = features
         self._name = name
+        self._besides = besides
 
     def read(self, declared: pa.Schema | None, path: Path, staging: Path) -> Frame | None:
         if declared is not None:
@@ -62,9 +71,16 @@ class _Reader:
         schema = self._inferred() if declared is None else declared
         if not len(schema):
             return None
+        drifting = Drifting(schema, leave=(GEOMETRY_COLUMN,))
+        frame = self._frame(schema, drifting, path, staging)
+        if declared is not None:
+            self._besides.drift = drifting.drift
+        return frame
+
+    def _frame(self, schema: pa.Schema, drifting: Drifting, path: Path, staging: Path) -> Frame:
         if path.stat().st_size > LARGE:
-            return on_disk(self._tables(schema), schema, staging)
-        tables = list(self._tables(schema))
+            return on_disk(self._tables(schema, drifting), schema, staging)
+        tables = list(self._tables(schema, drifting))
         return Frame.of(pa.concat_tables(tables)) if tables else empty(schema)
 
     def _inferred(self) -> pa.Schema:
@@ -72,9 +88,14 @@ class _Reader:
         first = islice(self._features(), _SAMPLE)
         return infer_schema([{**each.record, GEOMETRY_COLUMN: None} for each in first])
 
-    def _tables(self, schema: pa.Schema) -> Iterator[pa.Table]:
+    def _tables(self, schema: pa.Schema, drifting: Drifting) -> Iterator[pa.Table]:
+        aside = self._besides.aside
         for piece in _pieces(self._features()):
-            yield self._table(piece, schema)
+            drifting.see([each.record for each in piece])
+            if aside is None:
+                yield self._table(piece, schema)
+            else:
+                yield _sifted(piece, schema, aside)
 
     def _table(self, piece: list[Found], schema: pa.Schema) -> pa.Table:
         bad = [(each.line, each.problem) for each in piece if each.problem is not None]
@@ -87,9 +108,22 @@ class _Reader:
                 fix="correct the file; records of another form are read by `kind: Json` or NdJson",
             )
         try:
-            return build([each.record for each in piece], schema, Formats())
+            return _built(piece, schema)
         except Rejected as rejected:
             raise rejected.at_lines(self._name, lambda row: piece[row].line) from None
+
+
+def _sifted(piece: list[Found], schema: pa.Schema, aside: Aside) -> pa.Table:
+    bad = {row: [each.problem] for row, each in enumerate(piece) if each.problem is not None}
+    rest = [row for row in range(len(piece)) if row not in bad]
+    tables, misfits = sift(rest, lambda rows: _built([piece[row] for row in rows], schema))
+    for row, reasons in sorted({**bad, **misfits}.items()):
+        aside.put(piece[row].line, reasons, piece[row].text)
+    return pa.concat_tables(tables) if tables else schema.empty_table()
+
+
+def _built(piece: Sequence[Found], schema: pa.Schema) -> pa.Table:
+    return build([each.record for each in piece], schema, Formats())
 
 
 def _pieces(features: Iterator[Found]) -> Iterator[list[Found]]:

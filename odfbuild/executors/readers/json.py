@@ -6,7 +6,8 @@ array.  The text is held in memory as a whole, its records only a few thousand a
 
 import json
 import re
-from collections.abc import Generator, Iterator
+from collections.abc import Generator, Iterator, Sequence
+from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
 from typing import Any, Final, TypeAlias
@@ -14,13 +15,21 @@ from typing import Any, Final, TypeAlias
 import pyarrow as pa
 
 from odfbuild.executors.frames import Frame
+from odfbuild.executors.readers.aside import Aside, sift
+from odfbuild.executors.readers.drift import Besides, drift_of
 from odfbuild.executors.readers.options import declared_schema, formats_of
 from odfbuild.executors.readers.problems import (
     InvalidSourceError,
     Rejected,
     UnsupportedReadError,
 )
-from odfbuild.executors.readers.records import DECODER, build, check_buildable, infer_schema, shown
+from odfbuild.executors.readers.records import (
+    DECODER,
+    build,
+    check_buildable,
+    infer_schema,
+    not_an_object,
+)
 from odfbuild.executors.readers.sink import LARGE, empty, on_disk
 from odfbuild.executors.readers.text import check_encoding, utf8_blocks
 from odfbuild.executors.readers.values import Formats
@@ -37,7 +46,9 @@ _Item: TypeAlias = tuple[int, Any]
 """An element of the array and where it begins in the text."""
 
 
-def read_json(step: ReadStepJson, path: Path, *, staging: Path, name: str) -> Frame | None:
+def read_json(
+    step: ReadStepJson, path: Path, *, staging: Path, name: str, besides: Besides
+) -> Frame | None:
     """Return one row an element; None if there is no element and no schema.
 
     Raises InvalidSourceError with lines and columns, UnsupportedReadError for options.
@@ -46,18 +57,22 @@ def read_json(step: ReadStepJson, path: Path, *, staging: Path, name: str) -> Fr
     schema = declared_schema(step)
     if schema is not None:
         check_buildable(schema)
-    document = _Document(_text(path, encoding, name), name)
+    document = _Document(_text(path, encoding, name), name, lenient=besides.aside is not None)
     if not document.text.strip():
         return None if schema is None else empty(schema)
     keys = step.sub_path.split(".") if step.sub_path else []
+    first = [record for _, record in islice(document.records(keys), _SAMPLE)]
+    first = [record for record in first if isinstance(record, dict)]
     if schema is None:
-        schema = infer_schema([record for _, record in islice(document.records(keys), _SAMPLE)])
+        schema = infer_schema(first)
         if not len(schema):
             return None
-    tables = _tables(document, keys, schema, formats_of(step))
+    else:
+        besides.drift = drift_of(first, schema)
+    reader = _Reader(document, schema, formats_of(step), besides.aside)
     if len(document.text) > LARGE:
-        return on_disk(tables, schema, staging)
-    made = list(tables)
+        return on_disk(reader.tables(keys), schema, staging)
+    made = list(reader.tables(keys))
     return Frame.of(pa.concat_tables(made)) if made else empty(schema)
 
 
@@ -81,36 +96,69 @@ def _text(path: Path, encoding: str, name: str) -> str:
         ) from None
 
 
-def _tables(
-    document: "_Document", keys: list[str], schema: pa.Schema, formats: Formats
-) -> Iterator[pa.Table]:
-    items = document.records(keys)
-    while some := list(islice(items, _TOGETHER)):
-        yield _table(document, some, schema, formats)
+@dataclass(frozen=True, slots=True)
+class _Reader:
+    """Makes tables of the records of a document."""
 
+    document: "_Document"
+    schema: pa.Schema
+    formats: Formats
+    aside: Aside | None
 
-def _table(
-    document: "_Document", items: list[_Item], schema: pa.Schema, formats: Formats
-) -> pa.Table:
-    try:
-        return build([record for _, record in items], schema, formats)
-    except Rejected as rejected:
-        raise rejected.at_lines(document.name, lambda row: document.line(items[row][0])) from None
+    def tables(self, keys: list[str]) -> Iterator[pa.Table]:
+        """Yield the rows, some thousand at a time."""
+        items = self.document.records(keys)
+        while some := list(islice(items, _TOGETHER)):
+            yield self._table(some) if self.aside is None else self._sifted(some, self.aside)
+
+    def _table(self, items: Sequence[_Item]) -> pa.Table:
+        try:
+            return self._built(items)
+        except Rejected as rejected:
+            document = self.document
+            raise rejected.at_lines(document.name, lambda r: document.line(items[r][0])) from None
+
+    def _sifted(self, items: Sequence[_Item], aside: Aside) -> pa.Table:
+        bad = {
+            row: [not_an_object(value)]
+            for row, (_, value) in enumerate(items)
+            if not isinstance(value, dict)
+        }
+        rest = [row for row in range(len(items)) if row not in bad]
+        tables, misfits = sift(rest, lambda rows: self._built([items[row] for row in rows]))
+        for row, reasons in sorted({**bad, **misfits}.items()):
+            at = items[row][0]
+            aside.put(self.document.line(at), reasons, self.document.element(at).encode())
+        return pa.concat_tables(tables) if tables else self.schema.empty_table()
+
+    def _built(self, items: Sequence[_Item]) -> pa.Table:
+        return build([record for _, record in items], self.schema, self.formats)
 
 
 class _Document:
     """The text of a document, walked from the left; what is not asked for is only checked."""
 
-    def __init__(self, text: str, name: str) -> None:
+    def __init__(self, text: str, name: str, *, lenient: bool) -> None:
         self.text = text
         self.name = name
+        self._lenient = lenient
+        self._counted = (0, 1)  # a place and its line
 
     def line(self, position: int) -> int:
         """Return the number of the line that a place in the text is on, from 1."""
-        return self.text.count("\n", 0, position) + 1
+        at, line = self._counted if self._counted[0] <= position else (0, 1)
+        self._counted = (position, line + self.text.count("\n", at, position))
+        return self._counted[1]
+
+    def element(self, at: int) -> str:
+        """Return the text of the value at a place."""
+        return self.text[at : DECODER.raw_decode(self.text, at)[1]]
 
     def records(self, keys: list[str]) -> Iterator[_Item]:
-        """Yield the objects of the array that the keys lead to, each with its place."""
+        """Yield the objects of the array that the keys lead to, each with its place.
+
+        A lenient document has other elements, too.
+        """
         try:
             end = yield from self._below(self._skip(0), keys, 0)
         except json.JSONDecodeError as error:
@@ -150,9 +198,9 @@ class _Document:
         at = self._skip(at + 1)
         while self.text[at : at + 1] != "]":
             value, end = self._value(at)
-            if not isinstance(value, dict):
+            if not isinstance(value, dict) and not self._lenient:
                 raise InvalidSourceError(
-                    what=f"{self.name}:{self.line(at)}: {shown(value)} is not an object",
+                    what=f"{self.name}:{self.line(at)}: {not_an_object(value)}",
                     why="each element of the array is one record",
                     fix="correct `subPath`, or make objects of the elements",
                 )

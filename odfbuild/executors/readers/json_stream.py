@@ -45,6 +45,10 @@ class JsonStream:
         """How many characters lie behind."""
         return self._forgotten + self._at
 
+    def since(self, start: int) -> str:
+        """Return the text from a place behind, in characters consumed, that was not let go."""
+        return self._text[start - self._forgotten : self._at]
+
     @property
     def line(self) -> int:
         """The line, from 1, of the next character that is not blank."""

@@ -6,7 +6,7 @@ Without a schema the first 1000 records tell it, columns in alphabetical order.
 """
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
@@ -15,10 +15,18 @@ import pyarrow as pa
 import pyarrow.json as arrow_json
 
 from odfbuild.executors.frames import Frame
+from odfbuild.executors.readers.aside import Aside, sift
 from odfbuild.executors.readers.columns import cast_columns, check_nulls
+from odfbuild.executors.readers.drift import Besides, drift_of
 from odfbuild.executors.readers.options import declared_schema, formats_of
 from odfbuild.executors.readers.problems import InvalidSourceError, Rejected, refusal
-from odfbuild.executors.readers.records import DECODER, build, check_buildable, infer_schema, shown
+from odfbuild.executors.readers.records import (
+    DECODER,
+    build,
+    check_buildable,
+    infer_schema,
+    not_an_object,
+)
 from odfbuild.executors.readers.sink import LARGE, empty, on_disk
 from odfbuild.executors.readers.text import BLOCK, check_encoding, utf8_blocks
 from odfbuild.executors.readers.values import Formats
@@ -32,7 +40,9 @@ _LONGEST_LINE: Final = 256 << 20
 _COUNTED: Final = 100
 
 
-def read_ndjson(step: ReadStepNdJson, path: Path, *, staging: Path, name: str) -> Frame | None:
+def read_ndjson(
+    step: ReadStepNdJson, path: Path, *, staging: Path, name: str, besides: Besides
+) -> Frame | None:
     """Return one row a line; None if there is no line and no schema.
 
     Raises InvalidSourceError with lines and columns, UnsupportedReadError for options.
@@ -41,11 +51,12 @@ def read_ndjson(step: ReadStepNdJson, path: Path, *, staging: Path, name: str) -
     schema = declared_schema(step)
     if schema is not None:
         check_buildable(schema)
+        besides.drift = drift_of(source.sample(lenient=True), schema)
     else:
-        schema = infer_schema(source.sample())
+        schema = infer_schema(source.sample(lenient=besides.aside is not None))
         if not len(schema):
             return None
-    reader = _Reader(source, schema, formats_of(step))
+    reader = _Reader(source, schema, formats_of(step), besides.aside)
     if path.stat().st_size > LARGE:
         return on_disk(reader.tables(), schema, staging)
     tables = list(reader.tables())
@@ -81,8 +92,8 @@ class _Source:
         if total:
             yield b"".join(held)
 
-    def sample(self) -> list[dict[str, Any]]:
-        """Return the first records."""
+    def sample(self, *, lenient: bool) -> list[dict[str, Any]]:
+        """Return the first records; when lenient, lines that hold none are passed over."""
         lines = (line for piece in self.pieces(BLOCK) for line in piece.splitlines())
         found = []
         for number, line in enumerate(lines, 1):
@@ -90,7 +101,8 @@ class _Source:
                 try:
                     found.append(_parse_record(line))
                 except ValueError as error:
-                    raise _not_json(self.name, [(number, str(error))]) from None
+                    if not lenient:
+                        raise _not_json(self.name, [(number, str(error))]) from None
             if len(found) == _SAMPLE:
                 break
         return found
@@ -99,8 +111,11 @@ class _Source:
 class _Reader:
     """Reads the pieces of one file in turn."""
 
-    def __init__(self, source: _Source, schema: pa.Schema, formats: Formats) -> None:
+    def __init__(
+        self, source: _Source, schema: pa.Schema, formats: Formats, aside: Aside | None
+    ) -> None:
         self._source = source
+        self._aside = aside
         self._schema = schema
         self._formats = formats
         self._raw = _raw_schema(schema)
@@ -148,24 +163,38 @@ class _Reader:
         return pa.Table.from_arrays(list(columns.values()), schema=self._schema)
 
     def _by_line(self, piece: bytes, first: int) -> pa.Table:
-        """Return the rows of a piece, or say at which lines they are wrong."""
-        at: list[int] = []
-        records: list[dict[str, Any]] = []
-        bad: list[tuple[int, str]] = []
-        for number, line in enumerate(piece.splitlines(), first):
-            if not line.strip():
-                continue
+        """Return the rows of a piece; say at which lines others are wrong, or put them aside."""
+        lines = {n: line for n, line in enumerate(piece.splitlines(), first) if line.strip()}
+        records: dict[int, dict[str, Any]] = {}
+        bad: dict[int, Sequence[str]] = {}
+        for number, line in lines.items():
             try:
-                records.append(_parse_record(line))
-                at.append(number)
+                records[number] = _parse_record(line)
             except ValueError as error:
-                bad.append((number, str(error)))
+                bad[number] = [str(error)]
+        if self._aside is None:
+            return self._whole(records, bad)
+        at = list(records)
+        tables, misfits = sift(
+            range(len(at)), lambda rows: self._built([records[at[r]] for r in rows])
+        )
+        bad |= {at[row]: reasons for row, reasons in misfits.items()}
+        for number in sorted(bad):
+            self._aside.put(number, bad[number], lines[number])
+        return pa.concat_tables(tables) if tables else self._schema.empty_table()
+
+    def _whole(
+        self, records: Mapping[int, dict[str, Any]], bad: Mapping[int, Sequence[str]]
+    ) -> pa.Table:
         if bad:
-            raise _not_json(self._source.name, bad)
+            raise _not_json(self._source.name, [(n, bad[n][0]) for n in bad])
         try:
-            return build(records, self._schema, self._formats)
+            return self._built(list(records.values()))
         except Rejected as rejected:
-            raise rejected.at_lines(self._source.name, at.__getitem__) from None
+            raise rejected.at_lines(self._source.name, list(records).__getitem__) from None
+
+    def _built(self, records: Sequence[Mapping[str, Any]]) -> pa.Table:
+        return build(records, self._schema, self._formats)
 
 
 def _parse_record(line: bytes) -> dict[str, Any]:
@@ -179,7 +208,7 @@ def _parse_record(line: bytes) -> dict[str, Any]:
     except RecursionError:
         raise ValueError("not JSON: nested too deeply") from None
     if not isinstance(found, dict):
-        raise ValueError(f"{shown(found)} is not an object")
+        raise ValueError(not_an_object(found))
     return found
 
 

@@ -11,6 +11,7 @@ import pyarrow.parquet as pq
 
 from odfbuild.executors.frames import Frame
 from odfbuild.executors.readers.casting import Cast
+from odfbuild.executors.readers.drift import Besides, columns_drift
 from odfbuild.executors.readers.options import declared_schema
 from odfbuild.executors.readers.problems import InvalidSourceError
 from odfbuild.executors.readers.sink import LARGE, on_disk
@@ -20,16 +21,21 @@ from odfbuild.odf.events import ReadStepParquet
 __all__ = ["read_parquet"]
 
 
-def read_parquet(step: ReadStepParquet, path: Path, *, staging: Path, name: str) -> Frame | None:
+def read_parquet(
+    step: ReadStepParquet, path: Path, *, staging: Path, name: str, besides: Besides
+) -> Frame | None:
     """Return the rows of the declared columns; None for an empty file without a schema.
 
-    A large file that needs no change is not copied.  Raises InvalidSourceError.
+    A large file that needs no change is not copied.  Values have types, so bad ones are refused
+    whatever is asked.  Raises InvalidSourceError.
     """
     declared = declared_schema(step)
     if path.stat().st_size == 0:
         return None if declared is None else Frame.of(declared.empty_table())
     try:
         with pq.ParquetFile(path, buffer_size=1 << 20, pre_buffer=False) as file:
+            if declared is not None:
+                besides.drift = columns_drift(file.schema_arrow.remove_metadata(), declared)
             return _frame(file, declared, path, staging, name)
     except (pa.ArrowInvalid, OSError) as error:
         raise InvalidSourceError(
@@ -50,7 +56,7 @@ def _frame(
         cells = file.read(columns=wanted)
         return Frame.of(Cast(schema, name).apply(cells))
     if declared is None and schema == found:
-        return Frame(schema=schema, rows=file.metadata.num_rows, path=path)
+        return Frame.at(path, schema=schema)
     cast = Cast(schema, name)
     pieces = (pa.Table.from_batches([batch]) for batch in file.iter_batches(columns=wanted))
     return on_disk((cast.apply(piece) for piece in pieces), schema, staging)

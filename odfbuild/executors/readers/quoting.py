@@ -31,10 +31,11 @@ class Dialect:
 
 @dataclass(frozen=True, slots=True)
 class Record:
-    """The fields of one record and the line that it begins on, from 1."""
+    """The fields of one record, the line that it begins on, from 1, and the one that it ends on."""
 
     line: int
     fields: list[str]
+    last: int
 
 
 def dialect_of(step: ReadStepCsv) -> Dialect:
@@ -65,7 +66,7 @@ def records(text: Iterable[str], dialect: Dialect, name: str) -> Iterator[Record
     try:
         for fields in rows:
             if fields:
-                yield Record(line, fields)
+                yield Record(line, fields, rows.line_num)
             line = rows.line_num + 1
     except csv.Error:
         raise _endless(f"{name}:{line}:") from None

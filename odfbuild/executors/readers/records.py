@@ -27,7 +27,15 @@ from odfbuild.executors.readers.values import (
     typed,
 )
 
-__all__ = ["DECODER", "Number", "build", "check_buildable", "infer_schema", "shown"]
+__all__ = [
+    "DECODER",
+    "Number",
+    "build",
+    "check_buildable",
+    "infer_schema",
+    "not_an_object",
+    "shown",
+]
 
 Json: TypeAlias = Any
 """A value as json.loads makes it, with Number for numbers."""
@@ -74,6 +82,11 @@ def build(records: Sequence[Mapping[str, Json]], schema: pa.Schema, formats: For
 def infer_schema(records: Sequence[Mapping[str, Json]]) -> pa.Schema:
     """Return the columns of a sample in alphabetical order, all optional."""
     return pa.schema(_members(records))
+
+
+def not_an_object(value: Json) -> str:
+    """Return what is wrong with a value that should be a record."""
+    return f"{shown(value)} is not an object"
 
 
 def shown(value: Json) -> str:

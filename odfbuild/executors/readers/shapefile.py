@@ -18,6 +18,7 @@ import pyarrow as pa
 
 from odfbuild.executors.frames import Frame
 from odfbuild.executors.readers.casting import Cast
+from odfbuild.executors.readers.drift import Besides, columns_drift
 from odfbuild.executors.readers.features import GEOMETRY_COLUMN
 from odfbuild.executors.readers.options import declared_schema
 from odfbuild.executors.readers.problems import (
@@ -50,7 +51,7 @@ _RAW_TO_GDAL: Final = "ISO-8859-1"
 
 
 def read_shapefile(
-    step: ReadStepEsriShapefile, path: Path, *, staging: Path, name: str
+    step: ReadStepEsriShapefile, path: Path, *, staging: Path, name: str, besides: Besides
 ) -> Frame | None:
     """Return one row a shape; None for an empty file without a schema.
 
@@ -63,6 +64,9 @@ def read_shapefile(
     with tempfile.TemporaryDirectory(dir=staging, prefix="shapefile-") as folder:
         parts = take_parts(path, step.sub_path, Path(folder), name)
         source = _Source(parts, _encoding(parts, name), name)
+        if declared is not None:
+            found = [each for each in source.schema() if each.name != GEOMETRY_COLUMN]
+            besides.drift = columns_drift(pa.schema(found), declared, leave=(GEOMETRY_COLUMN,))
         return _frame(source, declared, staging)
 
 
