@@ -1,7 +1,7 @@
 """Defaults: what the project says of datasets by selector, beyond their definitions.
 
-Every default whose selector means a dataset counts for it.  Tags add up.  Of `owner` and of
-`on_query_change` the most specific one wins, which is, most specific first:
+Every default whose selector means a dataset counts for it.  Tags add up.  Of every other key the
+most specific one wins, which is, most specific first:
 
     the exact name of the dataset
     a glob over names, the more characters it spells out the more specific
@@ -17,11 +17,12 @@ the file wins.  Selectors by tag or owner see what defaults by other selectors g
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 from odfbuild.errors import Diagnostic, ProjectErrors, SourceSpan
 from odfbuild.odf.refs import DatasetAlias
-from odfbuild.planner.policy import OnQueryChange, Traits
+from odfbuild.planner.policy import BadRows, IngestOptions, OnQueryChange, Traits
+from odfbuild.project.bad_rows import Most, read_most
 from odfbuild.project.selecting import ORIGIN, check_default, moved_into
 from odfbuild.project.settings import SettingsReader
 from odfbuild.project.yaml import Value
@@ -33,7 +34,8 @@ if TYPE_CHECKING:
 
 __all__ = ["Default", "Defaulted", "apply_defaults", "read_defaults"]
 
-_KEYS = ("tags", "owner", "on_query_change")
+_T = TypeVar("_T")
+_KEYS = ("tags", "owner", "on_query_change", "bad_rows", "max_bad_rows")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -44,6 +46,8 @@ class Default:
     tags: tuple[str, ...] = ()
     owner: str | None = None
     on_query_change: OnQueryChange | None = None
+    bad_rows: BadRows | None = None
+    max_bad_rows: Most | None = None
     span: SourceSpan
 
 
@@ -65,12 +69,15 @@ def read_defaults(
         entry = reading.section(item, ("defaults", selector), _KEYS)
         reading.found += check_default(selector, selectors, entry.span())
         change = entry.choice("on_query_change", [each.value for each in OnQueryChange])
+        bad_rows = entry.choice("bad_rows", [each.value for each in BadRows])
         found.append(
             Default(
                 selector=selector,
                 tags=tuple(reading.texts(entry.entries.get("tags"), entry.at("tags"))),
                 owner=entry.text("owner"),
                 on_query_change=None if change is None else OnQueryChange(change),
+                bad_rows=None if bad_rows is None else BadRows(bad_rows),
+                max_bad_rows=read_most(entry, "max_bad_rows"),
                 span=entry.span(),
             )
         )
@@ -160,14 +167,15 @@ class _Sharing:
             return declared
         traits = declared.traits
         tags = dict.fromkeys((*traits.tags, *(tag for each in given for tag in each.tags)))
-        owners = [each.owner for each in given if each.owner is not None]
-        changes = [each.on_query_change for each in given if each.on_query_change is not None]
         return replace(
             declared,
             traits=Traits(
                 tags=tuple(sorted(tags)),
-                owner=owners[-1] if owners else traits.owner,
-                on_query_change=changes[-1] if changes else traits.on_query_change,
+                owner=_last((each.owner for each in given), traits.owner),
+                on_query_change=_last(
+                    (each.on_query_change for each in given), traits.on_query_change
+                ),
+                ingest=_ingest(given, traits.ingest),
             ),
         )
 
@@ -189,3 +197,21 @@ class _Sharing:
                 known = met.get(rule.number)
                 if known is None or known[0] < weight:
                     met[rule.number] = (weight, rule.default)
+
+
+def _ingest(given: Sequence[Default], usual: IngestOptions) -> IngestOptions:
+    """Return how rows are taken in; `given` has the most specific default last."""
+    most = _last((each.max_bad_rows for each in given), None)
+    return replace(
+        usual,
+        bad_rows=_last((each.bad_rows for each in given), usual.bad_rows),
+        max_bad_rows=usual.max_bad_rows if most is None else most.rows,
+        max_bad_percent=usual.max_bad_percent if most is None else most.percent,
+    )
+
+
+def _last(values: Iterable[_T | None], usual: _T) -> _T:
+    """Return the last value that is given, or the usual one."""
+    for value in values:
+        usual = usual if value is None else value
+    return usual

@@ -14,6 +14,7 @@ env: [REGION]
 defaults:
   "*": {tags: [all]}
   path:datasets/rates: {tags: [rates], owner: markets-team, on_query_change: restate}
+  kind:root: {bad_rows: divert, max_bad_rows: 5%}
 generate:
   rates:
     template: datasets/rates/rate.yaml.j2

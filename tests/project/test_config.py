@@ -68,7 +68,7 @@ def test_a_project_file_can_say_everything_at_once() -> None:
     assert list(config.variables) == ["region", "start", "pairs"]
     assert config.variables["region"].enum == ("eu", "us")
     assert config.env == ("REGION",)
-    assert [each.selector for each in config.defaults] == ["*", "path:datasets/rates"]
+    assert [each.selector for each in config.defaults] == ["*", "path:datasets/rates", "kind:root"]
     assert [each.name for each in config.generators] == ["rates", "weather", "stations", "list"]
     assert [(str(each.old), str(each.new)) for each in config.moved] == [
         ("org.example.old", "org.example.new"),
@@ -82,8 +82,8 @@ def test_a_project_file_can_say_everything_at_once() -> None:
     assert list(config.selectors) == ["nightly", "both"]
     assert [each.called for each in config.packages] == ["odf-common", "ours"]
     assert [str(each.span) for each in config.packages] == [
-        "odfbuild.yaml:37:5",
         "odfbuild.yaml:38:5",
+        "odfbuild.yaml:39:5",
     ]
     target = config.target()
     assert (target.name, target.protect, target.require_plan_file) == ("prod", True, True)

@@ -8,7 +8,7 @@ from odfbuild.cli.diagnostics import render_diagnostics
 from odfbuild.errors import ProjectErrors
 from odfbuild.odf.refs import DatasetAlias
 from odfbuild.planner.declared import Declared
-from odfbuild.planner.policy import OnQueryChange, Traits
+from odfbuild.planner.policy import BadRows, IngestOptions, OnQueryChange, Traits
 from odfbuild.project.config import Config, parse_config
 from odfbuild.project.defaults import Defaulted, apply_defaults
 from odfbuild.project.manifests import read_manifests
@@ -189,3 +189,11 @@ def test_datasets_keep_their_order_and_the_others_do_not_matter(some: list[Decla
 def test_names_compare_without_regard_to_case() -> None:
     assert traits("  ORG.A: {owner: me}\n", A).owner == "me"
     assert DatasetAlias.parse("ORG.A") in applied("  ORG.A: {owner: me}\n", A).given
+
+
+def test_bad_rows_are_refused_unless_a_default_says_otherwise() -> None:
+    assert traits('  "*": {owner: me}\n', A).ingest == IngestOptions()
+    text = '  org.a: {max_bad_rows: 5%}\n  "*": {bad_rows: divert, max_bad_rows: 7}\n'
+    divert = BadRows.DIVERT
+    assert traits(text, A, B).ingest == IngestOptions(bad_rows=divert, max_bad_percent=5)
+    assert traits(text, B, A).ingest == IngestOptions(bad_rows=divert, max_bad_rows=7)
