@@ -31,6 +31,7 @@ from odfbuild.executors.request import (
     unreachable,
 )
 from odfbuild.executors.retry import TransientError, persist
+from odfbuild.executors.stopping import go_on
 from odfbuild.odf.timestamp import InvalidTimestampError, Timestamp
 
 __all__ = ["download"]
@@ -214,6 +215,7 @@ def _store(ftp: ftplib.FTP, path: str, part: Part) -> None:
         data = ftp.transfercmd(f"RETR {path}")
     with data:
         while block := data.recv(_BLOCK):
+            go_on()
             part.write(block)
     ftp.voidresp()
 

@@ -28,6 +28,7 @@ from odfbuild.executors.request import (
     unreachable,
 )
 from odfbuild.executors.retry import TransientError, persist
+from odfbuild.executors.stopping import go_on
 
 if TYPE_CHECKING:
     import ssl
@@ -301,6 +302,7 @@ def _store(response: "httpx.Response", request: Request, part: Part) -> None:
     """Write the body as it was sent, and hold its length against what was announced."""
     before = part.size
     for block in response.iter_raw():
+        go_on()
         part.write(block)
     announced = response.headers.get("content-length")
     if announced is not None and announced != str(part.size - before):

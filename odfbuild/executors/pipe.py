@@ -5,30 +5,22 @@ own.  It may take `ODFBUILD_PIPE_TIMEOUT` seconds (600 if that is not set); what
 standard error is kept, within bounds, and shown if it fails.
 """
 
-import os
-import selectors
-import signal
 import subprocess
-import threading
 import time
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
-from dataclasses import dataclass, field
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 from typing import IO, Final
 
 from odfbuild.errors import EngineError
 from odfbuild.executors.limits import seconds
+from odfbuild.executors.process import last_words, printed, signal_name, started, waited
 
-__all__ = ["PipeError", "Surroundings", "pipe", "stop_pipes", "unpacker_of"]
+__all__ = ["PipeError", "Surroundings", "pipe", "unpacker_of"]
 
 _TIMEOUT: Final = "ODFBUILD_PIPE_TIMEOUT"
 _DEFAULT: Final = 600.0
-_BLOCK: Final = 1 << 20
-_KEPT: Final = 64 << 10
-_MOMENT: Final = 0.005
-_LINES: Final = 8
-_SHOWN: Final = 800
 _UNPACKERS: Final = {
     "bzip2": "bzip2",
     "bunzip2": "bzip2",
@@ -62,17 +54,6 @@ class Surroundings:
     env: Mapping[str, str]
 
 
-@dataclass(slots=True)
-class _Running:
-    """The process groups that run now, of all threads."""
-
-    lock: threading.Lock = field(default_factory=threading.Lock)
-    processes: set[subprocess.Popen[bytes]] = field(default_factory=set)
-
-
-_RUNNING: Final = _Running()
-
-
 def unpacker_of(command: Sequence[str]) -> str | None:
     """Return which decompression a command is: bzip2, xz, zstd; None for every other command.
 
@@ -97,92 +78,24 @@ def pipe(command: Sequence[str], path: Path, name: str, around: Surroundings) ->
     try:
         with path.open("rb") as source, _started(command, source, name, around) as process:
             until = time.monotonic() + limit
-            yield from _printed(process, said, until)
-            code = _waited(process, until)
+            yield from printed(process, said, until)
+            code = waited(process, until)
     except TimeoutError:
         raise _too_late(command, name, limit, bytes(said)) from None
     if code != 0:
         raise _failed(command, name, code, bytes(said))
 
 
-def stop_pipes() -> None:
-    """End all commands that run now, in whatever thread: their steps then fail."""
-    with _RUNNING.lock:
-        for process in _RUNNING.processes:
-            _kill(process)
-
-
-def _printed(process: subprocess.Popen[bytes], said: bytearray, until: float) -> Iterator[bytes]:
-    """Yield what a process prints; `said` gets the end of what it writes on standard error.
-
-    Raises TimeoutError at the instant `until` of the monotonic clock.
-    """
-    with selectors.DefaultSelector() as selector:
-        for stream in (process.stdout, process.stderr):
-            assert stream is not None  # noqa: S101 - both are pipes
-            selector.register(stream, selectors.EVENT_READ)
-        while selector.get_map():
-            for key, _ in selector.select(_left(until)):
-                block = os.read(key.fd, _BLOCK)
-                if not block:
-                    selector.unregister(key.fileobj)
-                elif key.fileobj is process.stdout:
-                    yield block
-                else:
-                    said += block
-                    del said[:-_KEPT]
-
-
-def _waited(process: subprocess.Popen[bytes], until: float) -> int:
-    """Return the exit code of a process that has closed its output.  Raises TimeoutError."""
-    while True:
-        with _RUNNING.lock:  # from here on its number may be that of another process
-            code = process.poll()
-        if code is not None:
-            return code
-        time.sleep(min(_MOMENT, _left(until)))
-
-
-def _left(until: float) -> float:
-    left = until - time.monotonic()
-    if left <= 0:
-        raise TimeoutError
-    return left
-
-
 @contextmanager
 def _started(
     command: Sequence[str], source: IO[bytes], name: str, around: Surroundings
 ) -> Iterator[subprocess.Popen[bytes]]:
-    """Run a process for the length of a block; if it is not done then, it is killed."""
-    try:
-        process = subprocess.Popen(
-            list(command),
-            stdin=source,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            cwd=around.folder,
-            env=dict(around.env),
-            start_new_session=True,
-        )
-    except (OSError, ValueError) as error:
-        raise _not_started(command, name, error) from None
-    with _RUNNING.lock:
-        _RUNNING.processes.add(process)
-    with process:
+    with ExitStack() as stack:
         try:
-            yield process
-        finally:
-            with _RUNNING.lock:
-                _RUNNING.processes.discard(process)
-                _kill(process)
-
-
-def _kill(process: subprocess.Popen[bytes]) -> None:
-    """Kill the group of a process that was not waited for yet."""
-    if process.returncode is None:
-        with suppress(ProcessLookupError, PermissionError):
-            os.killpg(process.pid, signal.SIGKILL)
+            process = stack.enter_context(started(command, source, around.folder, around.env))
+        except (OSError, ValueError) as error:
+            raise _not_started(command, name, error) from None
+        yield process
 
 
 def _not_started(command: Sequence[str], name: str, error: Exception) -> PipeError:
@@ -206,37 +119,20 @@ def _reason(error: Exception) -> str:
 def _too_late(command: Sequence[str], name: str, limit: float, said: bytes) -> PipeError:
     return PipeError(
         what=f"`{_shown(command)}` took more than {limit:g} seconds on {name}",
-        why=_last_words(said),
+        why=last_words(said),
         fix=f"correct `command`, or give it more time: {_TIMEOUT} is the limit in seconds",
         said=said,
     )
 
 
 def _failed(command: Sequence[str], name: str, code: int, said: bytes) -> PipeError:
-    how = f"with exit code {code}" if code > 0 else f"by the signal {_signal(-code)}"
+    how = f"with exit code {code}" if code > 0 else f"by the signal {signal_name(-code)}"
     return PipeError(
         what=f"`{_shown(command)}` ended {how} on {name}",
-        why=_last_words(said),
+        why=last_words(said),
         fix="correct `command`, or the file that it reads",
         said=said,
     )
-
-
-def _signal(number: int) -> str:
-    try:
-        return signal.Signals(number).name
-    except ValueError:
-        return str(number)
-
-
-def _last_words(said: bytes) -> str:
-    """Return the last lines of what was said as one printable line."""
-    lines = [" ".join(line.split()) for line in said.decode("utf-8", "replace").splitlines()]
-    text = " | ".join([line for line in lines if line][-_LINES:])
-    text = "".join(c if c.isprintable() else " " for c in text)
-    if len(text) > _SHOWN:
-        text = "..." + text[-_SHOWN:]
-    return f"it said: {text}" if text else "it said nothing on standard error"
 
 
 def _shown(command: Sequence[str]) -> str:

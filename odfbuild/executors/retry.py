@@ -1,9 +1,9 @@
 """Try again what may pass: a few times in a row, longer as long as each try brings something."""
 
-import time
 from collections.abc import Callable
 from typing import Final, TypeVar
 
+from odfbuild.executors import stopping
 from odfbuild.executors.request import UnreachableError
 
 __all__ = ["TransientError", "persist"]
@@ -34,6 +34,7 @@ def persist(
 
     Up to three more tries follow a failure, twenty if each leaves more bytes `stored` than the one
     before.  A server that asks to wait longer than a minute is not asked again.
+    Raises StoppedError when the run is given up.
     """
     fruitless = 0
     for _ in range(_IN_ALL):
@@ -47,7 +48,7 @@ def persist(
             if failure.seconds > _LONGEST_PAUSE:
                 raise _asked_to_wait(failure) from None
             backoff = _FIRST_PAUSE * 2 ** max(fruitless - 1, 0)
-            (pause or time.sleep)(min(max(failure.seconds, backoff), _LONGEST_PAUSE))
+            (pause or stopping.pause)(min(max(failure.seconds, backoff), _LONGEST_PAUSE))
     try:
         return attempt()
     except TransientError as failure:

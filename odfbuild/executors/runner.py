@@ -12,9 +12,9 @@ from typing import Protocol, assert_never
 from odfbuild.errors import OdfBuildError, StateError
 from odfbuild.executors.accept import Stood, check_definition
 from odfbuild.executors.ingest import ingest
-from odfbuild.executors.pipe import stop_pipes
 from odfbuild.executors.report import Done, Failed, Outcome, Report, Round, Skipped
 from odfbuild.executors.site import Site
+from odfbuild.executors.stopping import stop, stoppable
 from odfbuild.executors.transform import transform
 from odfbuild.odf.events import MetadataEvent, SetTransform, TransformInput
 from odfbuild.odf.identity import Multihash
@@ -82,7 +82,7 @@ def run(plan: Plan, site: Site, *, jobs: int, progress: Progress) -> Report:
     """Execute a plan, `jobs` steps at a time, and return what became of every step."""
     state = _Run(site, progress, {step.id: step for step in plan.steps}, _stood(plan))
     running: dict[Future[None], Step] = {}
-    with ThreadPoolExecutor(max_workers=jobs, thread_name_prefix="step") as pool:
+    with stoppable(), ThreadPoolExecutor(max_workers=jobs, thread_name_prefix="step") as pool:
         try:
             while state.waiting or running:
                 for step in _ready(state, jobs - len(running)):
@@ -94,7 +94,7 @@ def run(plan: Plan, site: Site, *, jobs: int, progress: Progress) -> Report:
                     del running[future]
                     future.result()
         except BaseException:
-            stop_pipes()
+            stop()
             site.engine.cancel()
             raise
     return Report(tuple((step, state.outcomes[step.id]) for step in plan.steps))

@@ -60,7 +60,7 @@ def server() -> Iterator[Server]:
 
 @pytest.fixture(autouse=True)
 def _no_waiting(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("odfbuild.executors.retry.time.sleep", lambda seconds: None)
+    monkeypatch.setattr("odfbuild.executors.stopping.pause", lambda seconds: None)
     for name in ("http_proxy", "https_proxy", "all_proxy"):
         monkeypatch.delenv(name, raising=False)
         monkeypatch.delenv(name.upper(), raising=False)

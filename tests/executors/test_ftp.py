@@ -26,7 +26,7 @@ LOGIN = {"LOGIN": "reader", "PASSWORD": "p@ss/word"}
 
 @pytest.fixture(autouse=True)
 def _no_waiting(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("odfbuild.executors.retry.time.sleep", lambda seconds: None)
+    monkeypatch.setattr("odfbuild.executors.stopping.pause", lambda seconds: None)
 
 
 @pytest.fixture

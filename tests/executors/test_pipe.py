@@ -13,8 +13,9 @@ import pytest
 from odfbuild.executors.engine import IngestRequest
 from odfbuild.executors.frames import Frame
 from odfbuild.executors.limits import BadLimitError
-from odfbuild.executors.pipe import PipeError, Surroundings, stop_pipes, unpacker_of
+from odfbuild.executors.pipe import PipeError, Surroundings, unpacker_of
 from odfbuild.executors.prepare import prepare
+from odfbuild.executors.stopping import stop, stoppable
 from odfbuild.odf.events import DatasetKind, PrepStepPipe, SetPollingSource
 from tests.engines import FakeEngine
 from tests.executors.workshop import Workshop, ledger
@@ -139,15 +140,16 @@ def test_a_limit_that_is_none_is_refused(tmp_path: Path, text: str) -> None:
 
 
 def test_commands_can_be_ended_from_another_thread(tmp_path: Path) -> None:
-    def stop() -> None:
+    def give_up() -> None:
         while not (tmp_path / "started").exists():
             time.sleep(0.01)
-        stop_pipes()
+        stop()
 
-    thread = threading.Thread(target=stop)
+    thread = threading.Thread(target=give_up)
     thread.start()
-    error = failed(tmp_path, *python("open('started', 'w')", "time.sleep(60)"))
-    thread.join()
+    with stoppable():
+        error = failed(tmp_path, *python("open('started', 'w')", "time.sleep(60)"))
+        thread.join()
     assert "ended by the signal SIGKILL" in error.what
 
 
