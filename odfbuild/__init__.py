@@ -1,6 +1,7 @@
 """Dataset-as-code: plan and build Open Data Fabric datasets with Spark.
 
-The whole API of the package: open a project, plan it, apply that plan, verify what was built.
+The whole API of the package: open a project, plan it, apply that plan, push data, verify what was
+built.
 What a name stands for is imported when it is first used, because starting fast is a feature.
 
     project = odfbuild.open_project(Path("my-project"))
@@ -12,7 +13,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from odfbuild.app import apply, find_dataset, open_project
+    from odfbuild.app import Pusher, apply, find_dataset, open_project, push
     from odfbuild.app import make as plan
     from odfbuild.errors import (
         EngineError,
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
         ProtocolError,
         StateError,
     )
+    from odfbuild.executors.push import Pushed
     from odfbuild.executors.verify import verify
     from odfbuild.project.load import load_project
 
@@ -31,6 +33,8 @@ __all__ = [
     "PlanError",
     "ProjectError",
     "ProtocolError",
+    "Pushed",
+    "Pusher",
     "StateError",
     "__version__",
     "apply",
@@ -38,17 +42,21 @@ __all__ = [
     "load_project",
     "open_project",
     "plan",
+    "push",
     "verify",
 ]
 
 __version__ = "0.1.0"
 
 _HOMES = {
+    "Pushed": ("executors.push", "Pushed"),
+    "Pusher": ("app", "Pusher"),
     "apply": ("app", "apply"),
     "find_dataset": ("app", "find_dataset"),
     "load_project": ("project.load", "load_project"),
     "open_project": ("app", "open_project"),
     "plan": ("app", "make"),
+    "push": ("app", "push"),
     "verify": ("executors.verify", "verify"),
 }
 

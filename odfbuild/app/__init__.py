@@ -9,12 +9,14 @@ if TYPE_CHECKING:
     from odfbuild.app.loading import load, load_at, locked_schemas
     from odfbuild.app.opened import Opened, find_dataset, find_name, open_project
     from odfbuild.app.planning import Asked, Made, make, make_whole
+    from odfbuild.app.pushing import Pusher, push
 
 __all__ = [
     "Asked",
     "Known",
     "Made",
     "Opened",
+    "Pusher",
     "apply",
     "find_dataset",
     "find_name",
@@ -25,6 +27,7 @@ __all__ = [
     "make",
     "make_whole",
     "open_project",
+    "push",
 ]
 
 _HOMES = {
@@ -32,6 +35,7 @@ _HOMES = {
     "Known": "idle",
     "Made": "planning",
     "Opened": "opened",
+    "Pusher": "pushing",
     "apply": "applying",
     "find_dataset": "opened",
     "find_name": "opened",
@@ -42,6 +46,7 @@ _HOMES = {
     "make": "planning",
     "make_whole": "planning",
     "open_project": "opened",
+    "push": "pushing",
 }
 
 

@@ -15,7 +15,12 @@ from odfbuild.cli.standing import input_lines, standing_text
 from odfbuild.cli.words import affected_text, column_text, count, judged_word, kind_word
 from odfbuild.errors import StateError
 from odfbuild.odf.chain import ChainState
-from odfbuild.odf.events import DisablePollingSource, DisablePushSource, MetadataEvent
+from odfbuild.odf.events import (
+    AddPushSource,
+    DisablePollingSource,
+    DisablePushSource,
+    MetadataEvent,
+)
 from odfbuild.odf.identity import DatasetId
 from odfbuild.odf.refs import DatasetAlias
 from odfbuild.planner.changes import Assessment, ChangeClass, Judged, QueryClass
@@ -75,7 +80,7 @@ def _declared(plan: Plan, each: Declared, state: ChainState | None, names: Names
     place = f"{each.span(())}{instance}"
     yield printable(f"{each.alias}  ({kind_word(each.snapshot.kind)}, {place})")
     yield ""
-    yield _verdict(plan, steps)
+    yield _verdict(plan, steps, pushed=_is_pushed(each))
     yield from _section("Why", list(cause_lines(plan, each.alias)))
     for step in steps:
         yield from _section("Would be appended", list(_appended(step, state, names)))
@@ -91,7 +96,9 @@ def _section(title: str, lines: Sequence[str]) -> Iterator[str]:
         yield from (f"  {line}" for line in lines)
 
 
-def _verdict(plan: Plan, steps: Sequence[Step]) -> str:
+def _verdict(plan: Plan, steps: Sequence[Step], *, pushed: bool) -> str:
+    if not steps and pushed:
+        return "Nothing to do: the chain has what is declared, and its data is pushed."
     if not steps:
         return (
             "Nothing to do: the chain has what is declared, and all that its source or inputs hold."
@@ -137,10 +144,18 @@ def _change(found: Assessment) -> Iterator[str]:
         yield f"used by {', '.join(map(affected_text, found.affected))}"
 
 
+def _is_pushed(each: Declared) -> bool:
+    return any(isinstance(event, AddPushSource) for event in each.snapshot.metadata)
+
+
 def _source(each: Declared, steps: Sequence[Step]) -> Iterator[str]:
     """Say what is known of the source of a root: news, nothing new, or that it has to be asked."""
     from odfbuild.odf.events import SetPollingSource
 
+    pushed = [e.source_name for e in each.snapshot.metadata if isinstance(e, AddPushSource)]
+    if pushed:
+        which = "" if len(pushed) == 1 else f" --source {'|'.join(sorted(pushed))}"
+        yield printable(f"data is pushed to it: odfbuild ingest {each.alias} FILE{which}")
     if not any(isinstance(event, SetPollingSource) for event in each.snapshot.metadata):
         return
     reasons = [reason for step in steps for reason in step.reasons]

@@ -11,7 +11,19 @@ import typer
 from typer.exceptions import Exit, TyperException
 
 from odfbuild import __version__
-from odfbuild.cli.commands import act, author, checks, decide, edit, help, look, mark, read, render
+from odfbuild.cli.commands import (
+    act,
+    author,
+    checks,
+    decide,
+    edit,
+    help,
+    ingest,
+    look,
+    mark,
+    read,
+    render,
+)
 from odfbuild.cli.commands.ci import ci_app
 from odfbuild.cli.commands.groups import inspect_app, key_app, ref_app
 from odfbuild.cli.options import ProjectGroup
@@ -46,7 +58,7 @@ def _globals(
         raise Exit(EXIT_USAGE)
 
 
-for each in (author, edit, checks, decide, act, mark, look, read, render, help):
+for each in (author, edit, checks, decide, act, ingest, mark, look, read, render, help):
     app.add_typer(each.commands)
 app.add_typer(inspect_app, name="inspect")
 app.add_typer(ref_app, name="ref")

@@ -17,6 +17,7 @@ __all__ = ["moment", "set_watermark", "show_watermark"]
 
 _AGO = re.compile(r"-([0-9]{1,9})([smhdw])")
 _DAY = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}")
+_MEANING = "a watermark is the event time up to which a dataset is complete"
 _SECONDS = {"s": 1, "m": 60, "h": 3_600, "d": 86_400, "w": 604_800}
 
 
@@ -44,10 +45,10 @@ def set_watermark(given: Given, name: str, to: str, timeout: float) -> int:
     return exits.DONE
 
 
-def moment(text: str, now: Timestamp) -> Timestamp:
+def moment(text: str, now: Timestamp, *, why: str = _MEANING) -> Timestamp:
     """Read an instant, a day (its first instant in UTC), or how long ago, such as -1d.
 
-    Raises UsageRefusedError for anything else.
+    `why` tells what the time is for.  Raises UsageRefusedError for anything else.
     """
     ago = _AGO.fullmatch(text)
     try:
@@ -59,7 +60,7 @@ def moment(text: str, now: Timestamp) -> Timestamp:
     except InvalidTimestampError:
         raise UsageRefusedError(
             what=f"{text!r} is not a point in time",
-            why="a watermark is the event time up to which a dataset is complete",
+            why=why,
             fix="write it like 2024-03-01T12:00:00Z, 2024-03-01 or -1d; units are s, m, h, d and w",
         ) from None
     return then

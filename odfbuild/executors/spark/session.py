@@ -27,7 +27,7 @@ from odfbuild.executors.spark.settings import (
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-__all__ = ["InterruptedStepError", "Sessions", "Start", "Views", "interrupted"]
+__all__ = ["InterruptedStepError", "Sessions", "Start", "Views", "interrupted", "is_connected"]
 
 
 class InterruptedStepError(EngineFailedError):
@@ -178,6 +178,11 @@ class _Host:
 
 _LOCK = threading.RLock()
 _running: list[_Host] = []  # none or one
+
+
+def is_connected() -> bool:
+    """Tell whether the Spark session of this process is one of ours."""
+    return any(host.root is not None for host in _running)
 
 
 def _join(cache: Path, how: Start, size: Size, note: Callable[[str], None]) -> _Host:

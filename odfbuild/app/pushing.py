@@ -1,0 +1,280 @@
+"""Push data into the root datasets of a project, from Python and from the command line."""
+
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from datetime import datetime
+from pathlib import Path
+from time import time_ns
+from typing import IO, TYPE_CHECKING, Any, Final
+
+from odfbuild.app.loading import load
+from odfbuild.app.opened import Opened, find_dataset, find_name, open_project
+from odfbuild.errors import OdfBuildError, ProjectErrors, StateError
+from odfbuild.odf.refs import DatasetAlias
+from odfbuild.odf.timestamp import Timestamp
+from odfbuild.planner.policy import AS_USUAL, IngestOptions
+from odfbuild.state.dataset import Dataset
+
+if TYPE_CHECKING:
+    from odfbuild.executors.push import Pushed, Pushing
+
+__all__ = ["Pusher", "push"]
+
+_ROWS: Final = "the data"
+_STREAM: Final = "standard input"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Asked:
+    """What was said of an input."""
+
+    source: str | None
+    format: str | None
+    event_time: Timestamp | None
+    id: str | None
+    id_from_content: bool
+
+
+@dataclass(frozen=True, slots=True)
+class _Input:
+    """A file to push, how it is called, and whether it holds the rows of a value."""
+
+    name: str
+    path: Path
+    is_rows: bool = False
+    is_copy: bool = False
+
+
+def push(
+    project: Opened | Path | str,
+    name: str,
+    data: object,
+    *,
+    source: str | None = None,
+    format: str | None = None,
+    event_time: datetime | str | None = None,
+    id: str | None = None,
+) -> "Pushed":
+    """Push one input into a root dataset; see `Pusher.push`."""
+    with Pusher(project) as pusher:
+        return pusher.push(name, data, source=source, format=format, event_time=event_time, id=id)
+
+
+class Pusher:
+    """Pushes into the datasets of one project, all through one engine, started when first needed.
+
+    A context that stops the engine at its end; `project` is opened, or the folder of one.
+    """
+
+    def __init__(self, project: Opened | Path | str) -> None:
+        self.project = project if isinstance(project, Opened) else open_project(Path(project))
+        self._engine: Any = None
+        self._is_started = False
+
+    def __enter__(self) -> "Pusher":
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Stop the engine, if it runs."""
+        if self._engine is not None:
+            self._engine.close()
+        self._engine, self._is_started = None, False
+
+    def push(
+        self,
+        name: str,
+        data: object,
+        *,
+        source: str | None = None,
+        format: str | None = None,
+        event_time: datetime | str | None = None,
+        id: str | None = None,
+        id_from_content: bool = False,
+        called: str | None = None,
+    ) -> "Pushed":
+        """Commit one input to a root dataset, and say what became of it.
+
+        `data` is the path of a file, a file open for reading bytes, an Arrow table or reader of
+        batches, or a DataFrame of pandas, Polars or Spark.  `source` names the push source where
+        there are several; `format` is that of a file, as `odfbuild ingest --format` takes it.
+        `event_time` is for rows without one, by default now.  A push with an `id` that the dataset
+        has of this source already is recognised, and changes nothing; `id_from_content` takes the
+        hash of a file's bytes.  `called` is how messages call the input.
+
+        Raises OdfBuildError with the dataset as it was.
+        """
+        asked = _Asked(
+            source=source,
+            format=format,
+            event_time=_instant(event_time),
+            id=id,
+            id_from_content=id_from_content,
+        )
+        alias, dataset = self._find(name)
+        with self.project.workspace.staging() as staging:
+            given = _file_of(data, staging)
+            given = given if called is None else replace(given, name=called)
+            try:
+                return self._push(alias, dataset, given, asked)
+            except OdfBuildError as error:
+                if given.is_copy and not given.is_rows:
+                    _keep(
+                        given, error, self.project.workspace.cache / "push" / dataset.id.multibase
+                    )
+                raise
+
+    def _push(
+        self, alias: DatasetAlias, dataset: Dataset, given: _Input, asked: _Asked
+    ) -> "Pushed":
+        from odfbuild.executors.push import push as take_in
+        from odfbuild.executors.site import Site
+        from odfbuild.executors.spark.given import has_other_session
+
+        pushing = self._pushing(alias, dataset, given, asked)
+        if has_other_session():
+            from odfbuild.app.elsewhere import push_elsewhere
+
+            return push_elsewhere(self.project, alias, pushing)
+        site = Site(
+            workspace=self.project.workspace,
+            engine=self._started(),
+            clock=lambda: Timestamp.from_millis(time_ns() // 1_000_000),
+            project_dir=self.project.root,
+            env=os.environ,
+        )
+        return take_in(site, dataset, pushing, called=str(alias), soon=self._soon)
+
+    def _pushing(
+        self, alias: DatasetAlias, dataset: Dataset, given: _Input, asked: _Asked
+    ) -> "Pushing":
+        from odfbuild.executors.media import Format, parse_format
+        from odfbuild.executors.push import Pushing
+        from odfbuild.state.objects import hash_file
+
+        format = None if asked.format is None else parse_format(asked.format)
+        if given.is_rows:
+            self._check_rows(alias, dataset, given, asked)
+            format = Format.PARQUET
+        return Pushing(
+            name=given.name,
+            path=given.path,
+            source=asked.source,
+            format=format,
+            event_time=asked.event_time,
+            id=str(hash_file(given.path)) if asked.id_from_content else asked.id,
+            options=self._options(alias),
+        )
+
+    def _check_rows(
+        self, alias: DatasetAlias, dataset: Dataset, given: _Input, asked: _Asked
+    ) -> None:
+        from odfbuild.executors.push_source import push_source
+        from odfbuild.executors.spool import check_columns
+
+        state = dataset.state()
+        if state is not None:
+            check_columns(given.path, push_source(state, asked.source, str(alias)), given.name)
+
+    def _options(self, alias: DatasetAlias) -> IngestOptions:
+        """Return what the project says of the dataset beyond its definition."""
+        if not self.project.config.defaults:
+            return AS_USUAL
+        declared = load(self.project).declared
+        return next((each.traits.ingest for each in declared if each.alias == alias), AS_USUAL)
+
+    def _find(self, name: str) -> tuple[DatasetAlias, Dataset]:
+        try:
+            return find_name(self.project, name), find_dataset(self.project, name)
+        except StateError as error:
+            if _is_declared(self.project, name):
+                error.why = "it is declared, and was not applied yet"
+                error.fix = f"odfbuild apply {name}"
+            raise
+
+    def _started(self) -> Any:
+        if self._engine is None:
+            from odfbuild.executors.spark.engine import SparkEngine
+
+            spark = self.project.spark
+            self._engine = SparkEngine(
+                self.project.workspace.cache, master=spark.master, memory=spark.memory
+            )
+        return self._engine
+
+    def _soon(self, planned_bytes: int) -> None:
+        """Let the engine start while the first input is read."""
+        if not self._is_started:
+            self._is_started = True
+            self._started().prepare(planned_bytes)
+
+
+def _instant(given: datetime | str | None) -> Timestamp | None:
+    if isinstance(given, str):
+        return Timestamp.parse(given)
+    return None if given is None else Timestamp.from_datetime(given)
+
+
+def _is_declared(project: Opened, name: str) -> bool:
+    try:
+        wanted = DatasetAlias.parse(name)
+        return any(each.alias == wanted for each in load(project).declared)
+    except ProjectErrors:
+        return False
+
+
+def _file_of(data: object, staging: Path) -> _Input:
+    """Return the file that holds an input; whatever is no whole file yet is written first."""
+    from odfbuild.executors.spool import spool, spool_rows
+
+    path = staging / "input"
+    if isinstance(data, str | os.PathLike):
+        given = Path(os.fspath(data))
+        with _readable(given):
+            if given.is_file():
+                with given.open("rb"):
+                    return _Input(given.name, given)
+            with given.open("rb") as stream:
+                spool(stream, path)
+        return _Input(given.name, path, is_copy=True)
+    if callable(getattr(data, "read", None)):
+        spool(_bytes(data), path)
+        return _Input(_name_of(data), path, is_copy=True)
+    spool_rows(data, path)
+    return _Input(_ROWS, path, is_rows=True, is_copy=True)
+
+
+def _bytes(data: Any) -> IO[bytes]:
+    stream: IO[bytes] = data
+    return stream
+
+
+def _name_of(stream: object) -> str:
+    """Name a stream after its file, if it is one; what comes through a pipe has no such name."""
+    name = getattr(stream, "name", None)
+    return Path(name).name if isinstance(name, str) and not name.startswith("<") else _STREAM
+
+
+@contextmanager
+def _readable(path: Path) -> Iterator[None]:
+    from odfbuild.executors.push import BadPushError
+
+    try:
+        yield
+    except OSError as error:
+        raise BadPushError(
+            what=f"{path} cannot be read",
+            why=error.strerror or str(error),
+            fix="correct the name, or allow the reading of the file",
+        ) from None
+
+
+def _keep(given: _Input, error: OdfBuildError, folder: Path) -> None:
+    """Keep what cannot be read a second time, in the place of what was kept before."""
+    folder.mkdir(parents=True, exist_ok=True)
+    kept = given.path.rename(folder / "failed-input")
+    error.fix += f"; kept for a look: {kept}"
