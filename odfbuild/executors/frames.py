@@ -1,6 +1,6 @@
-"""Frames: rows on their way between the steps of a build, in memory or in one Parquet file."""
+"""Frames: rows on their way between the steps of a build, in memory or in Parquet files."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -9,41 +9,95 @@ if TYPE_CHECKING:
     import pyarrow as pa
     import pyarrow.parquet as pq
 
-__all__ = ["Frame", "file_batches"]
+__all__ = ["Frame", "Part", "file_batches"]
 
 BATCH_ROWS = 1 << 17
 BATCH_BYTES = 64 << 20
 
 
+@dataclass(frozen=True, slots=True)
+class Part:
+    """Rows of a Parquet file: as many as `rows` says, from the row number `start` on."""
+
+    path: Path
+    start: int
+    rows: int
+
+    @classmethod
+    def whole(cls, path: Path) -> "Part":
+        """Return all rows of a file, counted in its footer."""
+        import pyarrow.parquet as pq
+
+        return cls(path, 0, int(pq.read_metadata(path).num_rows))
+
+    def cut(self, first: int, end: int) -> "Part":
+        """Return the rows from `first` up to, but without, `end`, counted within this part."""
+        first, end = max(first, 0), min(end, self.rows)
+        return Part(self.path, self.start + first, max(0, end - first))
+
+    def batches(self, columns: Sequence[str], rows: int) -> Iterator["pa.RecordBatch"]:
+        """Yield the rows in order, as the file has them, at most `rows` at a time."""
+        import pyarrow.parquet as pq
+
+        with pq.ParquetFile(self.path, buffer_size=1 << 20, pre_buffer=False) as file:
+            groups, passed = self._groups(file)
+            left = self.rows
+            for batch in file_batches(file, columns, rows, groups):
+                skipped = min(passed, batch.num_rows)
+                passed -= skipped
+                wanted = batch.slice(skipped, left)
+                left -= wanted.num_rows
+                if wanted.num_rows:
+                    yield wanted
+
+    def _groups(self, file: "pq.ParquetFile") -> tuple[list[int], int]:
+        """Return the row groups that hold these rows, and how many rows of them come before."""
+        groups, before, at = [], 0, 0
+        for number in range(file.num_row_groups):
+            size = file.metadata.row_group(number).num_rows
+            if at + size <= self.start:
+                before = at + size
+            elif at < self.start + self.rows:
+                groups.append(number)
+            at += size
+        return groups, self.start - before
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Frame:
-    """Rows in order with their schema: exactly one of `table` and `path` is set.
+    """Rows in order with their schema: those of `table`, or those of `parts` one after the other.
 
-    `path` is a Parquet file whose columns have the names of the schema; its types may be other
-    encodings of the same values (text as large text), batches come out in the types of `schema`.
+    The columns of parts have the names of the schema; their types may be other encodings of the
+    same values (text as large text), batches come out in the types of `schema`.
     """
 
     schema: "pa.Schema"
-    rows: int
     table: "pa.Table | None" = None
-    path: Path | None = None
+    parts: tuple[Part, ...] = ()
 
     def __post_init__(self) -> None:
-        if (self.table is None) == (self.path is None):
-            raise ValueError("a frame is a table or a file")
+        if self.table is not None and self.parts:
+            raise ValueError("a frame is a table or parts of files")
 
     @classmethod
     def of(cls, table: "pa.Table") -> "Frame":
         """Return the frame of a table in memory."""
-        return cls(schema=table.schema, rows=table.num_rows, table=table)
+        return cls(schema=table.schema, table=table)
 
     @classmethod
-    def at(cls, path: Path) -> "Frame":
-        """Return the frame of a Parquet file, with the schema that it reports."""
+    def at(cls, *paths: Path, schema: "pa.Schema | None" = None) -> "Frame":
+        """Return the frame of Parquet files, by default with the schema that the first reports."""
         import pyarrow.parquet as pq
 
-        with pq.ParquetFile(path) as file:
-            return cls(schema=file.schema_arrow, rows=file.metadata.num_rows, path=path)
+        known = pq.read_schema(paths[0]) if schema is None else schema
+        return cls(schema=known, parts=tuple(Part.whole(path) for path in paths))
+
+    @property
+    def rows(self) -> int:
+        """Count the rows."""
+        if self.table is not None:
+            return int(self.table.num_rows)
+        return sum(part.rows for part in self.parts)
 
     def select(self, names: Sequence[str]) -> "Frame":
         """Return the frame with some of its columns only, in the order given."""
@@ -51,28 +105,58 @@ class Frame:
 
         if self.table is not None:
             return Frame.of(self.table.select(list(names)))
-        schema = pa.schema([self.schema.field(name) for name in names])
-        return Frame(schema=schema, rows=self.rows, path=self.path)
+        return Frame(
+            schema=pa.schema([self.schema.field(name) for name in names]), parts=self.parts
+        )
+
+    def slice(self, start: int, rows: int) -> "Frame":
+        """Return the frame of at most so many rows, from row `start` on."""
+        if self.table is not None:
+            return Frame.of(self.table.slice(start, rows))
+        return Frame(schema=self.schema, parts=tuple(_cut(self.parts, start, start + rows)))
 
     def batches(self, rows: int = BATCH_ROWS) -> Iterator["pa.RecordBatch"]:
         """Yield the rows in order, at most `rows` at a time; a file is never held as a whole."""
         if self.table is not None:
             yield from self.table.to_batches(max_chunksize=rows)
             return
-        yield from self._file_batches(rows)
+        for part in self.parts:
+            for batch in part.batches(self.schema.names, rows):
+                yield self._typed(batch)
 
-    def _file_batches(self, rows: int) -> Iterator["pa.RecordBatch"]:
-        import pyarrow.parquet as pq
+    def _typed(self, batch: "pa.RecordBatch") -> "pa.RecordBatch":
+        import pyarrow as pa
 
-        with pq.ParquetFile(self.path, buffer_size=1 << 20, pre_buffer=False) as file:
-            for batch in file_batches(file, self.schema.names, rows):
-                yield batch if batch.schema == self.schema else batch.cast(self.schema)
+        if batch.schema == self.schema:
+            return batch
+        pairs = [(batch.column(field.name), field.type) for field in self.schema]
+        columns = [column if column.type == kind else column.cast(kind) for column, kind in pairs]
+        return pa.RecordBatch.from_arrays(columns, schema=self.schema)
+
+
+def _cut(parts: Iterable[Part], first: int, end: int) -> Iterator[Part]:
+    at = 0
+    for part in parts:
+        cut = part.cut(first - at, end - at)
+        at += part.rows
+        if cut.rows:
+            yield cut
 
 
 def file_batches(
-    file: "pq.ParquetFile", columns: Sequence[str], rows: int = BATCH_ROWS
+    file: "pq.ParquetFile",
+    columns: Sequence[str],
+    rows: int = BATCH_ROWS,
+    groups: Sequence[int] | None = None,
 ) -> Iterator["pa.RecordBatch"]:
-    """Yield the rows of a Parquet file in order, fewer at a time if they are wide."""
-    size = sum(file.metadata.row_group(i).total_byte_size for i in range(file.num_row_groups))
-    fitting = BATCH_BYTES * file.metadata.num_rows // max(1, size)
-    yield from file.iter_batches(max(1, min(rows, fitting)), columns=list(columns))
+    """Yield the rows of a Parquet file in order, fewer at a time if they are wide.
+
+    `groups` are the row groups to read, by default all.
+    """
+    wanted = range(file.num_row_groups) if groups is None else groups
+    size = sum(file.metadata.row_group(number).total_byte_size for number in wanted)
+    count = sum(file.metadata.row_group(number).num_rows for number in wanted)
+    fitting = BATCH_BYTES * count // max(1, size)
+    yield from file.iter_batches(
+        max(1, min(rows, fitting)), columns=list(columns), row_groups=list(wanted)
+    )

@@ -1,14 +1,14 @@
-"""Seal a frame into a data slice: system columns, order, types, one Parquet file, both hashes.
+"""Seal a frame into data slices: system columns, order, types, Parquet files, both hashes.
 
 A slice begins with offset, op, system time and event time, then come the data columns as in the
 schema in force.  Offsets count on from the chain's last one, system time is that of the block, and
 rows without an event time get the one of their source (ODF 0.34.1, "Common Data Schema").
 """
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol, TypeVar
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -27,12 +27,17 @@ __all__ = [
     "BadInputSchemaError",
     "NullValuesError",
     "Sealed",
+    "SealedSlice",
+    "Spread",
     "read_slices",
     "scan_slices",
     "seal",
 ]
 
 DAY_MILLIS = 86_400_000
+
+Item = TypeVar("Item")
+Result = TypeVar("Result")
 
 
 class NullValuesError(EngineError):
@@ -52,24 +57,60 @@ class NullValuesError(EngineError):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class SealedSlice:
+    """One slice, the file that it is in, and the latest event time of its rows."""
+
+    data: DataSlice
+    path: Path
+    watermark: Timestamp
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Sealed:
     """A frame made ready to commit.
 
-    `schema` is that of the dataset from now on, system columns included; `slice` and `path` are
-    None when the frame had no rows; `watermark` is the latest event time of the rows.
+    `schema` is that of the dataset from now on, system columns included; `slices` hold the rows in
+    order, offsets without gaps, and are none when the frame had no rows.
     """
 
     schema: DataSchema
-    slice: DataSlice | None
-    path: Path | None
-    watermark: Timestamp | None
+    slices: tuple[SealedSlice, ...] = ()
 
     @property
     def records(self) -> int:
         """Count the rows."""
-        if self.slice is None:
-            return 0
-        return self.slice.offset_interval.end - self.slice.offset_interval.start + 1
+        intervals = [each.data.offset_interval for each in self.slices]
+        return intervals[-1].end - intervals[0].start + 1 if intervals else 0
+
+    @property
+    def slice(self) -> DataSlice | None:
+        """Return the slice of a frame that was not to be cut; None if it had no rows."""
+        return None if self._only is None else self._only.data
+
+    @property
+    def path(self) -> Path | None:
+        """Return the file of that slice."""
+        return None if self._only is None else self._only.path
+
+    @property
+    def watermark(self) -> Timestamp | None:
+        """Return the latest event time of all rows."""
+        return max((each.watermark for each in self.slices), default=None)
+
+    @property
+    def _only(self) -> SealedSlice | None:
+        if len(self.slices) > 1:
+            raise ValueError("there are several slices")
+        return self.slices[0] if self.slices else None
+
+
+class Spread(Protocol):
+    """A way to call a function with every item, perhaps with several at a time."""
+
+    def __call__(
+        self, function: Callable[[Item], Result], items: Sequence[Item], /
+    ) -> tuple[Result, ...]:
+        """Return the results in the order of the items; raises the error of the first to fail."""
 
 
 def seal(
@@ -82,35 +123,72 @@ def seal(
     in_force: DataSchema | None,
     into: Path,
     retires: bool = False,
+    slice_rows: int | None = None,
+    spread: Spread | None = None,
 ) -> Sealed:
     """Write the rows of a frame, from offset `start` on, as a slice into the file `into`.
 
     `event_time` is for rows without one; `retires` is as in `slice_schema`.  Every instant is cut
-    to milliseconds.  Memory is bounded when the frame is a file.  Raises BadInputSchemaError,
+    to milliseconds.  Memory is bounded when the frame is in files.  With `slice_rows`, every so
+    many rows become a slice of their own, in a file beside `into`; `spread` writes slices of a
+    frame in files, several at a time, perhaps in other processes.  Raises BadInputSchemaError,
     SchemaEvolutionError, NullValuesError, UnhashableTypeError.
     """
     schema = slice_schema(frame.schema, vocab, in_force, retires=retires)
     arrow = to_arrow(schema)
-    hasher = LogicalHasher(arrow)
-    if frame.rows == 0:
-        return Sealed(schema=schema, slice=None, path=None, watermark=None)
-    latest: int | None = None
-    with SliceWriter(into, arrow, plain=vocab.offset_column) as writer:
-        columns = _Columns(
-            schema=arrow, vocab=vocab, system_time=system_time.millis, event_time=event_time.millis
+    LogicalHasher(arrow)  # refuses types without a hash, rows or no rows
+    columns = _Columns(
+        schema=arrow, vocab=vocab, system_time=system_time.millis, event_time=event_time.millis
+    )
+    cuts = _cuts(frame, columns, start, into, slice_rows)
+    if spread is None or frame.table is not None or len(cuts) < 2:
+        return Sealed(schema=schema, slices=tuple(map(_seal_cut, cuts)))
+    return Sealed(schema=schema, slices=spread(_seal_cut, cuts))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Cut:
+    """Rows that become one slice: plain values, so that another process can do it."""
+
+    frame: Frame
+    columns: "_Columns"
+    start: int
+    into: Path
+
+
+def _cuts(
+    frame: Frame, columns: "_Columns", start: int, into: Path, slice_rows: int | None
+) -> tuple[_Cut, ...]:
+    if slice_rows is None or frame.rows <= slice_rows:
+        whole = _Cut(frame=frame, columns=columns, start=start, into=into)
+        return (whole,) if frame.rows else ()
+    return tuple(
+        _Cut(
+            frame=frame.slice(first, slice_rows),
+            columns=columns,
+            start=start + first,
+            into=into.with_name(f"{into.stem}-{number}{into.suffix}"),
         )
-        for batch in _sealed_batches(frame, columns, start):
+        for number, first in enumerate(range(0, frame.rows, slice_rows))
+    )
+
+
+def _seal_cut(cut: _Cut) -> SealedSlice:
+    hasher = LogicalHasher(cut.columns.schema)
+    latest: int | None = None
+    with SliceWriter(cut.into, cut.columns.schema, plain=cut.columns.vocab.offset_column) as writer:
+        for batch in _sealed_batches(cut.frame, cut.columns, cut.start):
             hasher.update(batch)
-            latest = _later(latest, batch.column(vocab.event_time_column))
+            latest = _later(latest, batch.column(cut.columns.vocab.event_time_column))
             writer.write(batch)
+    assert latest is not None  # noqa: S101 - a cut has rows, and all have an event time
     data = DataSlice(
         logical_hash=hasher.finish(),
         physical_hash=writer.physical_hash(),
-        offset_interval=OffsetInterval(start, start + frame.rows - 1),
-        size=into.stat().st_size,
+        offset_interval=OffsetInterval(cut.start, cut.start + cut.frame.rows - 1),
+        size=cut.into.stat().st_size,
     )
-    watermark = None if latest is None else Timestamp.from_millis(latest)
-    return Sealed(schema=schema, slice=data, path=into, watermark=watermark)
+    return SealedSlice(data=data, path=cut.into, watermark=Timestamp.from_millis(latest))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

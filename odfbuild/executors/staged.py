@@ -1,4 +1,4 @@
-"""From a sealed slice to what a commit takes: its file, and a SetDataSchema when it is needed."""
+"""From sealed slices to what a commit takes: their files, and a SetDataSchema when it is needed."""
 
 from odfbuild.executors.slices import Sealed
 from odfbuild.odf.chain import ChainState
@@ -22,7 +22,6 @@ def schema_events(state: ChainState, sealed: Sealed | None) -> tuple[MetadataEve
 
 
 def staged_files(sealed: Sealed | None) -> tuple[StagedFile, ...]:
-    """Return the slice's file; none for a slice without rows."""
-    if sealed is None or sealed.slice is None or sealed.path is None:
-        return ()
-    return (StagedFile(sealed.path, sealed.slice.physical_hash, "data"),)
+    """Return the files of the slices, in their order."""
+    slices = () if sealed is None else sealed.slices
+    return tuple(StagedFile(each.path, each.data.physical_hash, "data") for each in slices)

@@ -1,10 +1,14 @@
 """Frames: rows in memory or in a file, the same to whoever reads them."""
 
+from collections.abc import Iterator
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from odfbuild.executors import frames
 from odfbuild.executors.frames import Frame
@@ -22,7 +26,7 @@ def stored(tmp_path: Path) -> Frame:
 
 def _rows(frame: Frame, at_most: int) -> pa.Table:
     batches = list(frame.batches(at_most))
-    assert max(batch.num_rows for batch in batches) <= at_most
+    assert max((batch.num_rows for batch in batches), default=0) <= at_most
     return pa.Table.from_batches(batches, frame.schema)
 
 
@@ -40,7 +44,7 @@ def test_chosen_columns_come_in_the_order_asked_for(stored: Frame) -> None:
 
 def test_a_file_in_another_encoding_comes_out_in_the_types_of_the_frame(stored: Frame) -> None:
     schema = pa.schema([("a", pa.int32()), ("b", pa.large_string())])
-    frame = Frame(schema=schema, rows=1000, path=stored.path)
+    frame = Frame(schema=schema, parts=stored.parts)
     assert _rows(frame, 1000) == TABLE.cast(schema)
 
 
@@ -55,8 +59,36 @@ def test_an_empty_file_gives_no_rows(tmp_path: Path) -> None:
     assert (frame.rows, sum(batch.num_rows for batch in frame.batches())) == (0, 0)
 
 
-def test_a_frame_is_a_table_or_a_file(tmp_path: Path) -> None:
-    with pytest.raises(ValueError, match="a table or a file"):
-        Frame(schema=TABLE.schema, rows=1)
-    with pytest.raises(ValueError, match="a table or a file"):
-        Frame(schema=TABLE.schema, rows=1, table=TABLE, path=tmp_path)
+def test_a_frame_is_a_table_or_files(stored: Frame) -> None:
+    with pytest.raises(ValueError, match="a table or parts of files"):
+        Frame(schema=TABLE.schema, table=TABLE, parts=stored.parts)
+
+
+@given(data=st.data())
+def test_any_slice_of_any_parts_is_that_of_the_table(data: st.DataObject) -> None:
+    sizes = data.draw(st.lists(st.integers(0, 40), min_size=1, max_size=5))
+    group = data.draw(st.integers(1, 50))
+    table = TABLE.slice(0, sum(sizes))
+    start = data.draw(st.integers(0, table.num_rows))
+    rows = data.draw(st.integers(0, table.num_rows))
+    with TemporaryDirectory() as folder:
+        frame = Frame.at(*_parts(table, sizes, group, Path(folder)))
+        cut = frame.slice(start, rows)
+        again = cut.slice(1, rows)
+        assert frame.rows == table.num_rows
+        assert cut.rows == table.slice(start, rows).num_rows
+        assert (
+            _rows(cut, 7)
+            == table.slice(start, rows)
+            == _rows(Frame.of(table).slice(start, rows), 7)
+        )
+        assert _rows(again, 7) == table.slice(start, rows).slice(1, rows)
+
+
+def _parts(table: pa.Table, sizes: list[int], group: int, folder: Path) -> Iterator[Path]:
+    at = 0
+    for number, size in enumerate(sizes):
+        path = folder / f"{number}.parquet"
+        pq.write_table(table.slice(at, size), path, row_group_size=group)
+        at += size
+        yield path

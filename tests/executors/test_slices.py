@@ -13,7 +13,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from odfbuild.executors import slice_files
-from odfbuild.executors.frames import Frame
+from odfbuild.executors.frames import Frame, Part
 from odfbuild.executors.slices import (
     BadInputSchemaError,
     NullValuesError,
@@ -400,7 +400,7 @@ def test_a_file_with_another_number_of_rows_than_its_frame_says_is_refused(tmp_p
     pq.write_table(_with(a=["x"]), tmp_path / "frame")
     whole = Frame.at(tmp_path / "frame")
     with pytest.raises(ValueError, match="a frame of 2 rows gave 1"):
-        _seal(Frame(schema=whole.schema, rows=2, path=whole.path), tmp_path)
+        _seal(Frame(schema=whole.schema, parts=(Part(tmp_path / "frame", 0, 2),)), tmp_path)
 
 
 def test_lists_of_no_lists_are_read_back(tmp_path: Path) -> None:

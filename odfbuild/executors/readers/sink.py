@@ -8,7 +8,7 @@ from typing import IO, Final
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from odfbuild.executors.frames import Frame
+from odfbuild.executors.frames import Frame, Part
 
 __all__ = ["LARGE", "empty", "on_disk"]
 
@@ -35,7 +35,7 @@ def on_disk(pieces: Iterable[pa.Table], schema: pa.Schema, staging: Path) -> Fra
         except BaseException:
             path.unlink()
             raise
-    return Frame(schema=schema, rows=rows, path=path)
+    return Frame(schema=schema, parts=(Part(path, 0, rows),))
 
 
 def _write(pieces: Iterable[pa.Table], schema: pa.Schema, out: IO[bytes]) -> int:

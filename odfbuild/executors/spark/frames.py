@@ -6,6 +6,7 @@ its parts are then in order, and are written one behind the other into one file.
 
 import shutil
 from collections.abc import Callable, Iterator, Sequence
+from functools import reduce
 from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -14,7 +15,7 @@ from uuid import uuid4
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from odfbuild.executors.frames import Frame
+from odfbuild.executors.frames import Frame, Part
 from odfbuild.executors.spark.settings import Size
 from odfbuild.executors.spark.sqltypes import spark_schema
 
@@ -29,11 +30,13 @@ __all__ = [
     "from_frame",
     "from_table",
     "gather",
+    "gather_checked",
     "slice_table",
 ]
 
 POSITION = "__odf_pos"  # where a row stood in the input
 _EXPANSION = 4  # bytes in memory for a byte of Parquet, roughly
+_GROUP_BYTES = 32 << 20  # of a row group: who reads rows from its middle reads those before
 
 Edit = Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]
 
@@ -42,23 +45,36 @@ def cost(*sources: Frame | Path) -> int:
     """Return about how many bytes the rows of these take in memory."""
     total = 0
     for source in sources:
-        if isinstance(source, Frame) and source.table is not None:
+        if isinstance(source, Path):
+            total += _EXPANSION * source.stat().st_size
+        elif source.table is not None:
             total += source.table.nbytes
         else:
-            path = source.path if isinstance(source, Frame) else source
-            total += _EXPANSION * path.stat().st_size if path is not None else 0
+            total += sum(_EXPANSION * part.path.stat().st_size for part in source.parts)
     return total
 
 
 def from_frame(session: "SparkSession", frame: Frame, size: Size) -> "DataFrame":
     """Return the rows of a frame with their position in it as last column."""
-    if size is Size.BIG and frame.path is not None:
-        return from_files(session, (frame.path,), frame.schema, "_metadata.row_index")
+    if size is Size.BIG and frame.parts:
+        return _from_parts(session, frame)
     table = frame.table
     if table is None:
         table = pa.Table.from_batches(frame.batches(), schema=frame.schema)
     positions = pa.array(range(table.num_rows), pa.int64())
     return from_table(session, table.append_column(POSITION, positions))
+
+
+def _from_parts(session: "SparkSession", frame: Frame) -> "DataFrame":
+    frames, before = [], 0
+    for part in frame.parts:
+        position = f"_metadata.row_index + {before - part.start}"
+        rows = from_files(session, (part.path,), frame.schema, position)
+        if part != Part.whole(part.path):
+            rows = rows.where(f"`{POSITION}` BETWEEN {before} AND {before + part.rows - 1}")
+        frames.append(rows)
+        before += part.rows
+    return reduce(lambda first, second: first.unionAll(second), frames)
 
 
 def from_table(session: "SparkSession", table: pa.Table) -> "DataFrame":
@@ -111,13 +127,62 @@ def gather(
 
 def _through_files(frame: "DataFrame", staging: Path, columns: Sequence[str], edit: Edit) -> Frame:
     """Let Spark write its parts, and put them into one file: bounded memory whatever their size."""
-    folder = staging / f"parts-{uuid4().hex}"
-    frame.write.option("compression", "snappy").parquet(folder.as_uri())
-    parts = sorted(folder.glob("*.parquet"))
+    folder, parts = _written(frame, staging)
     whole = staging / f"rows-{uuid4().hex}.parquet"
     _write(edit(_batches(parts, _schema(frame))), whole, columns)
     shutil.rmtree(folder)
     return Frame.at(whole)
+
+
+def gather_checked(
+    frame: "DataFrame",
+    size: Size,
+    staging: Path,
+    columns: Sequence[str],
+    check: Edit,
+    doubted: tuple[str, int],
+) -> Frame:
+    """Run a sorted DataFrame and return these columns of it; large ones stay in Spark's files.
+
+    `check` lets rows pass or raises.  Of large results it sees only rows in doubt: with so much or
+    more in a column of integers.
+    """
+    if size is Size.SMALL:
+        return gather(frame, size, staging, columns, check)
+    _, parts = _written(frame, staging)
+    whole = Frame.at(*parts, schema=_schema(frame))
+    for _ in check(_in_doubt(whole, *doubted).batches()):
+        pass
+    return whole.select(columns)
+
+
+def _written(frame: "DataFrame", staging: Path) -> tuple[Path, list[Path]]:
+    folder = staging / f"parts-{uuid4().hex}"
+    writing = frame.write.option("compression", "snappy")
+    writing.option("parquet.block.size", str(_GROUP_BYTES)).parquet(folder.as_uri())
+    return folder, sorted(folder.glob("*.parquet"))
+
+
+def _in_doubt(frame: Frame, column: str, least: int) -> Frame:
+    """Return the rows of a frame's files without those that have less in a column of integers.
+
+    Files tell for each row group the greatest value, so nothing else is read.
+    """
+    kept = []
+    for path in {part.path: None for part in frame.parts}:
+        at, footer = 0, pq.read_metadata(path)
+        for number in range(footer.num_row_groups):
+            group = footer.row_group(number)
+            if _reaches(group, column, least):
+                kept.append(Part(path, at, group.num_rows))
+            at += group.num_rows
+    return Frame(schema=frame.schema, parts=tuple(kept))
+
+
+def _reaches(group: pq.RowGroupMetaData, column: str, least: int) -> bool:
+    columns = [group.column(at) for at in range(group.num_columns)]
+    known = next(each.statistics for each in columns if each.path_in_schema == column)
+    return known is None or not known.has_min_max or known.max >= least
 
 
 def _batches(parts: Sequence[Path], schema: pa.Schema) -> Iterator[pa.RecordBatch]:

@@ -18,7 +18,7 @@ from odfbuild.executors.spark.frames import (
     from_files,
     from_frame,
     from_table,
-    gather,
+    gather_checked,
     slice_table,
 )
 from odfbuild.executors.spark.merge import (
@@ -82,12 +82,13 @@ def ingested(
         rows = session.sql(merge_text(merging, _NEW, _OLD))
     op = request.vocab.operation_type_column
     with spark_errors("merge the source rows", _sent(facts), log):
-        merged = gather(
+        merged = gather_checked(
             rows,
             size,
             request.staging,
             [name for name in rows.columns if name != ASKED],
             lambda batches: _checked(batches, op, request),
+            (op, FAULT),
         )
     return merged if facts is not None else _as_declared(merged, request)
 
@@ -261,4 +262,4 @@ def _as_declared(frame: Frame, request: IngestRequest) -> Frame:
     schema = pa.schema(fields)
     if frame.table is not None:
         return Frame.of(frame.table.cast(schema))
-    return Frame(schema=schema, rows=frame.rows, path=frame.path)
+    return Frame(schema=schema, parts=frame.parts)
