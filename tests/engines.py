@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, TypeVar
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -23,6 +23,8 @@ from tests.oracles import merge as oracle
 
 __all__ = ["FakeEngine", "Rows", "copy_all"]
 
+Item = TypeVar("Item")
+Result = TypeVar("Result")
 Rows = list[dict[str, Any]]
 Query = Callable[[Mapping[str, Rows]], Rows]
 
@@ -55,6 +57,12 @@ class FakeEngine:
         assert table is not None
         kept = _merged(request, table.to_pylist())
         return _frame(kept, table.schema, request.vocab)
+
+    def spread(
+        self, function: Callable[[Item], Result], items: Sequence[Item], /
+    ) -> tuple[Result, ...]:
+        self.asked.append("spread")
+        return tuple(map(function, items))
 
     def transform(self, work: TransformWork) -> Frame:
         (step,) = work.transform.queries or ()

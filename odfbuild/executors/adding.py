@@ -4,6 +4,7 @@ preprocess and merge (the engine) -> seal -> commit.  All that comes before, fet
 given, ends in an `Intake`; from there on every kind of source is the same.
 """
 
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TypeAlias
@@ -12,7 +13,7 @@ from odfbuild.executors.engine import IngestRequest
 from odfbuild.executors.frames import Frame
 from odfbuild.executors.report import Round
 from odfbuild.executors.site import Site
-from odfbuild.executors.slices import Sealed, seal
+from odfbuild.executors.slices import Sealed, SealedSlice, seal
 from odfbuild.executors.staged import schema_events, staged_files
 from odfbuild.odf.chain import ChainState
 from odfbuild.odf.chain_schema import schema_in_force
@@ -66,9 +67,10 @@ class Receiver:
 
 
 def add(receiver: Receiver, intake: Intake, staging: Path) -> Round | None:
-    """Commit an input as one AddData and return what was done; None if nothing moved.
+    """Commit an input and return what was done; None if nothing moved.
 
-    `staging` is a folder in the workspace for files on their way.  Raises the errors of the engine,
+    It is one AddData, or several if its rows are many: `Site.slice_rows`.  `staging` is a folder
+    in the workspace for files on their way.  Raises the errors of the engine,
     of sealing and of the commit; the chain is untouched then.
     """
     sealed = None if intake.frame is None else _slice(receiver, intake, intake.frame, staging)
@@ -103,6 +105,8 @@ def _slice(receiver: Receiver, intake: Intake, frame: Frame, staging: Path) -> S
         in_force=schema_in_force(state),
         into=staging / "slice.parquet",
         retires=retires(receiver.source),
+        slice_rows=receiver.site.slice_rows,
+        spread=receiver.site.engine.spread,
     )
 
 
@@ -128,23 +132,33 @@ def _events(
     state = receiver.state
     known = state.source_state.get(receiver.source_name)
     source_state = brought or known
-    piece = None if sealed is None else sealed.slice
-    watermark = _watermark(state, sealed)
+    slices = () if sealed is None else sealed.slices
     events = schema_events(state, sealed)
-    if piece is None and watermark == state.watermark and source_state == known:
+    if not slices and source_state == known:
         return events
-    added = AddData(
-        prev_checkpoint=state.checkpoint,
-        prev_offset=state.last_offset,
-        new_data=piece,
-        new_watermark=watermark,
-        new_source_state=source_state,
-    )
-    return (*events, added)
+    return (*events, *_added(state, slices, known, source_state))
 
 
-def _watermark(state: ChainState, sealed: Sealed | None) -> Timestamp | None:
+def _added(
+    state: ChainState,
+    slices: Sequence[SealedSlice],
+    known: SourceState | None,
+    source_state: SourceState | None,
+) -> Iterator[AddData]:
+    """Yield a block for each slice, or one without; only the last has read the source so far."""
+    offset, watermark = state.last_offset, state.watermark
+    for each in slices or (None,):
+        watermark = watermark if each is None else _later(watermark, each.watermark)
+        yield AddData(
+            prev_checkpoint=state.checkpoint,
+            prev_offset=offset,
+            new_data=None if each is None else each.data,
+            new_watermark=watermark,
+            new_source_state=source_state if each is None or each is slices[-1] else known,
+        )
+        offset = offset if each is None else each.data.offset_interval.end
+
+
+def _later(known: Timestamp | None, latest: Timestamp) -> Timestamp:
     """Return the greatest event time so far: a watermark never goes back."""
-    if sealed is None or sealed.watermark is None:
-        return state.watermark
-    return sealed.watermark if state.watermark is None else max(sealed.watermark, state.watermark)
+    return latest if known is None else max(known, latest)

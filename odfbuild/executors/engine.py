@@ -5,9 +5,10 @@ one, then the data columns, rows in their final order; offsets and system time a
 """
 
 import importlib.metadata
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Protocol, TypeVar
 
 from odfbuild.executors.frames import Frame
 from odfbuild.odf.events import (
@@ -22,6 +23,9 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 __all__ = ["Engine", "IngestRequest", "TransformInputFrame", "TransformWork", "engine_version"]
+
+Item = TypeVar("Item")
+Result = TypeVar("Result")
 
 _REVISION = 1  # grows with every change of a pinned setting, of a class of queries or of row order
 
@@ -80,6 +84,14 @@ class Engine(Protocol):
 
     def transform(self, work: TransformWork) -> Frame:
         """Run one step of a transform over the new rows of its inputs ("Execute Query")."""
+
+    def spread(
+        self, function: Callable[[Item], Result], items: Sequence[Item], /
+    ) -> tuple[Result, ...]:
+        """Call a function of a module with each item, several at a time, perhaps elsewhere.
+
+        Results come in the order of the items.  Raises the error of the first that failed.
+        """
 
     def validate(self, work: TransformWork) -> "pa.Schema":
         """Return the schema that the step would give, without reading rows ("Validate Query")."""

@@ -8,15 +8,21 @@ from odfbuild.executors.engine import Engine
 from odfbuild.odf.timestamp import Timestamp
 from odfbuild.state.workspace import Workspace
 
-__all__ = ["Site"]
+__all__ = ["SLICE_ROWS", "Site"]
+
+SLICE_ROWS = 2_500_000  # rows of a slice at most, unless the project says otherwise
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Site:
-    """The one place where effects come from; tests give their own clock and engine."""
+    """The one place where effects come from; tests give their own clock and engine.
+
+    Every `slice_rows` rows of an input become a slice of their own.
+    """
 
     workspace: Workspace
     engine: Engine
     clock: Callable[[], Timestamp]
     project_dir: Path
     env: Mapping[str, str]
+    slice_rows: int = SLICE_ROWS

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 from odfbuild.errors import Diagnostic, EngineFailedError, InvalidQueryError
 from odfbuild.executors.analysis import Analysis
@@ -23,6 +23,9 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 __all__ = ["RefusedQueryError", "SparkEngine"]
+
+Item = TypeVar("Item")
+Result = TypeVar("Result")
 
 _OF_INGEST = frozenset(
     {
@@ -102,6 +105,14 @@ class SparkEngine:
             step = planned_step(session, views, work, facts, size, log)
             with spark_errors("run the query", step.sent, log):
                 return gather(step.frame, size, work.staging, step.columns, step.finish)
+
+    def spread(
+        self, function: Callable[[Item], Result], items: Sequence[Item], /
+    ) -> tuple[Result, ...]:
+        from odfbuild.executors.spark.spread import spread_out
+
+        with self._views("write the slices", Size.BIG, 0) as (session, _):
+            return spread_out(session, function, items)
 
     def validate(self, work: TransformWork) -> "pa.Schema":
         from odfbuild.executors.spark.transform import planned_step, result_schema

@@ -87,6 +87,7 @@ class Jvm:
     process: "subprocess.Popen[bytes]"
     folder: Path
     settings: Mapping[str, str]
+    python: str
 
     @property
     def log(self) -> Path:
@@ -97,7 +98,8 @@ class Jvm:
         """Wait until the JVM is ready and return the root session.  Raises JvmFailedError."""
         port, secret = _wait(self)
         _silence()
-        return _session(port, secret, self.settings)
+        with _environment_of(port, secret, self.python):
+            return _session(self.settings)
 
     def stop(self, *, keep_log: bool = False) -> None:
         """End the JVM and remove its files; the log stays if asked for."""
@@ -114,15 +116,26 @@ class Jvm:
             shutil.rmtree(self.folder, ignore_errors=True)
 
 
-def launch(java: Java, options: Sequence[str], settings: Mapping[str, str], folder: Path) -> Jvm:
-    """Start a JVM that serves PySpark; its own files go to `folder`, which is created."""
+def launch(
+    java: Java,
+    options: Sequence[str],
+    settings: Mapping[str, str],
+    folder: Path,
+    *,
+    address: str = "127.0.0.1",
+    python: str = sys.executable,
+) -> Jvm:
+    """Start a JVM that serves PySpark; its own files go to `folder`, which is created.
+
+    `address` is the one that it listens at, `python` the interpreter of Python tasks.
+    """
     folder.mkdir(parents=True, exist_ok=True)
     command = [str(java.program), *options, *_submit(settings)]
     environment = {
         **_environment(),
         "_PYSPARK_DRIVER_CONN_INFO_PATH": str(folder / "connection"),
         "SPARK_HOME": str(spark_home()),
-        "SPARK_LOCAL_IP": "127.0.0.1",
+        "SPARK_LOCAL_IP": address,
     }
     with (folder / "jvm.log").open("wb") as log:
         process = subprocess.Popen(
@@ -134,7 +147,7 @@ def launch(java: Java, options: Sequence[str], settings: Mapping[str, str], fold
             cwd=folder,
             process_group=0,
         )
-    return Jvm(process=process, folder=folder, settings=settings)
+    return Jvm(process=process, folder=folder, settings=settings, python=python)
 
 
 def java_options(
@@ -226,7 +239,7 @@ def _failed(jvm: Jvm, what: str) -> JvmFailedError:
     )
 
 
-def _session(port: int, secret: str, settings: Mapping[str, str]) -> "SparkSession":
+def _session(settings: Mapping[str, str]) -> "SparkSession":
     from pyspark import SparkConf, SparkContext
     from pyspark.sql import SparkSession
 
@@ -237,9 +250,7 @@ def _session(port: int, secret: str, settings: Mapping[str, str]) -> "SparkSessi
             fix="stop that session first, or run odfbuild in a process of its own",
         )
     conf = SparkConf(loadDefaults=False).setAll(list(settings.items()))
-    with _gateway(port, secret):
-        context = SparkContext(conf=conf)
-    return SparkSession(context)
+    return SparkSession(SparkContext(conf=conf))
 
 
 def _forget_gateway(jvm: Jvm) -> None:
@@ -259,9 +270,13 @@ def _forget_gateway(jvm: Jvm) -> None:
 
 
 @contextlib.contextmanager
-def _gateway(port: int, secret: str) -> Iterator[None]:
-    """Let PySpark find the JVM: it looks for these two in the environment, once."""
-    added = {"PYSPARK_GATEWAY_PORT": str(port), "PYSPARK_GATEWAY_SECRET": secret}
+def _environment_of(port: int, secret: str, python: str) -> Iterator[None]:
+    """Let PySpark find the JVM and the interpreter: it looks in the environment, once."""
+    added = {
+        "PYSPARK_GATEWAY_PORT": str(port),
+        "PYSPARK_GATEWAY_SECRET": secret,
+        "PYSPARK_PYTHON": python,
+    }
     before = {name: os.environ.get(name) for name in added}
     os.environ.update(added)
     try:

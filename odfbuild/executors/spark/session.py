@@ -14,6 +14,12 @@ from typing import TYPE_CHECKING
 
 from odfbuild.errors import EngineFailedError
 from odfbuild.executors.spark.archive import build_later, options
+from odfbuild.executors.spark.cluster import (
+    nominal_cores,
+    own_address,
+    place_settings,
+    python_program,
+)
 from odfbuild.executors.spark.java import find_java
 from odfbuild.executors.spark.jvm import JvmFailedError, java_options, launch, new_folder
 from odfbuild.executors.spark.settings import (
@@ -109,7 +115,8 @@ class Sessions:
     def _child(self, size: Size) -> "SparkSession":
         assert self._host is not None  # noqa: S101 - the caller started it
         session = self._host.connected().newSession()
-        for key, value in sized_settings(size, self._host.cores).items():
+        cores = nominal_cores(self._host.how.master, self._host.cores)
+        for key, value in sized_settings(size, cores).items():
             session.conf.set(key, value)
         return session
 
@@ -130,7 +137,8 @@ class _Host:
         folder = new_folder(cache)
         given = how.java_options
         extra = options(java, note) if given is None else given
-        heap = [f"-Xmx{how.memory or DEFAULT_MEMORY}"]
+        memory = how.memory or DEFAULT_MEMORY
+        heap = [f"-Xmx{memory}"]
         self.cores = how.cores or min(os.cpu_count() or 1, 8)
         self.how = how
         self.users = 0
@@ -139,8 +147,10 @@ class _Host:
         self.jvm = launch(
             java,
             java_options(java, quick=size is Size.SMALL, folder=folder, archive=[*heap, *extra]),
-            fixed_settings(folder, self.cores, how.master),
+            fixed_settings(folder, place_settings(how.master, self.cores, memory)),
             folder,
+            address=own_address(how.master),
+            python=python_program(how.master),
         )
         self._java = java
         self._note = note

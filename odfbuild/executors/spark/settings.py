@@ -51,8 +51,6 @@ _QUIET: Mapping[str, str] = MappingProxyType(
         "spark.ui.enabled": "false",
         "spark.ui.showConsoleProgress": "false",
         "spark.app.name": "odfbuild",
-        "spark.driver.host": "127.0.0.1",
-        "spark.driver.bindAddress": "127.0.0.1",
         "spark.sql.catalogImplementation": "in-memory",
         "spark.sql.pyspark.jvmStacktrace.enabled": "false",
         "spark.sql.execution.arrow.maxRecordsPerBatch": "65536",
@@ -79,13 +77,15 @@ def size_of(planned_bytes: int, limit: int = LARGE) -> Size:
     return Size.SMALL if planned_bytes <= limit else Size.BIG
 
 
-def fixed_settings(workspace: Path, cores: int, master: str | None = None) -> dict[str, str]:
-    """Return the settings of the whole process; its files stay below `workspace`."""
+def fixed_settings(workspace: Path, place: Mapping[str, str]) -> dict[str, str]:
+    """Return the settings of the whole process; its files stay below `workspace`.
+
+    `place` are those of where it runs.
+    """
     return {
         **PINNED,
         **_QUIET,
-        "spark.master": master or f"local[{cores}]",
-        "spark.default.parallelism": str(cores),
+        **place,
         "spark.local.dir": str(workspace / "local"),
         "spark.sql.warehouse.dir": (workspace / "warehouse").as_uri(),
     }
