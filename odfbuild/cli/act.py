@@ -9,6 +9,7 @@ from pathlib import Path
 
 from odfbuild import app
 from odfbuild.cli import exits
+from odfbuild.cli.applied import report_json, told_of
 from odfbuild.cli.decide import no_changes
 from odfbuild.cli.diagnostics import render_diagnostics
 from odfbuild.cli.opened import open_given
@@ -43,7 +44,10 @@ class UnfitPlanError(PlanError):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ApplyOptions:
-    """What was asked of `apply`; `file` is a saved plan, None to plan now, and then `scope`."""
+    """What was asked of `apply`; `file` is a saved plan, None to plan now, and then `scope`.
+
+    With `json` stdout has one document, and the plan goes to stderr.
+    """
 
     file: Path | None = None
     scope: Scope = _WHOLE
@@ -51,6 +55,7 @@ class ApplyOptions:
     jobs: int = 4
     progress: bool = True
     lock_timeout: float = 10.0
+    json: bool = False
 
 
 def saved_file(arguments: Sequence[str]) -> Path | None:
@@ -81,16 +86,13 @@ def apply_project(given: Given, options: ApplyOptions) -> int:
         _refuse_unplanned(project, given)
         quick = app.known(project) if options.scope.is_plain else None
         if quick is not None and quick.idle:
-            sys.stdout.write(no_changes(quick.datasets))
+            _say(report_json(None, Report(()), ()) if options.json else no_changes(quick.datasets))
             return exits.DONE
         plan = scoped(project, options.scope).plan
     except ProjectErrors as error:
         raise whole(given, error) from None
-    _say(plan_text(plan, colour=options.progress and wants_colour()))
-    if not plan.verdict.passed:
-        return exits.REFUSED
-    if not plan.steps:
-        return exits.DONE
+    if _is_over(plan, options):
+        return exits.DONE if plan.verdict.passed else exits.REFUSED
     if not plan.is_empty and not options.yes:
         _ask()
     return _done(project, plan, options, settle=options.scope.is_plain)
@@ -123,10 +125,22 @@ def _apply_saved(given: Given, file: Path, options: ApplyOptions) -> int:
     project = open_given(replace(given, target=target), lock_timeout=options.lock_timeout)
     _refuse_unfit(plan, project)
     check_heads(plan, project.workspace.named_heads())
-    _say(plan_text(plan, colour=options.progress and wants_colour()))
-    if not plan.verdict.passed:
-        return exits.REFUSED
-    return _done(project, plan, options, settle=False) if plan.steps else exits.DONE
+    if _is_over(plan, options):
+        return exits.DONE if plan.verdict.passed else exits.REFUSED
+    return _done(project, plan, options, settle=False)
+
+
+def _is_over(plan: Plan, options: ApplyOptions) -> bool:
+    """Show the plan; tell whether there is nothing to do, or nothing that may be done."""
+    text = plan_text(plan, colour=options.progress and wants_colour())
+    over = not plan.steps or not plan.verdict.passed
+    if not options.json:
+        _say(text)
+    else:
+        sys.stderr.write(text)
+        if over:
+            _say(report_json(plan, Report(()), ()))
+    return over
 
 
 def _refuse_unfit(plan: Plan, project: app.Opened) -> None:
@@ -159,7 +173,10 @@ def _done(project: app.Opened, plan: Plan, options: ApplyOptions, *, settle: boo
     report = _run(project, plan, options, settle=settle)
     for each in _failures(plan, report):
         sys.stderr.write(render_diagnostics([each]) + "\n")
-    _say(report_text(report))
+    notes = tuple(told_of(project, plan, report))
+    if notes:
+        sys.stderr.write(render_diagnostics(notes) + "\n")
+    _say(report_json(plan, report, notes) if options.json else report_text(report))
     return _code(report)
 
 

@@ -1,6 +1,7 @@
 """What became of a run, in words.  Pure."""
 
 from odfbuild.cli.printable import printable
+from odfbuild.cli.told import told_words
 from odfbuild.cli.words import count
 from odfbuild.executors.report import Done, Failed, Report, Skipped
 
@@ -13,19 +14,18 @@ def report_text(report: Report) -> str:
     datasets = {
         step.target
         for step, outcome in report.outcomes
-        if not isinstance(outcome, Skipped) and outcome.rounds
-    }
-    rows = sum(
-        each.records
-        for outcome in outcomes
         if not isinstance(outcome, Skipped)
-        for each in outcome.rounds
-    )
+        and any(each.blocks or not each.told for each in outcome.rounds)
+    }
+    rounds = [
+        each for outcome in outcomes if not isinstance(outcome, Skipped) for each in outcome.rounds
+    ]
+    rows = sum(each.records for each in rounds)
     failed = sum(isinstance(outcome, Failed) for outcome in outcomes)
     skipped = [(step, outcome) for step, outcome in report.outcomes if isinstance(outcome, Skipped)]
     lines = [f"  skipped {step.id}, because {outcome.because} failed" for step, outcome in skipped]
     parts = [f"{count(report.committed, 'block')} committed to {count(len(datasets), 'dataset')}"]
-    parts.append(count(rows, "row"))
+    parts.append(count(rows, "row") + told_words([each.told for each in rounds]))
     if failed:
         parts.append(f"{failed} failed")
     if skipped:
@@ -46,4 +46,5 @@ def outcome_text(outcome: Done | Failed | Skipped) -> str:
         case Done():
             blocks = sum(each.blocks for each in outcome.rounds)
             rows = sum(each.records for each in outcome.rounds)
-            return f"{count(blocks, 'block')}, {count(rows, 'row')}"
+            told = told_words([each.told for each in outcome.rounds])
+            return f"{count(blocks, 'block')}, {count(rows, 'row')}{told}"

@@ -9,8 +9,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TypeAlias
 
+from odfbuild.executors.besides import telling
 from odfbuild.executors.engine import IngestRequest
 from odfbuild.executors.frames import Frame
+from odfbuild.executors.readers import Besides
 from odfbuild.executors.report import Round
 from odfbuild.executors.site import Site
 from odfbuild.executors.slices import Sealed, SealedSlice, seal
@@ -42,12 +44,14 @@ class Intake:
 
     `frame` is None if nothing in the input could be read as rows; `event_time` is for rows that
     have none; `state` is what the chain knows of the source from now on, None for no change.
+    `besides` is what the reader told beyond the rows.
     """
 
     name: str
     frame: Frame | None
     event_time: Timestamp
     state: SourceState | None
+    besides: Besides | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -75,11 +79,20 @@ def add(receiver: Receiver, intake: Intake, staging: Path) -> Round | None:
     """
     sealed = None if intake.frame is None else _slice(receiver, intake, intake.frame, staging)
     events = _events(receiver, sealed, intake.state)
-    if not events:
+    with telling(
+        intake.besides,
+        workspace=receiver.site.workspace,
+        dataset=receiver.dataset.id,
+        read=receiver.source.read,
+        name=intake.name,
+        now=receiver.now,
+    ) as told:
+        if events:
+            prepared = Prepared(events, receiver.now, staged_files(sealed))
+            receiver.dataset.commit(prepared, expected=receiver.state.head)
+    if not events and not told:
         return None
-    prepared = Prepared(events, receiver.now, staged_files(sealed))
-    receiver.dataset.commit(prepared, expected=receiver.state.head)
-    return Round(intake.name, len(events), 0 if sealed is None else sealed.records)
+    return Round(intake.name, len(events), 0 if sealed is None else sealed.records, told)
 
 
 def retires(source: Source) -> bool:

@@ -10,6 +10,7 @@ from pathlib import Path
 
 from odfbuild.errors import OdfBuildError
 from odfbuild.executors.adding import Intake, Receiver, add
+from odfbuild.executors.besides import besides_of
 from odfbuild.executors.fetch import Fetched, UpToDate, fetch
 from odfbuild.executors.local import SOURCE_NAME
 from odfbuild.executors.part import sweep
@@ -106,11 +107,13 @@ def _intake(polling: _Polling, fetched: Fetched, staging: Path) -> Intake:
     source, receiver = polling.source, polling.receiver
     around = Surroundings(receiver.site.project_dir, receiver.site.env)
     path = prepare(source.prepare or (), fetched.path, staging, name=fetched.name, around=around)
+    besides = besides_of(receiver.options, fetched.name, staging)
     return Intake(
         name=fetched.name,
-        frame=read(source.read, path, staging=staging, name=fetched.name),
+        frame=read(source.read, path, staging=staging, name=fetched.name, besides=besides),
         event_time=fetched.event_time or receiver.now,
         state=fetched.state,
+        besides=besides,
     )
 
 

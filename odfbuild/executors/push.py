@@ -12,11 +12,13 @@ from typing import Final
 
 from odfbuild.errors import EngineError
 from odfbuild.executors.adding import Intake, Receiver, add
+from odfbuild.executors.besides import besides_of
 from odfbuild.executors.frames import Frame
 from odfbuild.executors.media import Format, format_of_file, read_as, unpacking
 from odfbuild.executors.prepare import DamagedArchiveError, prepare
 from odfbuild.executors.push_source import push_source
-from odfbuild.executors.readers import read
+from odfbuild.executors.readers import Besides, read
+from odfbuild.executors.report import Told
 from odfbuild.executors.site import Site
 from odfbuild.odf.chain import ChainState
 from odfbuild.odf.events import AddPushSource
@@ -61,7 +63,8 @@ class Pushed:
     """What became of one input.
 
     `blocks` and `records` are what the commit added, 0 and 0 if nothing was news; `repeated` tells
-    that the id was there already.  `head` is the dataset's head afterwards.
+    that the id was there already.  `head` is the dataset's head afterwards, `told` what the input
+    had besides its rows.
     """
 
     name: str
@@ -71,6 +74,7 @@ class Pushed:
     records: int
     head: Multihash
     repeated: bool = False
+    told: Told = Told()  # noqa: RUF009 - a constant
 
 
 def push(
@@ -137,11 +141,13 @@ def _take_in(
         options=given.options,
     )
     with site.workspace.staging() as staging:
+        besides = besides_of(given.options, given.name, staging)
         intake = Intake(
             name=given.name,
-            frame=_read(given, source, staging),
+            frame=_read(given, source, staging, besides),
             event_time=given.event_time or receiver.now,
             state=None if given.id is None else push_state(name, given.id),
+            besides=besides,
         )
         added = add(receiver, intake, staging)
     return Pushed(
@@ -151,17 +157,19 @@ def _take_in(
         blocks=0 if added is None else added.blocks,
         records=0 if added is None else added.records,
         head=dataset.head() or state.head,
+        told=Told() if added is None else added.told,
     )
 
 
-def _read(given: Pushing, source: AddPushSource, staging: Path) -> Frame | None:
+def _read(given: Pushing, source: AddPushSource, staging: Path, besides: Besides) -> Frame | None:
     try:
         path = prepare(unpacking(given.name), given.path, staging, name=given.name)
     except DamagedArchiveError as error:
         error.fix = "push it again as it was written; if it is not compressed, rename it"
         raise
     format = given.format or format_of_file(given.name, source.read)
-    return read(read_as(source.read, format, path), path, staging=staging, name=given.name)
+    step = read_as(source.read, format, path)
+    return read(step, path, staging=staging, name=given.name, besides=besides)
 
 
 def _check(given: Pushing) -> None:

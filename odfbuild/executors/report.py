@@ -6,16 +6,50 @@ from typing import TypeAlias
 from odfbuild.errors import OdfBuildError
 from odfbuild.planner.plan import Step
 
-__all__ = ["Done", "Failed", "Outcome", "Report", "Round", "Skipped"]
+__all__ = ["Done", "Drifted", "Failed", "Outcome", "Report", "Round", "Skipped", "Told"]
+
+
+@dataclass(frozen=True, slots=True)
+class Drifted:
+    """How the columns of an input differ from the schema that was declared for them.
+
+    `added` and `grown` are lines of the definition, `- name TYPE`, that would take in columns and
+    members that are left out now.  `missing` are columns that are null now.  `renamed` pairs names
+    of the input with the columns that took their values by position.
+    """
+
+    added: tuple[str, ...] = ()
+    grown: tuple[str, ...] = ()
+    missing: tuple[str, ...] = ()
+    renamed: tuple[tuple[str, str], ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Told:
+    """What an input had besides the rows taken in: bad ones, kept in a file, and drift."""
+
+    bad_rows: int = 0
+    bad_rows_file: str | None = None
+    drifted: Drifted | None = None
+
+    def __bool__(self) -> bool:
+        return self.bad_rows > 0 or self.drifted is not None
+
+
+_NOTHING = Told()
 
 
 @dataclass(frozen=True, slots=True)
 class Round:
-    """One commit of a step: what it read, and how many blocks and rows it added."""
+    """One commit of a step: what it read, and how many blocks and rows it added.
+
+    No blocks means that there was nothing to commit but something to tell.
+    """
 
     source: str
     blocks: int
     records: int
+    told: Told = _NOTHING
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,6 +3,7 @@
 Each imports what it needs when it runs, so that all start fast.
 """
 
+from enum import StrEnum
 from typing import Annotated
 
 import typer
@@ -15,6 +16,13 @@ from odfbuild.cli.options import ProjectCommand, given
 __all__ = ["commands"]
 
 commands = typer.Typer()
+
+
+class AppliedAs(StrEnum):
+    """How `apply` tells what it did."""
+
+    TEXT = "text"
+    JSON = "json"
 
 
 @commands.command(cls=ProjectCommand)
@@ -36,6 +44,9 @@ def apply(
     ] = False,
     jobs: Annotated[int, typer.Option("-j", "--jobs", min=1, help="Steps at a time.")] = 4,
     no_progress: Annotated[bool, typer.Option("--no-progress", help="Plain lines only.")] = False,
+    output: Annotated[
+        AppliedAs, typer.Option("-o", "--output", help="How it is told what was done.")
+    ] = AppliedAs.TEXT,
     lock_timeout: Annotated[
         float,
         typer.Option(
@@ -68,6 +79,7 @@ def apply(
         jobs=jobs,
         progress=not no_progress,
         lock_timeout=lock_timeout,
+        json=output is AppliedAs.JSON,
     )
     raise Exit(apply_project(given(context), options))
 

@@ -1,0 +1,102 @@
+"""What inputs had besides their rows, for people and as JSON.  Pure."""
+
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+from odfbuild.cli.words import count
+from odfbuild.errors import Diagnostic, Level, SourceSpan
+from odfbuild.executors.report import Drifted, Told
+from odfbuild.odf.refs import DatasetAlias
+
+__all__ = ["told_json", "told_notes", "told_words"]
+
+_LISTED = 10
+
+Input = tuple[str, Told]
+"""The name of an input, and what is told of it."""
+
+
+def told_words(told: Sequence[Told]) -> str:
+    """Return how many bad rows there are, to go after other counts; nothing if there are none."""
+    bad = sum(each.bad_rows for each in told)
+    return f", {count(bad, 'bad row')} put aside" if bad else ""
+
+
+def told_json(told: Told) -> dict[str, Any]:
+    """Return what is told of one input."""
+    drift = told.drifted
+    return {
+        "bad_rows": told.bad_rows,
+        "bad_rows_file": told.bad_rows_file,
+        "drift": None
+        if drift is None
+        else {
+            "added": list(drift.added),
+            "grown": list(drift.grown),
+            "missing": list(drift.missing),
+            "renamed": [list(pair) for pair in drift.renamed],
+        },
+    }
+
+
+def told_notes(
+    alias: DatasetAlias,
+    inputs: Sequence[Input],
+    dataset: SourceSpan | None,
+    schema: SourceSpan | None,
+) -> Iterator[Diagnostic]:
+    """Yield the warnings for one dataset, which is declared here, and its read schema there."""
+    bad = [each for each in inputs if each[1].bad_rows]
+    if bad:
+        yield _bad_rows(alias, bad, dataset)
+    for name, told in inputs:
+        if told.drifted is not None:
+            yield _drift(alias, name, told.drifted, schema or dataset)
+
+
+def _bad_rows(alias: DatasetAlias, bad: Sequence[Input], span: SourceSpan | None) -> Diagnostic:
+    rows = sum(told.bad_rows for _, told in bad)
+    listed = [
+        f"{name}: {count(told.bad_rows, 'row')}, kept in {told.bad_rows_file}"
+        for name, told in bad[:_LISTED]
+    ]
+    if len(bad) > _LISTED:
+        listed.append(f"and {count(len(bad) - _LISTED, 'more file')} in the same folder")
+    return Diagnostic(
+        code="rows-put-aside",
+        what="\n  ".join([f"{alias}: {count(rows, 'bad row')} put aside", *listed]),
+        why="the defaults of odfbuild.yaml say `bad_rows: divert`; each row is there with its line "
+        "and the reason",
+        fix="correct the rows and add them by a push, or correct `read` in the definition",
+        span=span,
+        level=Level.WARNING,
+    )
+
+
+def _drift(alias: DatasetAlias, name: str, drift: Drifted, span: SourceSpan | None) -> Diagnostic:
+    lines = [f"left out: {line.removeprefix('- ')}" for line in drift.added]
+    lines += [f"left out members: {line.removeprefix('- ')}" for line in drift.grown]
+    lines += [f"null: {column}" for column in drift.missing]
+    lines += [f"read as {ours}: {there}" for there, ours in drift.renamed]
+    return Diagnostic(
+        code="columns-differ",
+        what="\n  ".join([f"{alias}: {name} has other columns than the schema", *lines]),
+        why="the rows are taken in as the schema has them; each difference is told once",
+        fix="\n".join(_ways(drift)),
+        span=span,
+        level=Level.WARNING,
+    )
+
+
+def _ways(drift: Drifted) -> Iterator[str]:
+    if drift.added:
+        yield "to take in what is new, add to `read.schema`:"
+        yield from drift.added
+    if drift.grown:
+        yield "to take in the members, write in `read.schema`:"
+        yield from drift.grown
+    if drift.missing:
+        yield f"if a name changed, correct it in `read.schema`: {', '.join(drift.missing)}"
+    if drift.renamed:
+        pairs = ", ".join(f"{ours} to {there}" for there, ours in drift.renamed)
+        yield f"if the names of the file are right, rename in `read.schema`: {pairs}"
