@@ -11,6 +11,7 @@ import os
 import re
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterator, MutableMapping
+from contextlib import suppress
 from itertools import pairwise
 from pathlib import Path
 from typing import Final, TypeAlias
@@ -74,14 +75,13 @@ def pending(
 ) -> tuple[str, ...]:
     """Return the names that a fetch would bring next, in order; empty if there is no news.
 
-    A source that is missing counts as news under its own name: the fetch then says so.
-    Give one `listings` to many looks, and each folder is read once.  Raises
-    UnsupportedSourceError for a source that is not local.
+    A source that is missing or cannot be looked at counts as news under its own name: the fetch
+    then says so, and fails alone.  Give one `listings` to many looks, and each folder is read
+    once.  Raises UnsupportedSourceError for a source that is not local.
     """
     match step:
         case FetchStepFilesGlob():
-            found = news(step, state, project_dir, listings)
-            return tuple(Path(path).name for path in found) if found is not None else (step.path,)
+            return _pending_glob(step, state, project_dir, listings)
         case FetchStepUrl() if is_local(step):
             return _pending_url(step, state, project_dir)
         case _:
@@ -92,23 +92,38 @@ def pending(
             )
 
 
+def _pending_glob(
+    step: FetchStepFilesGlob,
+    state: SourceState | None,
+    project_dir: Path,
+    listings: Listings | None,
+) -> tuple[str, ...]:
+    try:
+        found = news(step, state, project_dir, listings)
+    except FetchError:
+        found = None
+    return (step.path,) if found is None else tuple(Path(path).name for path in found)
+
+
 def pending_bytes(step: FetchStep, state: SourceState | None, project_dir: Path) -> int:
     """Return how many bytes a local source has that were not ingested yet; 0 for a remote one."""
     match step:
         case FetchStepFilesGlob():
-            found = news(step, state, project_dir) or []
+            with suppress(FetchError, FileNotFoundError):
+                found = news(step, state, project_dir) or []
+                return sum(Path(path).stat().st_size for path in found)
         case FetchStepUrl() if _is_present(step, project_dir):
-            found = [str(file_of(step.url, project_dir))]
-        case _:
-            found = []
-    return sum(Path(path).stat().st_size for path in found)
+            return file_of(step.url, project_dir).stat().st_size
+    return 0
 
 
 def _is_present(step: FetchStepUrl, project_dir: Path) -> bool:
     """Say whether a url names a file that is there."""
     if not is_local(step) or "${{" in step.url:
         return False
-    return file_of(step.url, project_dir).is_file()
+    with suppress(FetchError):
+        return file_of(step.url, project_dir).is_file()
+    return False
 
 
 def news(
@@ -174,7 +189,7 @@ def _pending_url(
     try:
         path = file_of(step.url, project_dir)
         now = mtime_millis(path)
-    except NotFoundError:
+    except FetchError:
         return (step.url,)
     return () if is_unchanged(state, now) else (path.name,)
 
