@@ -23,7 +23,9 @@ def render_diagnostics(found: Iterable[Diagnostic]) -> str:
 def render_diagnostic(found: Diagnostic) -> str:
     """Return one finding without a line end at its end."""
     place = f"{place_text(found.span)}: " if found.span is not None else ""
-    lines = [f"{place}{found.level.value}[{found.code}]: {_visible(found.what)}"]
+    first, *listed = found.what.split("\n  ")
+    lines = [f"{place}{found.level.value}[{found.code}]: {_visible(first)}"]
+    lines += [f"  {_visible(each)}" for each in listed]
     if found.span is not None and found.span.excerpt:
         lines += excerpt_lines(found.span, found.span.excerpt)
     if found.why:

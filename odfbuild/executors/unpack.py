@@ -145,9 +145,10 @@ def _entry(archive: zipfile.ZipFile, wanted: str | None, name: str) -> zipfile.Z
         raise _choice(found, files, wanted, name)
     entry = found[0]
     if entry.flag_bits & _ENCRYPTED:
-        raise _damaged(name, "zip", f"the entry {entry.filename} is encrypted")
+        raise _unfit(name, f"the entry {entry.filename} is encrypted", "no password can be given")
     if entry.filename.startswith("/") or ".." in entry.filename.split("/"):
-        raise _damaged(name, "zip", f"the entry name {entry.filename} leaves the archive")
+        why = "nothing is written under such a name, but an honest archive has none"
+        raise _unfit(name, f"the entry name {entry.filename} leaves the archive", why)
     return entry
 
 
@@ -169,6 +170,14 @@ def _choice(
         else f"no entry of {name} matches `subPath: {wanted}`",
         why=("they are " if found else "it holds ") + ", ".join(listed[:_SHOWN]) + more,
         fix="name exactly one of them in `subPath`",
+    )
+
+
+def _unfit(name: str, what: str, why: str) -> DamagedArchiveError:
+    return DamagedArchiveError(
+        what=f"{name}: {what}",
+        why=why,
+        fix="name another entry in `subPath`, or unpack it yourself and fetch the unpacked file",
     )
 
 

@@ -55,6 +55,15 @@ def test_a_warning_is_called_one() -> None:
     assert render_diagnostic(warned) == "warning[c]: w"
 
 
+def test_what_is_listed_stands_below_what_it_is_a_list_of() -> None:
+    shown = render_diagnostic(finding(what="in has 2 problems:\n  in:1: one\n  in:7: two\x1b"))
+    assert shown.split("\n")[:3] == [
+        "error[some-code]: in has 2 problems:",
+        "  in:1: one",
+        "  in:7: two\ufffd",
+    ]
+
+
 def test_a_text_of_several_lines_stays_below_its_label() -> None:
     shown = render_diagnostic(finding(why="one\ntwo"))
     assert shown == "error[some-code]: what\n  why: one\n       two\n  fix: fix"

@@ -261,7 +261,7 @@ FAILING = {
         files={"packed/b": zipped("../../../a.csv")},
         code="damaged-archive",
         says="../../../a.csv leaves the archive",
-        fix="fetch it again",
+        fix="unpack it yourself",
     ),
     "a variable that is not set": Case(
         first={SOURCE: root(fetch=url("https://localhost/${{ env.NOT_SET_ANYWHERE }}"))},

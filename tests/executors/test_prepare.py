@@ -197,14 +197,14 @@ def test_an_archive_of_folders_only_holds_no_file(tmp_path: Path) -> None:
 @pytest.mark.parametrize("name", ["../../etc/passwd", "/etc/passwd", "a/../../b.csv"])
 def test_a_name_that_leaves_the_archive_is_refused(tmp_path: Path, name: str) -> None:
     error = refused(zipped({name: TEXT}), tmp_path, ZIP)
-    assert error.why == f"the entry name {name} leaves the archive"
+    assert error.what == f"data.bin: the entry name {name} leaves the archive"
 
 
 def test_an_encrypted_entry_is_called_encrypted(tmp_path: Path) -> None:
     data = bytearray(zipped({"a.csv": TEXT}))
     data[6] |= 1
     data[data.rindex(b"PK\x01\x02") + 8] |= 1
-    assert refused(bytes(data), tmp_path, ZIP).why == "the entry a.csv is encrypted"
+    assert refused(bytes(data), tmp_path, ZIP).what == "data.bin: the entry a.csv is encrypted"
 
 
 def test_an_unknown_packing_method_is_refused(tmp_path: Path) -> None:

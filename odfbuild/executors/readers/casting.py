@@ -4,7 +4,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from odfbuild.executors.readers.columns import check_nulls
-from odfbuild.executors.readers.problems import InvalidSourceError, Rejected, quoted
+from odfbuild.executors.readers.problems import REQUIRED, InvalidSourceError, Rejected, quoted
 from odfbuild.executors.readers.values import (
     Column,
     Formats,
@@ -58,7 +58,9 @@ class Cast:
         return InvalidSourceError(
             what=f"{self._name}:{place} {text}",
             why="every value must be of the type of its column",
-            fix="correct the type in `read.schema`, or convert the column in `preprocess`",
+            fix="correct the file, or make the column optional"
+            if text.endswith(REQUIRED)
+            else "correct the type in `read.schema`, or convert the column in `preprocess`",
         )
 
 

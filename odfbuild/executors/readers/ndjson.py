@@ -218,7 +218,9 @@ def _not_json(name: str, bad: list[tuple[int, str]]) -> InvalidSourceError:
         bad[:_COUNTED],
         more=len(bad) > _COUNTED,
         why="NdJson has one object a line",
-        fix="correct the file; for one document or an array use `kind: Json`",
+        fix="correct the file, or set `encoding` in `read`"
+        if any("UTF-8" in text for _, text in bad)
+        else "correct the file; for one document or an array use `kind: Json`",
     )
 
 
