@@ -33,7 +33,7 @@ def apply(
     Raises StalePlanError, with nothing done, when a dataset is not where the plan found it.
     """
     from odfbuild.executors.runner import Unwatched, check_heads, run
-    from odfbuild.executors.site import Site
+    from odfbuild.executors.site import SLICE_ROWS, Site
     from odfbuild.executors.spark.engine import SparkEngine
     from odfbuild.state.applied import record_applied
 
@@ -50,6 +50,7 @@ def apply(
         clock=lambda: Timestamp.from_millis(time_ns() // 1_000_000),
         project_dir=project.root,
         env=os.environ,
+        slice_rows=project.spark.slice_rows or SLICE_ROWS,
     )
     try:
         checks = plan.checks

@@ -132,7 +132,7 @@ class Pusher:
         self, alias: DatasetAlias, dataset: Dataset, given: _Input, asked: _Asked
     ) -> "Pushed":
         from odfbuild.executors.push import push as take_in
-        from odfbuild.executors.site import Site
+        from odfbuild.executors.site import SLICE_ROWS, Site
         from odfbuild.executors.spark.given import has_other_session
 
         pushing = self._pushing(alias, dataset, given, asked)
@@ -146,6 +146,7 @@ class Pusher:
             clock=lambda: Timestamp.from_millis(time_ns() // 1_000_000),
             project_dir=self.project.root,
             env=os.environ,
+            slice_rows=self.project.spark.slice_rows or SLICE_ROWS,
         )
         return take_in(site, dataset, pushing, called=str(alias), soon=self._soon)
 

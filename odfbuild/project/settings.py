@@ -159,7 +159,7 @@ class SettingsReader:
             path,
             f"{self.called(path)} must be a whole number, {least} or more",
             "it bounds how many there may be",
-            "write it without quotes, such as 4",
+            f"write it without quotes, such as {max(4, least)}",
         )
         return None
 

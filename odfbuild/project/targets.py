@@ -14,16 +14,21 @@ DEFAULT_WORKSPACE = "./.odfbuild"
 DEFAULT_TARGET = "dev"
 
 _KEYS = ("workspace", "engine", "require_plan_file", "protect")
-_SPARK_KEYS = ("master", "memory")
+_SPARK_KEYS = ("master", "memory", "slice_rows")
+_LEAST_SLICE_ROWS = 1_000
 _MEMORY = re.compile(r"[1-9][0-9]*[kmgt]", re.IGNORECASE)
 
 
 @dataclass(frozen=True, slots=True)
 class SparkOptions:
-    """How Spark is started, never what it computes; None leaves the choice to the engine."""
+    """How Spark is started, never what it computes; None leaves the choice to the engine.
+
+    Every `slice_rows` rows that a source brings at a time become a block of their own.
+    """
 
     master: str | None = None
     memory: str | None = None
+    slice_rows: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,7 +69,12 @@ def spark(reading: SettingsReader, value: Value, path: Path, default: SparkOptio
             "Java takes a whole number and a unit",
             "write it like 512m or 4g",
         )
-    return SparkOptions(options.text("master") or default.master, memory or default.memory)
+    slice_rows = options.count("slice_rows", least=_LEAST_SLICE_ROWS)
+    return SparkOptions(
+        options.text("master") or default.master,
+        memory or default.memory,
+        slice_rows or default.slice_rows,
+    )
 
 
 def _target(entry: Section, below: Target) -> Target:

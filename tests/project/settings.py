@@ -42,7 +42,7 @@ selectors:
 packages:
   - {git: "https://example.org/odf-common.git", rev: v1.4.0}
   - {path: ../common, name: ours}
-engine: {spark: {memory: 2g}}
+engine: {spark: {memory: 2g, slice_rows: 100000}}
 targets:
   dev: {engine: {spark: {master: "local[*]"}}}
   prod: {workspace: ../shared, require_plan_file: true, protect: true}

@@ -33,7 +33,7 @@ def test_a_target_has_a_workspace_and_options_of_its_own() -> None:
 odfbuild: 1
 name: markets
 datasets: [a, ./b/]
-engine: {spark: {memory: 2g}}
+engine: {spark: {memory: 2g, slice_rows: 5000}}
 default_target: prod
 targets:
   dev:
@@ -42,8 +42,8 @@ targets:
         default_name="folder",
     )
     assert (config.name, config.datasets) == ("markets", ("a", "b"))
-    assert config.target() == Target("prod", "../shared", SparkOptions("local[2]", "2g"))
-    assert config.target("dev") == Target("dev", "./.odfbuild", SparkOptions(None, "2g"))
+    assert config.target() == Target("prod", "../shared", SparkOptions("local[2]", "2g", 5000))
+    assert config.target("dev") == Target("dev", "./.odfbuild", SparkOptions(None, "2g", 5000))
 
 
 def test_the_only_target_is_the_default_one() -> None:
