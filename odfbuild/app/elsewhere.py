@@ -17,6 +17,7 @@ from odfbuild.odf.refs import DatasetAlias
 
 if TYPE_CHECKING:
     from odfbuild.executors.push import Pushed, Pushing
+    from odfbuild.executors.report import Drifted
 
 __all__ = ["push_elsewhere"]
 
@@ -63,6 +64,7 @@ def _arguments(project: Opened, alias: DatasetAlias, pushing: "Pushing") -> Iter
 
 def _pushed(pushing: "Pushing", told: Any, of: Any) -> "Pushed":
     from odfbuild.executors.push import Pushed
+    from odfbuild.executors.report import Told
 
     return Pushed(
         name=pushing.name,
@@ -72,4 +74,18 @@ def _pushed(pushing: "Pushing", told: Any, of: Any) -> "Pushed":
         records=of["records"],
         head=Multihash.parse(told["head"]),
         repeated=of["outcome"] == "repeated",
+        told=Told(of["bad_rows"], of["bad_rows_file"], _drifted(of["drift"])),
+    )
+
+
+def _drifted(drift: Any) -> "Drifted | None":
+    from odfbuild.executors.report import Drifted
+
+    if drift is None:
+        return None
+    return Drifted(
+        tuple(drift["added"]),
+        tuple(drift["grown"]),
+        tuple(drift["missing"]),
+        tuple(map(tuple, drift["renamed"])),
     )

@@ -14,6 +14,7 @@ from odfbuild.cli.diagnostics import render_diagnostics
 from odfbuild.cli.opened import open_given
 from odfbuild.cli.options import Given
 from odfbuild.cli.printable import printable, printable_json
+from odfbuild.cli.told import told_json, told_notes, told_words
 from odfbuild.cli.usage import UsageRefusedError
 from odfbuild.cli.watermark import moment
 from odfbuild.cli.words import count
@@ -67,9 +68,13 @@ def ingest_files(given: Given, name: str, options: IngestOptions) -> int:
         sys.stdout.write(_header(project, alias))
         sys.stdout.flush()
     results = _push_all(project, name, options, event_time)
+    told = [(r.pushed.name, r.pushed.told) for r in results if r.pushed is not None]
+    notes = list(told_notes(alias, told, None, None))
+    if notes:
+        sys.stderr.write(render_diagnostics(notes) + "\n")
     if options.json:
         sys.stdout.write(_json(project, alias, results))
-    return _told(results)
+    return _ended(results)
 
 
 def _push_all(
@@ -179,12 +184,12 @@ def _line(done: "Pushed") -> str:
     if done.repeated:
         return f"  = {done.name}: was pushed before{id}"
     if not done.blocks:
-        return f"  = {done.name}: nothing new{id}"
-    what = f"{count(done.blocks, 'block')}, {count(done.records, 'row')}"
+        return f"  = {done.name}: nothing new{told_words([done.told])}{id}"
+    what = f"{count(done.blocks, 'block')}, {count(done.records, 'row')}{told_words([done.told])}"
     return f"  + {done.name}: {what}, head {done.head.short()}{id}"
 
 
-def _told(results: Sequence[_Result]) -> int:
+def _ended(results: Sequence[_Result]) -> int:
     """Explain the failure, if there is one, and return the exit code."""
     failed = next((each for each in results if each.error is not None), None)
     if failed is None or failed.error is None:
@@ -230,6 +235,7 @@ def _entry(result: _Result) -> dict[str, Any]:
         "id": done.id,
         "blocks": done.blocks,
         "records": done.records,
+        **told_json(done.told),
     }
 
 

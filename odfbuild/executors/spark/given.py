@@ -59,7 +59,8 @@ def _batches(parts: Sequence[Path]) -> Iterator[pa.RecordBatch]:
     """Yield the rows of all parts, first of all a batch that may be empty."""
     with pq.ParquetFile(parts[0], coerce_int96_timestamp_unit="us") as file:
         empty = file.schema_arrow.remove_metadata().empty_table()
-        yield pa.RecordBatch.from_arrays([pa.array([], f.type) for f in empty.schema], empty.schema)
+        columns = [pa.array([], field.type) for field in empty.schema]
+        yield pa.RecordBatch.from_arrays(columns, schema=empty.schema)
     for part in parts:
         with pq.ParquetFile(part, coerce_int96_timestamp_unit="us") as file:
             yield from file.iter_batches()
