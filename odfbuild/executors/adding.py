@@ -83,7 +83,7 @@ def add(receiver: Receiver, intake: Intake, staging: Path) -> Round | None:
         intake.besides,
         workspace=receiver.site.workspace,
         dataset=receiver.dataset.id,
-        read=receiver.source.read,
+        source=receiver.source,
         name=intake.name,
         now=receiver.now,
     ) as told:

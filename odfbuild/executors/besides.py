@@ -13,6 +13,7 @@ import re
 import secrets
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, Final
 
@@ -24,7 +25,7 @@ from odfbuild.executors.readers.drift import Besides, Drift
 from odfbuild.executors.report import Drifted, Told
 from odfbuild.odf.arrow import from_arrow
 from odfbuild.odf.ddl import DdlError, to_ddl
-from odfbuild.odf.events import ReadStep
+from odfbuild.odf.events import AddPushSource, ReadStep, SetPollingSource
 from odfbuild.odf.identity import DatasetId
 from odfbuild.odf.manifest import to_mapping
 from odfbuild.odf.timestamp import Timestamp
@@ -54,7 +55,7 @@ def telling(
     *,
     workspace: Workspace,
     dataset: DatasetId,
-    read: ReadStep,
+    source: SetPollingSource | AddPushSource,
     name: str,
     now: Timestamp,
 ) -> Iterator[Told]:
@@ -66,21 +67,22 @@ def telling(
     kept = None
     if aside is not None and aside.rows:
         kept = _in_place(aside.path, workspace.root / "bad-rows" / dataset.multibase, name, now)
+    drift = _news(besides.drift, source)
     memory = workspace.cache / "drift" / dataset.multibase
     known = _known(memory)
     try:
         yield Told(
             bad_rows=0 if aside is None else aside.rows,
             bad_rows_file=None if kept is None else str(kept),
-            drifted=_drifted(besides.drift, read, known),
+            drifted=_drifted(drift, source.read, known),
         )
     except OdfBuildError:
         if kept is not None:
             kept.unlink()
         raise
-    if not _signs(besides.drift) <= known:
+    if not _signs(drift) <= known:
         memory.parent.mkdir(parents=True, exist_ok=True)
-        memory.write_text(json.dumps(sorted(known | _signs(besides.drift))), "utf-8")
+        memory.write_text(json.dumps(sorted(known | _signs(drift))), "utf-8")
 
 
 def _in_place(path: Path, folder: Path, name: str, now: Timestamp) -> Path:
@@ -100,6 +102,12 @@ def _in_place(path: Path, folder: Path, name: str, now: Timestamp) -> Path:
             disk.sync(folder)
             return target
     raise AssertionError("a folder has no million files of one millisecond")
+
+
+def _news(drift: Drift, source: SetPollingSource | AddPushSource) -> Drift:
+    """Return what may be news: who pushes is free to leave out columns."""
+    is_shorter = isinstance(source, AddPushSource) and not drift.added
+    return replace(drift, missing=()) if is_shorter else drift
 
 
 def _known(memory: Path) -> frozenset[str]:
