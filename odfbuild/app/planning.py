@@ -5,6 +5,7 @@ from dataclasses import dataclass, replace
 from time import time_ns
 
 from odfbuild.app.examining import examined
+from odfbuild.app.diverged import rewritten_inputs
 from odfbuild.app.foreseen import with_foreseen
 from odfbuild.app.idle import Known, engines
 from odfbuild.app.loading import load, load_at, locked_schemas
@@ -122,6 +123,7 @@ def _planned(
             ),
             locked=locked_schemas(project.root, loaded),
             examined=examined(loaded.declared, current),
+            rewritten={} if against else rewritten_inputs(project.workspace, current),
         ),
     )
     return replace(

@@ -61,6 +61,8 @@ def _position(state: ChainState | None, present: ChainState | None) -> str:
     where = "no records" if present.last_offset is None else f"is at {present.last_offset:,}"
     watermark = "" if present.watermark is None else f", watermark {present.watermark}"
     news = "nothing new" if new == 0 else f"{count(new, 'new record')}"
+    if new < 0:
+        news = f"{count(-new, 'record')} fewer than were read"
     return f"{read}, {where}: {news}{watermark}"
 
 

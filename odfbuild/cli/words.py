@@ -15,6 +15,7 @@ from odfbuild.planner.reasons import (
     FirstRun,
     InputAdvanced,
     InputMayAdvance,
+    InputRewritten,
     NotYetCreated,
     Reason,
     Renamed,
@@ -236,6 +237,8 @@ def _reason(reason: Reason) -> str:
             return _advanced(reason)
         case InputMayAdvance():
             return f"{reason.dataset} may gain records"
+        case InputRewritten():
+            return f"{reason.alias} was rewritten: the block that was read last is gone"
         case _:
             assert_never(reason)
 

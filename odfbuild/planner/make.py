@@ -25,6 +25,7 @@ from odfbuild.planner.evolution.renames import Moves, apply_moved
 from odfbuild.planner.plan import Based, Plan, Planned, Step
 from odfbuild.planner.policy import OnQueryChange, Policy, Severity
 from odfbuild.planner.queries import Examined, check_queries
+from odfbuild.planner.rebuild import diverged_notes
 from odfbuild.planner.steps import SourceLook, Steps, ToAsk
 
 __all__ = [
@@ -66,7 +67,8 @@ class Wanted:
 
     Without `data`, nothing is run.  `against` names a revision that `current` stands for, in place
     of chains.  `locked` are data schemas that an engine gave for the definitions as declared,
-    `examined` facts of queries that were worked out before.
+    `examined` facts of queries that were worked out before, `rewritten` the inputs of datasets that
+    no longer hold the block that was read from them last.
     """
 
     data: bool = True
@@ -74,6 +76,7 @@ class Wanted:
     judging: Judging = _BY_DEFAULT
     locked: Mapping[DatasetAlias, DataSchema] = field(default_factory=dict)
     examined: Examined = field(default_factory=dict)
+    rewritten: Mapping[DatasetAlias, Collection[DatasetId]] = field(default_factory=dict)
 
 
 def make_plan(
@@ -99,7 +102,7 @@ def make_plan(
     refused = (*moves.problems, *compared.found, *assessed.refusals)
     if refused:
         raise ProjectErrors(refused)
-    steps = _steps(declared, moves, compared.changes, sources, policy, data=wanted.data)
+    steps = _steps(declared, moves, compared.changes, sources, policy, wanted)
     return _plan(declared, moves, assessed, steps, project_hash, wanted, compared.changes)
 
 
@@ -180,18 +183,17 @@ def _steps(
     changes: Mapping[DatasetAlias, tuple[Change, ...]],
     sources: Mapping[DatasetAlias, SourceLook],
     policy: Policy,
-    *,
-    data: bool,
+    wanted: Wanted,
 ) -> tuple[Step, ...]:
     by_id = {state.dataset: alias for alias, state in moves.current.items()}
     entries = {each.new: each for each in policy.moved}
-    steps = Steps(moves.current, by_id)
+    steps = Steps(moves.current, by_id, wanted.rewritten)
     for each in declared:
         if each.alias in moves.old:
             old = moves.old[each.alias]
             steps.move(each, replace(entries[each.alias], old=old))
         steps.append(each, changes.get(each.alias, ()))
-        if data:
+        if wanted.data:
             steps.run(each, sources.get(each.alias, ()))
     return tuple(steps.steps)
 
@@ -222,6 +224,7 @@ def _plan(
         notes=(
             *assessed.notes,
             *_not_restated(declared, moves.current, changes, wanted),
+            *diverged_notes(declared, steps),
             *(_unmanaged(alias) for alias in sorted(set(moves.current) - told)),
         ),
         verdict=verdict(assessed.assessments, wanted.judging.gate, assessed.notes),

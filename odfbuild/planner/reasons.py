@@ -12,6 +12,7 @@ __all__ = [
     "FirstRun",
     "InputAdvanced",
     "InputMayAdvance",
+    "InputRewritten",
     "NotYetCreated",
     "Reason",
     "Renamed",
@@ -84,6 +85,14 @@ class InputMayAdvance:
     dataset: DatasetAlias
 
 
+@dataclass(frozen=True, slots=True)
+class InputRewritten:
+    """The chain of an input no longer holds the block that was read last: the step cannot run."""
+
+    dataset: DatasetId
+    alias: str
+
+
 Reason: TypeAlias = (
     NotYetCreated
     | DefinitionChanged
@@ -93,4 +102,5 @@ Reason: TypeAlias = (
     | SourceToAsk
     | InputAdvanced
     | InputMayAdvance
+    | InputRewritten
 )

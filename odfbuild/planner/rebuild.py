@@ -6,15 +6,25 @@ input it read.  Up to date means that record equals where the inputs stand now (
 equal length is caught before, by ancestry of the recorded block.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from odfbuild.errors import PlanError
+from odfbuild.errors import Diagnostic, Level, PlanError
 from odfbuild.odf.chain import ChainState
 from odfbuild.odf.timestamp import Timestamp
-from odfbuild.planner.reasons import InputAdvanced
+from odfbuild.planner.declared import Declared
+from odfbuild.planner.plan import Step
+from odfbuild.planner.reasons import InputAdvanced, InputRewritten
 
-__all__ = ["DivergedInputError", "InputNow", "diverged", "next_watermark", "records", "why_stale"]
+__all__ = [
+    "DivergedInputError",
+    "InputNow",
+    "diverged",
+    "diverged_notes",
+    "next_watermark",
+    "records",
+    "why_stale",
+]
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,11 +84,39 @@ def next_watermark(output: ChainState, inputs: Sequence[InputNow]) -> Timestamp 
 
 def diverged(alias: str, what: str) -> DivergedInputError:
     """Return the error for an input whose history is not the one that was read."""
-    return DivergedInputError(
-        what=f"{alias} {what}",
-        why="history only grows, so this copy of the input is outdated or was rewritten",
-        fix="restore the input's chain, or build the derivative dataset anew under another name",
-    )
+    return DivergedInputError(what=f"{alias} {what}", why=_WHY, fix=_fix("NAME"))
+
+
+def diverged_notes(declared: Sequence[Declared], steps: Sequence[Step]) -> Iterator[Diagnostic]:
+    """Say of whom an input was rewritten, and what to do: their steps will fail, others go on."""
+    lost = {
+        step.target: reason
+        for step in steps
+        for reason in step.reasons
+        if isinstance(reason, InputRewritten)
+    }
+    for each in declared if lost else ():
+        if (reason := lost.get(each.alias)) is not None:
+            yield Diagnostic(
+                code=DivergedInputError.code,
+                what=f"{each.alias} cannot go on, as {reason.alias} was rewritten; to make it "
+                f"anew: {_remake(str(each.alias))}",
+                why=_WHY,
+                fix=_fix(str(each.alias)),
+                span=each.span(()),
+                level=Level.WARNING,
+            )
+
+
+_WHY = "history only grows, so this copy of the input is outdated, or was reset or compacted"
+
+
+def _fix(name: str) -> str:
+    return f"if it was meant, make it anew: {_remake(name)}; else restore the input's chain"
+
+
+def _remake(name: str) -> str:
+    return f"odfbuild compact {name} --keep-metadata-only, then odfbuild apply"
 
 
 def records(offset: int | None) -> int:

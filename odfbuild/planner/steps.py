@@ -1,6 +1,6 @@
 """The steps of a plan: what is appended, what runs, in which order, and why.  Pure."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from odfbuild.odf.chain import ChainState
@@ -15,6 +15,7 @@ from odfbuild.planner.reasons import (
     DefinitionChanged,
     FirstRun,
     InputMayAdvance,
+    InputRewritten,
     NotYetCreated,
     Reason,
     Renamed,
@@ -38,10 +39,14 @@ SourceLook = tuple[str, ...] | ToAsk
 
 @dataclass(slots=True)
 class Steps:
-    """Builds the steps of one plan, dataset by dataset, inputs before what reads them."""
+    """Builds the steps of one plan, dataset by dataset, inputs before what reads them.
+
+    `rewritten` has the inputs of datasets that no longer hold what was read from them.
+    """
 
     current: Mapping[DatasetAlias, ChainState]
     by_id: Mapping[DatasetId, DatasetAlias]
+    rewritten: Mapping[DatasetAlias, Collection[DatasetId]] = field(default_factory=dict)
     steps: list[Step] = field(default_factory=list)
     last_step: dict[DatasetAlias, str] = field(default_factory=dict)
     moves: set[DatasetAlias] = field(default_factory=set)
@@ -90,6 +95,11 @@ class Steps:
             return
         inputs = [(source.alias, self._alias_of(source.dataset_ref)) for source in transform.inputs]
         named = [alias for _, alias in inputs if isinstance(alias, DatasetAlias)]
+        lost = tuple(self._rewritten(each.alias, inputs))
+        if lost:  # it stays as it is, and so does what reads it
+            refs = tuple(source.dataset_ref for source in transform.inputs)
+            self._add(each, "transform", Transform(refs), (), lost)
+            return
         reasons = [*self._why_stale(state, inputs)]
         reasons += [InputMayAdvance(alias) for alias in named if alias in self.moves]
         if not reasons:
@@ -98,6 +108,17 @@ class Steps:
         refs = tuple(source.dataset_ref for source in transform.inputs)
         self._add(each, "transform", Transform(refs), after, tuple(reasons))
         self.moves.add(each.alias)
+
+    def _rewritten(
+        self,
+        dataset: DatasetAlias,
+        inputs: Sequence[tuple[str | None, DatasetAlias | DatasetId]],
+    ) -> Iterator[InputRewritten]:
+        gone = self.rewritten.get(dataset, ())
+        for name, alias in inputs:
+            known = self.current.get(alias) if isinstance(alias, DatasetAlias) else None
+            if known is not None and known.dataset in gone:
+                yield InputRewritten(known.dataset, name or str(alias))
 
     def _why_stale(
         self,

@@ -1,4 +1,4 @@
-"""Whether a block is still among those that a dataset's head reaches."""
+"""Whether a block is still among those that a head reaches."""
 
 from odfbuild.odf.identity import Multihash
 from odfbuild.state.dataset import Dataset
@@ -6,12 +6,12 @@ from odfbuild.state.dataset import Dataset
 __all__ = ["holds"]
 
 
-def holds(dataset: Dataset, hash: Multihash) -> bool:
-    """Say whether the head reaches a block.  Reads only the blocks that came after it.
+def holds(dataset: Dataset, hash: Multihash, head: Multihash) -> bool:
+    """Say whether a head reaches a block.  Reads that block and those that came after it.
 
-    A block whose bytes are gone is reached by nothing: then no block is read but the head's.
+    A block whose bytes are gone is reached by nothing.
     """
-    at = dataset.head()
+    at: Multihash | None = head
     if at == hash or not dataset.stores.blocks.has(hash):
         return at == hash
     number = dataset.block(hash).sequence_number
