@@ -28,6 +28,7 @@ __all__ = [
     "ApplyOptions",
     "UnfitPlanError",
     "apply_project",
+    "confirm",
     "saved_file",
     "verify_datasets",
 ]
@@ -94,7 +95,7 @@ def apply_project(given: Given, options: ApplyOptions) -> int:
     if _is_over(plan, options):
         return exits.DONE if plan.verdict.passed else exits.REFUSED
     if not plan.is_empty and not options.yes:
-        _ask()
+        confirm("apply")
     return _done(project, plan, options, settle=options.scope.is_plain)
 
 
@@ -117,10 +118,15 @@ def _refuse_unplanned(project: app.Opened, given: Given) -> None:
 
 def _apply_saved(given: Given, file: Path, options: ApplyOptions) -> int:
     """Carry out exactly a saved plan; the definitions of the project are not looked at."""
-    from odfbuild.cli.saved import load_saved
+    from odfbuild.cli.housekeeping import apply_saved, is_housekeeping
+    from odfbuild.cli.saved import load_document
     from odfbuild.executors.runner import check_heads
+    from odfbuild.planner.plan_json import from_json
 
-    plan = load_saved(file)
+    document = load_document(file)
+    if is_housekeeping(document):
+        return apply_saved(given, document, options.lock_timeout)
+    plan = from_json(document)
     target = given.target or plan.target
     project = open_given(replace(given, target=target), lock_timeout=options.lock_timeout)
     _refuse_unfit(plan, project)
@@ -216,19 +222,22 @@ def _say(text: str) -> None:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
-def _ask() -> None:
+def confirm(command: str) -> None:
     """Ask on a terminal; refuse where nobody can answer."""
     if not sys.stdin.isatty():
         raise UsageRefusedError(
-            what="apply asks before it changes anything, and nobody can answer here",
+            what=f"{command} asks before it changes anything, and nobody can answer here",
             why="standard input is not a terminal",
-            fix="look at the plan, then run: odfbuild apply --yes",
+            fix=f"look at the plan, then run: odfbuild {command} --yes",
         )
-    sys.stderr.write('Apply this plan? Only "yes" does it: ')
+    asked = "Apply this plan?" if command == "apply" else "Do this?"
+    sys.stderr.write(f'{asked} Only "yes" does it: ')
     sys.stderr.flush()
     if _answer() != "yes":
         raise UsageRefusedError(
-            what="not applied", why='the answer was not "yes"', fix="nothing was changed"
+            what="not applied" if command == "apply" else "not done",
+            why='the answer was not "yes"',
+            fix="nothing was changed",
         )
 
 

@@ -19,6 +19,7 @@ from odfbuild.cli.commands import (
     edit,
     help,
     ingest,
+    keep,
     look,
     mark,
     read,
@@ -58,7 +59,7 @@ def _globals(
         raise Exit(EXIT_USAGE)
 
 
-for each in (author, edit, checks, decide, act, ingest, mark, look, read, render, help):
+for each in (author, edit, checks, decide, act, ingest, keep, mark, look, read, render, help):
     app.add_typer(each.commands)
 app.add_typer(inspect_app, name="inspect")
 app.add_typer(ref_app, name="ref")

@@ -5,6 +5,7 @@ import sys
 from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 from odfbuild import app
 from odfbuild.cli import exits
@@ -26,6 +27,7 @@ from odfbuild.planner.plan_json import (
 
 __all__ = [
     "MAX_BYTES",
+    "load_document",
     "load_saved",
     "moved_datasets",
     "save_plan",
@@ -47,9 +49,14 @@ def load_saved(path: Path) -> Plan:
 
     Raises NotAPlanError, PlanVersionError, DamagedPlanError; OSError when it cannot be read.
     """
+    return from_json(load_document(path))
+
+
+def load_document(path: Path) -> Any:
+    """Return the JSON document in a file, whatever it holds.  Raises as `load_saved` does."""
     data = read_bounded(path, MAX_BYTES)
     try:
-        document = json.loads(data)
+        return json.loads(data)
     except (ValueError, RecursionError) as error:
         if data.lstrip()[:1] == b"{" and b'"format_version"' in data:
             raise DamagedPlanError.at(str(path), "it is no whole JSON document") from error
@@ -58,7 +65,6 @@ def load_saved(path: Path) -> Plan:
             why="a plan is a JSON document",
             fix="name a file that `odfbuild plan --out FILE` wrote",
         ) from error
-    return from_json(document)
 
 
 def with_git(plan: Plan, root: Path) -> Plan:

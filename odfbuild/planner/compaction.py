@@ -70,6 +70,11 @@ class Merge:
         """Return the slices to merge, oldest first."""
         return tuple(each.new_data for each in self.events if each.new_data is not None)
 
+    @property
+    def blocks(self) -> int:
+        """Count the blocks that `merged` returns."""
+        return max(1, len(tuple(_lasting(self.events))))
+
     def merged(self, piece: DataSlice) -> tuple[AddData, ...]:
         """Return the events for the merged slice.
 

@@ -26,6 +26,7 @@ from odfbuild.planner.compaction import (
     compacted,
     metadata_only,
 )
+from odfbuild.state import push_ids
 from odfbuild.state.dataset import InconsistentSliceError
 from odfbuild.state.heads import HeadMovedError
 from odfbuild.state.objects import CorruptObjectError, MissingObjectError
@@ -211,6 +212,8 @@ def test_ids_of_pushes_follow_the_merged_slice(tmp_path: Path) -> None:
     assert first.new_data is not None
     assert [each.new_data for each in rest] == [None, None]
     assert [each.new_source_state for each in (first, *rest)] == ids
+    index = history.workspace.index
+    assert all(push_ids.has_push(history.dataset, index, "devices", each.value) for each in ids)
     history.add(Added(1))
     assert verify(history.dataset).findings == ()
 

@@ -1,0 +1,174 @@
+"""Set a dataset back, or compact its chain: worked out from the chains, then done or not."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from time import time_ns
+from typing import Any
+
+from odfbuild.app.opened import Opened, find_dataset, find_name
+from odfbuild.odf.chain import ChainState
+from odfbuild.odf.events import MetadataEvent
+from odfbuild.odf.identity import InvalidMultihashError, Multihash
+from odfbuild.odf.timestamp import Timestamp
+from odfbuild.planner.compaction import Keep, Limits, Rewrite, compacted, metadata_only
+from odfbuild.planner.housekeeping import (
+    Housekeeping,
+    dropped,
+    extent,
+    extent_after,
+    stranded,
+)
+from odfbuild.state.applied import record_applied
+from odfbuild.state.block_refs import find_block
+from odfbuild.state.dataset import Dataset
+
+__all__ = ["HARD", "METADATA_ONLY", "Compaction", "Prepared", "Reset", "carry_out", "prepare"]
+
+HARD = "hard"
+METADATA_ONLY = "keep-metadata-only"
+
+
+@dataclass(frozen=True, slots=True)
+class Reset:
+    """Make a block the last one: a name of it as `find_block` takes it, or its whole hash."""
+
+    block: str
+
+
+@dataclass(frozen=True, slots=True)
+class Compaction:
+    """Merge slices up to limits (`hard`), or drop all data (`keep-metadata-only`)."""
+
+    mode: str
+    limits: Limits
+
+
+@dataclass(frozen=True, slots=True)
+class Prepared:
+    """What will be done, with what is needed to do it."""
+
+    told: Housekeeping
+    rewrite: Rewrite | None
+
+
+@dataclass(frozen=True, slots=True)
+class _Chain:
+    """A dataset as it stands: its blocks, oldest first."""
+
+    dataset: Dataset
+    state: ChainState
+    blocks: Mapping[Multihash, MetadataEvent]
+
+
+def prepare(project: Opened, name: str, wish: Reset | Compaction) -> Prepared | None:
+    """Work out what a wish does to a dataset; None if there is nothing to do.
+
+    Raises StateError if there is no such dataset or block, KindCompactedError when slices of a
+    derivative would be merged.
+    """
+    chain = _read(find_dataset(project, name))
+    common: dict[str, Any] = {
+        "alias": find_name(project, name),
+        "id": chain.dataset.id,
+        "kind": chain.state.kind,
+        "project": project.config.name,
+        "target": project.target,
+        "workspace": project.config.target(project.target).workspace,
+        "based_on": chain.state.head,
+        "before": extent(chain.blocks.values()),
+    }
+    if isinstance(wish, Reset):
+        return _reset(project, chain, wish, common)
+    return _compaction(project, chain, wish, common)
+
+
+def carry_out(project: Opened, prepared: Prepared) -> Multihash:
+    """Do what was prepared and return the new head.
+
+    Raises HeadMovedError, with nothing done, when the dataset moved since.
+    """
+    told = prepared.told
+    dataset = project.workspace.dataset(told.id)
+    if prepared.rewrite is None:
+        assert told.head is not None  # noqa: S101 - a reset knows where it goes
+        head = told.head
+        dataset.set_head(head, told.based_on)
+    else:
+        head = _rewritten(project, dataset, prepared.rewrite, told.based_on)
+    record_applied(project.workspace, {told.alias: False})
+    return head
+
+
+def _rewritten(
+    project: Opened, dataset: Dataset, rewrite: Rewrite, expected: Multihash
+) -> Multihash:
+    from odfbuild.executors.compacting import rewrite_chain
+
+    now = Timestamp.from_millis(time_ns() // 1_000_000)
+    with project.workspace.staging() as staging:
+        return rewrite_chain(dataset, rewrite, staging, expected=expected, now=now)
+
+
+def _read(dataset: Dataset, upto: Multihash | None = None) -> _Chain:
+    state = dataset.state(upto)
+    assert state is not None  # noqa: S101 - it was found by its head
+    blocks = {hash: block.event for hash, block in dataset.blocks(upto=state.head)}
+    return _Chain(dataset, state, blocks)
+
+
+def _reset(
+    project: Opened, chain: _Chain, wish: Reset, common: Mapping[str, Any]
+) -> Prepared | None:
+    to = _block(chain.dataset, wish.block)
+    if to == chain.state.head:
+        return None
+    after = _read(chain.dataset, to)
+    vanishing = chain.blocks.keys() - after.blocks.keys()
+    told = Housekeeping(
+        **common,
+        work="reset",
+        head=to,
+        kept=len(chain.blocks) - len(vanishing),
+        after=extent(after.blocks.values()),
+        watermarks=(chain.state.watermark, after.state.watermark),
+        dropped=dropped(chain.blocks.values(), after.blocks.values()),
+        stranded=stranded(chain.dataset.id, vanishing, project.workspace.states()),
+    )
+    return Prepared(told, None)
+
+
+def _block(dataset: Dataset, text: str) -> Multihash:
+    """Return the block of a text; a whole hash may be that of a block that was given up before."""
+    try:
+        found = Multihash.parse(text)
+    except InvalidMultihashError:
+        return find_block(dataset, text)
+    return found if dataset.stores.blocks.has(found) else find_block(dataset, text)
+
+
+def _compaction(
+    project: Opened, chain: _Chain, wish: Compaction, common: Mapping[str, Any]
+) -> Prepared | None:
+    events, hard = tuple(chain.blocks.values()), wish.mode == HARD
+    rewrite = compacted(chain.state.kind, events, wish.limits) if hard else metadata_only(events)
+    if rewrite is None:
+        return None
+    watermark = chain.state.watermark
+    vanishing = frozenset(tuple(chain.blocks)[rewrite.kept :])
+    told = Housekeeping(
+        **common,
+        work="compact",
+        mode=wish.mode,
+        limits=wish.limits if hard else None,
+        kept=rewrite.kept,
+        after=extent_after(events, rewrite),
+        watermarks=(watermark, watermark if hard else None),
+        dropped={} if hard else dropped(events, _left(events, rewrite)),
+        stranded=stranded(chain.dataset.id, vanishing, project.workspace.states()),
+    )
+    return Prepared(told, rewrite)
+
+
+def _left(events: tuple[MetadataEvent, ...], rewrite: Rewrite) -> list[MetadataEvent]:
+    kept = [part.event for part in rewrite.parts if isinstance(part, Keep)]
+    return [*events[: rewrite.kept], *kept]
