@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 from odfbuild.app.opened import Opened
 from odfbuild.executors.local import SOURCE_NAME, Listings, is_local, pending, pending_bytes
 from odfbuild.odf.chain import ChainState
-from odfbuild.odf.events import FetchStep, FetchStepUrl, SetPollingSource
+from odfbuild.odf.events import FetchStep, FetchStepContainer, FetchStepUrl, SetPollingSource
 from odfbuild.odf.refs import DatasetAlias
 from odfbuild.planner.declared import Declared
 from odfbuild.planner.plan import Append, Ingest, Plan
@@ -71,6 +71,8 @@ def _origin(step: FetchStep) -> str:
     """Name a remote source without anything that may be secret: no user, no query."""
     from odfbuild.executors.request import printable
 
+    if isinstance(step, FetchStepContainer):
+        return step.image
     if not isinstance(step, FetchStepUrl):
         return type(step).__name__.removeprefix("FetchStep")
     return printable(step.url.strip()).partition("?")[0].partition("#")[0]

@@ -1,8 +1,9 @@
 """Fetch one round of a source: what is new since the stored state, or that nothing is.
 
 FilesGlob gives one file a round and reads it in place; a `file:` url is read in place when its
-modification time is another one; http, https, ftp and ftps are downloaded into the cache.  An
-`ETag` wins over `Last-Modified` as state (as in the reference); the event time comes from
+modification time is another one; http, https, ftp and ftps are downloaded into the cache, where
+what a container prints goes, too.
+An `ETag` wins over `Last-Modified` as state (as in the reference); the event time comes from
 `Last-Modified` either way, where the reference loses it, and while the cache knows it, it is sent
 along.  Other kinds and schemes are refused by name.
 """
@@ -47,6 +48,7 @@ from odfbuild.odf.events import (
     EventTimeSourceFromPath,
     EventTimeSourceFromSystemTime,
     FetchStep,
+    FetchStepContainer,
     FetchStepFilesGlob,
     FetchStepUrl,
     SourceState,
@@ -70,7 +72,6 @@ _SOURCE: Final = "default"
 _SCHEMES: Final = ("http", "https", "ftp", "ftps")
 _TIMEOUT: Final = "ODFBUILD_HTTP_TIMEOUT"
 _KINDS_LATER: Final = {
-    "FetchStepContainer": "Container",
     "FetchStepMqtt": "Mqtt",
     "FetchStepEthereumLogs": "EthereumLogs",
 }
@@ -82,6 +83,8 @@ class Fetched:
     """What a round brought; `event_time` None means the round's system time.
 
     `temporary` says that `path` is a download in the cache; else it is the user's own file.
+    `is_empty` says that there are no rows, only another state: an empty file could mean a table
+    without rows.
     """
 
     path: Path
@@ -90,6 +93,7 @@ class Fetched:
     has_more: bool
     name: str
     temporary: bool = False
+    is_empty: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,18 +113,21 @@ def fetch(
     """Return what is new since `state`; a state of an unknown kind counts as none.
 
     `cache` is a folder for the downloads of this source alone.  Raises NotFoundError,
-    UnreachableError, UnsupportedSourceError, TemplateError, BadLimitError or FetchError.
+    UnreachableError, UnsupportedSourceError, TemplateError, BadLimitError, ContainerError,
+    StoppedError or FetchError.
     """
     match step:
         case FetchStepFilesGlob():
             return _glob(step, state, now, project_dir)
         case FetchStepUrl():
             return _url(step, state, now=now, project_dir=project_dir, cache=cache, env=env)
+        case FetchStepContainer():
+            return _container(step, state, project_dir=project_dir, cache=cache, env=env)
         case _:
             kind = _KINDS_LATER[type(step).__name__]
             raise UnsupportedSourceError(
                 what=f"sources of kind {kind} cannot be fetched",
-                why="this version fetches files, http, https, ftp and ftps",
+                why="this version fetches files, http, https, ftp, ftps and what containers print",
                 fix="let another program write the data to files, and use `kind: FilesGlob`",
             )
 
@@ -183,6 +190,30 @@ def _url(
         what=f"{printable(step.url)} cannot be fetched",
         why=f"this version knows the schemes file, {', '.join(_SCHEMES)}",
         fix="publish the data over https, or fetch it to a file first",
+    )
+
+
+def _container(
+    step: FetchStepContainer,
+    state: SourceState | None,
+    *,
+    project_dir: Path,
+    cache: Path,
+    env: Mapping[str, str],
+) -> Fetched | UpToDate:
+    from odfbuild.executors.container import run_container
+
+    output = run_container(step, state, project_dir=project_dir, cache=cache, env=env)
+    if output is None:
+        return UpToDate()
+    return Fetched(
+        path=output.path,
+        state=output.state,
+        event_time=None,
+        has_more=output.has_more,
+        name=output.name,
+        temporary=True,
+        is_empty=output.is_empty,
     )
 
 

@@ -105,6 +105,8 @@ def _take_in(polling: _Polling, fetched: Fetched, done: Callable[[Round], None])
 
 def _intake(polling: _Polling, fetched: Fetched, staging: Path) -> Intake:
     source, receiver = polling.source, polling.receiver
+    if fetched.is_empty:
+        return Intake(name=fetched.name, frame=None, event_time=receiver.now, state=fetched.state)
     around = Surroundings(receiver.site.project_dir, receiver.site.env)
     path = prepare(source.prepare or (), fetched.path, staging, name=fetched.name, around=around)
     besides = besides_of(receiver.options, fetched.name, staging)

@@ -14,6 +14,7 @@ import json
 import os
 import re
 import secrets
+import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
@@ -26,6 +27,7 @@ from odfbuild.odf.identity import sha3_256
 __all__ = ["Part", "Version", "keep_version", "kept_version", "opened_part", "sweep"]
 
 _VERSION: Final = "version.json"
+_KEPT: Final = frozenset({_VERSION, "container.json"})
 _LONGEST_NAME: Final = 80
 
 
@@ -130,10 +132,12 @@ def kept_version(folder: Path) -> Version:
 
 
 def sweep(folder: Path) -> None:
-    """Delete what downloads left, but for the version that was seen last."""
+    """Delete what downloads left, but for notes of the last one."""
     with suppress(FileNotFoundError):
         for path in folder.iterdir():
-            if path.name != _VERSION:
+            if path.is_dir() and not path.is_symlink():  # of a container, by a run that was killed
+                shutil.rmtree(path, ignore_errors=True)
+            elif path.name not in _KEPT:
                 path.unlink(missing_ok=True)
 
 

@@ -13,13 +13,14 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import IO, Final
 
-from odfbuild.executors.stopping import killable, poll
+from odfbuild.executors.stopping import go_on, killable, poll
 
 __all__ = ["last_words", "printed", "signal_name", "started", "waited"]
 
 _BLOCK: Final = 1 << 20
 _KEPT: Final = 64 << 10
 _MOMENT: Final = 0.005
+_PATIENCE: Final = 0.25
 _LINES: Final = 8
 _SHOWN: Final = 800
 
@@ -48,14 +49,17 @@ def started(
 def printed(process: subprocess.Popen[bytes], said: bytearray, until: float) -> Iterator[bytes]:
     """Yield what a process prints; `said` gets the end of what it writes on standard error.
 
-    Raises TimeoutError at the instant `until` of the monotonic clock.
+    Raises TimeoutError at the instant `until` of the monotonic clock, and StoppedError.
     """
     with selectors.DefaultSelector() as selector:
         for stream in (process.stdout, process.stderr):
             assert stream is not None  # noqa: S101 - both are pipes
             selector.register(stream, selectors.EVENT_READ)
         while selector.get_map():
-            for key, _ in selector.select(_left(until)):
+            ready = selector.select(min(_left(until), _PATIENCE))
+            if not ready:  # what it started may hold its output open when it is gone
+                go_on()
+            for key, _ in ready:
                 block = os.read(key.fd, _BLOCK)
                 if not block:
                     selector.unregister(key.fileobj)

@@ -23,6 +23,7 @@ from odfbuild.odf.events import (
     EventTimeSourceFromMetadata,
     EventTimeSourceFromPath,
     FetchStep,
+    FetchStepContainer,
     FetchStepFilesGlob,
     FetchStepUrl,
     MergeStrategy,
@@ -37,6 +38,7 @@ from odfbuild.odf.events import (
 )
 from odfbuild.odf.schema import DdlError, parse_ddl
 from odfbuild.planner.names import Suggestions, did_you_mean
+from odfbuild.project.containers import check_container
 from odfbuild.project.findings import Findings
 
 __all__ = ["check_fetch", "check_prepare", "check_reading"]
@@ -61,6 +63,8 @@ def check_fetch(fetch: FetchStep, path: _Steps, findings: Findings) -> None:
     elif isinstance(fetch, FetchStepFilesGlob):
         _check_glob(fetch.path, (*path, "path"), findings)
         _check_event_time(fetch.event_time, EventTimeSourceFromMetadata, path, findings)
+    elif isinstance(fetch, FetchStepContainer):
+        check_container(fetch, path, findings)
     else:
         name = type(fetch).__name__.removeprefix("FetchStep")
         findings.refuse(
@@ -68,7 +72,7 @@ def check_fetch(fetch: FetchStep, path: _Steps, findings: Findings) -> None:
             (*path, "kind"),
             f"fetch steps of kind {name} are not supported",
             _NOT_YET,
-            "fetch a Url or a FilesGlob; a script can write the files for it",
+            "fetch a Url, a FilesGlob or a Container, in which a program can ask any source",
         )
 
 

@@ -36,9 +36,10 @@ from odfbuild.odf.events import (
     EventTimeSourceFromPath,
     EventTimeSourceFromSystemTime,
     FetchStep,
-    FetchStepContainer,
     FetchStepFilesGlob,
+    FetchStepMqtt,
     FetchStepUrl,
+    MqttTopicSubscription,
     RequestHeader,
     SourceOrdering,
     SourceState,
@@ -893,9 +894,8 @@ class TestWhatIsNotFetched:
             fetched(FetchStepUrl(url="${{ env.U }}"), tmp_path, env={"U": "s3://secret"})
         assert "secret" not in said(caught.value)
 
-    @pytest.mark.parametrize("name", ["container-env", "container-bad-batch-size"])
-    def test_fetch_vector_container_is_refused_by_name(self, tmp_path: Path, name: str) -> None:
-        assert VECTORS[name]["fetch"]["kind"] == "Container"
+    def test_kinds_of_newer_versions_are_refused_by_name(self, tmp_path: Path) -> None:
+        topics = (MqttTopicSubscription(path="x"),)
         with pytest.raises(UnsupportedSourceError) as caught:
-            fetched(FetchStepContainer(image="x"), tmp_path)
-        assert caught.value.what == "sources of kind Container cannot be fetched"
+            fetched(FetchStepMqtt(host="h", port=1, topics=topics), tmp_path)
+        assert caught.value.what == "sources of kind Mqtt cannot be fetched"

@@ -1,6 +1,6 @@
 """A workspace with a source folder, an engine without a JVM, and a clock that tests set."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -61,6 +61,7 @@ class Workshop:
         self.workspace = Workspace(folder / "workspace", disk=disk)
         self.watcher = Watcher()
         self.now = Timestamp.parse("2030-01-01T00:00:00Z")
+        self.env: Mapping[str, str] = {}
 
     def file(self, name: str, *rows: str, header: str = "t,k,v") -> None:
         """Put a CSV file of day, key and value into the source folder."""
@@ -89,7 +90,7 @@ class Workshop:
             engine=self.engine,
             clock=lambda: self.now,
             project_dir=self.folder,
-            env={},
+            env=self.env,
         )
 
     def dataset(self, name: str) -> Dataset:
