@@ -16,7 +16,7 @@ from odfbuild.planner.sql.statement import Name, Place, SqlTextError, Star, Stat
 if TYPE_CHECKING:
     from sqlglot import exp
 
-__all__ = ["read", "skeleton"]
+__all__ = ["read", "skeleton", "tokens_of"]
 
 
 @lru_cache(maxsize=256)
@@ -27,6 +27,12 @@ def read(text: str) -> Statement:
     except RecursionError:
         place = Place(0, 1, 1, 1)
         raise SqlTextError("syntax-error", "the text is nested too deeply", place) from None
+
+
+def tokens_of(text: str) -> list[Any]:
+    """Return the words of a readable text, as sqlglot's tokens.  Raises SqlTextError."""
+    read(text)
+    return list(_dialect().tokenize(text))
 
 
 def skeleton(text: str) -> Hashable | None:

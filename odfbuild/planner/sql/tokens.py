@@ -34,12 +34,12 @@ def place_at(token: Any) -> Place:
 def mended(tokens: Sequence[Any]) -> list[Any]:
     """Return the tokens as the parser needs them.
 
-    Two words that Spark takes as names, and sqlglot does not, become names; each call is marked to
+    Three words that Spark takes as names, and sqlglot does not, become names; each call is marked to
     be kept as it is written, rather than turned into what it would be called elsewhere.
     """
     opened: list[int] = []
     found = list(tokens)
-    kinds = [*(token.token_type for token in tokens), None]
+    kinds = [*(token.token_type for token in tokens), None, None]
     for at, kind in enumerate(kinds):
         if kind is TokenType.L_PAREN:
             opened.append(at)
@@ -47,8 +47,10 @@ def mended(tokens: Sequence[Any]) -> list[Any]:
             before = tokens[opened.pop() - 1].text.upper() if opened else ""
             if before != "ARRAY" or kinds[at + 1] is not TokenType.L_BRACKET:
                 tokens[at].comments.append("sqlglot.anonymous")
-        elif (kind is TokenType.WINDOW and kinds[at + 1] is TokenType.L_PAREN) or (
-            kind is TokenType.FROM and kinds[at + 1] in _SEPARATORS
+        elif (
+            (kind is TokenType.WINDOW and kinds[at + 2] is not TokenType.ALIAS)
+            or (kind is TokenType.SESSION and kinds[at + 1] is TokenType.L_PAREN)
+            or (kind is TokenType.FROM and kinds[at + 1] in _SEPARATORS)
         ):
             token = tokens[at]
             place = (token.line, token.col, token.start, token.end)

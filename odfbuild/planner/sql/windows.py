@@ -1,0 +1,217 @@
+"""Event-time windows in a query: which there are, and what makes each wait until it has closed.
+
+A window's row appears when the watermark has reached its end, so every GROUP BY of a window gets a
+HAVING.  The forms TUMBLE, HOP and SESSION, which Spark does not have, become those that it has:
+
+    group by tumble(t, interval '1' day), k     group by window(t, '1 day'), k
+                                                having window.end <= timestamp_millis(...)
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from odfbuild.planner.sql.carry import CarriedText
+from odfbuild.planner.sql.statement import Name
+
+__all__ = ["closing", "has_windows", "loose_windows"]
+
+Edit = tuple[int, int, str]
+
+_COLUMNS = {
+    "window": "window",
+    "tumble": "window",
+    "hop": "window",
+    "session_window": "session_window",
+    "session": "session_window",
+}
+"""The functions that group by a window, and the column that Spark gives for each."""
+
+_PARTS = ("start", "end", "rowtime")
+_ENDS = frozenset(
+    {
+        "HAVING",
+        "QUALIFY",
+        "ORDER_BY",
+        "SORT_BY",
+        "CLUSTER_BY",
+        "DISTRIBUTE_BY",
+        "LIMIT",
+        "OFFSET",
+        "WINDOW",
+        "UNION",
+        "EXCEPT",
+        "INTERSECT",
+    }
+)
+
+
+def has_windows(text: str) -> bool:
+    """Tell whether a query groups by event-time windows.  Raises SqlTextError."""
+    return any(_grouped(_tokens(text)))
+
+
+def loose_windows(text: str) -> tuple[Name, ...]:
+    """Return the windows that no GROUP BY names: nothing waits for them.  Raises SqlTextError."""
+    from odfbuild.planner.sql.tokens import place_at
+
+    tokens = _tokens(text)
+    grouped = {text[call.start : call.end] for group in _grouped(tokens) for call in group.calls}
+    return tuple(
+        Name(tokens[call.at].text.lower(), place_at(tokens[call.at]))
+        for call in _calls(tokens, range(len(tokens)))
+        if text[call.start : call.end] not in grouped
+    )
+
+
+def closing(text: str, until: int | None) -> CarriedText:
+    """Return the text with windows that give those rows only that end by a watermark.
+
+    `until` is in milliseconds since 1970; None closes no window.  Raises SqlTextError.
+    """
+    tokens = _tokens(text)
+    bound = "false" if until is None else "{}.end <= timestamp_millis(" + f"{until}L)"
+    edits: list[Edit] = []
+    for group in _grouped(tokens):
+        column = _COLUMNS[tokens[group.calls[0].at].text.lower()]
+        test = bound.format(column)
+        if group.having is None:
+            edits.append((group.end, group.end, f" HAVING {test}"))
+        else:
+            start, end = group.having
+            edits += [(start, start, " ("), (end, end, f") AND {test}")]
+    for call in _calls(tokens, range(len(tokens))):
+        edits += _renamed(text, tokens, call)
+    edits += _parts(tokens)
+    return CarriedText(text, tuple(sorted(edits)))
+
+
+@dataclass(frozen=True, slots=True)
+class _Call:
+    """A call of a window function: the number of its name's token, its extent in the text."""
+
+    at: int
+    start: int
+    end: int
+    arguments: tuple[tuple[int, int], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class _Group:
+    """A GROUP BY with windows: where it ends, and the extent of the condition of its HAVING."""
+
+    calls: tuple[_Call, ...]
+    end: int
+    having: tuple[int, int] | None
+
+
+def _tokens(text: str) -> list[Any]:
+    from odfbuild.planner.sql.text import tokens_of
+
+    return tokens_of(text)
+
+
+def _grouped(tokens: Sequence[Any]) -> Iterator[_Group]:
+    for at, token in enumerate(tokens):
+        if token.token_type.name != "GROUP_BY":
+            continue
+        stop = _clause_end(tokens, at + 1)
+        calls = tuple(_calls(tokens, range(at + 1, stop)))
+        if not calls:
+            continue
+        having = None
+        if stop < len(tokens) and tokens[stop].token_type.name == "HAVING":
+            last = _clause_end(tokens, stop + 1)
+            having = (tokens[stop].end + 1, tokens[last - 1].end + 1)
+        yield _Group(calls, tokens[stop - 1].end + 1, having)
+
+
+def _clause_end(tokens: Sequence[Any], start: int) -> int:
+    """Return the number of the token that follows a clause."""
+    depth = 0
+    for at in range(start, len(tokens)):
+        kind = tokens[at].token_type.name
+        if kind in {"L_PAREN", "L_BRACKET"}:
+            depth += 1
+        elif kind in {"R_PAREN", "R_BRACKET"}:
+            depth -= 1
+            if depth < 0:
+                return at
+        elif depth == 0 and kind in _ENDS and not _is_name(tokens, at):
+            return at
+    return len(tokens)
+
+
+def _is_name(tokens: Sequence[Any], at: int) -> bool:
+    """Tell whether the word WINDOW is a name here: the clause says `WINDOW w AS`."""
+    behind = tokens[at + 2].token_type.name if at + 2 < len(tokens) else None
+    return tokens[at].token_type.name == "WINDOW" and behind != "ALIAS"
+
+
+def _calls(tokens: Sequence[Any], within: range) -> Iterator[_Call]:
+    for at in within:
+        if _is_call(tokens, at) and tokens[at].text.lower() in _COLUMNS:
+            yield _call(tokens, at)
+
+
+def _is_call(tokens: Sequence[Any], at: int) -> bool:
+    after = tokens[at + 1].token_type.name if at + 1 < len(tokens) else None
+    before = tokens[at - 1].token_type.name if at else None
+    return (
+        after == "L_PAREN"
+        and before not in {"DOT", "ALIAS", "OVER"}
+        and (tokens[at].token_type.name != "IDENTIFIER")
+    )
+
+
+def _call(tokens: Sequence[Any], at: int) -> _Call:
+    depth, first = 0, at + 2
+    arguments: list[tuple[int, int]] = []
+    for number in range(at + 1, len(tokens)):
+        kind = tokens[number].token_type.name
+        depth += {"L_PAREN": 1, "R_PAREN": -1}.get(kind, 0)
+        if (depth == 0 and kind == "R_PAREN") or (depth == 1 and kind == "COMMA"):
+            if number > first:
+                arguments.append((first, number))
+            first = number + 1
+        if depth == 0:
+            break
+    return _Call(at, tokens[at].start, tokens[number].end + 1, tuple(arguments))
+
+
+def _renamed(text: str, tokens: Sequence[Any], call: _Call) -> Iterator[Edit]:
+    """Yield the edits that turn a form Spark lacks into one that it has."""
+    name = tokens[call.at].text.lower()
+    if name in {"window", "session_window"}:
+        return
+    time, *spans = (_argument(text, tokens, each) for each in call.arguments)
+    if name == "hop":
+        spans[:2] = spans[1::-1]  # HOP names the step before the size
+    yield call.start, call.end, f"{_COLUMNS[name]}({', '.join([time, *spans])})"
+
+
+def _argument(text: str, tokens: Sequence[Any], at: tuple[int, int]) -> str:
+    """Return an argument as text; an interval becomes the string that Spark's windows take."""
+    first, end = at
+    if tokens[first].token_type.name == "INTERVAL" and end - first == 3:
+        return f"'{tokens[first + 1].text} {tokens[first + 2].text}'"
+    return text[tokens[first].start : tokens[end - 1].end + 1]
+
+
+def _parts(tokens: Sequence[Any]) -> Iterator[Edit]:
+    """Yield the edits of TUMBLE_START and its like."""
+    names = {
+        f"{form}_{part}": (form, part) for form in ("tumble", "hop", "session") for part in _PARTS
+    }
+    for at, token in enumerate(tokens):
+        found = names.get(token.text.lower())
+        if found is None or not _is_call(tokens, at):
+            continue
+        call, (form, part) = _call(tokens, at), found
+        column = _COLUMNS[form]
+        value = f"{column}.start" if part == "start" else f"{column}.end"
+        if part == "rowtime":
+            value = f"({column}.end - INTERVAL '0.001' SECOND)"
+        yield call.start, call.end, value

@@ -1,0 +1,74 @@
+"""Event-time windows wait for the watermark, whatever form they are written in."""
+
+import pytest
+
+from odfbuild.planner.sql.windows import closing, has_windows, loose_windows
+
+END = "window.end <= timestamp_millis(1000L)"
+CLOSING = {
+    "select k from i group by window(t, '1 day'), k": (
+        f"select k from i group by window(t, '1 day'), k HAVING {END}"
+    ),
+    "select k from i group by k, window(t, '2 days', '1 day') order by k": (
+        f"select k from i group by k, window(t, '2 days', '1 day') HAVING {END} order by k"
+    ),
+    "select k from i group by window(t, '1 day') having n > 1 or m": (
+        f"select k from i group by window(t, '1 day') having ( n > 1 or m) AND {END}"
+    ),
+    "select k from (select k from i group by session_window(t, '1 hour'), k) x": (
+        "select k from (select k from i group by session_window(t, '1 hour'), k "
+        f"HAVING session_{END}) x"
+    ),
+    "select tumble_start(t, interval '1' day) a from i group by tumble(t, interval '1' day)": (
+        f"select window.start a from i group by window(t, '1 day') HAVING {END}"
+    ),
+    "select hop_end(t, interval '1' hour, interval '2' hour) a from i "
+    "group by hop(t, interval '1' hour, interval '2' hour)": (
+        f"select window.end a from i group by window(t, '2 hour', '1 hour') HAVING {END}"
+    ),
+    "select session_rowtime(t, interval '5' minute) a from i "
+    "group by session(t, interval '5' minute)": (
+        "select (session_window.end - INTERVAL '0.001' SECOND) a from i "
+        f"group by session_window(t, '5 minute') HAVING session_{END}"
+    ),
+    "select k from i group by window(t, '1 day') union all "
+    "select k from j group by window(t, '1 day')": (
+        f"select k from i group by window(t, '1 day') HAVING {END} union all "
+        f"select k from j group by window(t, '1 day') HAVING {END}"
+    ),
+}
+
+
+@pytest.mark.parametrize("text", CLOSING)
+def test_a_group_of_windows_gives_those_that_have_closed(text: str) -> None:
+    assert has_windows(text)
+    assert loose_windows(text) == ()
+    assert closing(text, 1000).text == CLOSING[text]
+
+
+def test_without_a_watermark_no_window_closes() -> None:
+    text = "select k from i group by window(t, '1 day'), k"
+    assert closing(text, None).text == f"{text} HAVING false"
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "select k, count(*) from i group by k",
+        "select sum(v) over w from i window w as (partition by k)",
+        "select `window`, t.window from t",
+        "select window, hop from i group by window, hop",
+        "select date_trunc('day', t) as d from i group by 1 -- window(t, '1 day')",
+    ],
+)
+def test_what_is_no_window_of_event_time_stays_as_it_is(text: str) -> None:
+    assert not has_windows(text)
+    assert loose_windows(text) == ()
+    assert closing(text, 1000).text == text
+
+
+def test_a_window_that_nothing_groups_by_is_found_with_its_place() -> None:
+    (found,) = loose_windows("select k,\n  window(t, '1 day').start as s from i")
+    assert (found.text, found.place.line, found.place.column) == ("window", 2, 3)
+    text = "select window(t, '1 day').start as s from i group by window(t, '1 day')"
+    assert loose_windows(text) == ()
