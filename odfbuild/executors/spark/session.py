@@ -24,6 +24,7 @@ from odfbuild.executors.spark.java import find_java
 from odfbuild.executors.spark.jvm import JvmFailedError, java_options, launch, new_folder
 from odfbuild.executors.spark.settings import (
     DEFAULT_MEMORY,
+    QUICK,
     Size,
     fixed_settings,
     size_of,
@@ -75,7 +76,8 @@ class Sessions:
             raise interrupted()
         with _LOCK:
             if self._host is None:
-                self._host = _join(self._cache, self._how, size_of(planned_bytes or 0), self._note)
+                size = size_of(planned_bytes or 0, QUICK)
+                self._host = _join(self._cache, self._how, size, self._note)
 
     def warm_up(self, planned_bytes: int | None = None) -> None:
         """Start the JVM and let a thread connect to it and run a first query."""

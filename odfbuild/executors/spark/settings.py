@@ -13,6 +13,7 @@ __all__ = [
     "DEFAULT_MEMORY",
     "LARGE",
     "PINNED",
+    "QUICK",
     "Size",
     "fixed_settings",
     "size_of",
@@ -20,6 +21,7 @@ __all__ = [
 ]
 
 LARGE = 64 * 1024 * 1024  # bytes of input from which on rows are streamed through files
+QUICK = 256 * 1024 * 1024  # bytes of input up to which the second compiler of Java is left out
 DEFAULT_MEMORY = "2g"  # the JVM's greatest heap: what does not fit is sorted on disk
 
 PINNED: Mapping[str, str] = MappingProxyType(
