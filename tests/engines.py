@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any, TypeVar
 
 import pyarrow as pa
@@ -9,14 +10,21 @@ import pyarrow.parquet as pq
 
 from odfbuild.errors import EngineFailedError
 from odfbuild.executors.analysis import Analysis, PlacedQueryError, QueryPlace
-from odfbuild.executors.engine import IngestRequest, TransformInputFrame, TransformWork
+from odfbuild.executors.engine import (
+    CondenseRequest,
+    IngestRequest,
+    TransformInputFrame,
+    TransformWork,
+)
 from odfbuild.executors.frames import Frame
 from odfbuild.odf.arrow import to_arrow
 from odfbuild.odf.events import (
     DatasetVocabulary,
+    MergeStrategy,
     MergeStrategyAppend,
     MergeStrategyChangelogStream,
     MergeStrategyLedger,
+    MergeStrategySnapshot,
     MergeStrategyUpsertStream,
 )
 from tests.oracles import merge as oracle
@@ -36,7 +44,7 @@ def copy_all(inputs: Mapping[str, Rows]) -> Rows:
 
 @dataclass
 class FakeEngine:
-    """Merges all but Snapshot, and runs Python functions in the place of query texts.
+    """Merges as the oracle does, and runs Python functions in the place of query texts.
 
     `asked` are the questions that it was asked, `columns` its answers to some, by query text.
     """
@@ -63,6 +71,17 @@ class FakeEngine:
     ) -> tuple[Result, ...]:
         self.asked.append("spread")
         return tuple(map(function, items))
+
+    def condense(self, request: CondenseRequest) -> tuple[Path, ...]:
+        self.asked.append("condense")
+        old = [row for path in request.history for row in pq.read_table(path).to_pylist()]
+        schema = to_arrow(request.in_force)
+        if isinstance(request.merge, MergeStrategyLedger):
+            schema = pa.schema([schema.field(name) for name in request.merge.primary_key])
+        request.into.mkdir()
+        rows = pa.Table.from_pylist(_condensed(request.merge, old), schema)
+        pq.write_table(rows, request.into / "rows.parquet")
+        return (request.into / "rows.parquet",)
 
     def transform(self, work: TransformWork) -> Frame:
         (step,) = work.transform.queries or ()
@@ -108,12 +127,21 @@ def _merged(request: IngestRequest, rows: Rows) -> Rows:
         case MergeStrategyLedger(primary_key=key):
             seen = {_key(row, key) for row in old}
             return [row for row in rows if _key(row, key) not in seen]
+        case MergeStrategySnapshot(primary_key=key, compare_columns=compared):
+            return oracle.snapshot(old, rows, key, time, compared)
         case MergeStrategyUpsertStream(primary_key=key):
             return oracle.upsert_stream(old, rows, key, time)
         case MergeStrategyChangelogStream(primary_key=key):
             return oracle.changelog_stream(old, rows, key, time)
         case other:
             raise AssertionError(f"{other} is not for this engine")
+
+
+def _condensed(merge: MergeStrategy, old: Rows) -> Rows:
+    key = getattr(merge, "primary_key", ())
+    if isinstance(merge, MergeStrategyLedger):
+        return [dict(zip(key, each, strict=True)) for each in {_key(row, key) for row in old}]
+    return list(oracle.state(old, key).values())
 
 
 def _key(row: Mapping[str, Any], key: Sequence[str]) -> tuple[Any, ...]:

@@ -12,6 +12,7 @@ from typing import TypeAlias
 from odfbuild.executors.besides import telling
 from odfbuild.executors.engine import IngestRequest
 from odfbuild.executors.frames import Frame
+from odfbuild.executors.history import condense, history
 from odfbuild.executors.readers import Besides
 from odfbuild.executors.report import Round
 from odfbuild.executors.site import Site
@@ -77,7 +78,16 @@ def add(receiver: Receiver, intake: Intake, staging: Path) -> Round | None:
     in the workspace for files on their way.  Raises the errors of the engine,
     of sealing and of the commit; the chain is untouched then.
     """
-    sealed = None if intake.frame is None else _slice(receiver, intake, intake.frame, staging)
+    if intake.frame is None:
+        return _store(receiver, intake, None)
+    request = _request(receiver, intake.frame, staging)
+    done = _store(receiver, intake, _slice(receiver, intake, request, staging))
+    condense(receiver.site, receiver.dataset, request)
+    return done
+
+
+def _store(receiver: Receiver, intake: Intake, sealed: Sealed | None) -> Round | None:
+    """Commit what an input became."""
     events = _events(receiver, sealed, intake.state)
     with telling(
         intake.besides,
@@ -107,10 +117,10 @@ def retires(source: Source) -> bool:
     return declared is not None and keeps_rows
 
 
-def _slice(receiver: Receiver, intake: Intake, frame: Frame, staging: Path) -> Sealed:
+def _slice(receiver: Receiver, intake: Intake, request: IngestRequest, staging: Path) -> Sealed:
     state = receiver.state
     return seal(
-        receiver.site.engine.ingest(_request(receiver, frame, staging)),
+        receiver.site.engine.ingest(request),
         vocab=state.vocab,
         system_time=receiver.now,
         event_time=intake.event_time,
@@ -131,7 +141,7 @@ def _request(receiver: Receiver, frame: Frame, staging: Path) -> IngestRequest:
         preprocess=source.preprocess,
         merge=source.merge,
         vocab=state.vocab,
-        history=tuple(path for _, path in receiver.dataset.slices(upto=state.head)),
+        history=history(receiver.site, receiver.dataset, state, source.merge),
         in_force=schema_in_force(state),
         staging=staging,
         infer=declared is None and source.preprocess is None,

@@ -22,7 +22,14 @@ from odfbuild.odf.events import (
 if TYPE_CHECKING:
     import pyarrow as pa
 
-__all__ = ["Engine", "IngestRequest", "TransformInputFrame", "TransformWork", "engine_version"]
+__all__ = [
+    "CondenseRequest",
+    "Engine",
+    "IngestRequest",
+    "TransformInputFrame",
+    "TransformWork",
+    "engine_version",
+]
 
 Item = TypeVar("Item")
 Result = TypeVar("Result")
@@ -35,8 +42,9 @@ class IngestRequest:
     """Merge one source frame into a dataset.
 
     `history` are the dataset's slices, oldest first, read with the schema `in_force`: columns that
-    a slice lacks are null.  `infer` asks for the default preprocess: the source declared neither a
-    schema nor a query.  `staging` is a folder for files that the returned frame may name.
+    a slice lacks are null.  What an engine made of a request to condense may stand for the first of
+    them.  `infer` asks for the default preprocess: the source declared neither a schema nor a
+    query.  `staging` is a folder for files that the returned frame may name.
     """
 
     source: Frame
@@ -47,6 +55,21 @@ class IngestRequest:
     in_force: DataSchema | None
     staging: Path
     infer: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CondenseRequest:
+    """Make a history shorter that merges of this strategy cannot tell from the whole.
+
+    Of a Ledger that is its keys; of the other strategies the last record of each key, unless it
+    takes a row back, with its offset and operation.  `into` is a folder yet to be made for files.
+    """
+
+    merge: MergeStrategy
+    vocab: DatasetVocabulary
+    history: tuple[Path, ...]
+    in_force: DataSchema
+    into: Path
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -81,6 +104,9 @@ class Engine(Protocol):
 
     def ingest(self, request: IngestRequest) -> Frame:
         """Preprocess and merge one source frame ("Merge Strategies")."""
+
+    def condense(self, request: CondenseRequest) -> tuple[Path, ...]:
+        """Return the Parquet files of a shorter history, to be read before what comes later."""
 
     def transform(self, work: TransformWork) -> Frame:
         """Run one step of a transform over the new rows of its inputs ("Execute Query")."""

@@ -7,13 +7,12 @@ from typing import TYPE_CHECKING, TypeVar
 
 from odfbuild.errors import Diagnostic, EngineFailedError, InvalidQueryError
 from odfbuild.executors.analysis import Analysis
-from odfbuild.executors.engine import IngestRequest, TransformWork
+from odfbuild.executors.engine import CondenseRequest, IngestRequest, TransformWork
 from odfbuild.executors.frames import Frame
+from odfbuild.executors.history import looks_back
 from odfbuild.executors.spark.session import InterruptedStepError, Sessions, Start, Views
 from odfbuild.executors.spark.settings import LARGE, Size, size_of
 from odfbuild.odf.events import (
-    MergeStrategyAppend,
-    MergeStrategyChangelogStream,
     TransformSql,
 )
 from odfbuild.planner.sql.query import QueryFacts, Reason, diagnostics, examine, steps_of
@@ -81,16 +80,25 @@ class SparkEngine:
 
     def ingest(self, request: IngestRequest) -> Frame:
         from odfbuild.executors.spark.frames import cost
+        from odfbuild.executors.spark.history import past_cost
         from odfbuild.executors.spark.ingest import INPUT, ingested
 
         facts = None
         if request.preprocess is not None:
             facts = _facts(request.preprocess, [INPUT], [], _OF_INGEST)
-        history = request.history if _looks_back(request) else ()
-        planned = cost(request.source, *history)
+        history = request.history if looks_back(request) else ()
+        planned = cost(request.source) + past_cost(history)
         size = size_of(planned, self._limit)
         with self._views("merge the source rows", size, planned) as (session, views):
             return ingested(session, views, request, facts, size, self._sessions.log)
+
+    def condense(self, request: CondenseRequest) -> tuple[Path, ...]:
+        from odfbuild.executors.spark.history import condensed, past_cost
+
+        planned = past_cost(request.history)
+        size = size_of(planned, self._limit)
+        with self._views("condense the history", size, planned) as (session, views):
+            return condensed(session, views, request, size, self._sessions.log)
 
     def transform(self, work: TransformWork) -> Frame:
         from odfbuild.executors.spark.errors import spark_errors
@@ -170,17 +178,6 @@ class SparkEngine:
         ops = {source.vocab.operation_type_column for source in work.inputs}
         ops.add(work.vocab.operation_type_column)
         return _facts(work.transform, aliases, ops, frozenset(Reason))
-
-
-def _looks_back(request: IngestRequest) -> bool:
-    """Tell whether a merge may read the history."""
-    match request.merge:
-        case MergeStrategyAppend():
-            return False
-        case MergeStrategyChangelogStream() if request.preprocess is None:
-            return request.vocab.event_time_column not in request.source.schema.names
-        case _:
-            return True
 
 
 def _facts(

@@ -3,7 +3,8 @@
 # ruff: noqa: S608 - the texts are made of quoted names only
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from contextlib import nullcontext
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -15,12 +16,10 @@ from odfbuild.executors.frames import Frame
 from odfbuild.executors.spark.errors import SentQuery, spark_errors
 from odfbuild.executors.spark.frames import (
     POSITION,
-    from_files,
     from_frame,
-    from_table,
     gather_checked,
-    slice_table,
 )
+from odfbuild.executors.spark.history import past_rows
 from odfbuild.executors.spark.merge import (
     merge_text,
     needed_history,
@@ -28,11 +27,18 @@ from odfbuild.executors.spark.merge import (
     reads_operations,
 )
 from odfbuild.executors.spark.merge_faults import ASKED, FAULT, fault_error
-from odfbuild.executors.spark.merge_parts import MergeInputError, Merging, kinds_of
+from odfbuild.executors.spark.merge_parts import (
+    MergeInputError,
+    Merging,
+    Narrowing,
+    kinds_of,
+)
+from odfbuild.executors.spark.narrow import joins, narrowing, stored_once
 from odfbuild.executors.spark.session import Views
 from odfbuild.executors.spark.settings import Size
 from odfbuild.executors.spark.sqltypes import comparable, quoted, spark_schema, spark_type
 from odfbuild.odf.arrow import to_arrow
+from odfbuild.odf.events import MergeStrategyAppend, MergeStrategySnapshot
 from odfbuild.planner.sql.carry import CarriedText
 from odfbuild.planner.sql.query import QueryFacts
 
@@ -76,21 +82,49 @@ def ingested(
         source = source.selectExpr(*_default_preprocess(source, request))
     _check_names(source.columns, request)
     new = normal(source)
+    if facts is not None and _is_read_often(work):
+        with spark_errors("merge the source rows", _sent(facts), log):
+            new = stored_once(new, request.staging)
     views.add(_NEW, new)
     merging = _merging(work, new)
-    with spark_errors("merge the source rows", log=log):
-        rows = session.sql(merge_text(merging, _NEW, _OLD))
-    op = request.vocab.operation_type_column
-    with spark_errors("merge the source rows", _sent(facts), log):
-        merged = gather_checked(
+    with joins(session) if size is Size.BIG else nullcontext():
+        merged = _merged(work, merging, _sent(facts))
+    return merged if facts is not None else _as_declared(merged, request)
+
+
+def _merged(work: _Work, merging: Merging, sent: tuple[SentQuery, ...]) -> Frame:
+    request, op = work.request, work.request.vocab.operation_type_column
+    with spark_errors("merge the source rows", sent, work.log):
+        merging = replace(merging, narrowing=_narrowing(work, merging))
+    with spark_errors("merge the source rows", log=work.log):
+        rows = work.session.sql(merge_text(merging, _NEW, _OLD))
+    with spark_errors("merge the source rows", sent, work.log):
+        return gather_checked(
             rows,
-            size,
+            work.size,
             request.staging,
             [name for name in rows.columns if name != ASKED],
             lambda batches: _checked(batches, op, request),
             (op, FAULT),
         )
-    return merged if facts is not None else _as_declared(merged, request)
+
+
+def _is_read_often(work: _Work) -> bool:
+    """Tell whether a large source is read for its keys first, and only then as a whole."""
+    request = work.request
+    looks = not isinstance(request.merge, MergeStrategyAppend | MergeStrategySnapshot)
+    is_large = work.size is Size.BIG and request.source.table is None
+    return is_large and looks and bool(request.history)
+
+
+def _narrowing(work: _Work, merging: Merging) -> Narrowing | None:
+    """Say how few the new rows are, where a long history would be read for their keys alone."""
+    key = getattr(merging.strategy, "primary_key", ())
+    if work.size is Size.SMALL or merging.old is None or not set(key) <= merging.new.keys():
+        return None
+    if isinstance(merging.strategy, MergeStrategySnapshot):
+        return None
+    return narrowing(work.session, _NEW, key, merging.new)
 
 
 def _merging(work: _Work, new: "DataFrame") -> Merging:
@@ -210,10 +244,7 @@ def _history(work: _Work, new: Mapping[str, Any]) -> "DataFrame | None":
     if not needed or not request.history or request.in_force is None:
         return None
     schema = _history_schema(needed, to_arrow(request.in_force), new)
-    if work.size is Size.BIG:
-        return normal(from_files(work.session, request.history, schema))
-    slices = [slice_table(path, schema) for path in request.history]
-    return normal(from_table(work.session, pa.concat_tables(slices)))
+    return past_rows(work.session, request.history, schema, work.size)
 
 
 def _history_schema(

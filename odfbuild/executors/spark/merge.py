@@ -27,6 +27,7 @@ from odfbuild.executors.spark.merge_parts import (
     same_key,
     sort,
     state_of,
+    touched,
     without_key,
 )
 from odfbuild.executors.spark.merge_streams import changelog, upserted
@@ -114,8 +115,12 @@ def _appended(merging: Merging, rows: str) -> str:
 def _ledger(merging: Merging, key: Sequence[str], new: str, old: str) -> str:
     if merging.old is None:
         return _appended(merging, f"SELECT * FROM {new} AS new")
-    match = " AND ".join(f"new.{quoted(name)} = old.{quoted(name)}" for name in key)
-    rows = f"SELECT new.* FROM {new} AS new LEFT ANTI JOIN {old} AS old ON {match}"
+    hint = ""
+    if merging.narrowing is not None:
+        keys = ", ".join(map(quoted, key))
+        hint = "/*+ BROADCAST(o) */ "
+        old = f"(SELECT DISTINCT {keys} FROM {touched(merging, key, new, old)})"
+    rows = f"SELECT {hint}n.* FROM {new} AS n LEFT ANTI JOIN {old} AS o ON {same_key(key)}"
     return _appended(merging, rows)
 
 

@@ -24,6 +24,7 @@ __all__ = [
     "Kinds",
     "MergeInputError",
     "Merging",
+    "Narrowing",
     "check_known",
     "check_types",
     "differs",
@@ -34,6 +35,7 @@ __all__ = [
     "sort",
     "state_of",
     "state_text",
+    "touched",
     "without_key",
 ]
 
@@ -48,6 +50,14 @@ class MergeInputError(EngineError):
     def __init__(self, what: str, why: str, fix: str, columns: Sequence[str] = ()) -> None:
         super().__init__(what, why, fix)
         self.columns = tuple(columns)
+
+
+@dataclass(frozen=True, slots=True)
+class Narrowing:
+    """The new rows are few: SQL texts of the least and greatest value of their first key column."""
+
+    low: str | None
+    high: str | None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -65,6 +75,7 @@ class Merging:
     old: Kinds | None
     size: Size
     operation: Any | None = None
+    narrowing: Narrowing | None = None
 
     @property
     def time(self) -> str:
@@ -116,6 +127,22 @@ def check_types(merging: Merging) -> None:
                 fix=f"cast it in `preprocess`: CAST({quoted(name)} AS {kind.simpleString()})",
                 columns=(name,),
             )
+
+
+def touched(merging: Merging, key: Sequence[str], new: str, old: str) -> str:
+    """Return what to read of the history: all, or the rows with new keys if these are few.
+
+    A row with a null in its key is left out then: no new row has its key.
+    """
+    narrow = merging.narrowing
+    if narrow is None:
+        return old
+    keys, first = ", ".join(map(quoted, key)), quoted(key[0])
+    near = f"(SELECT * FROM {old} WHERE {first} BETWEEN {narrow.low} AND {narrow.high})"
+    return (
+        f"(SELECT /*+ BROADCAST(n) */ o.* FROM {old if narrow.low is None else near} AS o "
+        f"LEFT SEMI JOIN (SELECT {keys} FROM {new}) AS n ON {same_key(key)})"
+    )
 
 
 def state_text(key: Sequence[str], vocab: DatasetVocabulary, old: str, columns: str) -> str:

@@ -28,6 +28,7 @@ from odfbuild.executors.spark.merge_parts import (
     sort,
     state_of,
     state_text,
+    touched,
     without_key,
 )
 from odfbuild.executors.spark.sqltypes import quoted
@@ -64,7 +65,8 @@ def _beside_state(merging: Merging, key: Sequence[str], new: str, old: str) -> s
         return f"SELECT fresh, asked, wrong, if(false, fresh, NULL) AS state FROM ({last})"
     return (
         f"SELECT n.fresh, n.asked, n.wrong, o.state FROM ({last}) AS n "
-        f"LEFT OUTER JOIN ({state_of(merging, key, old)}) AS o ON {same_key(key)}"
+        f"LEFT OUTER JOIN ({state_of(merging, key, touched(merging, key, new, old))}) AS o "
+        f"ON {same_key(key)}"
     )
 
 
@@ -122,7 +124,7 @@ def _timed(merging: Merging, key: Sequence[str], new: str, old: str) -> str:
         "ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING)"
     )
     rows = f"SELECT *, bool_or({merging.op} IN (0, 3)) {before} AS {_EARLIER} FROM {new}"
-    state = state_text(key, merging.vocab, old, time)
+    state = state_text(key, merging.vocab, touched(merging, key, new, old), time)
     return (
         f"SELECT n.*, CASE WHEN n.{merging.op} IN (1, 2) AND NOT coalesce(n.{_EARLIER}, false) "
         f"THEN o.state.{time} END AS {time} "

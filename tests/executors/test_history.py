@@ -1,0 +1,234 @@
+"""The history that a merge reads: with or without a condensed one, the rows are the same."""
+
+from collections.abc import Sequence
+from datetime import date
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from odfbuild.executors import history as module
+from odfbuild.executors.adding import Intake, Receiver, add
+from odfbuild.executors.engine import IngestRequest
+from odfbuild.executors.frames import Frame
+from odfbuild.executors.history import condense, history
+from odfbuild.executors.site import Site
+from odfbuild.odf.chain import ChainState
+from odfbuild.odf.chain_schema import schema_in_force
+from odfbuild.odf.events import (
+    DatasetKind,
+    FetchStepFilesGlob,
+    MergeStrategy,
+    MergeStrategyLedger,
+    MergeStrategySnapshot,
+    MergeStrategyUpsertStream,
+    ReadStepCsv,
+    SetPollingSource,
+    SetVocab,
+)
+from odfbuild.odf.identity import Multihash
+from odfbuild.odf.refs import DatasetAlias
+from odfbuild.odf.timestamp import Timestamp
+from odfbuild.state.prepared import Prepared
+from odfbuild.state.workspace import Workspace
+from tests.engines import FakeEngine
+from tests.oracles import merge as oracle
+
+NOW = Timestamp.parse("2030-01-01T00:00:00Z")
+KEY = ("k", "n")
+SCHEMA = pa.schema([("t", pa.date32()), ("k", pa.string()), ("n", pa.int64()), ("v", pa.int64())])
+LEDGER = MergeStrategyLedger(primary_key=KEY)
+SNAPSHOT = MergeStrategySnapshot(primary_key=KEY)
+UPSERT = MergeStrategyUpsertStream(primary_key=KEY)
+Row = dict[str, Any]
+Keyed = MergeStrategyLedger | MergeStrategySnapshot | MergeStrategyUpsertStream
+
+
+class Poll:
+    """A root dataset whose inputs the test gives."""
+
+    def __init__(self, folder: Path, merge: Keyed) -> None:
+        self.engine = FakeEngine()
+        self.merge = merge
+        self.folder = folder
+        self.site = Site(
+            workspace=Workspace(folder / "workspace"),
+            engine=self.engine,
+            clock=lambda: NOW,
+            project_dir=folder,
+            env={},
+        )
+        source = SetPollingSource(
+            fetch=FetchStepFilesGlob(path="*.csv"), read=ReadStepCsv(header=True), merge=merge
+        )
+        events = Prepared((source, SetVocab(event_time_column="t")), NOW)
+        alias = DatasetAlias.parse("src")
+        self.dataset = self.site.workspace.create(alias, DatasetKind.ROOT, events)
+        self.source = source
+
+    def __call__(self, rows: Sequence[Row], schema: pa.Schema = SCHEMA) -> list[Row]:
+        """Add rows; return those that were stored for them."""
+        before = self.dataset.head()
+        frame = Frame.of(pa.Table.from_pylist(list(rows), schema=schema))
+        intake = Intake(name="test", frame=frame, event_time=NOW, state=None)
+        with self.site.workspace.staging() as staging:
+            add(self.receiver, intake, staging)
+        return self.rows(after=before)
+
+    @property
+    def receiver(self) -> Receiver:
+        return Receiver(
+            site=self.site,
+            dataset=self.dataset,
+            state=self.state,
+            source=self.source,
+            source_name="default",
+            now=NOW,
+        )
+
+    @property
+    def state(self) -> ChainState:
+        state = self.dataset.state()
+        assert state is not None
+        return state
+
+    @property
+    def kept(self) -> Path:
+        """Return the folder of condensed histories."""
+        return self.site.workspace.root / "cache" / "merge" / self.dataset.id.multibase
+
+    @property
+    def history(self) -> tuple[Path, ...]:
+        return history(self.site, self.dataset, self.state, self.merge)
+
+    def request(self, merge: MergeStrategy) -> IngestRequest:
+        return IngestRequest(
+            source=Frame.of(SCHEMA.empty_table()),
+            preprocess=None,
+            merge=merge,
+            vocab=self.state.vocab,
+            history=(),
+            in_force=schema_in_force(self.state),
+            staging=self.folder,
+            infer=False,
+        )
+
+    def condense(self, merge: Keyed | None = None) -> None:
+        condense(self.site, self.dataset, self.request(merge or self.merge))
+
+    def rows(self, after: Multihash | None = None) -> list[Row]:
+        return [
+            row
+            for _, block in self.dataset.blocks(after=after)
+            if (piece := getattr(block.event, "new_data", None)) is not None
+            for row in pq.read_table(self.dataset.data_path(piece.physical_hash)).to_pylist()
+        ]
+
+
+@pytest.fixture
+def eager(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let every slice be reason enough to condense."""
+    monkeypatch.setattr(module, "_LEAST_ROWS", 0)
+    monkeypatch.setattr(module, "_SHARE", 1 << 40)
+
+
+def rows(*keys: int, v: int = 0) -> list[Row]:
+    return [{"t": date(2030, 1, 1), "k": "a", "n": n, "v": v} for n in keys]
+
+
+# whatever happens between polls
+
+values = st.fixed_dictionaries(
+    {
+        "t": st.sampled_from([date(2030, 1, day) for day in (1, 2, 3)]),
+        "k": st.sampled_from("ab"),
+        "n": st.integers(0, 2),
+        "v": st.none() | st.integers(0, 2),
+    }
+)
+inputs = st.lists(values, max_size=6, unique_by=lambda row: (row["k"], row["n"]))
+places = st.floats(0, 1, exclude_max=True)
+happenings = st.one_of(
+    st.just(("nothing",)),
+    st.just(("condense",)),
+    st.just(("other strategy",)),
+    st.just(("other key",)),
+    st.tuples(st.sampled_from(["flip", "cut", "delete"]), places, places),
+    st.tuples(st.just("reset"), places),
+)
+
+
+def happen(poll: Poll, what: tuple[Any, ...], heads: list[tuple[Multihash, int]]) -> None:
+    """Do to the cache, or the chain, what may happen to it."""
+    match what:
+        case ("condense",):
+            poll.condense()
+        case ("other strategy",):
+            poll.condense(UPSERT if isinstance(poll.merge, MergeStrategyLedger) else LEDGER)
+        case ("other key",):
+            poll.condense(type(poll.merge)(primary_key=("v",)))
+        case ("reset", place):
+            del heads[1 + int(place * len(heads)) :]
+            head = poll.dataset.head()
+            assert head is not None
+            if heads[-1][0] != head:
+                poll.dataset.set_head(heads[-1][0], head)
+        case (("flip" | "cut" | "delete") as how, file, byte):
+            files = sorted(path for path in poll.kept.rglob("*") if path.is_file())
+            if files:
+                damage(files[int(file * len(files))], how, byte)
+        case _:
+            pass
+
+
+def damage(path: Path, how: str, place: float) -> None:
+    data = bytearray(path.read_bytes())
+    at = int(place * len(data))
+    if how == "delete":
+        path.unlink()
+    elif how == "cut":
+        path.write_bytes(data[:at])
+    elif data:
+        data[at] ^= 0x10
+        path.write_bytes(data)
+
+
+def expected(merge: MergeStrategy, old: list[Row], new: list[Row]) -> list[Row]:
+    match merge:
+        case MergeStrategyLedger():
+            return oracle.ledger(old, new, KEY, "t")
+        case MergeStrategySnapshot():
+            return oracle.snapshot(old, new, KEY, "t")
+        case _:
+            return oracle.upsert_stream(old, new, KEY, "t")
+
+
+def by_all(found: Sequence[Row], *, in_order: bool) -> list[list[Any]]:
+    shown = [[row[name] for name in ("op", "t", "k", "n", "v")] for row in found]
+    return shown if in_order else sorted(shown, key=repr)
+
+
+@pytest.mark.parametrize("merge", [LEDGER, SNAPSHOT, UPSERT], ids=lambda it: type(it).__name__)
+@settings(max_examples=25, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(steps=st.lists(st.tuples(inputs, happenings), min_size=2, max_size=6))
+@pytest.mark.usefixtures("eager")
+def test_rows_do_not_depend_on_what_is_kept_of_the_history(
+    merge: Keyed,
+    steps: list[tuple[list[Row], tuple[Any, ...]]],
+    tmp_path_factory: pytest.TempPathFactory,
+) -> None:
+    poll, log = Poll(tmp_path_factory.mktemp("poll"), merge), list[Row]()
+    heads = [(poll.state.head, 0)]
+    for new, what in steps:
+        wanted = expected(merge, log, new)
+        stored = poll(new)
+        in_order = not isinstance(merge, MergeStrategyLedger)  # which the engine here leaves as is
+        assert by_all(stored, in_order=in_order) == by_all(wanted, in_order=in_order)
+        log = poll.rows()
+        heads.append((poll.state.head, len(log)))
+        happen(poll, what, heads)
+        log = log[: heads[-1][1]]
