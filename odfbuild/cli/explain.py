@@ -17,6 +17,7 @@ from odfbuild.errors import StateError
 from odfbuild.odf.chain import ChainState
 from odfbuild.odf.events import (
     AddPushSource,
+    DatasetKind,
     DisablePollingSource,
     DisablePushSource,
     MetadataEvent,
@@ -29,6 +30,7 @@ from odfbuild.planner.in_force import in_force
 from odfbuild.planner.names import did_you_mean
 from odfbuild.planner.plan import Append, Ingest, Move, Plan, Step, Transform
 from odfbuild.planner.reasons import DefinitionChanged, SourceHasNews, SourceToAsk
+from odfbuild.project.lag import lag_text
 
 __all__ = ["UnknownDatasetError", "explain_dataset"]
 
@@ -152,6 +154,8 @@ def _source(each: Declared, steps: Sequence[Step]) -> Iterator[str]:
     """Say what is known of the source of a root: news, nothing new, or that it has to be asked."""
     from odfbuild.odf.events import SetPollingSource
 
+    if (lag := each.traits.ingest.watermark_lag) and each.snapshot.kind is DatasetKind.ROOT:
+        yield f"its watermark stays {lag_text(lag)} behind the latest event time (watermark_lag)"
     pushed = [e.source_name for e in each.snapshot.metadata if isinstance(e, AddPushSource)]
     if pushed:
         which = "" if len(pushed) == 1 else f" --source {'|'.join(sorted(pushed))}"

@@ -14,6 +14,7 @@ from odfbuild.planner.declared import Declared
 from odfbuild.project.config import Config
 from odfbuild.project.defaults import Default
 from odfbuild.project.fingerprint import PROJECT_FILE
+from odfbuild.project.lag import lag_text
 from odfbuild.project.load import Project
 from odfbuild.project.rendered import LineOrigin
 from odfbuild.project.written_out import Line, written_out
@@ -70,6 +71,8 @@ def _traits(defaults: Iterable[Default]) -> Iterator[str]:
             given.append(f"on_query_change {each.on_query_change.value}")
         given += [f"bad_rows {each.bad_rows.value}"] if each.bad_rows is not None else []
         given += [f"max_bad_rows {each.max_bad_rows}"] if each.max_bad_rows is not None else []
+        lag = each.watermark_lag
+        given += [f"watermark_lag {lag_text(lag)}"] if lag is not None else []
         where = f"{each.span.file}:{each.span.line}"
         yield printable(f"# {where} {each.selector}: {'; '.join(given) or 'nothing'}")
 

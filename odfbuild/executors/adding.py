@@ -38,6 +38,8 @@ __all__ = ["Intake", "Receiver", "Source", "add", "retires"]
 
 Source: TypeAlias = SetPollingSource | AddPushSource
 
+_FIRST = Timestamp.parse("0001-01-01T00:00:00Z")
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Intake:
@@ -159,7 +161,8 @@ def _events(
     events = schema_events(state, sealed)
     if not slices and source_state == known:
         return events
-    return (*events, *_added(state, slices, known, source_state))
+    lag = receiver.options.watermark_lag
+    return (*events, *_added(state, slices, known, source_state, lag))
 
 
 def _added(
@@ -167,11 +170,12 @@ def _added(
     slices: Sequence[SealedSlice],
     known: SourceState | None,
     source_state: SourceState | None,
+    lag: int,
 ) -> Iterator[AddData]:
     """Yield a block for each slice, or one without; only the last has read the source so far."""
     offset, watermark = state.last_offset, state.watermark
     for each in slices or (None,):
-        watermark = watermark if each is None else _later(watermark, each.watermark)
+        watermark = watermark if each is None else _later(watermark, each.watermark, lag)
         yield AddData(
             prev_checkpoint=state.checkpoint,
             prev_offset=offset,
@@ -182,6 +186,10 @@ def _added(
         offset = offset if each is None else each.data.offset_interval.end
 
 
-def _later(known: Timestamp | None, latest: Timestamp) -> Timestamp:
-    """Return the greatest event time so far: a watermark never goes back."""
-    return latest if known is None else max(known, latest)
+def _later(known: Timestamp | None, latest: Timestamp, lag: int) -> Timestamp:
+    """Return the watermark after rows up to `latest`, from which it stays `lag` milliseconds away.
+
+    It never goes back, also where the lag grew, and not beyond the first instant that there is.
+    """
+    behind = max(Timestamp(latest.nanos - lag * 1_000_000), _FIRST)
+    return behind if known is None else max(known, behind)

@@ -23,6 +23,7 @@ from odfbuild.errors import Diagnostic, ProjectErrors, SourceSpan
 from odfbuild.odf.refs import DatasetAlias
 from odfbuild.planner.policy import BadRows, IngestOptions, OnQueryChange, Traits
 from odfbuild.project.bad_rows import Most, read_most
+from odfbuild.project.lag import read_lag
 from odfbuild.project.selecting import ORIGIN, check_default, moved_into
 from odfbuild.project.settings import SettingsReader
 from odfbuild.project.yaml import Value
@@ -35,12 +36,15 @@ if TYPE_CHECKING:
 __all__ = ["Default", "Defaulted", "apply_defaults", "read_defaults"]
 
 _T = TypeVar("_T")
-_KEYS = ("tags", "owner", "on_query_change", "bad_rows", "max_bad_rows")
+_KEYS = ("tags", "owner", "on_query_change", "bad_rows", "max_bad_rows", "watermark_lag")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Default:
-    """Traits of the datasets that a selector means; None where it says nothing."""
+    """Traits of the datasets that a selector means; None where it says nothing.
+
+    `watermark_lag` is in milliseconds.
+    """
 
     selector: str
     tags: tuple[str, ...] = ()
@@ -48,6 +52,7 @@ class Default:
     on_query_change: OnQueryChange | None = None
     bad_rows: BadRows | None = None
     max_bad_rows: Most | None = None
+    watermark_lag: int | None = None
     span: SourceSpan
 
 
@@ -78,6 +83,7 @@ def read_defaults(
                 on_query_change=None if change is None else OnQueryChange(change),
                 bad_rows=None if bad_rows is None else BadRows(bad_rows),
                 max_bad_rows=read_most(entry, "max_bad_rows"),
+                watermark_lag=read_lag(entry, "watermark_lag"),
                 span=entry.span(),
             )
         )
@@ -204,6 +210,7 @@ def _ingest(given: Sequence[Default], usual: IngestOptions) -> IngestOptions:
     most = _last((each.max_bad_rows for each in given), None)
     return replace(
         usual,
+        watermark_lag=_last((each.watermark_lag for each in given), usual.watermark_lag),
         bad_rows=_last((each.bad_rows for each in given), usual.bad_rows),
         max_bad_rows=usual.max_bad_rows if most is None else most.rows,
         max_bad_percent=usual.max_bad_percent if most is None else most.percent,

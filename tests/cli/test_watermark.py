@@ -11,6 +11,7 @@ from odfbuild.cli.watermark import moment
 from odfbuild.odf.timestamp import Timestamp
 from tests.engines import FakeEngine
 from tests.inside import Inside, heads
+from tests.pushes import pushed_to
 
 NOW = Timestamp.parse("2024-03-10T12:00:00Z")
 LAST = "2024-01-02T00:00:00Z"
@@ -132,3 +133,31 @@ def test_any_text_is_a_time_or_refused(text: str) -> None:
         assert str(moment(text, NOW))
     except UsageRefusedError as error:
         assert "units are" in error.fix
+
+
+def test_a_declared_lag_is_explained_and_kept_to(run: Inside, project: Path) -> None:
+    settings = "odfbuild: 1\nname: project\ndefaults:\n  src: {watermark_lag: 36 hours}\n"
+    (project / "odfbuild.yaml").write_text(settings)
+    said = "its watermark stays 36 hours behind the latest event time (watermark_lag)"
+    assert said in run("explain", "src").out
+    assert "watermark_lag 36 hours" in run("render", "src", "--trace").out
+    (project / "data" / "2.csv").write_text("t,k,v\n2024-01-03,c,3\n")
+    assert run("apply", "--yes").code == 0
+    assert run("watermark", "src").out == f"src  {LAST}\n"  # what there is stays
+    (project / "data" / "3.csv").write_text("t,k,v\n2024-01-09,d,4\n")
+    assert run("apply", "--yes").code == 0
+    assert run("watermark", "src").out == "src  2024-01-07T12:00:00Z\n"
+    assert run("watermark", "out").out == "out  2024-01-07T12:00:00Z\n"
+
+
+def test_a_declared_lag_holds_for_what_is_pushed(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    project = pushed_to(tmp_path / "pushed")
+    run = Inside(project, capsys, monkeypatch, FakeEngine())
+    with (project / "odfbuild.yaml").open("a") as settings:
+        settings.write("defaults:\n  readings: {watermark_lag: -90m}\n")
+    pushed = project / "in" / "z.csv"
+    pushed.write_text("t,k,v\n2035-01-01T00:00:00Z,z,1\n")
+    assert run("ingest", "readings", str(pushed), "--source", "manual").code == 0
+    assert run("watermark", "readings").out == "readings  2034-12-31T22:30:00Z\n"

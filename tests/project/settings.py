@@ -14,7 +14,7 @@ env: [REGION]
 defaults:
   "*": {tags: [all]}
   path:datasets/rates: {tags: [rates], owner: markets-team, on_query_change: restate}
-  kind:root: {bad_rows: divert, max_bad_rows: 5%}
+  kind:root: {bad_rows: divert, max_bad_rows: 5%, watermark_lag: 1 day}
 generate:
   rates:
     template: datasets/rates/rate.yaml.j2
