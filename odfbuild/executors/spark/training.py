@@ -37,19 +37,26 @@ _QUERY = (
 
 
 def train(folder: Path, java_options: Sequence[str]) -> None:
-    """Run small steps, in memory and through files, on a Java started with these options."""
+    """Run small steps, in memory and through files, on one Java started with these options."""
     history = _slice(folder)
-    for limit in (1 << 26, 0):
-        with SparkEngine(folder / "spark", cores=1, limit=limit, java_options=java_options) as on:
-            strategies: tuple[MergeStrategy, ...] = (
-                MergeStrategyAppend(),
-                MergeStrategyLedger(primary_key=("name",)),
-                MergeStrategySnapshot(primary_key=("name",), compare_columns=None),
-            )
-            for strategy in strategies:
-                on.ingest(_ingest(history, strategy, folder))
-            on.transform(_transform(history, folder))
-            java_options = ()
+    room, given = folder / "spark", tuple(java_options)
+    with (
+        SparkEngine(room, cores=1, java_options=given) as small,
+        SparkEngine(room, cores=1, limit=-1, java_options=given) as large,
+    ):
+        for engine in (small, large):
+            _work(engine, history, folder)
+
+
+def _work(engine: SparkEngine, history: Path, folder: Path) -> None:
+    strategies: tuple[MergeStrategy, ...] = (
+        MergeStrategyAppend(),
+        MergeStrategyLedger(primary_key=("name",)),
+        MergeStrategySnapshot(primary_key=("name",), compare_columns=None),
+    )
+    for strategy in strategies:
+        engine.ingest(_ingest(history, strategy, folder))
+    engine.transform(_transform(history, folder))
 
 
 def _slice(folder: Path) -> Path:
