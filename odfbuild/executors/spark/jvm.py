@@ -98,8 +98,13 @@ class Jvm:
         """Wait until the JVM is ready and return the root session.  Raises JvmFailedError."""
         port, secret = _wait(self)
         _silence()
+        from py4j.protocol import Py4JError
+
         with _environment_of(port, secret, self.python):
-            return _session(self.settings)
+            try:
+                return _session(self.settings)
+            except Py4JError:
+                raise _not_started(self) from None
 
     def stop(self, *, keep_log: bool = False) -> None:
         """End the JVM and remove its files; the log stays if asked for."""
@@ -236,6 +241,17 @@ def _failed(jvm: Jvm, what: str) -> JvmFailedError:
         what=what,
         why=f"it said: {last[0]}" if last else "it said nothing",
         fix=f"see {jvm.log}; another Java can be chosen with JAVA_HOME",
+    )
+
+
+def _not_started(jvm: Jvm) -> JvmFailedError:
+    lines = jvm.log.read_text("utf-8", "replace").splitlines()
+    said = [line.partition(" ERROR ")[2] for line in lines if " ERROR " in line]
+    return JvmFailedError(
+        what=f"Spark did not start on {jvm.settings['spark.master']}",
+        why=f"it said: {said[0]}" if said else "it gave no reason",
+        fix=f"see {jvm.log}; check `master` in odfbuild.yaml, and the log of the cluster if it "
+        "names one",
     )
 
 
