@@ -15,7 +15,14 @@ from odfbuild import __version__
 from odfbuild.app.opened import Opened
 from odfbuild.executors.engine import engine_version
 from odfbuild.executors.local import SOURCE_NAME, Listings, pending
-from odfbuild.odf.events import FetchStep, FetchStepFilesGlob, FetchStepUrl, SourceState
+from odfbuild.odf.events import (
+    EventTimeSourceFromPath,
+    FetchStep,
+    FetchStepFilesGlob,
+    FetchStepUrl,
+    SourceOrdering,
+    SourceState,
+)
 from odfbuild.odf.identity import DatasetId, Multihash, sha3_256
 from odfbuild.project.fingerprint import Fingerprint, is_unchanged
 from odfbuild.state.settled import (
@@ -34,6 +41,7 @@ __all__ = [
     "engines",
     "heads_digest",
     "known",
+    "timed_glob",
     "versions",
 ]
 
@@ -99,7 +107,23 @@ def cache(project: Opened) -> Path:
 def _step(source: SettledSource) -> FetchStep:
     if source.kind == "glob":
         return FetchStepFilesGlob(path=source.where)
+    if source.kind == "timed":
+        path, pattern, form = json.loads(source.where)
+        return FetchStepFilesGlob(
+            path=path,
+            event_time=EventTimeSourceFromPath(pattern=pattern, timestamp_format=form),
+            order=SourceOrdering.BY_EVENT_TIME,
+        )
     return FetchStepUrl(url=source.where)
+
+
+def timed_glob(step: FetchStepFilesGlob) -> str | None:
+    """Return what a look at files in the order of time needs, None if the order is another."""
+    if step.order is not SourceOrdering.BY_EVENT_TIME:
+        return None
+    source = step.event_time
+    assert isinstance(source, EventTimeSourceFromPath)  # noqa: S101 - else it is refused
+    return json.dumps([step.path, source.pattern, source.timestamp_format])
 
 
 def _state(source: SettledSource) -> SourceState | None:

@@ -10,6 +10,7 @@ from odfbuild.app.idle import (
     context,
     digest,
     heads_digest,
+    timed_glob,
     versions,
 )
 from odfbuild.app.opened import Opened
@@ -77,6 +78,9 @@ def _sources(seen: Seen) -> list[SettledSource]:
 def _settled_source(step: FetchStep, state: SourceState | None, news: str) -> SettledSource:
     kind, value = (None, None) if state is None else (state.kind, state.value)
     if isinstance(step, FetchStepFilesGlob):
-        return SettledSource("glob", step.path, kind, value, news)
+        timed = timed_glob(step)
+        return SettledSource(
+            "glob" if timed is None else "timed", timed or step.path, kind, value, news
+        )
     assert isinstance(step, FetchStepUrl)  # noqa: S101 - no other kind is local
     return SettledSource("url", step.url, kind, value, news)

@@ -7,6 +7,7 @@ taken as the latter.
 
 import re
 from datetime import datetime
+from functools import lru_cache
 from typing import Final
 
 from odfbuild.executors.request import FetchError
@@ -31,6 +32,7 @@ class EventTimeError(FetchError):
     code = "event-time"
 
 
+@lru_cache(1 << 16)
 def from_name(name: str, pattern: str, form: str | None) -> Timestamp:
     """Return the time that group 1 of the pattern finds in a file name; no zone means UTC.
 

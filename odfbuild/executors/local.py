@@ -1,8 +1,8 @@
 """Look at local sources: what files are there, which are news.  Cheap, and imports nothing heavy.
 
-A FilesGlob source takes one file a round, in the byte order of the file NAMES, and remembers the
-last name (`odf/etag`); a `file:` url remembers the file's modification time in milliseconds
-(`odf/last-modified`), and any difference counts, also an older time.
+A FilesGlob source takes one file a round, in the byte order of the file NAMES or of the times that
+the names hold, and remembers the last name (`odf/etag`); a `file:` url remembers the file's time
+of modification in milliseconds (`odf/last-modified`), and any difference counts, also an older one.
 """
 
 import fnmatch
@@ -10,15 +10,17 @@ import glob
 import os
 import re
 from bisect import bisect_left, bisect_right
-from collections.abc import Iterator, MutableMapping
+from collections.abc import Callable, Iterator, MutableMapping
 from contextlib import suppress
 from itertools import pairwise
 from pathlib import Path
 from typing import Final, TypeAlias
 from urllib.parse import unquote, urlsplit
 
+from odfbuild.executors.eventtime import EventTimeError, from_name
 from odfbuild.executors.request import FetchError, NotFoundError
 from odfbuild.odf.events import (
+    EventTimeSourceFromPath,
     FetchStep,
     FetchStepFilesGlob,
     FetchStepUrl,
@@ -134,18 +136,17 @@ def news(
 ) -> list[str] | None:
     """Return the paths after the last ingested name, in order; None if there never was a file.
 
-    Raises UnsupportedSourceError for an order that is not by name, and FetchError for two new
-    files of one name in different folders, because only one of them would ever be read.
+    By event time, a file is after the last one if its name holds a later time, or the same time
+    and is greater; what is earlier than that is passed over, as a lower name is.  Raises FetchError
+    for two new files of one name in different folders, because only one of them would ever be
+    read, and EventTimeError if a name holds no time that it is to be ordered by.
     """
-    if step.order not in {None, SourceOrdering.BY_NAME}:
-        raise UnsupportedSourceError(
-            what="FilesGlob sources cannot be ordered by event time",
-            why="the state of such a source is the last file name, so files come in name order",
-            fix="set `order: ByName`, and put the date first in the file names",
-        )
     last = state.value if state is not None and state.kind == ETAG else None
     known = {} if listings is None else listings
-    found = sorted(_after(step.path, os.fsencode(last or ""), project_dir, known))
+    if step.order is SourceOrdering.BY_EVENT_TIME:
+        found = _later(step, last, project_dir, known)
+    else:
+        found = sorted(_after(step.path, os.fsencode(last or ""), project_dir, known))
     _refuse_twins(found)
     return None if last is None and not found else [path for _, path in found]
 
@@ -202,6 +203,38 @@ def is_unchanged(state: SourceState | None, millis: int) -> bool:
         return Timestamp.parse(state.value).millis == millis
     except InvalidTimestampError:
         return False
+
+
+def _later(
+    step: FetchStepFilesGlob, last: str | None, project_dir: Path, listings: Listings
+) -> list[tuple[bytes, str]]:
+    """Return name and path of the files that are later than the last one, in the order of time."""
+    source = step.event_time
+    if not isinstance(source, EventTimeSourceFromPath):
+        raise UnsupportedSourceError(
+            what="`order: ByEventTime` needs `eventTime: {kind: FromPath}`",
+            why="files are put in the order of the times that their names hold",
+            fix="say with `eventTime.pattern` where in the names the time is, or order ByName",
+        )
+
+    def place(name: bytes) -> tuple[Timestamp, bytes]:
+        return from_name(os.fsdecode(name), source.pattern, source.timestamp_format), name
+
+    after = None if last is None else _place_of_last(place, last)
+    found = _after(step.path, b"", project_dir, listings)
+    placed = sorted((place(name), path) for name, path in found)
+    return [(at[1], path) for at, path in placed if after is None or at > after]
+
+
+def _place_of_last(
+    place: Callable[[bytes], tuple[Timestamp, bytes]], last: str
+) -> tuple[Timestamp, bytes]:
+    try:
+        return place(os.fsencode(last))
+    except EventTimeError as error:
+        error.why = f"{last} is the file that was read last, and what is later is looked for"
+        error.fix = "correct `eventTime.pattern` and `timestampFormat` so that they fit it, too"
+        raise
 
 
 def _after(

@@ -35,6 +35,7 @@ from odfbuild.odf.events import (
     PrepStepPipe,
     ReadStep,
     SetPollingSource,
+    SourceOrdering,
 )
 from odfbuild.odf.schema import DdlError, parse_ddl
 from odfbuild.planner.names import Suggestions, did_you_mean
@@ -59,10 +60,12 @@ def check_fetch(fetch: FetchStep, path: _Steps, findings: Findings) -> None:
     """Check that a fetch step is one that can be run here."""
     if isinstance(fetch, FetchStepUrl):
         _check_url(fetch.url, (*path, "url"), findings)
+        _check_headers(fetch, (*path, "headers"), findings)
         _check_event_time(fetch.event_time, EventTimeSourceFromPath, path, findings)
     elif isinstance(fetch, FetchStepFilesGlob):
         _check_glob(fetch.path, (*path, "path"), findings)
         _check_event_time(fetch.event_time, EventTimeSourceFromMetadata, path, findings)
+        _check_order(fetch, (*path, "order"), findings)
     elif isinstance(fetch, FetchStepContainer):
         check_container(fetch, path, findings)
     else:
@@ -160,6 +163,20 @@ def _check_url(url: str, path: _Steps, findings: Findings) -> None:
     )
 
 
+def _check_headers(fetch: FetchStepUrl, path: _Steps, findings: Findings) -> None:
+    scheme = fetch.url.strip().partition(":")[0].lower()
+    if fetch.headers and scheme in _SCHEMES and not scheme.startswith("http"):
+        findings.refuse(
+            "request-headers",
+            path,
+            f"urls of the scheme '{scheme}' are asked for without headers",
+            "headers are a part of HTTP, and these would be left out without a word",
+            "remove them"
+            if scheme == "file"
+            else "remove them; user and password go into the url, ${{ env.USER }}:...@",
+        )
+
+
 def _check_glob(pattern: str, path: _Steps, findings: Findings) -> None:
     if not pattern.strip():
         findings.refuse(
@@ -168,6 +185,18 @@ def _check_glob(pattern: str, path: _Steps, findings: Findings) -> None:
             "the path is empty",
             "it says which files to read",
             "write a pattern relative to the project, such as data/*.csv",
+        )
+
+
+def _check_order(fetch: FetchStepFilesGlob, path: _Steps, findings: Findings) -> None:
+    by_time = fetch.order is SourceOrdering.BY_EVENT_TIME
+    if by_time and not isinstance(fetch.event_time, EventTimeSourceFromPath):
+        findings.refuse(
+            "event-time-source",
+            path,
+            "files cannot be put in the order of times that nothing tells",
+            "the order has to be known before a file is read, so the names must hold the times",
+            "say where with `eventTime: {kind: FromPath, pattern: ...}`, or order them ByName",
         )
 
 

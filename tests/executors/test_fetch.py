@@ -269,12 +269,6 @@ class TestFilesGlob:
         with pytest.raises(FetchError, match="is not UTF-8"):
             fetched(FetchStepFilesGlob(path="*.csv"), tmp_path)
 
-    def test_the_order_by_event_time_is_refused(self, tmp_path: Path) -> None:
-        step = FetchStepFilesGlob(path="*", order=SourceOrdering.BY_EVENT_TIME)
-        with pytest.raises(UnsupportedSourceError) as caught:
-            fetched(step, tmp_path)
-        assert "order: ByName" in caught.value.fix
-
     def test_a_file_that_vanished_since_the_listing_is_called_so(
         self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     ) -> None:
@@ -296,6 +290,74 @@ class TestFilesGlob:
         assert news(by_path, tmp_path).event_time == Timestamp.parse("2024-03-04T00:00:00Z")
         with pytest.raises(UnsupportedSourceError, match="FromMetadata"):
             fetched(replace_event_time(step, EventTimeSourceFromMetadata()), tmp_path)
+
+
+class TestOrderByEventTime:
+    BY_TIME = FetchStepFilesGlob(
+        path="in/*.csv",
+        event_time=EventTimeSourceFromPath(pattern=r"(\d+-\d+-\d+)", timestamp_format="d-M-yyyy"),
+        order=SourceOrdering.BY_EVENT_TIME,
+    )
+
+    def files(self, folder: Path, *names: str) -> None:
+        for name in names:
+            write(folder / "in" / name)
+
+    def test_files_come_in_the_order_of_their_times_then_names(self, tmp_path: Path) -> None:
+        order = ["z-31-12-2023.csv", "a-1-2-2024.csv", "b-1-2-2024.csv", "a-10-2-2024.csv"]
+        self.files(tmp_path, *sorted(order))
+        assert pending(self.BY_TIME, None, tmp_path) == tuple(order)
+        state, seen, more = None, [], True
+        while more:
+            found = news(self.BY_TIME, tmp_path, state)
+            seen.append(found.path.name)
+            assert found.state == etag(found.path.name)
+            state, more = found.state, found.has_more
+        assert seen == order
+        assert found.event_time == Timestamp.parse("2024-02-10T00:00:00Z")
+        assert fetched(self.BY_TIME, tmp_path, state) == UpToDate()
+        assert pending(self.BY_TIME, state, tmp_path) == ()
+
+    def test_a_later_file_is_news_whatever_its_name(self, tmp_path: Path) -> None:
+        self.files(tmp_path, "z-1-1-2024.csv")
+        state = news(self.BY_TIME, tmp_path).state
+        self.files(tmp_path, "a-2-1-2024.csv")
+        assert pending(self.BY_TIME, state, tmp_path) == ("a-2-1-2024.csv",)
+        assert news(self.BY_TIME, tmp_path, state).path.name == "a-2-1-2024.csv"
+
+    def test_an_earlier_file_that_comes_late_is_passed_over(self, tmp_path: Path) -> None:
+        self.files(tmp_path, "b-2-1-2024.csv", "z-1-1-2024.csv", "a-2-1-2024.csv")
+        state = etag("b-2-1-2024.csv")
+        assert pending(self.BY_TIME, state, tmp_path) == ()
+        assert fetched(self.BY_TIME, tmp_path, state) == UpToDate()
+
+    def test_a_name_without_a_time_is_told_by_the_fetch(self, tmp_path: Path) -> None:
+        self.files(tmp_path, "a-1-1-2024.csv", "readme.csv")
+        assert pending(self.BY_TIME, None, tmp_path) == ("in/*.csv",)
+        with pytest.raises(EventTimeError, match=r"readme\.csv does not match"):
+            fetched(self.BY_TIME, tmp_path)
+
+    def test_a_pattern_must_fit_the_file_that_was_read_last(self, tmp_path: Path) -> None:
+        self.files(tmp_path, "a-1-1-2024.csv")
+        with pytest.raises(EventTimeError) as caught:
+            fetched(self.BY_TIME, tmp_path, etag("2024_01_01.csv"))
+        assert caught.value.why.startswith("2024_01_01.csv is the file that was read last")
+
+    def test_two_new_files_of_one_name_are_refused(self, tmp_path: Path) -> None:
+        write(tmp_path / "in" / "a" / "1-1-2024.csv")
+        write(tmp_path / "in" / "b" / "1-1-2024.csv")
+        with pytest.raises(FetchError, match="two new files have the name"):
+            fetched(replace_path(self.BY_TIME, "in/*/*.csv"), tmp_path)
+
+    def test_without_times_in_the_names_it_is_refused(self, tmp_path: Path) -> None:
+        step = FetchStepFilesGlob(path="*", order=SourceOrdering.BY_EVENT_TIME)
+        with pytest.raises(UnsupportedSourceError) as caught:
+            fetched(step, tmp_path)
+        assert "order ByName" in caught.value.fix
+
+
+def replace_path(step: FetchStepFilesGlob, path: str) -> FetchStepFilesGlob:
+    return FetchStepFilesGlob(path=path, event_time=step.event_time, order=step.order)
 
 
 def replace_event_time(step: FetchStepFilesGlob, source: Any) -> FetchStepFilesGlob:
