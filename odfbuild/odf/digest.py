@@ -28,6 +28,7 @@ import pyarrow.compute as pc
 from odfbuild.odf.identity import Multicodec, Multihash
 from odfbuild.odf.rendering import (
     NULL,
+    UnhashableTypeError,
     joined,
     payload,
     render,
@@ -60,7 +61,7 @@ class LogicalHasher:
 
     def __init__(self, schema: pa.Schema) -> None:
         self._schema = schema
-        self._columns = [_Column(field.type) for field in schema]
+        self._columns = [_column_of(field) for field in schema]
         self._quantum = WINDOW if any(_is_struct(field.type) for field in schema) else 1
         self._held: list[pa.RecordBatch] = []
         self._held_bytes = 0
@@ -124,6 +125,14 @@ class LogicalHasher:
             self._running.popleft().result()
         column.last = self._pool.submit(column.absorb, array, column.last)
         self._running.append(column.last)
+
+
+def _column_of(field: pa.Field) -> "_Column":
+    try:
+        return _Column(field.type)
+    except UnhashableTypeError as error:
+        error.what = f"the column {field.name!r}: {error.what}"
+        raise
 
 
 class _Column:

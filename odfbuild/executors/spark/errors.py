@@ -24,6 +24,9 @@ _FIXES = {
     "UNRESOLVED_COLUMN": "correct the name; letter case counts",
     "CAST_INVALID_INPUT": "use try_cast to get NULL for what cannot be converted",
     "CANNOT_PARSE_TIMESTAMP": "give the right format, or use try_to_timestamp to get NULL",
+    "REMAINDER_BY_ZERO": "use try_mod, or nullif around the divisor",
+    "USER_RAISED_EXCEPTION": "the query raises this by itself: correct the data, or the query",
+    "DATETIME_FIELD_OUT_OF_BOUNDS": "correct the data, or give NULL by a CASE for what is no date",
     "DIVIDE_BY_ZERO": "use try_divide, or nullif around the divisor",
     "ARITHMETIC_OVERFLOW": "cast to a wider type first, or use a try_ function",
     "INVALID_ARRAY_INDEX": "use try_element_at or get, which give NULL outside the array",
@@ -63,7 +66,7 @@ def spark_errors(
     doing: str, sent: Sequence[SentQuery] = (), log: Path | None = None
 ) -> Iterator[None]:
     """Turn what Spark raises inside into our errors; `doing` completes "Spark failed to"."""
-    from py4j.protocol import Py4JError
+    from py4j.protocol import Py4JError, Py4JJavaError
     from pyspark.errors import PySparkException
 
     try:
@@ -72,6 +75,8 @@ def spark_errors(
         raise
     except PySparkException as error:
         raise _translated(error, doing, sent, log) from None
+    except Py4JJavaError as error:
+        raise _translated(_named(error), doing, sent, log) from None
     except (Py4JError, ConnectionError, EOFError) as error:
         raise _lost(error, doing, log) from None
 
@@ -99,6 +104,42 @@ def _translated(
         message=message,
         at=at,
     )
+
+
+class _Thrown:
+    """An exception of the JVM that PySpark has no class for, by the methods of those it has."""
+
+    def __init__(self, thrown: Any) -> None:
+        self._thrown = thrown
+
+    def getCondition(self) -> str | None:
+        return self._thrown.getCondition()  # type: ignore[no-any-return]
+
+    def getSqlState(self) -> str | None:
+        return self._thrown.getSqlState()  # type: ignore[no-any-return]
+
+    def getMessage(self) -> str:
+        return str(self._thrown.getMessage())
+
+    def getQueryContext(self) -> tuple[()]:
+        return ()
+
+
+def _named(error: Any) -> Any:
+    """Return the first cause that Spark has a name for, where PySpark did not look for one."""
+    from py4j.java_gateway import is_instance_of
+    from pyspark import SparkContext
+
+    cause = error.java_exception
+    for _ in range(8):
+        if cause is None:
+            break
+        thrown = _Thrown(cause)
+        is_spark = is_instance_of(SparkContext._gateway, cause, "org.apache.spark.SparkThrowable")
+        if is_spark and _first_known(thrown) is not None:
+            return thrown
+        cause = cause.getCause()
+    return error
 
 
 def _first_known(error: Any) -> Any | None:

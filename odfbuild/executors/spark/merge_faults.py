@@ -1,6 +1,7 @@
 """Rows that must not be there: a merge marks them by their op, so that one run finds them too."""
 
 from collections.abc import Mapping
+from datetime import datetime
 from typing import Any
 
 from odfbuild.executors.spark.merge_parts import MergeInputError, Merging
@@ -38,7 +39,7 @@ def fault_error(
 ) -> MergeInputError:
     """Return the error for a row that came back marked; `asked` is the operation it came with."""
     key = tuple(getattr(strategy, "primary_key", ()))
-    shown = ", ".join(f"{name} = {row.get(name)!r}" for name in key)
+    shown = ", ".join(f"{name} = {_shown(row.get(name))}" for name in key)
     match op:
         case _ if op == NO_KEY:
             return _no_key(row, strategy, key, shown)
@@ -83,13 +84,22 @@ def _no_key(
     row: Mapping[str, Any], strategy: MergeStrategy, key: tuple[str, ...], shown: str
 ) -> MergeInputError:
     others = [(k, v) for k, v in row.items() if v is not None][:4]
-    seen = ", ".join(f"{name} = {value!r}" for name, value in others) or "all columns null"
+    seen = ", ".join(f"{name} = {_shown(value)}" for name, value in others) or "all columns null"
     return MergeInputError(
         what=f"a source row has no value in its primary key: {shown} (row with {seen})",
         why=_WHY_KEY[type(strategy).__name__.removeprefix("MergeStrategy")],
         fix="fill the key in `preprocess`, drop such rows there, or choose another primaryKey",
         columns=key,
     )
+
+
+def _shown(value: object) -> str:
+    """Return a value as people write it."""
+    if value is None:
+        return "null"
+    if isinstance(value, datetime):
+        return value.isoformat(" ", "milliseconds").replace("+00:00", "Z")
+    return repr(value) if isinstance(value, str | bytes) else str(value)
 
 
 def _no_operation(shown: str, vocab: DatasetVocabulary, asked: object) -> MergeInputError:

@@ -243,7 +243,7 @@ def test_a_snapshot_key_without_value_names_the_row(
     either_way: SparkEngine, tmp_path: Path
 ) -> None:
     source = pa.table({"k": ["a", None], "v": [1, 2]})
-    with pytest.raises(MergeInputError, match=r"k = None \(row with v = 2\)"):
+    with pytest.raises(MergeInputError, match=r"k = null \(row with v = 2\)"):
         ingest(either_way, tmp_path, source, snapshot("k"), as_file=True)
 
 

@@ -232,7 +232,7 @@ def test_a_key_without_value_names_the_row(
     strategy: MergeStrategy, either_way: SparkEngine, tmp_path: Path
 ) -> None:
     source = pa.table({"op": [0, 1], "k": ["a", None], "j": [1, 2], "v": [1, 7]})
-    with pytest.raises(MergeInputError, match=r"k = None, j = 2 \(row with j = 2, v = 7\)"):
+    with pytest.raises(MergeInputError, match=r"k = null, j = 2 \(row with j = 2, v = 7\)"):
         ingest(either_way, tmp_path, source, strategy, as_file=True)
 
 
