@@ -55,7 +55,7 @@ def definition(bad: Bad, name: str = "src", *, before: bool = False, folder: str
         "prepare": f"[{bad.prepare}]" if bad.prepare and not is_other else "",
         "read": bad.was if is_other else bad.read,
         "preprocess": "" if is_other else bad.preprocess,
-        "merge": bad.merge,
+        "merge": "{kind: Append}" if is_other else bad.merge,
     }
     lines = [
         "kind: DatasetSnapshot",
@@ -67,7 +67,7 @@ def definition(bad: Bad, name: str = "src", *, before: bool = False, folder: str
         "    - kind: SetPollingSource",
         *(f"      {key}: {value}" for key, value in parts.items() if value),
     ]
-    if bad.time:
+    if bad.time and not is_other:
         lines += ["    - kind: SetVocab", f"      eventTimeColumn: {bad.time}"]
     return "\n".join([*lines, ""])
 

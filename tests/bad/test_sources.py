@@ -9,6 +9,7 @@ import pytest
 
 from tests.bad.case import Bad
 from tests.bad.meeting import check_error
+from tests.bad.of_definitions import DEFINITIONS, SCHEMAS
 from tests.bad.of_files import PACKED, PARQUET_FILES, SHAPEFILES
 from tests.bad.of_readers import CSV_FILES, GEO_FILES, JSON_FILES
 from tests.bad.of_sources import COMMANDS, DOWNLOADS, FILES, FTP, HTTP, TIMES
@@ -17,12 +18,13 @@ from tests.projects import Done
 GROUPS = (
     *(CSV_FILES, JSON_FILES, GEO_FILES, SHAPEFILES, PARQUET_FILES, PACKED),
     *(COMMANDS, HTTP, FTP, FILES, TIMES, DOWNLOADS),
+    *(DEFINITIONS, SCHEMAS),
 )
 ALL = {name: bad for group in GROUPS for name, bad in group.items()}
 
 
 def test_there_are_as_many_cases_as_are_listed() -> None:
-    assert len(ALL) == sum(map(len, GROUPS)) == 173
+    assert len(ALL) == sum(map(len, GROUPS)) == 202
 
 
 @pytest.mark.parametrize("bad", ALL.values(), ids=ALL)
