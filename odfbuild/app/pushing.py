@@ -1,7 +1,7 @@
 """Push data into the root datasets of a project, from Python and from the command line."""
 
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from datetime import datetime
@@ -14,6 +14,7 @@ from odfbuild.app.opened import Opened, find_dataset, find_name, open_project
 from odfbuild.errors import OdfBuildError, ProjectErrors, StateError
 from odfbuild.odf.refs import DatasetAlias
 from odfbuild.odf.timestamp import Timestamp
+from odfbuild.planner.declared import Declared
 from odfbuild.planner.policy import AS_USUAL, IngestOptions
 from odfbuild.state.dataset import Dataset
 
@@ -72,6 +73,7 @@ class Pusher:
         self.project = project if isinstance(project, Opened) else open_project(Path(project))
         self._engine: Any = None
         self._is_started = False
+        self._declared: Sequence[Declared] | None = None
 
     def __enter__(self) -> "Pusher":
         return self
@@ -183,10 +185,11 @@ class Pusher:
 
     def _options(self, alias: DatasetAlias) -> IngestOptions:
         """Return what the project says of the dataset beyond its definition."""
-        if not self.project.config.defaults:
-            return AS_USUAL
-        declared = load(self.project).declared
-        return next((each.traits.ingest for each in declared if each.alias == alias), AS_USUAL)
+        if self._declared is None:
+            has_defaults = bool(self.project.config.defaults)
+            self._declared = load(self.project).declared if has_defaults else ()
+        found = (each.traits.ingest for each in self._declared if each.alias == alias)
+        return next(found, AS_USUAL)
 
     def _find(self, name: str) -> tuple[DatasetAlias, Dataset]:
         try:

@@ -33,6 +33,7 @@ from odfbuild.odf.timestamp import Timestamp
 from odfbuild.planner.policy import AS_USUAL, IngestOptions
 from odfbuild.state.dataset import Dataset
 from odfbuild.state.prepared import Prepared
+from odfbuild.state.push_ids import PUSH_ID
 
 __all__ = ["Intake", "Receiver", "Source", "add", "retires"]
 
@@ -156,6 +157,8 @@ def _events(
     """Return the blocks of an input; none if neither data, watermark nor source state moved."""
     state = receiver.state
     known = state.source_state.get(receiver.source_name)
+    if known is not None and known.kind == PUSH_ID:
+        known = None  # it is of the push that had it, and of no other
     source_state = brought or known
     slices = () if sealed is None else sealed.slices
     events = schema_events(state, sealed)

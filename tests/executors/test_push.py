@@ -18,6 +18,7 @@ from odfbuild.executors.engine import IngestRequest
 from odfbuild.executors.frames import Frame
 from odfbuild.executors.push import Pushed, Pushing, push
 from odfbuild.odf.events import (
+    AddData,
     AddPushSource,
     DatasetKind,
     MergeStrategy,
@@ -32,6 +33,7 @@ from odfbuild.odf.refs import DatasetAlias
 from odfbuild.odf.timestamp import Timestamp
 from odfbuild.state.heads import HeadMovedError
 from odfbuild.state.prepared import Prepared
+from odfbuild.state.push_ids import push_state
 from odfbuild.state.workspace import Workspace
 from tests.engines import FakeEngine
 from tests.executors.workshop import Workshop
@@ -100,6 +102,19 @@ def test_a_source_of_a_newer_version_is_refused(tmp_path: Path) -> None:
     pushes.workspace.index.put(replace(state, push={"in": newer}))
     with pytest.raises(UnsupportedVariantError):
         pushes.push("a")
+
+
+def test_a_push_without_an_id_says_none(tmp_path: Path) -> None:
+    pushes = Pushes(tmp_path)
+    pushes.push("a", "1")
+    pushes.push("b")
+    said = [
+        block.event.new_source_state
+        for _, block in pushes.made.blocks()
+        if isinstance(block.event, AddData)
+    ]
+    assert said == [push_state("in", "1"), None]
+    assert pushes.push("a", "1").repeated
 
 
 # races
