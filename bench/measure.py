@@ -8,19 +8,30 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-__all__ = ["DATA", "Command", "Run", "Spread", "compare", "spread"]
+from bench.tree import Tree
+
+__all__ = ["DATA", "WORK", "Command", "Run", "Spread", "compare", "spread"]
 
 DATA = Path(__file__).parent / ".data"
 """Where data is made and what commands print is kept."""
 
+WORK = "BENCH_WORK"
+"""The environment variable that names the file in which a process leaves its seconds of work."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Run:
-    """What one finished process took: seconds, and its greatest memory in MiB."""
+    """What one finished process took, with all that it started: seconds, and memory in MiB.
+
+    `memory` is the greatest sum of all, `largest` that of the largest; `work` are the seconds that
+    the process itself says it worked, 0 if it does not.
+    """
 
     wall: float
     cpu: float
     memory: float
+    largest: float
+    work: float
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -36,19 +47,29 @@ class Command:
     def run(self) -> Run:
         """Make ready, run to the end, and return what the run alone took."""
         self.prepare()
-        environment = {**os.environ, **self.settings}
         DATA.mkdir(exist_ok=True)
+        said = DATA / "work"
+        said.unlink(missing_ok=True)
+        environment = {**os.environ, **self.settings, WORK: str(said)}
         with (DATA / "bench.log").open("ab") as log:
             started = time.perf_counter()
             process = subprocess.Popen(
                 self.arguments, cwd=self.folder, env=environment, stdout=log, stderr=log
             )
-            _, status, used = os.wait4(process.pid, 0)
-            wall = time.perf_counter() - started
+            with Tree(process.pid) as tree:
+                _, status, spent = os.wait4(process.pid, 0)
+                wall = time.perf_counter() - started
         process.returncode = os.waitstatus_to_exitcode(status)
         if process.returncode != 0:
             raise SystemExit(f"{self.name}: exit {process.returncode}, see {log.name}")
-        return Run(wall=wall, cpu=used.ru_utime + used.ru_stime, memory=used.ru_maxrss / 1024)
+        used = tree.used()
+        return Run(
+            wall=wall,
+            cpu=max(used.cpu, spent.ru_utime + spent.ru_stime),
+            memory=used.memory,
+            largest=max(used.largest, spent.ru_maxrss / 1024),
+            work=float(said.read_text()) if said.exists() else 0.0,
+        )
 
 
 @dataclass(frozen=True, slots=True)

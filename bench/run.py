@@ -14,10 +14,11 @@ from collections.abc import Callable, Iterable
 from pathlib import Path
 
 from bench.measure import DATA, Command, Run, compare, spread
-from bench.projects import many_datasets, one_table
+from bench.projects import many_datasets, one_table, small_files
 
 __all__ = ["main"]
 
+HERE = Path(__file__).parent.absolute()
 PROGRAM = str(Path(sys.executable).parent / "odfbuild")
 NO_ARCHIVE = {"ODFBUILD_CLASS_ARCHIVE": "off"}
 
@@ -80,22 +81,45 @@ def twenty_small(runs: int) -> None:
     report([fresh_apply("apply of 20", twenty, {}), fresh_apply("apply of 1", one, {})], runs)
 
 
-def bulk(rows: int) -> Callable[[int], None]:
-    """Time the ingest of one CSV file against a bare Spark script."""
+def bulk(rows: int, form: str) -> Callable[[int], None]:
+    """Time the ingest of one file against a bare Spark script: all of it, and the work alone."""
 
     def case(runs: int) -> None:
-        folder = made(f"table-{rows}", lambda at: one_table(at, rows))
-        source = next((folder / "data" / "bench.table").glob("*.csv"))
-        script = str(Path(__file__).parent / "bare_spark.py")
-        target = str(folder / "bare")
-        bare = Command(
-            name="bare Spark", arguments=(sys.executable, script, str(source), target),
-            folder=folder, settings={},
-        )  # fmt: skip
+        folder = made(f"{form}-{rows}", lambda at: one_table(at, rows, form))
         warm_archive(made("one", lambda at: one_table(at, 1000)))
-        report([fresh_apply("apply", folder, {}), bare], runs)
+        commands = [fresh_apply("apply", folder, {}), bare(folder, form), ready_apply(folder)]
+        measured = report(commands, runs)
+        works = [spread([run.work for run in taken]) for taken in measured[1:]]
+        shares = [b.work / a.work for a, b in zip(measured[1], measured[2], strict=True)]
+        print(f"work without the start of Spark: apply {works[1]} s, bare Spark {works[0]} s")
+        print(f"apply / bare Spark: {spread(shares)}")
 
     return case
+
+
+def many_files(runs: int) -> None:
+    """Time the ingest of 1,000 files of 100 rows, against one file of as many rows."""
+    folder = made("files-1000", lambda at: small_files(at, 1000, 100))
+    one = made("csv-100000", lambda at: one_table(at, 100_000))
+    warm_archive(made("one", lambda at: one_table(at, 1000)))
+    files = fresh_apply("apply of 1,000 files", folder, {})
+    report([files, fresh_apply("apply of one file", one, {})], runs)
+
+
+def bare(folder: Path, form: str) -> Command:
+    """Return the plain script that does the same with a project's only file."""
+    source = folder / "data" / "bench.table" / f"1.{form}"
+    arguments = (sys.executable, str(HERE / "bare_spark.py"), str(source), str(folder / "bare"))
+    return Command(name="bare Spark", arguments=arguments, folder=folder, settings={})
+
+
+def ready_apply(folder: Path) -> Command:
+    """Return an apply that times itself once Spark is ready."""
+    arguments = (sys.executable, str(HERE / "apply_work.py"))
+    return Command(
+        name="Spark, then apply", arguments=arguments, folder=folder, settings={},
+        prepare=lambda: shutil.rmtree(folder / ".odfbuild", ignore_errors=True),
+    )  # fmt: skip
 
 
 def odfbuild(*arguments: str, folder: Path) -> Command:
@@ -134,15 +158,19 @@ def warm_archive(folder: Path) -> None:
         time.sleep(1)
 
 
-def report(commands: list[Command], runs: int) -> None:
-    """Run the commands in turn and print a row for each, then the ratio of the first two."""
+def report(commands: list[Command], runs: int) -> tuple[tuple[Run, ...], ...]:
+    """Run the commands in turn, print a row for each and the ratios of the first two."""
     measured = compare(commands, runs=runs)
-    print("| command | wall s | cpu s | peak MiB |\n|---|---|---|---|")
+    print("| command | wall s | cpu s | peak MiB | of one process |\n|---|---|---|---|---|")
     for command, taken in zip(commands, measured, strict=True):
-        print(f"| {command.name} | {of(taken, 'wall')} | {of(taken, 'cpu')} | {memory(taken)} |")
-    pairs = zip(measured[0], measured[1], strict=True)
-    ratio = spread([first.wall / second.wall for first, second in pairs])
-    print(f"\n{commands[0].name} / {commands[1].name}: {ratio}, median of {runs} pairs")
+        figures = f"{of(taken, 'wall')} | {of(taken, 'cpu')} | {peak(taken, 'memory')}"
+        print(f"| {command.name} | {figures} | {peak(taken, 'largest')} |")
+    print(f"\n{commands[0].name} / {commands[1].name}, median of {runs} pairs:", end=" ")
+    pairs = list(zip(measured[0], measured[1], strict=True))
+    walls = spread([first.wall / second.wall for first, second in pairs])
+    times = spread([first.cpu / second.cpu for first, second in pairs])
+    print(f"wall {walls}, cpu {times}")
+    return measured
 
 
 def of(taken: Iterable[Run], figure: str) -> str:
@@ -150,9 +178,9 @@ def of(taken: Iterable[Run], figure: str) -> str:
     return str(spread([getattr(run, figure) for run in taken]))
 
 
-def memory(taken: Iterable[Run]) -> str:
-    """Say the greatest memory of the largest single process."""
-    return f"{max(run.memory for run in taken):.0f}"
+def peak(taken: Iterable[Run], figure: str) -> str:
+    """Say the greatest of one figure of memory."""
+    return f"{max(getattr(run, figure) for run in taken):.0f}"
 
 
 CASES: dict[str, Callable[[int], None]] = {
@@ -161,8 +189,11 @@ CASES: dict[str, Callable[[int], None]] = {
     "idle-5000": nothing_to_do(5000),
     "first": first_build,
     "small-20": twenty_small,
-    "csv-1m": bulk(1_000_000),
-    "csv-10m": bulk(10_000_000),
+    "files-1000": many_files,
+    "csv-1m": bulk(1_000_000, "csv"),
+    "ndjson-1m": bulk(1_000_000, "ndjson"),
+    "csv-10m": bulk(10_000_000, "csv"),
+    "ndjson-10m": bulk(10_000_000, "ndjson"),
 }
 
 if __name__ == "__main__":
