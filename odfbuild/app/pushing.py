@@ -124,7 +124,7 @@ class Pusher:
             try:
                 return self._push(alias, dataset, given, asked)
             except OdfBuildError as error:
-                if given.is_copy and not given.is_rows:
+                if given.is_copy and not given.is_rows and given.path.stat().st_size:
                     _keep(
                         given, error, self.project.workspace.cache / "push" / dataset.id.multibase
                     )

@@ -33,6 +33,7 @@ __all__ = ["BadPushError", "Pushed", "Pushing", "push"]
 
 _ATTEMPTS: Final = 10
 _LONGEST_ID: Final = 500
+_QUICK: Final = 1 << 20  # bytes that are read in less time than an engine needs to end again
 
 
 class BadPushError(EngineError):
@@ -87,9 +88,10 @@ def push(
 ) -> Pushed:
     """Commit one input, or find that it was committed before.
 
-    `called` is the dataset's name for messages; `soon` hears, before anything is read, how many
-    bytes the engine will be asked about.  Raises PushSourceError, BadPushError, and the errors of
-    unpacking, reading, the engine and the commit; the chain is as it was then.
+    `called` is the dataset's name for messages; `soon` hears how many bytes the engine will be
+    asked about: while a large input is read, or once a small one was.  Raises PushSourceError,
+    BadPushError, and the errors of unpacking, reading, the engine and the commit; the chain is as
+    it was then.
     """
     _check(given)
     for left in reversed(range(_ATTEMPTS)):
@@ -123,12 +125,16 @@ def _attempt(
             head=dataset.head() or state.head,
             repeated=True,
         )
-    soon(given.path.stat().st_size)
-    return _take_in(site, dataset, given, state, source)
+    return _take_in(site, dataset, given, state, source, soon)
 
 
 def _take_in(
-    site: Site, dataset: Dataset, given: Pushing, state: ChainState, source: AddPushSource
+    site: Site,
+    dataset: Dataset,
+    given: Pushing,
+    state: ChainState,
+    source: AddPushSource,
+    soon: Callable[[int], None],
 ) -> Pushed:
     name = source.source_name
     receiver = Receiver(
@@ -140,6 +146,9 @@ def _take_in(
         now=max(site.clock(), state.system_time),
         options=given.options,
     )
+    size = given.path.stat().st_size
+    if size > _QUICK:
+        soon(size)
     with site.workspace.staging() as staging:
         besides = besides_of(given.options, given.name, staging)
         intake = Intake(
@@ -149,6 +158,8 @@ def _take_in(
             state=None if given.id is None else push_state(name, given.id),
             besides=besides,
         )
+        if size <= _QUICK:
+            soon(size)
         added = add(receiver, intake, staging)
     return Pushed(
         name=given.name,

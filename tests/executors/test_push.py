@@ -17,6 +17,7 @@ from odfbuild.executors.adding import add
 from odfbuild.executors.engine import IngestRequest
 from odfbuild.executors.frames import Frame
 from odfbuild.executors.push import Pushed, Pushing, push
+from odfbuild.executors.readers import InvalidSourceError
 from odfbuild.odf.events import (
     AddData,
     AddPushSource,
@@ -81,13 +82,20 @@ def test_an_input_is_one_commit(tmp_path: Path) -> None:
                                  "AddData", "AddData"]  # fmt: skip
 
 
-def test_the_engine_hears_of_a_push_before_it_is_read(tmp_path: Path) -> None:
+def test_the_engine_hears_of_what_will_come_to_it(tmp_path: Path) -> None:
     pushes = Pushes(tmp_path)
     heard: list[int] = []
     site, given = pushes.site(), pushes.given("a", "1")
     push(site, pushes.made, given, called="d", soon=heard.append)
     push(site, pushes.made, given, called="d", soon=heard.append)
     assert heard == [given.path.stat().st_size]  # not of one that was made before
+    small, large = pushes.given("b"), pushes.given("c")
+    small.path.write_text("{")
+    large.path.write_text("{" + " " * (1 << 21))
+    for bad in (small, large):
+        with pytest.raises(InvalidSourceError):
+            push(site, pushes.made, bad, called="d", soon=heard.append)
+    assert heard[1:] == [large.path.stat().st_size]
 
 
 def test_a_source_of_a_newer_version_is_refused(tmp_path: Path) -> None:
