@@ -74,8 +74,11 @@ def _program() -> str | None:
 
 @contextmanager
 def serving_nginx(folder: Path, certificate: Path, *, rate: int = 2000) -> Iterator[Nginx]:
-    """Run a server for the length of a block; it sends `rate` bytes a second below /slow/, and below
-    /unnamed/, where it does not say of which version they are."""
+    """Run a server for the length of a block.
+
+    It sends `rate` bytes a second below /slow/, and below /unnamed/, where it does not say of which
+    version they are.
+    """
     files = folder / "files"
     files.mkdir()
     server = Nginx(files, _free_port(), _free_port())

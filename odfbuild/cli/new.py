@@ -102,7 +102,7 @@ def _schema_of_editors(project: app.Opened, path: PurePosixPath) -> str:
 def _root(project: app.Opened, alias: DatasetAlias, origin: str | None) -> Root:
     if origin is None:
         return unknown_root(str(alias))
-    if origin.startswith(("http://", "https://")):
+    if origin.lower().startswith(("http://", "https://", "ftp://", "ftps://")):
         sample = _of_url(origin)
         fetch: Mapping[str, str] = {"kind": "Url", "url": origin}
     else:
@@ -113,9 +113,13 @@ def _root(project: app.Opened, alias: DatasetAlias, origin: str | None) -> Root:
 
 def _of_url(url: str) -> "Sample":
     from odfbuild import __version__
-    from odfbuild.executors.http import Request, beginning, printable
+    from odfbuild.executors.request import Request, printable
     from odfbuild.executors.sample import take_sample
 
+    if url.lower().startswith("ftp"):
+        from odfbuild.executors.ftp import beginning
+    else:
+        from odfbuild.executors.http import beginning
     shown = printable(url).partition("?")[0]
     data, whole = beginning(Request(url=url, name=shown, agent=f"odfbuild/{__version__}"), _MOST)
     return take_sample(data, PurePosixPath(shown).name, whole=whole)

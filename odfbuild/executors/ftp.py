@@ -34,7 +34,7 @@ from odfbuild.executors.retry import TransientError, persist
 from odfbuild.executors.stopping import go_on
 from odfbuild.odf.timestamp import InvalidTimestampError, Timestamp
 
-__all__ = ["download"]
+__all__ = ["beginning", "download"]
 
 _BLOCK: Final = 1 << 18
 _IMPLICIT: Final = 990
@@ -103,6 +103,26 @@ def download(
     place = _place(request)
     with opened_part(request, folder) as part:
         return persist(lambda: _attempt(place, request, part), lambda: part.size, pause)
+
+
+def beginning(request: Request, most: int) -> tuple[bytes, bool]:
+    """Return at most some bytes of a file, and whether they are all of it.
+
+    Raises as `download` does, at the first failure.
+    """
+    place = _place(request)
+    found = b""
+    try:
+        with (
+            _speaking(request),
+            _session(place, request) as ftp,
+            ftp.transfercmd(f"RETR {place.path}") as data,
+        ):
+            while len(found) <= most and (block := data.recv(_BLOCK)):
+                found += block
+    except TransientError as failure:
+        raise failure.final from None
+    return found[:most], len(found) <= most
 
 
 def _place(request: Request) -> _Place:

@@ -5,10 +5,10 @@ What is guessed is meant to be looked at by a person; what cannot be told is lef
 
 import io
 import zipfile
-import zlib
 from dataclasses import replace
 from typing import Final
 
+from odfbuild.executors.sample_packed import packing_of
 from odfbuild.executors.sampled import Sample, UnsampledError
 
 __all__ = ["MAX_SAMPLE", "take_sample"]
@@ -23,9 +23,12 @@ def take_sample(data: bytes, name: str, *, whole: bool) -> Sample:
 
     Raises UnsampledError when nothing can be told.
     """
-    if data.startswith(b"\x1f\x8b"):
-        found = _sample(_unzipped(data, name), name.removesuffix(".gz"), whole=whole)
-        return replace(found, prepare=({"kind": "Decompress", "format": "Gzip"},))
+    packing = packing_of(data)
+    if packing is not None:
+        inner = packing.beginning(data, MAX_SAMPLE + 1, name)
+        complete = whole and len(inner) <= MAX_SAMPLE
+        found = _sample(inner[:MAX_SAMPLE], name.removesuffix(packing.suffix), whole=complete)
+        return replace(found, prepare=(packing.prepare,))
     if data.startswith(b"PK\x03\x04"):
         return _of_archive(data, name, whole=whole)
     return _sample(data, name, whole=whole)
@@ -46,17 +49,6 @@ def _sample(data: bytes, name: str, *, whole: bool) -> Sample:
     return sample_csv(data, name, whole=whole)
 
 
-def _unzipped(data: bytes, name: str) -> bytes:
-    try:
-        return zlib.decompressobj(wbits=31).decompress(data, MAX_SAMPLE)
-    except zlib.error as error:
-        raise UnsampledError(
-            what=f"{name} is no gzip file",
-            why=str(error),
-            fix="check the file",
-        ) from None
-
-
 def _of_archive(data: bytes, name: str, *, whole: bool) -> Sample:
     """Take the first file of an archive; it is named if there are others."""
     try:
@@ -64,6 +56,9 @@ def _of_archive(data: bytes, name: str, *, whole: bool) -> Sample:
             raise zipfile.BadZipFile("its table of contents is at its end")
         with zipfile.ZipFile(io.BytesIO(data)) as archive:
             names = [each for each in archive.namelist() if not each.endswith("/")]
+            shapes = [each for each in names if each.lower().endswith(".shp")]
+            if shapes:
+                return _of_shapes(data, name, shapes)
             with archive.open(names[0]) as file:
                 inner = file.read(MAX_SAMPLE)
             complete = archive.getinfo(names[0]).file_size <= MAX_SAMPLE
@@ -77,3 +72,13 @@ def _of_archive(data: bytes, name: str, *, whole: bool) -> Sample:
     if len(names) > 1:
         step["subPath"] = names[0]
     return replace(_sample(inner, names[0], whole=complete), prepare=(step,))
+
+
+def _of_shapes(data: bytes, name: str, shapes: list[str]) -> Sample:
+    """Take the first shapefile of an archive; it is named if there are others."""
+    from odfbuild.executors.sample_shapefile import sample_shapefile
+
+    found = sample_shapefile(data, name, shapes[0] if len(shapes) > 1 else None)
+    if len(shapes) == 1:
+        return found
+    return replace(found, notes=(f"the archive has {len(shapes)} shapefiles", *found.notes))

@@ -2,6 +2,7 @@
 
 import gzip
 import json
+import lzma
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -11,16 +12,21 @@ import pytest
 
 from odfbuild.cli import new
 from odfbuild.odf.events import (
+    CompressionFormat,
     FetchStepFilesGlob,
+    FetchStepUrl,
     MergeStrategyAppend,
     MergeStrategyLedger,
     MergeStrategySnapshot,
+    PrepStepDecompress,
     SetPollingSource,
     SetTransform,
     SetVocab,
 )
 from odfbuild.project.load import load_project
 from tests.cli.within import Within
+from tests.executors.readers.shapefiles import parts, point, zipped
+from tests.ftp_servers import serving_ftp
 from tests.inside import lay_out
 from tests.servers import Page, Server, serving
 
@@ -46,6 +52,7 @@ def within(
             "odfbuild.yaml": "odfbuild: 1\n",
             "data/2031-04-01.csv": ORDERS,
             "data/orders.csv.gz": gzip.compress(ORDERS.encode()),
+            "data/orders.csv.xz": lzma.compress(ORDERS.encode()),
             "data/daily-2031.tsv": DAILY.replace(",", "\t"),
             "data/state.csv": STATE,
             "data/loose.csv": LOOSE,
@@ -55,6 +62,9 @@ def within(
         },
     )
     pq.write_table(pa.table({"id": [1, 2], "city": ["a", "b"]}), tmp_path / "data" / "t.parquet")
+    shapes = parts(tmp_path / "made", {"id": pa.array([1, 2])}, [point(1, 2), point(3, 4)])
+    packed = zipped({f"x{suffix}": data for suffix, data in shapes.items()})
+    (tmp_path / "data" / "shapes.zip").write_bytes(packed)
     return Within(tmp_path, capfd, monkeypatch)
 
 
@@ -77,6 +87,8 @@ def vocab_of(within: Within, name: str) -> SetVocab | None:
 FILES = [
     "2031-04-01.csv",
     "orders.csv.gz",
+    "orders.csv.xz",
+    "shapes.zip",
     "daily-2031.tsv",
     "state.csv",
     "loose.csv",
@@ -140,6 +152,15 @@ def test_a_url_is_looked_at_and_fetched_from(within: Within, server: Server) -> 
     within.done("new", "a", "--root", "--from", f"{url}?key=1")
     fetch = source_of(within, "a").fetch
     assert getattr(fetch, "url", None) == f"{url}?key=1"
+
+
+def test_a_file_of_an_ftp_server_is_looked_at(within: Within) -> None:
+    with serving_ftp(within.folder / "data") as ftp:
+        url = ftp.url("orders.csv.gz")
+        within.done("new", "a", "--root", "--from", url)
+    source = source_of(within, "a")
+    assert source.fetch == FetchStepUrl(url=url)
+    assert source.prepare == (PrepStepDecompress(format=CompressionFormat.GZIP),)
 
 
 def test_no_more_than_the_beginning_of_a_url_is_taken(within: Within, server: Server) -> None:

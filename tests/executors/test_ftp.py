@@ -14,6 +14,7 @@ from odfbuild.executors.fetch import (
     UpToDate,
     fetch,
 )
+from odfbuild.executors.request import Request
 from odfbuild.odf.events import EventTimeSourceFromSystemTime, FetchStepUrl, SourceState
 from odfbuild.odf.timestamp import Timestamp
 from tests.ftp_servers import Ftp, certificate, serving_ftp
@@ -216,6 +217,17 @@ def test_a_server_that_is_not_there_is_told(tmp_path: Path) -> None:
         fetched("ftp://127.0.0.1:1/x", tmp_path)
     assert caught.value.why == "Connection refused"
     assert left(tmp_path) == set()
+
+
+def test_the_beginning_of_a_file_is_enough_to_look_at(server: Ftp) -> None:
+    request = Request(url=server.url("in/data.csv"), name="it")
+    assert module.beginning(request, 1000) == (BODY[:1000], False)
+    assert module.beginning(request, 1 << 20) == (BODY, True)
+    with pytest.raises(NotFoundError):
+        module.beginning(Request(url=server.url("in/none.csv"), name="it"), 1000)
+    server.busy = 1
+    with pytest.raises(UnreachableError):
+        module.beginning(request, 1000)
 
 
 @pytest.fixture

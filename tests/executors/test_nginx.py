@@ -72,8 +72,14 @@ def fetched(
     return fetch(step, state, now=NOW, project_dir=folder, cache=folder / "cache", env=env or {})
 
 
-def body(url: str, folder: Path, **more: Mapping[str, str]) -> bytes:
-    found = fetched(url, folder, **more)
+def body(
+    url: str,
+    folder: Path,
+    *,
+    headers: Mapping[str, str] | None = None,
+    env: Mapping[str, str] | None = None,
+) -> bytes:
+    found = fetched(url, folder, headers=headers, env=env)
     assert isinstance(found, Fetched)
     return found.path.read_bytes()
 

@@ -1,11 +1,13 @@
 """What is guessed from a sample: whatever it is, the readers read the file with it."""
 
+import bz2
 import csv
 import gzip
 import io
 import json
+import lzma
 import zipfile
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from datetime import date
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -23,6 +25,7 @@ from odfbuild.executors.sample import take_sample
 from odfbuild.executors.sampled import Sample, UnsampledError
 from odfbuild.odf.events import PrepStep, ReadStep
 from odfbuild.odf.manifest import from_mapping
+from tests.executors.readers.shapefiles import parts, point, zipped
 
 
 def sample(text: str | bytes, name: str = "file.csv", *, whole: bool = True) -> Sample:
@@ -219,6 +222,48 @@ def test_packed_files_are_looked_into(tmp_path: Path) -> None:
     found = sample(out.getvalue(), "all.zip")
     assert found.prepare == ({"kind": "Decompress", "format": "Zip", "subPath": "orders.csv"},)
     assert len(rows_of(found, out.getvalue(), tmp_path)) == 3
+
+
+@pytest.mark.parametrize(
+    ("pack", "suffix", "program"),
+    [
+        (bz2.compress, ".bz2", "bzip2"),
+        (lzma.compress, ".xz", "xz"),
+        (lambda data: pa.compress(data, "zstd", asbytes=True), ".zst", "zstd"),
+    ],
+    ids=["bzip2", "xz", "zstd"],
+)
+def test_other_packings_are_looked_into(
+    tmp_path: Path, pack: Callable[[bytes], bytes], suffix: str, program: str
+) -> None:
+    packed = pack(ORDERS.encode())
+    found = sample(packed, f"orders.csv{suffix}")
+    assert found.prepare == ({"kind": "Pipe", "command": [program, "-dc"]},)
+    assert len(rows_of(found, packed, tmp_path)) == 3
+    lines = "".join(f"{n},{n * 7919 % 1000}\n" for n in range(400_000))
+    many = pack(("id,v\n" + lines).encode())
+    assert sample(many[: len(many) // 2], f"x.csv{suffix}", whole=False).rows > 3
+    with pytest.raises(UnsampledError, match="is no"):
+        take_sample(packed[:6] + b"and no more", f"x{suffix}", whole=True)
+
+
+def test_shapefiles_are_looked_into(tmp_path: Path) -> None:
+    columns = {"id": pa.array([7, 8]), "name": pa.array(["a", "b"]), "w": pa.array([0.5, 2.0])}
+    made = parts(tmp_path / "made", columns, [point(1, 2), point(3, 4)])
+    data = zipped({f"in/x{suffix}": each for suffix, each in made.items()})
+    found = sample(data, "x.zip")
+    assert (found.read, found.prepare, found.rows) == ({"kind": "EsriShapefile"}, (), 2)
+    assert sorted(each.ddl for each in found.columns) == [
+        "geometry STRING",
+        "id BIGINT",
+        "name STRING",
+        "w DOUBLE",
+    ]
+    assert [row["id"] for row in rows_of(found, data, tmp_path)] == [7, 8]
+    both = {f"{n}{suffix}": each for n in ("b", "a") for suffix, each in made.items()}
+    several = sample(zipped(both), "x.zip")
+    assert several.read["subPath"] == "b.shp"
+    assert several.notes == ("the archive has 2 shapefiles",)
 
 
 def test_the_beginning_of_a_packed_file_is_enough() -> None:
