@@ -131,6 +131,8 @@ def keep(
     lock = open_locked(near)
     try:
         paths = make(near / _ROWS)
+        for each in set((near / _ROWS).iterdir()) - set(paths):
+            each.unlink()  # checksums of Spark's own, which would be believed unseen
         made = Condensed(
             folder=near,
             shape=shape,
