@@ -26,7 +26,7 @@ from odfbuild.state.objects import (
     CorruptObjectError,
     MissingObjectError,
     ObjectStore,
-    hash_file,
+    hash_files,
 )
 from odfbuild.state.prepared import Prepared, StagedFile
 
@@ -317,10 +317,10 @@ def _check_files(prepared: Prepared, stores: Stores) -> None:
     staged: dict[tuple[str, Multihash], StagedFile] = {
         (each.kind, each.hash): each for each in prepared.files
     }
-    for each in prepared.files:
-        path = _place(each, stores)
-        if (actual := hash_file(path, each.hash.code)) != each.hash:
-            raise CorruptObjectError(each.hash, actual, str(path))
+    places = [(each.hash, _place(each, stores)) for each in prepared.files]
+    for (hash, path), actual in zip(places, hash_files(places), strict=True):
+        if actual != hash:
+            raise CorruptObjectError(hash, actual, str(path))
     for event in prepared.events:
         _check_present(event, stores, staged)
 

@@ -6,7 +6,7 @@ Names starting with a dot are unfinished.
 
 import hashlib
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Protocol
 
@@ -21,6 +21,7 @@ __all__ = [
     "MissingObjectError",
     "ObjectStore",
     "hash_file",
+    "hash_files",
 ]
 
 
@@ -173,6 +174,17 @@ def hash_file(path: Path, code: int = Multicodec.SHA3_256) -> Multihash:
     with path.open("rb") as file:
         digest = hashlib.file_digest(file, _algorithm(code)).digest()
     return Multihash(int(code), digest)
+
+
+def hash_files(files: Sequence[tuple[Multihash, Path]]) -> Iterator[Multihash]:
+    """Yield what files hash to, each in the way of the hash beside it, several at a time."""
+    if len(files) < 2:
+        yield from (hash_file(path, hash.code) for hash, path in files)
+        return
+    from concurrent.futures import ThreadPoolExecutor
+
+    with ThreadPoolExecutor(min(len(files), os.cpu_count() or 1)) as threads:
+        yield from threads.map(lambda file: hash_file(file[1], file[0].code), files)
 
 
 def _algorithm(code: int) -> str:

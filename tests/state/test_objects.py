@@ -15,6 +15,7 @@ from odfbuild.state.objects import (
     MissingObjectError,
     ObjectStore,
     hash_file,
+    hash_files,
 )
 
 Make = Callable[[Path], ObjectStore]
@@ -163,3 +164,16 @@ def test_a_file_hash_is_that_of_its_bytes(tmp_path: Path) -> None:
     file.write_bytes(b"x" * 3_000_000)
     assert hash_file(file) == sha3_256(b"x" * 3_000_000)
     assert isinstance(hash_file(file), Multihash)
+
+
+@pytest.mark.parametrize("count", [0, 1, 2, 9])
+def test_files_are_hashed_in_their_order_each_in_the_way_of_its_name(
+    count: int, tmp_path: Path
+) -> None:
+    files = []
+    for number in range(count):
+        path = tmp_path / str(number)
+        path.write_bytes(b"x" * number * 1000)
+        code = Multicodec.SHA2_256 if number % 2 else Multicodec.SHA3_256
+        files.append((hash_file(path, code), path))
+    assert list(hash_files(files)) == [hash for hash, _ in files]
