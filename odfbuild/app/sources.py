@@ -5,13 +5,23 @@ from collections.abc import Mapping, Sequence
 from odfbuild.app.opened import Opened
 from odfbuild.executors.local import SOURCE_NAME, Listings, is_local, pending, pending_bytes
 from odfbuild.odf.chain import ChainState
-from odfbuild.odf.events import FetchStep, FetchStepContainer, FetchStepUrl, SetPollingSource
+from odfbuild.odf.events import (
+    FetchStep,
+    FetchStepContainer,
+    FetchStepUrl,
+    MergeStrategyAppend,
+    MetadataEvent,
+    SetPollingSource,
+    SetTransform,
+)
 from odfbuild.odf.refs import DatasetAlias
 from odfbuild.planner.declared import Declared
-from odfbuild.planner.plan import Append, Ingest, Plan
+from odfbuild.planner.plan import Append, Ingest, Plan, Step
 from odfbuild.planner.steps import SourceLook, ToAsk
 
 __all__ = ["look", "planned_bytes", "polling_of"]
+
+_PAST_ROW = 32  # bytes that are read of a row that a dataset has, roughly
 
 
 def look(
@@ -45,20 +55,35 @@ def _is_settled(project: Opened, state: ChainState | None, fetch: FetchStep) -> 
 
 
 def planned_bytes(project: Opened, plan: Plan) -> int:
-    """Return how many bytes the local sources of the plan will bring, for the engine's start."""
-    total = 0
-    for step in plan.steps:
-        if isinstance(step.work, Append):
-            sources = [each for each in step.work.events if isinstance(each, SetPollingSource)]
-            state = None
-        elif isinstance(step.work, Ingest) and (known := project.workspace.open(step.target)):
-            state = known.state()
-            sources = [state.polling] if state is not None and state.polling is not None else []
-        else:
-            continue
-        read = None if state is None else state.source_state.get(SOURCE_NAME)
-        total += sum(pending_bytes(each.fetch, read, project.root) for each in sources)
-    return total
+    """Return about how many bytes the plan will read, for the engine's start.
+
+    Remote sources count as nothing, and so do derivatives that only go on.
+    """
+    return sum(_bytes_of(project, step) for step in plan.steps)
+
+
+def _bytes_of(project: Opened, step: Step) -> int:
+    if isinstance(step.work, Append):
+        return sum(_bytes_of_new(project, event) for event in step.work.events)
+    known = project.workspace.open(step.target) if isinstance(step.work, Ingest) else None
+    state = None if known is None else known.state()
+    if state is None or state.polling is None:
+        return 0
+    read = state.source_state.get(SOURCE_NAME)
+    news = pending_bytes(state.polling.fetch, read, project.root)
+    looks_back = not isinstance(state.polling.merge, MergeStrategyAppend)
+    return news + _PAST_ROW * state.next_offset if news and looks_back else news
+
+
+def _bytes_of_new(project: Opened, event: MetadataEvent) -> int:
+    """Return what a definition brings that was not there before: all of its source or inputs."""
+    if isinstance(event, SetPollingSource):
+        return pending_bytes(event.fetch, None, project.root)
+    if not isinstance(event, SetTransform):
+        return 0
+    inputs = (project.workspace.open(each.dataset_ref) for each in event.inputs)
+    states = (None if each is None else each.state() for each in inputs)
+    return sum(_PAST_ROW * state.next_offset for state in states if state is not None)
 
 
 def polling_of(each: Declared) -> SetPollingSource | None:
