@@ -6,24 +6,19 @@ taken as the latter.
 """
 
 import re
-from datetime import datetime
+from datetime import UTC, datetime
 from functools import lru_cache
 from typing import Final
 
 from odfbuild.executors.request import FetchError
+from odfbuild.odf.timeformat import UnknownTimePartError, named_groups, strptime_form
 from odfbuild.odf.timestamp import Timestamp
 
 __all__ = ["EventTimeError", "from_name", "strftime_of"]
 
 _DEFAULT: Final = "%Y-%m-%d"
-_JAVA_RUN: Final = re.compile(r"'(?:[^']|'')*'|([A-Za-z])\1*|.", re.DOTALL)
-_JAVA: Final = {
-    "yyyy": "%Y", "uuuu": "%Y", "y": "%Y", "u": "%Y", "yy": "%y", "M": "%m", "MM": "%m",
-    "MMM": "%b", "MMMM": "%B", "d": "%d", "dd": "%d", "D": "%j", "DDD": "%j", "E": "%a",
-    "EEE": "%a", "EEEE": "%A", "a": "%p", "H": "%H", "HH": "%H", "h": "%I", "hh": "%I",
-    "m": "%M", "mm": "%M", "s": "%S", "ss": "%S", "S": "%f", "SSS": "%f", "SSSSSS": "%f",
-    "Z": "%z", "X": "%z", "XX": "%z", "XXX": "%z", "z": "%Z",
-}  # fmt: skip
+_ZONE: Final = re.compile(r"(?<!%)((?:%%)*)%Z")
+_ZONES: Final = ("UTC", "GMT", "Z")
 
 
 class EventTimeError(FetchError):
@@ -41,8 +36,8 @@ def from_name(name: str, pattern: str, form: str | None) -> Timestamp:
     text = _find(name, pattern)
     shape = strftime_of(form or _DEFAULT)
     try:
-        return Timestamp.from_datetime(datetime.strptime(text, shape))
-    except (ValueError, re.error) as error:
+        return Timestamp.from_datetime(_parsed(text, shape))
+    except (ValueError, OverflowError, OSError, re.error) as error:
         raise EventTimeError(
             what=f"'{text}' in the file name {name} is not a time of the form {form or _DEFAULT}",
             why=str(error),
@@ -51,30 +46,31 @@ def from_name(name: str, pattern: str, form: str | None) -> Timestamp:
 
 
 def strftime_of(form: str) -> str:
-    """Return a format in strftime's letters; one with a `%` already is."""
-    if "%" in form:
-        return form
-    return "".join(_run(run.group(), form) for run in _JAVA_RUN.finditer(form))
+    """Return a format as Python's strptime takes it.  Raises EventTimeError."""
+    try:
+        return strptime_form(form)
+    except UnknownTimePartError as error:
+        raise EventTimeError(
+            what=f"the time format {form} has the part '{error.part}', which is not known",
+            why="a format without % is read as Java's SimpleDateFormat",
+            fix="use letters such as yyyy-MM-dd HH:mm:ss, or strftime's %Y-%m-%d %H:%M:%S",
+        ) from None
 
 
-def _run(run: str, form: str) -> str:
-    if run.startswith("'"):
-        return "'" if run == "''" else run[1:-1].replace("''", "'")
-    if not run[0].isalpha():
-        return run
-    if run in _JAVA:
-        return _JAVA[run]
-    raise EventTimeError(
-        what=f"the time format {form} has the part '{run}', which is not known",
-        why="a format without % is read as Java's SimpleDateFormat",
-        fix="use letters such as yyyy-MM-dd HH:mm:ss, or strftime's %Y-%m-%d %H:%M:%S",
-    )
+def _parsed(text: str, shape: str) -> datetime:
+    """Read a time; names of zones other than those of UTC would mean what the machine says."""
+    if shape == "%s":
+        return datetime.fromtimestamp(int(text), UTC)
+    if _ZONE.search(shape) is None:
+        return datetime.strptime(text, shape)
+    zone = next((each for each in _ZONES if each in text), _ZONES[0])
+    return datetime.strptime(text, _ZONE.sub(rf"\g<1>{zone}", shape))
 
 
 def _find(name: str, pattern: str) -> str:
     try:
-        found = re.search(pattern, name)
-    except re.error as error:
+        found = re.search(named_groups(pattern), name)
+    except (re.error, RecursionError, OverflowError) as error:
         raise EventTimeError(
             what=f"`eventTime.pattern` {pattern} is not a regular expression",
             why=str(error),

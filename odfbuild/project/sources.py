@@ -19,7 +19,6 @@ from odfbuild.odf.events import (
     DataTypeUInt16,
     DataTypeUInt32,
     DataTypeUInt64,
-    EventTimeSource,
     EventTimeSourceFromMetadata,
     EventTimeSourceFromPath,
     FetchStep,
@@ -35,11 +34,11 @@ from odfbuild.odf.events import (
     PrepStepPipe,
     ReadStep,
     SetPollingSource,
-    SourceOrdering,
 )
 from odfbuild.odf.schema import DdlError, parse_ddl
 from odfbuild.planner.names import Suggestions, did_you_mean
 from odfbuild.project.containers import check_container
+from odfbuild.project.eventtimes import check_event_time, check_order
 from odfbuild.project.findings import Findings
 
 __all__ = ["check_fetch", "check_prepare", "check_reading"]
@@ -61,11 +60,11 @@ def check_fetch(fetch: FetchStep, path: _Steps, findings: Findings) -> None:
     if isinstance(fetch, FetchStepUrl):
         _check_url(fetch.url, (*path, "url"), findings)
         _check_headers(fetch, (*path, "headers"), findings)
-        _check_event_time(fetch.event_time, EventTimeSourceFromPath, path, findings)
+        check_event_time(fetch.event_time, EventTimeSourceFromPath, path, findings)
     elif isinstance(fetch, FetchStepFilesGlob):
         _check_glob(fetch.path, (*path, "path"), findings)
-        _check_event_time(fetch.event_time, EventTimeSourceFromMetadata, path, findings)
-        _check_order(fetch, (*path, "order"), findings)
+        check_event_time(fetch.event_time, EventTimeSourceFromMetadata, path, findings)
+        check_order(fetch, (*path, "order"), findings)
     elif isinstance(fetch, FetchStepContainer):
         check_container(fetch, path, findings)
     else:
@@ -185,55 +184,6 @@ def _check_glob(pattern: str, path: _Steps, findings: Findings) -> None:
             "the path is empty",
             "it says which files to read",
             "write a pattern relative to the project, such as data/*.csv",
-        )
-
-
-def _check_order(fetch: FetchStepFilesGlob, path: _Steps, findings: Findings) -> None:
-    by_time = fetch.order is SourceOrdering.BY_EVENT_TIME
-    if by_time and not isinstance(fetch.event_time, EventTimeSourceFromPath):
-        findings.refuse(
-            "event-time-source",
-            path,
-            "files cannot be put in the order of times that nothing tells",
-            "the order has to be known before a file is read, so the names must hold the times",
-            "say where with `eventTime: {kind: FromPath, pattern: ...}`, or order them ByName",
-        )
-
-
-def _check_event_time(
-    source: EventTimeSource | None,
-    impossible: type[EventTimeSourceFromPath] | type[EventTimeSourceFromMetadata],
-    path: _Steps,
-    findings: Findings,
-) -> None:
-    if isinstance(source, impossible):
-        name = impossible.__name__.removeprefix("EventTimeSource")
-        of_files = impossible is EventTimeSourceFromMetadata
-        findings.refuse(
-            "event-time-source",
-            (*path, "eventTime", "kind"),
-            f"{name} does not work with {'FilesGlob' if of_files else 'Url'}",
-            "names of files hold times, answers of servers have metadata; not the other way round",
-            f"use {'FromPath' if of_files else 'FromMetadata'} or FromSystemTime",
-        )
-    elif isinstance(source, EventTimeSourceFromPath):
-        _check_pattern(source.pattern, (*path, "eventTime", "pattern"), findings)
-
-
-def _check_pattern(pattern: str, path: _Steps, findings: Findings) -> None:
-    try:
-        groups = re.compile(pattern).groups
-        why = "the time is what its first group matches"
-    except (re.error, RecursionError, OverflowError) as error:
-        groups = 0
-        why = f"it is no regular expression: {error}"
-    if groups == 0:
-        findings.refuse(
-            "event-time-pattern",
-            path,
-            "no time can be found with this pattern",
-            why,
-            r"write for example (\d+-\d+-\d+)\.csv",
         )
 
 

@@ -383,6 +383,10 @@ class TestEventTimeFromName:
             ("2024-03-04 05+02:00", "(.*)", "yyyy-MM-dd HHXXX", "2024-03-04T03:00:00Z"),
             ("Mar 4 2024", "(.*)", "MMM d yyyy", "2024-03-04T00:00:00Z"),
             ("day 064 of 2024", "(.*)", "'day' DDD 'of' yyyy", "2024-03-04T00:00:00Z"),
+            ("x-2024-03-04.csv", r"x-(?<day>.*)\.csv", "%F", "2024-03-04T00:00:00Z"),
+            ("1709528767.csv", r"^(\d+)", "%s", "2024-03-04T05:06:07Z"),
+            ("2024-03-04 05 GMT", "(.*)", "yyyy-MM-dd HH z", "2024-03-04T05:00:00Z"),
+            ("2024-03-04 05 UTC", "(.*)", "%F %H %Z", "2024-03-04T05:00:00Z"),
         ],
     )
     def test_strftime_and_java_patterns(
@@ -414,7 +418,19 @@ class TestEventTimeFromName:
                 None,
                 "'2023-02-29' in the file name 2023-02-29 is not a time of the form %Y-%m-%d",
             ),
-            ("1.csv", r"(\d)", "%Q", "'1' in the file name 1.csv is not a time of the form %Q"),
+            ("1.csv", r"(\d)", "%Q", "the time format %Q has the part '%Q', which is not known"),
+            (
+                "x EST",
+                "(.*)",
+                "'x' z",
+                "'x EST' in the file name x EST is not a time of the form 'x' z",
+            ),
+            (
+                "9999999999999999",
+                "(.*)",
+                "%s",
+                "'9999999999999999' in the file name 9999999999999999 is not a time of the form %s",
+            ),
             (
                 "1.csv",
                 r"(\d)",
