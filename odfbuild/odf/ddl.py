@@ -5,7 +5,11 @@
     name    = word | "`" any "`" | '"' any '"'                       a quote is doubled inside
     type    = word ("(" number ("," number)* ")")? | "ARRAY" "<" item ">"
             | "STRUCT" "<" name ":"? item ("," name ":"? item)* ">"
+            | "MAP" "<" type "," item ">"
     item    = type ("NOT NULL" | "NULL" | "COMMENT" text)*
+
+TIME counts microseconds, up to TIME(6); a UUID is BINARY(16).  MAP and BINARY are not in the table
+of the specification, which leaves nested types open; keys of a map are never null.
 
 Keywords and types are read in any case.  Columns, struct members and list items may be null unless
 NOT NULL says otherwise.  A comment is read and dropped.
@@ -22,6 +26,7 @@ from odfbuild.odf.events import (
     DataField,
     DataSchema,
     DataType,
+    DataTypeBinary,
     DataTypeBool,
     DataTypeDate,
     DataTypeDecimal,
@@ -30,9 +35,11 @@ from odfbuild.odf.events import (
     DataTypeInt32,
     DataTypeInt64,
     DataTypeList,
+    DataTypeMap,
     DataTypeOption,
     DataTypeString,
     DataTypeStruct,
+    DataTypeTime,
     DataTypeTimestamp,
     DataTypeUInt32,
     DataTypeUInt64,
@@ -42,6 +49,8 @@ from odfbuild.odf.events import (
 __all__ = ["DdlError", "parse_ddl", "to_ddl"]
 
 _TIMESTAMP = DataTypeTimestamp(TimeUnit.MILLISECOND, "UTC")
+_TIME = DataTypeTime(TimeUnit.MICROSECOND)
+_UUID = DataTypeBinary(fixed_length=16)
 _PLAIN: dict[str, DataType] = {
     "BOOLEAN": DataTypeBool(),
     "BOOL": DataTypeBool(),
@@ -61,6 +70,7 @@ _PLAIN: dict[str, DataType] = {
     "DATE": DataTypeDate(),
     "STRING": DataTypeString(),
     "TEXT": DataTypeString(),
+    "UUID": _UUID,
 }
 _SIZED: dict[str, DataType] = {
     "VARCHAR": DataTypeString(),
@@ -83,11 +93,10 @@ _INSTEAD = {
     "REAL": "FLOAT",
     "SHORT": "INT",
     "SMALLINT": "INT",
-    "TIME": "STRING",
     "TINYINT": "INT",
-    "UUID": "STRING",
 }
 _MAX_DEPTH = 64
+_FINEST_TIME = 6
 
 
 class DdlError(ProtocolError):
@@ -221,8 +230,14 @@ class _Parser:
             return self._closed(DataTypeList(self._item(depth + 1)))
         if word == "STRUCT" and self._skip("<"):
             return self._closed(self._struct(depth + 1))
+        if word == "MAP" and self._skip("<"):
+            return self._closed(self._map(depth + 1))
         if word in {"DECIMAL", "NUMERIC"}:
             return self._decimal(token)
+        if word == "BINARY":
+            return self._binary(token)
+        if word == "TIME":
+            return self._time(token)
         return self._scalar(token, word)
 
     def _closed(self, data_type: DataType) -> DataType:
@@ -239,6 +254,28 @@ class _Parser:
                 self._fail(at, f"member {name!r} is declared twice", fix="rename one")
             members.append(DataField(name, self._item(depth)))
         return DataTypeStruct(tuple(members))
+
+    def _map(self, depth: int) -> DataType:
+        at = self._peek()
+        key = self._item(depth)
+        if isinstance(key, DataTypeOption):
+            key = key.inner
+        if isinstance(key, DataTypeList | DataTypeMap | DataTypeStruct):
+            self._fail(at, "the key of a map is nested", fix="use a plain type")
+        self._expect(",")
+        return DataTypeMap(key, self._item(depth))
+
+    def _binary(self, token: _Token) -> DataType:
+        arguments = self._arguments()
+        if len(arguments) > 1 or arguments == [0]:
+            self._fail(token, "a length is one number", fix="write BINARY, or BINARY(16)")
+        return DataTypeBinary(*arguments)
+
+    def _time(self, token: _Token) -> DataType:
+        arguments = self._arguments()
+        if len(arguments) > 1 or any(digits > _FINEST_TIME for digits in arguments):
+            self._fail(token, "TIME has at most 6 digits of a second", fix="write TIME, or TIME(3)")
+        return _TIME
 
     def _scalar(self, token: _Token, word: str) -> DataType:
         data_type = _PLAIN.get(word) or _SIZED.get(word)
@@ -321,8 +358,8 @@ class _Parser:
 
 
 _KNOWN = (
-    "use BOOLEAN, INT, BIGINT, FLOAT, DOUBLE, DECIMAL(p,s), DATE, TIMESTAMP, STRING, ARRAY<type> "
-    "or STRUCT<name type, ...>"
+    "use BOOLEAN, INT, BIGINT, FLOAT, DOUBLE, DECIMAL(p,s), DATE, TIME, TIMESTAMP, UUID, STRING, "
+    "BINARY, ARRAY<type>, MAP<type, type> or STRUCT<name type, ...>"
 )
 _CLAUSES = "after the type only NOT NULL, NULL and COMMENT 'text' may follow"
 
@@ -351,6 +388,7 @@ _WORDS: dict[DataType, str] = {
     DataTypeTimestamp(TimeUnit.MILLISECOND): "TIMESTAMP",
     DataTypeTimestamp(None, "UTC"): "TIMESTAMP",
     _TIMESTAMP: "TIMESTAMP",
+    _TIME: "TIME",
 }
 
 
@@ -370,8 +408,14 @@ def _written(data_type: DataType, column: str) -> str:
     match data_type:
         case DataTypeDecimal(precision=precision, scale=scale):
             return f"DECIMAL({precision},{scale})"
+        case DataTypeBinary(fixed_length=length):
+            return "BINARY" if length is None else f"BINARY({length})"
         case DataTypeList(item_type=item, fixed_length=None):
             return f"ARRAY<{_item(item, column)}>"
+        case DataTypeMap(key_type=key, value_type=value, keys_sorted=None | False) if (
+            not isinstance(key, DataTypeOption)
+        ):
+            return f"MAP<{_written(key, column)}, {_item(value, column)}>"
         case DataTypeStruct(fields=fields):
             members = (f"{_quoted(f.name)} {_item(f.type, column)}" for f in fields)
             return f"STRUCT<{', '.join(members)}>"

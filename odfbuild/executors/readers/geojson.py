@@ -1,6 +1,7 @@
 """Read GeoJSON: one collection of features, or a feature a line (ODF 0.34.1, "ReadStep::GeoJson").
 
-Properties become columns, the geometry a column of text.  A file of any size is read in pieces of
+Properties become columns, the geometry a column of text, or of well-known binary where the schema
+declares it so.  A file of any size is read in pieces of
 some thousand features.  Without a schema the first 1000 tell it, columns in alphabetical order.
 """
 
@@ -21,6 +22,7 @@ from odfbuild.executors.readers.problems import Rejected, refusal
 from odfbuild.executors.readers.records import build, check_buildable, infer_schema
 from odfbuild.executors.readers.sink import LARGE, empty, on_disk
 from odfbuild.executors.readers.values import Formats
+from odfbuild.executors.readers.wkb_writer import wkb_column
 from odfbuild.odf.events import ReadStepGeoJson, ReadStepNdGeoJson
 
 __all__ = ["read_geojson", "read_ndgeojson"]
@@ -123,7 +125,13 @@ def _sifted(piece: list[Found], schema: pa.Schema, aside: Aside) -> pa.Table:
 
 
 def _built(piece: Sequence[Found], schema: pa.Schema) -> pa.Table:
-    return build([each.record for each in piece], schema, Formats())
+    """Return the rows; a geometry that is declared as binary becomes well-known binary."""
+    records = [each.record for each in piece]
+    at = schema.get_field_index(GEOMETRY_COLUMN)
+    if at < 0 or not pa.types.is_binary(schema.field(at).type):
+        return build(records, schema, Formats())
+    table = build(records, schema.set(at, schema.field(at).with_type(pa.string())), Formats())
+    return table.set_column(at, schema.field(at), wkb_column(table.column(at)))
 
 
 def _pieces(features: Iterator[Found]) -> Iterator[list[Found]]:

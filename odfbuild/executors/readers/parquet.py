@@ -12,7 +12,7 @@ import pyarrow.parquet as pq
 from odfbuild.executors.frames import Frame
 from odfbuild.executors.readers.casting import Cast
 from odfbuild.executors.readers.drift import Besides, columns_drift
-from odfbuild.executors.readers.options import declared_schema
+from odfbuild.executors.readers.options import declared_schema, kept_type
 from odfbuild.executors.readers.problems import InvalidSourceError
 from odfbuild.executors.readers.sink import LARGE, on_disk
 from odfbuild.odf.arrow import UnknownArrowTypeError, from_arrow, to_arrow
@@ -37,7 +37,7 @@ def read_parquet(
             if declared is not None:
                 besides.drift = columns_drift(file.schema_arrow.remove_metadata(), declared)
             return _frame(file, declared, path, staging, name)
-    except (pa.ArrowInvalid, OSError) as error:
+    except (pa.ArrowException, OSError, UnicodeDecodeError) as error:
         raise InvalidSourceError(
             what=f"{name} is not a whole Parquet file",
             why=str(error).split("\n")[0],
@@ -52,7 +52,7 @@ def _frame(
     schema = _plain(found, name) if declared is None else declared
     wanted = [column for column in schema.names if column in found.names]
     _check_columns(found, schema, name)
-    if _size(file, set(wanted)) <= LARGE:
+    if _size(file, len(wanted)) <= LARGE:
         cells = file.read(columns=wanted)
         return Frame.of(Cast(schema, name).apply(cells))
     if declared is None and schema == found:
@@ -73,7 +73,10 @@ def _plain(found: pa.Schema, name: str) -> pa.Schema:
             fix="declare the columns to read in `read.schema`, without this one",
         ) from None
     instant = pa.timestamp("ms", "UTC")
-    times = [f.with_type(instant) if pa.types.is_timestamp(f.type) else f for f in plain]
+    times = [
+        field.with_type(instant if pa.types.is_timestamp(field.type) else kept_type(field.type))
+        for field in plain
+    ]
     return pa.schema(times)
 
 
@@ -90,13 +93,11 @@ def _check_columns(found: pa.Schema, schema: pa.Schema, name: str) -> None:
             )
 
 
-def _size(file: pq.ParquetFile, wanted: set[str]) -> int:
-    """Return how many bytes the wanted columns have before compression."""
-    total = 0
-    for group in range(file.metadata.num_row_groups):
-        row_group = file.metadata.row_group(group)
-        for index in range(row_group.num_columns):
-            column = row_group.column(index)
-            if column.path_in_schema.split(".")[0] in wanted:
-                total += column.total_uncompressed_size
-    return total
+def _size(file: pq.ParquetFile, wanted: int) -> int:
+    """Return about how many bytes some of the columns have before compression.
+
+    Not by asking each column: pyarrow ends the process where the metadata of one are damaged.
+    """
+    groups = file.metadata.num_row_groups
+    whole = sum(file.metadata.row_group(at).total_byte_size for at in range(groups))
+    return whole * wanted // max(1, len(file.schema_arrow))

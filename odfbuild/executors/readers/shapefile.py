@@ -37,6 +37,7 @@ from odfbuild.executors.readers.shapefile_text import (
 from odfbuild.executors.readers.sink import LARGE, empty, on_disk
 from odfbuild.executors.readers.values import Column
 from odfbuild.executors.readers.wkb import geojson_of
+from odfbuild.executors.readers.wkb_writer import wkb_column
 from odfbuild.odf.events import ReadStepEsriShapefile
 
 __all__ = ["read_shapefile"]
@@ -107,11 +108,21 @@ def _frame(source: "_Source", declared: pa.Schema | None, staging: Path) -> Fram
         _check_names(found, declared, source.name)
     schema = _inferred(found) if declared is None else declared
     cast = Cast(schema, source.name)
-    tables = (cast.apply(piece) for piece in source.tables(set(schema.names)))
+    tables = (_fitted(cast, piece, schema) for piece in source.tables(set(schema.names)))
     if source.size > LARGE:
         return on_disk(tables, schema, staging)
     made = list(tables)
     return Frame.of(pa.concat_tables(made)) if made else empty(schema)
+
+
+def _fitted(cast: Cast, piece: pa.Table, schema: pa.Schema) -> pa.Table:
+    """Give a piece the types of the schema, shapes as well-known binary if they are declared so."""
+    at = schema.get_field_index(GEOMETRY_COLUMN)
+    if at >= 0 and pa.types.is_binary(schema.field(at).type):
+        there = piece.schema.get_field_index(GEOMETRY_COLUMN)
+        shapes = wkb_column(piece.column(there))
+        piece = piece.set_column(there, GEOMETRY_COLUMN, shapes)
+    return cast.apply(piece)
 
 
 def _inferred(found: pa.Schema) -> pa.Schema:

@@ -14,6 +14,7 @@ refused: nothing is rounded, cut off or silently made null.
 | timestamp | RFC 3339; no zone means UTC, a blank may stand for the T, a date alone is its
   midnight, finer digits than the unit's are cut (rounded down); or the given strftime pattern |
 | time | hh:mm:ss with an optional fraction |
+| UUID (16 bytes) | 32 hexadecimal digits, with or without their four hyphens |
 
 An empty text is null in every type but text and binary.
 """
@@ -34,6 +35,10 @@ Column: TypeAlias = Any
 
 _FRACTION: Final = {"s": 0, "ms": 3, "us": 6, "ns": 9}
 _ZONED: Final = r"[T ].*(Z|[+-][0-9]{2}(:?[0-9]{2})?)$"
+_UUID: Final = pa.binary(16)
+_HEX: Final = re.compile(
+    r"[0-9a-fA-F]{32}|[0-9a-fA-F]{8}(-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}", re.ASCII
+)
 _TIME: Final = re.compile(r"[0-9]{2}:[0-9]{2}:[0-9]{2}(\.[0-9]{1,6})?")
 
 
@@ -60,6 +65,7 @@ def is_readable(target: pa.DataType) -> bool:
         or pa.types.is_date(target)
         or pa.types.is_timestamp(target)
         or pa.types.is_time(target)
+        or target == _UUID
     )
 
 
@@ -122,6 +128,8 @@ def expected(target: pa.DataType, formats: Formats) -> str:
         return f"a time of the form {formats.timestamp or 'YYYY-MM-DDThh:mm:ssZ'}"
     if pa.types.is_time(target):
         return "a time of the form hh:mm:ss"
+    if target == _UUID:
+        return "a UUID of the form 01234567-89ab-cdef-0123-456789abcdef"
     return str(target)
 
 
@@ -149,6 +157,8 @@ def _converter(target: pa.DataType, formats: Formats) -> Callable[[Column], Colu
         return lambda column: _timestamps(column, target, formats.timestamp)
     if pa.types.is_time(target):
         return lambda column: _parsed(column, _clock, target)
+    if target == _UUID:
+        return lambda column: _parsed(column, _uuid, target)
     return lambda column: column.cast(target)
 
 
@@ -197,6 +207,12 @@ def _clock(text: str) -> time:
     if _TIME.fullmatch(text) is None:
         raise ValueError(text)
     return time.fromisoformat(text)
+
+
+def _uuid(text: str) -> bytes:
+    if _HEX.fullmatch(text) is None:
+        raise ValueError(text)
+    return bytes.fromhex(text.replace("-", ""))
 
 
 def _timestamps(column: Column, target: pa.DataType, pattern: str | None) -> Column:

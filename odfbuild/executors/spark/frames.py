@@ -16,6 +16,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from odfbuild.executors.frames import Frame, Part
+from odfbuild.executors.spark.geometry import check_storable
 from odfbuild.executors.spark.settings import Size
 from odfbuild.executors.spark.sqltypes import spark_schema
 
@@ -31,6 +32,7 @@ __all__ = [
     "from_table",
     "gather",
     "gather_checked",
+    "in_doubt",
     "slice_table",
 ]
 
@@ -118,6 +120,7 @@ def gather(
 
     `edit` gets at least one batch, which may be empty, so that it always shows its columns.
     """
+    check_storable(frame)
     if size is Size.BIG:
         return _through_files(frame, staging, columns, edit)
     table = _utc(frame.toArrow())
@@ -151,7 +154,7 @@ def gather_checked(
         return gather(frame, size, staging, columns, check)
     _, parts = _written(frame, staging)
     whole = Frame.at(*parts, schema=_schema(frame))
-    for _ in check(_in_doubt(whole, *doubted).batches()):
+    for _ in check(in_doubt(whole, *doubted).batches()):
         pass
     return whole.select(columns)
 
@@ -163,7 +166,7 @@ def _written(frame: "DataFrame", staging: Path) -> tuple[Path, list[Path]]:
     return folder, sorted(folder.glob("*.parquet"))
 
 
-def _in_doubt(frame: Frame, column: str, least: int) -> Frame:
+def in_doubt(frame: Frame, column: str, least: int) -> Frame:
     """Return the rows of a frame's files without those that have less in a column of integers.
 
     Files tell for each row group the greatest value, so nothing else is read.

@@ -19,6 +19,7 @@ from odfbuild.executors.spark.frames import (
     from_frame,
     gather_checked,
 )
+from odfbuild.executors.spark.geometry import check_storable
 from odfbuild.executors.spark.history import past_rows
 from odfbuild.executors.spark.merge import (
     merge_text,
@@ -155,6 +156,7 @@ def _preprocessed(work: _Work, source: "DataFrame", facts: QueryFacts) -> "DataF
         if alias is not None:
             work.views.add(alias, frame)
     _check_twice(frame.columns)
+    check_storable(frame)
     if work.size is Size.SMALL:
         frame = frame.coalesce(1)
     if not facts.is_linear and not facts.ordered:

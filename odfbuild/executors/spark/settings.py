@@ -33,6 +33,7 @@ PINNED: Mapping[str, str] = MappingProxyType(
         "spark.sql.caseSensitive": "true",
         "spark.sql.storeAssignmentPolicy": "ANSI",
         "spark.sql.timestampType": "TIMESTAMP_LTZ",
+        "spark.sql.timeType.enabled": "true",
         "spark.sql.legacy.timeParserPolicy": "CORRECTED",
         "spark.sql.mapKeyDedupPolicy": "EXCEPTION",
         "spark.sql.decimalOperations.allowPrecisionLoss": "true",

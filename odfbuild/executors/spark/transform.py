@@ -22,6 +22,7 @@ from odfbuild.errors import InvalidQueryError
 from odfbuild.executors.engine import TransformInputFrame, TransformWork
 from odfbuild.executors.spark.errors import SentQuery, SparkQueryError, spark_errors
 from odfbuild.executors.spark.frames import POSITION, from_files, from_table, slice_table
+from odfbuild.executors.spark.geometry import check_storable
 from odfbuild.executors.spark.pairs import mended
 from odfbuild.executors.spark.session import Views
 from odfbuild.executors.spark.settings import Size
@@ -58,7 +59,7 @@ _UNSTABLE = re.compile(
 )
 _STORABLE = re.compile(
     "boolean|byte|short|integer|long|float|double|decimal|string|binary|date|timestamp|"
-    "timestamp_ntz|array|map|struct"
+    "timestamp_ntz|time|array|map|struct"
 )
 
 
@@ -299,6 +300,7 @@ def check_stable(frame: "DataFrame") -> str:
 
 
 def check_columns(frame: "DataFrame", vocab: DatasetVocabulary, *, raw: bool) -> None:
+    check_storable(frame)
     fields = {f.name: f.dataType for f in frame.schema.fields}
     names = [name for name in frame.columns if name not in hidden(raw=raw)]
     twice = next((name for name in names if names.count(name) > 1), None)
@@ -333,7 +335,7 @@ def _check_storable(column: str, part: str, kind: Any) -> None:
     if not _STORABLE.fullmatch(name):
         raise InvalidQueryError(
             what=f"column {part!r} has the type {kind.simpleString()}, which cannot be stored",
-            why="a slice holds numbers, text, bytes, dates, timestamps and nestings of them",
+            why="a slice holds numbers, text, bytes, dates, times, timestamps and nestings of them",
             fix=f"give it a type: CAST(... AS STRING) AS {quoted(column)}",
         )
     if name == "array":

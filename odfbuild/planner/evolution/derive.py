@@ -237,14 +237,14 @@ def _stored_fields(fields: Sequence[DataField]) -> tuple[DataField, ...]:
 
 
 def _stored(of: DataType) -> DataType:
-    """Return a type as slices keep it: instants in UTC milliseconds, times in these or finer."""
+    """Return a type as slices keep it: instants in UTC milliseconds, times in microseconds."""
     match of:
         case DataTypeOption(inner=value):
             return DataTypeOption(_stored(value))
         case DataTypeTimestamp():
             return EVENT_TIME
-        case DataTypeTime(unit=TimeUnit.SECOND):
-            return DataTypeTime(TimeUnit.MILLISECOND)
+        case DataTypeTime():
+            return DataTypeTime(TimeUnit.MICROSECOND)
         case DataTypeList(item_type=item):
             return replace(of, item_type=_stored(item))
         case DataTypeMap(key_type=key, value_type=value):

@@ -21,7 +21,7 @@ def frame_of(step: ReadStep, data: bytes | str) -> Frame | None:
         path = Path(folder) / "in.bin"
         path.write_bytes(data.encode() if isinstance(data, str) else data)
         found = read(step, path, staging=Path(folder), name="in")
-        if found is None or found.path is None:
+        if found is None or found.table is not None:
             return found
         return Frame.of(pa.Table.from_batches(list(found.batches()), schema=found.schema))
 

@@ -189,8 +189,8 @@ def test_a_large_file_becomes_one_parquet_file_in_order(
     path.write_text("id,name\n" + "".join(f'{i},"n\n{i}"\n' for i in range(5000)))
     found = read(CSV, path, staging=tmp_path, name="big.csv")
     assert found is not None
-    assert found.path is not None
-    assert found.path.parent == tmp_path
+    assert found.parts
+    assert found.parts[0].path.parent == tmp_path
     assert found.rows == 5000
     rows = [row for batch in found.batches() for row in batch.to_pylist()]
     assert rows == [{"id": i, "name": f"n\n{i}"} for i in range(5000)]

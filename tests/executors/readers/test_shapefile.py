@@ -127,7 +127,7 @@ def test_many_shapes_go_to_disk_in_batches(tmp_path: Path, monkeypatch: pytest.M
     monkeypatch.setattr(shapefile, "_TOGETHER", 7)
     found = read(SHP, path, staging=tmp_path, name="in")
     assert found is not None
-    assert found.path is not None
+    assert found.parts
     numbers = [n for batch in found.batches() for n in batch.column("n").to_pylist()]
     assert numbers == list(range(1_000))
 
@@ -391,8 +391,8 @@ def test_a_sub_path_that_does_not_choose_one_lists_what_is_there(
     [
         ("NAME STRING", "in lacks the column NAME", "capitals matter: write `name`"),
         ("x INT NOT NULL", "in lacks the column x", "correct the name in `read.schema`"),
-        ("name STRING NOT NULL", "in: row 3: column name: no value", "correct the type"),
-        ("geometry STRING NOT NULL", "in: row 2: column geometry: no value", "correct the type"),
+        ("name STRING NOT NULL", "in: row 3: column name: no value", "correct the file"),
+        ("geometry STRING NOT NULL", "in: row 2: column geometry: no value", "correct the file"),
         ("name INT", "in: row 1: column name: 'a' is not an integer", "correct the type"),
     ],
 )
@@ -470,3 +470,11 @@ def test_the_published_refusals_name_what_they_mention(ukraine: bytes, name: str
     error = refusal_of(step_of(case), data)
     said = " ".join((error.what, error.why, error.fix))
     assert all(mention in said for mention in case["expect"]["mentions"])
+
+
+def test_shapes_that_are_declared_as_binary_are_well_known_binary(made: dict[str, bytes]) -> None:
+    texts = table_of(ReadStepEsriShapefile(ddl_schema=("geometry STRING",)), pack(made))
+    found = table_of(ReadStepEsriShapefile(ddl_schema=("geometry BINARY",)), pack(made))
+    assert found["geometry"].null_count < len(found)
+    for text, shape in zip(texts["geometry"], found["geometry"], strict=True):
+        assert (None if shape.as_py() is None else geojson_of(shape.as_py())) == text.as_py()

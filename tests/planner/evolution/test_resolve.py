@@ -80,7 +80,7 @@ def test_a_root_without_event_time_gets_that_of_the_fetch() -> None:
     assert ddl(found) == ("event_time TIMESTAMP NOT NULL", "id BIGINT")
 
 
-def test_times_are_kept_in_milliseconds_at_any_depth() -> None:
+def test_times_are_kept_in_one_unit_at_any_depth() -> None:
     micro, second = DataTypeTimestamp(TimeUnit.MICROSECOND), DataTypeTime(TimeUnit.SECOND)
     fields = (
         DataField("a", DataTypeList(micro)),
@@ -92,7 +92,7 @@ def test_times_are_kept_in_milliseconds_at_any_depth() -> None:
     assert [each.type for each in found.columns[1:]] == [
         DataTypeList(EVENT_TIME),
         DataTypeMap(DataTypeString(), optional(EVENT_TIME)),
-        DataTypeStruct((DataField("d", DataTypeTime(TimeUnit.MILLISECOND)),)),
+        DataTypeStruct((DataField("d", DataTypeTime(TimeUnit.MICROSECOND)),)),
     ]
 
 
