@@ -5,7 +5,7 @@ given, ends in an `Intake`; from there on every kind of source is the same.
 """
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TypeAlias
 
@@ -35,7 +35,7 @@ from odfbuild.state.dataset import Dataset
 from odfbuild.state.prepared import Prepared
 from odfbuild.state.push_ids import PUSH_ID
 
-__all__ = ["Intake", "Receiver", "Source", "add", "retires"]
+__all__ = ["Intake", "Receiver", "Source", "add", "add_together", "retires"]
 
 Source: TypeAlias = SetPollingSource | AddPushSource
 
@@ -82,15 +82,34 @@ def add(receiver: Receiver, intake: Intake, staging: Path) -> Round | None:
     of sealing and of the commit; the chain is untouched then.
     """
     if intake.frame is None:
-        return _store(receiver, intake, None)
+        return _store(receiver, intake, None, staging)
     request = _request(receiver, intake.frame, staging)
-    done = _store(receiver, intake, _slice(receiver, intake, request, staging))
+    done = _store(receiver, intake, receiver.site.engine.ingest(request), staging)
     condense(receiver.site, receiver.dataset, request)
     return done
 
 
-def _store(receiver: Receiver, intake: Intake, sealed: Sealed | None) -> Round | None:
-    """Commit what an input became."""
+def add_together(
+    receiver: Receiver, intakes: Sequence[Intake], staging: Path
+) -> Iterator[Round | None]:
+    """Commit inputs in order, each as `add` would, after one call of the engine for all of them.
+
+    They have rows that may go together (`executors.together`).  What the engine raises comes before
+    the first commit.
+    """
+    frames = [intake.frame for intake in intakes if intake.frame is not None]
+    request = _request(receiver, frames[0], staging)
+    merged = receiver.site.engine.ingest_together(request, frames)
+    for intake, rows in zip(intakes, merged, strict=True):
+        state = receiver.dataset.state()
+        now = receiver if state is None else replace(receiver, state=state)
+        yield _store(now, intake, rows, staging)
+    condense(receiver.site, receiver.dataset, request)
+
+
+def _store(receiver: Receiver, intake: Intake, merged: Frame | None, staging: Path) -> Round | None:
+    """Commit what the engine made of an input."""
+    sealed = None if merged is None else _slice(receiver, intake, merged, staging)
     events = _events(receiver, sealed, intake.state)
     with telling(
         intake.besides,
@@ -120,10 +139,10 @@ def retires(source: Source) -> bool:
     return declared is not None and keeps_rows
 
 
-def _slice(receiver: Receiver, intake: Intake, request: IngestRequest, staging: Path) -> Sealed:
+def _slice(receiver: Receiver, intake: Intake, merged: Frame, staging: Path) -> Sealed:
     state = receiver.state
     return seal(
-        receiver.site.engine.ingest(request),
+        merged,
         vocab=state.vocab,
         system_time=receiver.now,
         event_time=intake.event_time,

@@ -1,15 +1,16 @@
-"""Ingest: poll a source, round by round, each round one commit of one slice.
+"""Ingest: poll a source, round by round, each file one commit of one slice.
 
 fetch -> prepare -> read -> add.  A round that fails leaves the rounds before it, and the chain
-untouched by itself.
+untouched by itself.  Small files of a glob go through the engine together where that makes no
+difference; if one of them fails there, they go one by one up to it.
 """
 
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
-from odfbuild.errors import OdfBuildError
-from odfbuild.executors.adding import Intake, Receiver, add
+from odfbuild.errors import EngineError, OdfBuildError
+from odfbuild.executors.adding import Intake, Receiver, add, add_together
 from odfbuild.executors.besides import besides_of
 from odfbuild.executors.fetch import Fetched, UpToDate, fetch
 from odfbuild.executors.local import SOURCE_NAME
@@ -19,7 +20,8 @@ from odfbuild.executors.readers import read
 from odfbuild.executors.report import Round
 from odfbuild.executors.settled import is_settled
 from odfbuild.executors.site import Site
-from odfbuild.odf.events import SetPollingSource
+from odfbuild.executors.together import goes_together, may_follow
+from odfbuild.odf.events import SetPollingSource, SourceState
 from odfbuild.odf.opaque import refuse_opaque
 from odfbuild.planner.policy import AS_USUAL, IngestOptions
 from odfbuild.state.dataset import Dataset
@@ -35,6 +37,11 @@ class _Polling:
     source: SetPollingSource
     folder: Path
 
+    @property
+    def known(self) -> SourceState | None:
+        """Return what the chain remembers of the source."""
+        return self.receiver.state.source_state.get(SOURCE_NAME)
+
 
 def ingest(
     site: Site,
@@ -48,7 +55,7 @@ def ingest(
     fetching, reading, the engine and the commit; earlier rounds stand.
     """
     folder = site.workspace.cache / "fetch" / dataset.id.multibase
-    more = True
+    more, one_by_one = True, False
     while more:
         state = dataset.state()
         if state is None or state.polling is None:
@@ -63,24 +70,32 @@ def ingest(
             now=max(site.clock(), state.system_time),
             options=options,
         )
-        more = _round(_Polling(receiver=receiver, source=state.polling, folder=folder), done)
+        polling = _Polling(receiver=receiver, source=state.polling, folder=folder)
+        try:
+            more = _round(polling, done, together=not one_by_one and goes_together(state.polling))
+        except _FailedTogether:
+            one_by_one = True
 
 
-def _round(polling: _Polling, done: Callable[[Round], None]) -> bool:
+class _FailedTogether(Exception):
+    """The engine refused several files, which go one by one then; nothing was committed."""
+
+
+def _round(polling: _Polling, done: Callable[[Round], None], *, together: bool) -> bool:
     """Do one round; say whether the source has more."""
     if is_settled(polling.receiver.dataset, polling.source.fetch):
         return False
-    fetched = _fetch(polling)
+    fetched = _fetch(polling, polling.known)
     if isinstance(fetched, UpToDate):
         sweep(polling.folder)
         return False
     try:
-        _take_in(polling, fetched, done)
+        last = _take_in(polling, fetched, done, together=together)
     except OdfBuildError as error:
         _keep(fetched, error, polling.folder)
         raise
     sweep(polling.folder)
-    return fetched.has_more
+    return last.has_more
 
 
 def _keep(fetched: Fetched, error: OdfBuildError, folder: Path) -> None:
@@ -94,13 +109,57 @@ def _keep(fetched: Fetched, error: OdfBuildError, folder: Path) -> None:
         error.fix += f"; kept for a look: {' and '.join(map(str, kept))}"
 
 
-def _take_in(polling: _Polling, fetched: Fetched, done: Callable[[Round], None]) -> None:
-    """Read what was fetched, and add it."""
+def _take_in(
+    polling: _Polling, fetched: Fetched, done: Callable[[Round], None], *, together: bool
+) -> Fetched:
+    """Read what was fetched, and maybe files after it, and add them; return the last."""
     receiver = polling.receiver
     with receiver.site.workspace.staging() as staging:
-        added = add(receiver, _intake(polling, fetched, staging), staging)
+        first = _intake(polling, fetched, staging)
+        following = _following(polling, fetched, first, staging) if together else []
+        if not following:
+            _tell(add(receiver, first, staging), done)
+            return fetched
+        intakes = (first, *(intake for _, intake in following))
+        rounds = add_together(receiver, intakes, staging)
+        try:
+            _tell(next(rounds), done)
+        except EngineError as error:
+            raise _FailedTogether from error
+        for added in rounds:
+            _tell(added, done)
+        return following[-1][0]
+
+
+def _tell(added: Round | None, done: Callable[[Round], None]) -> None:
     if added is not None:
         done(added)
+
+
+def _following(
+    polling: _Polling, fetched: Fetched, first: Intake, staging: Path
+) -> list[tuple[Fetched, Intake]]:
+    """Fetch and read the files that may be taken in with the first one.
+
+    One that cannot be read ends them: it has its turn in a round of its own, and fails there.
+    """
+    found: list[tuple[Fetched, Intake]] = []
+    frames = [] if first.frame is None else [first.frame]
+    last = fetched
+    while frames and last.has_more:
+        try:
+            following = _fetch(polling, last.state)
+            if isinstance(following, UpToDate):
+                break
+            intake = _intake(polling, following, staging)
+        except OdfBuildError:
+            break
+        if intake.frame is None or not may_follow(frames, intake.frame):
+            break
+        frames.append(intake.frame)
+        found.append((following, intake))
+        last = following
+    return found
 
 
 def _intake(polling: _Polling, fetched: Fetched, staging: Path) -> Intake:
@@ -119,11 +178,11 @@ def _intake(polling: _Polling, fetched: Fetched, staging: Path) -> Intake:
     )
 
 
-def _fetch(polling: _Polling) -> Fetched | UpToDate:
+def _fetch(polling: _Polling, known: SourceState | None) -> Fetched | UpToDate:
     receiver = polling.receiver
     return fetch(
         polling.source.fetch,
-        receiver.state.source_state.get(SOURCE_NAME),
+        known,
         now=receiver.now,
         project_dir=receiver.site.project_dir,
         cache=polling.folder,

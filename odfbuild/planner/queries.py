@@ -30,7 +30,14 @@ from odfbuild.planner.sql.query import (
     steps_of,
 )
 
-__all__ = ["Examined", "Question", "check_definitions", "check_queries", "question"]
+__all__ = [
+    "PREPROCESS_INPUT",
+    "Examined",
+    "Question",
+    "check_definitions",
+    "check_queries",
+    "question",
+]
 
 _Place: TypeAlias = tuple[Literal["metadata"], int, str]  # of a transform within the snapshot
 
@@ -38,6 +45,7 @@ Question: TypeAlias = tuple[tuple[QueryStep, ...], tuple[str, ...]]
 Examined: TypeAlias = Mapping[Question, QueryFacts]
 
 PREPROCESS_INPUT = "input"
+"""The name under which a preprocess query reads the source."""
 _NONE: Examined = {}
 _INGESTED_ONCE = frozenset({Reason.NOT_LINEAR, Reason.NOT_DETERMINISTIC})
 

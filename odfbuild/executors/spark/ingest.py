@@ -32,23 +32,29 @@ from odfbuild.executors.spark.merge_parts import (
     MergeInputError,
     Merging,
     Narrowing,
+    check_known,
     kinds_of,
 )
 from odfbuild.executors.spark.narrow import joins, narrowing, stored_once
+from odfbuild.executors.spark.pieces import PIECE, first_of_keys
 from odfbuild.executors.spark.session import Views
 from odfbuild.executors.spark.settings import Size
 from odfbuild.executors.spark.sqltypes import comparable, quoted, spark_schema, spark_type
 from odfbuild.odf.arrow import to_arrow
-from odfbuild.odf.events import MergeStrategyAppend, MergeStrategySnapshot
-from odfbuild.planner.sql.carry import CarriedText
+from odfbuild.odf.events import (
+    MergeStrategyAppend,
+    MergeStrategyLedger,
+    MergeStrategySnapshot,
+)
+from odfbuild.planner.queries import PREPROCESS_INPUT
+from odfbuild.planner.sql.carry import CarriedText, carry
 from odfbuild.planner.sql.query import QueryFacts
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-__all__ = ["INPUT", "ingested"]
+__all__ = ["ingested"]
 
-INPUT = "input"  # the name under which a preprocess query reads the source
 _NEW, _OLD = "__odf_new", "__odf_old"
 _RFC3339 = (
     r"^\\d{4}-\\d\\d-\\d\\d([Tt ]\\d\\d:\\d\\d(:\\d\\d(\\.\\d+)?)?([Zz]|[+-]\\d\\d:?\\d\\d)?)?$"
@@ -64,6 +70,7 @@ class _Work:
     request: IngestRequest
     size: Size
     log: Path | None
+    by_piece: bool
 
 
 def ingested(
@@ -73,9 +80,16 @@ def ingested(
     facts: QueryFacts | None,
     size: Size,
     log: Path | None,
+    *,
+    by_piece: bool,
 ) -> Frame:
-    """Return the merged rows; `facts` are those of the preprocess query, if there is one."""
-    work = _Work(session=session, views=views, request=request, size=size, log=log)
+    """Return the merged rows; `facts` are those of the preprocess query, if there is one.
+
+    `by_piece` says that the source has several pieces (`spark.pieces`); so has the result then.
+    """
+    work = _Work(
+        session=session, views=views, request=request, size=size, log=log, by_piece=by_piece
+    )
     source = from_frame(session, request.source, size)
     if facts is not None:
         source = _preprocessed(work, source, facts)
@@ -84,12 +98,15 @@ def ingested(
     _check_names(source.columns, request)
     new = normal(source)
     if facts is not None and _is_read_often(work):
-        with spark_errors("merge the source rows", _sent(facts), log):
+        with spark_errors("merge the source rows", _sent(facts, by_piece=by_piece), log):
             new = stored_once(new, request.staging)
     views.add(_NEW, new)
     merging = _merging(work, new)
+    if by_piece and isinstance(request.merge, MergeStrategyLedger):
+        check_known(request.merge.primary_key, merging.new, "primary key")
+        views.add(_NEW, first_of_keys(session, new, _NEW, request.merge.primary_key))
     with joins(session) if size is Size.BIG else nullcontext():
-        merged = _merged(work, merging, _sent(facts))
+        merged = _merged(work, merging, _sent(facts, by_piece=by_piece))
     return merged if facts is not None else _as_declared(merged, request)
 
 
@@ -131,7 +148,7 @@ def _narrowing(work: _Work, merging: Merging) -> Narrowing | None:
 def _merging(work: _Work, new: "DataFrame") -> Merging:
     """Return what is merged, with the history as a view if there is any."""
     request, op = work.request, work.request.vocab.operation_type_column
-    kinds = kinds_of(new.schema, without=(POSITION, op))
+    kinds = kinds_of(new.schema, without=(POSITION, PIECE, op))
     old = _history(work, kinds)
     if old is not None:
         work.views.add(_OLD, old)
@@ -142,14 +159,15 @@ def _merging(work: _Work, new: "DataFrame") -> Merging:
         old=None if old is None else kinds_of(old.schema),
         size=work.size,
         operation=kinds_of(new.schema).get(op),
+        by_piece=work.by_piece,
     )
 
 
 def _preprocessed(work: _Work, source: "DataFrame", facts: QueryFacts) -> "DataFrame":
     """Run the user's query; its rows keep the order of the input where that means anything."""
-    work.views.add(INPUT, source.drop(POSITION))
+    work.views.add(PREPROCESS_INPUT, source.drop(POSITION))
     frame = source
-    for number, query in enumerate(_sent(facts)):
+    for number, query in enumerate(_sent(facts, by_piece=work.by_piece)):
         with spark_errors("read the preprocess query", (query,), work.log):
             frame = work.session.sql(query.carried.text)
         alias = facts.steps[number].alias
@@ -171,12 +189,12 @@ def _in_total_order(frame: "DataFrame", size: Size) -> "DataFrame":
     return frame.sortWithinPartitions(*order) if size is Size.SMALL else frame.orderBy(*order)
 
 
-def _sent(facts: QueryFacts | None) -> tuple[SentQuery, ...]:
+def _sent(facts: QueryFacts | None, *, by_piece: bool) -> tuple[SentQuery, ...]:
     steps = facts.steps if facts is not None else ()
-    return tuple(
-        SentQuery(number, len(steps), CarriedText(step.text, ()))
-        for number, step in enumerate(steps)
+    texts = (
+        carry(step.text, (PIECE,)) if by_piece else CarriedText(step.text, ()) for step in steps
     )
+    return tuple(SentQuery(number, len(steps), text) for number, text in enumerate(texts))
 
 
 def _reserved(request: IngestRequest) -> tuple[str, ...]:
@@ -223,7 +241,7 @@ def _check_names(names: list[str], request: IngestRequest) -> None:
                 what=f"the source has a column named {name!r}",
                 why="that is a system column of the dataset: it is written by the build",
                 fix=f"rename it in `preprocess`, or give the system column another name in "
-                f"SetVocab: SELECT {quoted(name)} AS ... FROM {INPUT}",
+                f"SetVocab: SELECT {quoted(name)} AS ... FROM {PREPROCESS_INPUT}",
                 columns=(name,),
             )
 

@@ -31,6 +31,7 @@ from odfbuild.executors.spark.merge_parts import (
     without_key,
 )
 from odfbuild.executors.spark.merge_streams import changelog, upserted
+from odfbuild.executors.spark.pieces import PIECE
 from odfbuild.executors.spark.sqltypes import quoted, stored
 from odfbuild.odf.events import (
     DatasetVocabulary,
@@ -106,9 +107,10 @@ def merge_text(merging: Merging, new: str, old: str) -> str:
 
 
 def _appended(merging: Merging, rows: str) -> str:
-    columns = ", ".join(map(quoted, merging.columns))
-    time = f"{quoted(merging.time)} ASC NULLS FIRST, " if merging.time in merging.new else ""
-    order = f"{sort(merging)} {time}{quoted(POSITION)}"
+    piece = (PIECE,) if merging.by_piece else ()
+    columns = ", ".join(map(quoted, (*merging.columns, *piece)))
+    time = (f"{quoted(merging.time)} ASC NULLS FIRST",) if merging.time in merging.new else ()
+    order = f"{sort(merging)} {', '.join((*piece, *time, quoted(POSITION)))}"
     return f"SELECT 0 AS {merging.op}, {columns} FROM ({rows}) {order}"
 
 

@@ -66,7 +66,7 @@ class Merging:
 
     `operation` is the type of the operations that the source itself gives, None if it gives none;
     `new` is without them.  `old` is None without history, else has all of `needed_history` that
-    either side knows.
+    either side knows.  `by_piece` tells that the rows are numbered by piece as well.
     """
 
     strategy: MergeStrategy
@@ -76,6 +76,7 @@ class Merging:
     size: Size
     operation: Any | None = None
     narrowing: Narrowing | None = None
+    by_piece: bool = False
 
     @property
     def time(self) -> str:
