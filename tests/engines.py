@@ -66,6 +66,21 @@ class FakeEngine:
         kept = _merged(request, table.to_pylist())
         return _frame(kept, table.schema, request.vocab)
 
+    def ingest_together(
+        self, request: IngestRequest, sources: Sequence[Frame]
+    ) -> tuple[Frame, ...]:
+        self.asked.append("ingest together")
+        key = getattr(request.merge, "primary_key", None)
+        before: set[tuple[Any, ...]] = set()
+        frames = []
+        for source in sources:
+            assert source.table is not None
+            rows = _merged(request, source.table.to_pylist())
+            new = [row for row in rows if key is None or _key(row, key) not in before]
+            before |= {_key(row, key) for row in new if key is not None}
+            frames.append(_frame(new, source.table.schema, request.vocab))
+        return tuple(frames)
+
     def spread(
         self, function: Callable[[Item], Result], items: Sequence[Item], /
     ) -> tuple[Result, ...]:

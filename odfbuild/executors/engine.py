@@ -18,6 +18,7 @@ from odfbuild.odf.events import (
     OffsetInterval,
     TransformSql,
 )
+from odfbuild.odf.timestamp import Timestamp
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -76,7 +77,8 @@ class CondenseRequest:
 class TransformInputFrame:
     """The new rows of one input: slices oldest first and the offsets of them that count.
 
-    `interval` is closed; None means that the input brought no rows.
+    `interval` is closed; None means that the input brought no rows.  `past` are the slices before,
+    for a query that is not linear.
     """
 
     alias: str
@@ -84,16 +86,26 @@ class TransformInputFrame:
     interval: OffsetInterval | None
     schema: DataSchema
     vocab: DatasetVocabulary
+    past: tuple[Path, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TransformWork:
-    """One step of a derivative dataset; `vocab` is the vocabulary of the output."""
+    """One step of a derivative dataset; `vocab` is the vocabulary of the output.
+
+    `output` are the slices that the dataset has, `in_force` their schema, `watermark` where the
+    step ends in event time; all for a query that is not linear.  `in_full` says that what is there
+    was not made by this query, so that all of it has to be looked at.
+    """
 
     inputs: tuple[TransformInputFrame, ...]
     transform: TransformSql
     vocab: DatasetVocabulary
     staging: Path
+    output: tuple[Path, ...] = ()
+    in_force: DataSchema | None = None
+    watermark: Timestamp | None = None
+    in_full: bool = False
 
 
 class Engine(Protocol):
@@ -104,6 +116,15 @@ class Engine(Protocol):
 
     def ingest(self, request: IngestRequest) -> Frame:
         """Preprocess and merge one source frame ("Merge Strategies")."""
+
+    def ingest_together(
+        self, request: IngestRequest, sources: Sequence[Frame]
+    ) -> tuple[Frame, ...]:
+        """Do what ingests of the sources would, one after the other; one frame of rows for each.
+
+        The sources are tables of one schema; the request (whose own source does not matter) is
+        such that their rows can be told apart by `goes_together`.
+        """
 
     def condense(self, request: CondenseRequest) -> tuple[Path, ...]:
         """Return the Parquet files of a shorter history, to be read before what comes later."""

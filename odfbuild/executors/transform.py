@@ -5,6 +5,7 @@ nothing cut it off before any engine starts (ODF 0.34.1, "ExecuteTransform").
 """
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 from odfbuild.errors import StateError
@@ -18,6 +19,7 @@ from odfbuild.odf.chain import ChainState
 from odfbuild.odf.chain_schema import schema_in_force
 from odfbuild.odf.events import (
     ExecuteTransform,
+    ExecuteTransformInput,
     MetadataEvent,
     SetTransform,
 )
@@ -25,6 +27,8 @@ from odfbuild.odf.opaque import refuse_opaque
 from odfbuild.odf.timestamp import Timestamp
 from odfbuild.planner.bind import Batch, BoundInput, PendingInput, bind
 from odfbuild.planner.rebuild import InputNow, diverged
+from odfbuild.planner.sql.query import examine, steps_of
+from odfbuild.planner.sql.windows import has_windows
 from odfbuild.state.dataset import Dataset, NotInChainError
 from odfbuild.state.prepared import Prepared
 
@@ -47,14 +51,19 @@ def transform(site: Site, dataset: Dataset, done: Callable[[Round], None]) -> No
     now = max(site.clock(), state.system_time)
     with site.workspace.staging() as staging:
         sealed = None
-        if batch.has_records or state.schema is None:
-            work = _work(state, state.transform, batch, [each for _, each in inputs], staging)
+        if batch.has_records or state.schema is None or _waits(state.transform):
+            work = _work(dataset, state, batch, [each for _, each in inputs], staging)
             sealed = execute(site.engine, state, work, now)
         events = _events(state, batch, sealed)
         if events:
             dataset.commit(Prepared(events, now, staged_files(sealed)), expected=state.head)
             names = ", ".join(each.alias for each in batch.inputs if each.slices)
             done(Round(names, len(events), 0 if sealed is None else sealed.records))
+
+
+def _waits(transform: SetTransform) -> bool:
+    """Tell whether a watermark that moved can bring rows by itself: event-time windows close."""
+    return any(has_windows(step.text) for step in steps_of(transform.transform))
 
 
 def execute(engine: Engine, state: ChainState, work: TransformWork, now: Timestamp) -> Sealed:
@@ -72,19 +81,30 @@ def execute(engine: Engine, state: ChainState, work: TransformWork, now: Timesta
 
 
 def _work(
+    output: Dataset,
     state: ChainState,
-    transform: SetTransform,
     batch: Batch,
     inputs: Sequence[Dataset],
     staging: Path,
 ) -> TransformWork:
-    return TransformWork(
-        inputs=tuple(
-            _frame(bound, source) for bound, source in zip(batch.inputs, inputs, strict=True)
-        ),
-        transform=transform.transform,
-        vocab=state.vocab,
-        staging=staging,
+    """Return what the engine works on; all that was before only for a query that looks at it."""
+    if state.transform is None:
+        raise ValueError("a step without a transform")
+    transform = state.transform.transform
+    looks_back = not examine(steps_of(transform), [each.alias for each in batch.inputs]).is_linear
+    frames = tuple(
+        _frame(bound, source, recorded, looks_back=looks_back)
+        for bound, source, recorded in zip(batch.inputs, inputs, batch.query_inputs, strict=True)
+    )
+    work = TransformWork(inputs=frames, transform=transform, vocab=state.vocab, staging=staging)
+    if not looks_back:
+        return work
+    return replace(
+        work,
+        output=tuple(path for _, path in output.slices(upto=state.head)),
+        in_force=schema_in_force(state),
+        watermark=batch.watermark,
+        in_full=state.transform_is_new,
     )
 
 
@@ -124,7 +144,9 @@ def _pending(output: ChainState, alias: str, dataset: Dataset) -> PendingInput:
     return PendingInput(InputNow(alias, state), blocks)
 
 
-def _frame(bound: BoundInput, dataset: Dataset) -> TransformInputFrame:
+def _frame(
+    bound: BoundInput, dataset: Dataset, recorded: ExecuteTransformInput, *, looks_back: bool
+) -> TransformInputFrame:
     state = dataset.state()
     schema = None if state is None else schema_in_force(state)
     if state is None or schema is None:
@@ -135,7 +157,16 @@ def _frame(bound: BoundInput, dataset: Dataset) -> TransformInputFrame:
         interval=bound.interval,
         schema=schema,
         vocab=state.vocab,
+        past=_past(dataset, recorded) if looks_back else (),
     )
+
+
+def _past(dataset: Dataset, recorded: ExecuteTransformInput) -> tuple[Path, ...]:
+    """Return the slices of an input that earlier steps have read."""
+    if recorded.prev_offset is None:
+        return ()
+    held = dataset.slices(upto=recorded.prev_block_hash)
+    return tuple(path for piece, path in held)
 
 
 def _events(state: ChainState, batch: Batch, sealed: Sealed | None) -> tuple[MetadataEvent, ...]:

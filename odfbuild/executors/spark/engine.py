@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
@@ -15,6 +16,7 @@ from odfbuild.executors.spark.settings import LARGE, Size, size_of
 from odfbuild.odf.events import (
     TransformSql,
 )
+from odfbuild.planner.queries import PREPROCESS_INPUT
 from odfbuild.planner.sql.query import QueryFacts, Reason, diagnostics, examine, steps_of
 
 if TYPE_CHECKING:
@@ -79,18 +81,31 @@ class SparkEngine:
         self._sessions.warm_up(planned_bytes)
 
     def ingest(self, request: IngestRequest) -> Frame:
+        return self._ingest(request)
+
+    def ingest_together(
+        self, request: IngestRequest, sources: Sequence[Frame]
+    ) -> tuple[Frame, ...]:
+        from odfbuild.executors.spark.pieces import joined, parted
+
+        frame = self._ingest(replace(request, source=joined(sources)), by_piece=True)
+        return parted(frame, len(sources))
+
+    def _ingest(self, request: IngestRequest, *, by_piece: bool = False) -> Frame:
         from odfbuild.executors.spark.frames import cost
         from odfbuild.executors.spark.history import past_cost
-        from odfbuild.executors.spark.ingest import INPUT, ingested
+        from odfbuild.executors.spark.ingest import ingested
 
         facts = None
         if request.preprocess is not None:
-            facts = _facts(request.preprocess, [INPUT], [], _OF_INGEST)
+            facts = _facts(request.preprocess, [PREPROCESS_INPUT], [], _OF_INGEST)
         history = request.history if looks_back(request) else ()
         planned = cost(request.source) + past_cost(history)
         size = size_of(planned, self._limit)
         with self._views("merge the source rows", size, planned) as (session, views):
-            return ingested(session, views, request, facts, size, self._sessions.log)
+            return ingested(
+                session, views, request, facts, size, self._sessions.log, by_piece=by_piece
+            )
 
     def condense(self, request: CondenseRequest) -> tuple[Path, ...]:
         from odfbuild.executors.spark.history import condensed, past_cost
@@ -106,6 +121,8 @@ class SparkEngine:
         from odfbuild.executors.spark.transform import planned_step
 
         facts = self._transform_facts(work)
+        if not facts.is_linear:
+            return self._changes(work, facts)
         planned = cost(*(path for source in work.inputs for path in source.paths))
         size = size_of(planned, self._limit)
         with self._views("run the query", size, planned) as (session, views):
@@ -113,6 +130,20 @@ class SparkEngine:
             step = planned_step(session, views, work, facts, size, log)
             with spark_errors("run the query", step.sent, log):
                 return gather(step.frame, size, work.staging, step.columns, step.finish)
+
+    def _changes(self, work: TransformWork, facts: QueryFacts) -> Frame:
+        """Run a step of a query that looks at more than one row."""
+        from odfbuild.executors.spark.frames import cost
+        from odfbuild.executors.spark.stateful import Stateful
+
+        read = (path for source in work.inputs for path in (*source.past, *source.paths))
+        planned = cost(*read, *work.output)
+        size = size_of(planned, self._limit)
+        with self._views("run the query", size, planned) as (session, views):
+            return Stateful(
+                session=session, views=views, work=work, facts=facts, size=size,
+                log=self._sessions.log,
+            ).changes()  # fmt: skip
 
     def spread(
         self, function: Callable[[Item], Result], items: Sequence[Item], /
@@ -123,11 +154,16 @@ class SparkEngine:
             return spread_out(session, function, items)
 
     def validate(self, work: TransformWork) -> "pa.Schema":
+        from odfbuild.executors.spark.stateful import Stateful
         from odfbuild.executors.spark.transform import planned_step, result_schema
 
         facts = self._transform_facts(work)
         with self._views("read the query", Size.SMALL, 0) as (session, views):
             log = self._sessions.log
+            if not facts.is_linear:
+                return Stateful(
+                    session=session, views=views, work=work, facts=facts, size=Size.SMALL, log=log
+                ).schema()
             step = planned_step(session, views, work, facts, Size.SMALL, log, empty=True)
             return result_schema(step)
 
@@ -177,7 +213,11 @@ class SparkEngine:
         aliases = [source.alias for source in work.inputs]
         ops = {source.vocab.operation_type_column for source in work.inputs}
         ops.add(work.vocab.operation_type_column)
-        return _facts(work.transform, aliases, ops, frozenset(Reason))
+        facts = examine(steps_of(work.transform), aliases, ops)
+        found = diagnostics(facts, facts.refused)
+        if found:
+            raise RefusedQueryError(found)
+        return facts
 
 
 def _facts(

@@ -38,6 +38,7 @@ if TYPE_CHECKING:
 __all__ = [
     "Step",
     "check_columns",
+    "check_event_time",
     "check_stable",
     "planned_step",
     "result_schema",
@@ -86,7 +87,7 @@ class Step:
 
     def _arranged(self, batch: pa.RecordBatch) -> pa.RecordBatch:
         """Return the columns of the result and the position."""
-        self._check_event_time(batch)
+        check_event_time(batch, self.vocab)
         names = [*self.columns, POSITION]
         columns = [self._operation(batch), *(batch.column(name) for name in names[1:])]
         return pa.RecordBatch.from_arrays(columns, names=names)
@@ -107,14 +108,16 @@ class Step:
             )
         return column.cast(pa.int32())
 
-    def _check_event_time(self, batch: pa.RecordBatch) -> None:
-        time = self.vocab.event_time_column
-        if batch.column(time).null_count:
-            raise InvalidQueryError(
-                what=f"the query gives rows without {time!r}",
-                why="every record of a derivative dataset has an event time",
-                fix=f"filter such rows (WHERE {time} IS NOT NULL), or fill it with coalesce",
-            )
+
+def check_event_time(batch: pa.RecordBatch, vocab: DatasetVocabulary) -> None:
+    """Refuse rows of a result that have no event time."""
+    time = vocab.event_time_column
+    if batch.column(time).null_count:
+        raise InvalidQueryError(
+            what=f"the query gives rows without {time!r}",
+            why="every record of a derivative dataset has an event time",
+            fix=f"filter such rows (WHERE {time} IS NOT NULL), or fill it with coalesce",
+        )
 
 
 def _by_position(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:

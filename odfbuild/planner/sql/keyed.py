@@ -38,7 +38,7 @@ from odfbuild.planner.sql.shape import (
     walk,
 )
 
-__all__ = ["Parts"]
+__all__ = ["Parts", "name_of"]
 
 
 _MOST = 500  # queries read, those that are used several times counted each time
@@ -58,7 +58,9 @@ _Tables: TypeAlias = "dict[str, _Table]"
 class Parts:
     """Reads queries; `steps` are those that can be read by name.  Each use is read anew.
 
-    `inputs` are the names of the inputs' columns, as far as they are known.
+    `inputs` are the names of the inputs' columns, as far as they are known; `uses` is what was
+    read of them: for each time that one is read, the tokens of the columns that mattered;
+    `matched` leads from columns of the other side of an outer join to those of the preserved one.
     """
 
     def __init__(
@@ -68,6 +70,8 @@ class Parts:
         self.tables: _Tables = {}
         for name, step in steps.items():
             self.tables = {**self.tables, name: _Table(step, self.tables)}
+        self.uses: list[tuple[str, dict[str, Token]]] = []
+        self.matched: dict[Token, Token] = {}
         self._fresh = count()
         self._same: dict[Token, Token] = {}
         self._left = _MOST
@@ -152,7 +156,7 @@ class Parts:
         for output in select.outputs:
             if isinstance(output.value, StarExpr):
                 through = True
-            elif (name := _name(output)) and (select.group is None or output.value in keys):
+            elif (name := name_of(output)) and (select.group is None or output.value in keys):
                 token = self._known(output.value, part)
                 if token is not None:
                     named[name] = token
@@ -164,9 +168,9 @@ class Parts:
         return column
 
     def _all(self, select: Select, part: Part) -> Keys:
-        names = [_name(output) for output in select.outputs]
+        names = [name_of(output) for output in select.outputs]
         tokens = (part.column(None, name) if name else None for name in names)
-        return frozenset(next(self._fresh) if t is None else self._root(t) for t in tokens)
+        return frozenset(next(self._fresh) if t is None else self.root(t) for t in tokens)
 
     # Keys
 
@@ -192,15 +196,16 @@ class Parts:
             return None
         qualifier = expr.parts[0] if len(expr.parts) == 2 else None
         token = part.column(qualifier, expr.name)
-        return None if token is None else self._root(token)
+        return None if token is None else self.root(token)
 
-    def _root(self, token: Token) -> Token:
+    def root(self, token: Token) -> Token:
+        """Return the token that stands for all that are equal to this one."""
         while token in self._same:
             token = self._same[token]
         return token
 
     def _roots(self, keys: Keys) -> Keys:
-        return frozenset(map(self._root, keys))
+        return frozenset(map(self.root, keys))
 
     # FROM
 
@@ -241,6 +246,7 @@ class Parts:
             self.tables = before
             return read_as(part, name)
         tokens: dict[str, Token] = {}
+        self.uses.append((source.name, {} if source.columns else tokens))
         names = None if source.columns else self.inputs.get(source.name)
 
         def column(_: str | None, each: str) -> Token | None:
@@ -315,9 +321,12 @@ class Parts:
             other = left.because or right.because
             return whole(f"{clause} with {other} by another key")
         if inner:
-            self._same |= {b: a for a, b in pairs if self._root(a) != self._root(b)}
+            self._same |= {b: a for a, b in pairs if self.root(a) != self.root(b)}
             name = "keyed" if rank == "keyed" else "join"
             return Part(name=name, because=clause, keys=mine if fits else None)
+        for a, b in pairs:
+            ours, unmatched = (b, a) if join.kind == "right" else (a, b)
+            self.matched[self.root(unmatched)] = self.root(ours)
         keys = {"right": theirs, "full": frozenset({next(self._fresh)})}.get(join.kind, mine)
         return Part(name="keyed", because=clause, keys=keys)
 
@@ -357,7 +366,7 @@ def _renamed(query: Query, columns: tuple[str, ...]) -> Query:
     return replace(query, outputs=tuple(outputs))
 
 
-def _name(output: Output) -> str | None:
+def name_of(output: Output) -> str | None:
     if output.aliases:
         return output.aliases[0] if len(output.aliases) == 1 else None
     value = output.value

@@ -94,6 +94,11 @@ class QueryFacts:
     def is_linear(self) -> bool:
         return self.kind == "linear"
 
+    @property
+    def refused(self) -> tuple[Reason, ...]:
+        """Return why a transform may be refused: the event log is only read row by row."""
+        return tuple(r for r in Reason if r is not Reason.NOT_LINEAR or self.names_op)
+
     def about(self, *reasons: Reason) -> tuple[Finding, ...]:
         """Return the findings of some reasons, in the order of the text."""
         return tuple(f for f in self.findings if f.reason in reasons)

@@ -34,8 +34,8 @@ def place_at(token: Any) -> Place:
 def mended(tokens: Sequence[Any]) -> list[Any]:
     """Return the tokens as the parser needs them.
 
-    Three words that Spark takes as names, and sqlglot does not, become names; each call is marked to
-    be kept as it is written, rather than turned into what it would be called elsewhere.
+    Three words that Spark takes as names, and sqlglot does not, become names; each call is marked
+    to be kept as it is written, rather than turned into what it would be called elsewhere.
     """
     opened: list[int] = []
     found = list(tokens)

@@ -293,11 +293,11 @@ def test_the_error_for_a_missing_event_time_says_what_could_serve(
     assert "day AS event_time" in caught.value.fix
 
 
-def test_a_query_that_is_not_row_by_row_never_reaches_spark(
+def test_an_event_log_that_is_not_read_row_by_row_never_reaches_spark(
     engine: SparkEngine, tmp_path: Path
 ) -> None:
     with pytest.raises(RefusedQueryError, match="GROUP BY") as caught:
-        run(engine, tmp_path, "SELECT k, rand() FROM t GROUP BY k", t=[log((0, "a", 1))])
+        run(engine, tmp_path, "SELECT k, op, rand() FROM t GROUP BY k, op", t=[log((0, "a", 1))])
     codes = [each.code for each in caught.value.diagnostics()]
     assert codes == ["unsupported-query", "not-deterministic"]
 

@@ -1,0 +1,269 @@
+"""Steps of queries that look at more than one row: the difference between two states.
+
+The inputs are replayed up to now and the query runs over all their rows.  What it gives, against
+what the dataset holds, is the step's changelog; so the portions in which rows came do not show.
+"""
+
+# ruff: noqa: S608 - the texts are made of quoted names only
+
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from functools import reduce
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+import pyarrow as pa
+
+from odfbuild.errors import EngineError
+from odfbuild.executors.engine import TransformInputFrame, TransformWork
+from odfbuild.executors.frames import Frame
+from odfbuild.executors.spark.errors import SentQuery, SparkQueryError, spark_errors
+from odfbuild.executors.spark.frames import from_files, from_table, gather, slice_table
+from odfbuild.executors.spark.merge import normal
+from odfbuild.executors.spark.merge_parts import kinds_of
+from odfbuild.executors.spark.replay import GONE, changelog_text, only_appends, standing_text
+from odfbuild.executors.spark.session import Views
+from odfbuild.executors.spark.settings import Size
+from odfbuild.executors.spark.sqltypes import quoted, spark_schema
+from odfbuild.executors.spark.transform import (
+    check_columns,
+    check_event_time,
+    check_stable,
+    system_columns,
+    visible,
+    with_hint,
+)
+from odfbuild.odf.arrow import to_arrow
+from odfbuild.odf.events import DataSchema, DatasetVocabulary
+from odfbuild.planner.sql.key_columns import KeyColumns, key_columns
+from odfbuild.planner.sql.query import QueryFacts
+from odfbuild.planner.sql.windows import closing, has_windows
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+__all__ = ["InvalidChangelogError", "Stateful"]
+
+_BEFORE: Final = "__odf_before"
+_AFTER: Final = "__odf_after"
+_LOG: Final = "__odf_log"
+_KEYS: Final = "__odf_keys"
+
+
+class InvalidChangelogError(EngineError):
+    """A dataset takes back a row that it does not hold."""
+
+    code = "invalid-changelog"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Stateful:
+    """One step: where it runs and what it works on."""
+
+    session: "SparkSession"
+    views: Views
+    work: TransformWork
+    facts: QueryFacts
+    size: Size
+    log: Path | None
+
+    def changes(self) -> Frame:
+        """Return the changes of the step: op, event time, then the columns as the query gives them.
+
+        Raises InvalidQueryError with the place in the user's text, and InvalidChangelogError for
+        an input, or the dataset itself, that takes back what is not there.
+        """
+        op = self.work.vocab.operation_type_column
+        key = self._touched()
+        after = self.result(key)
+        kinds = kinds_of(after.schema)
+        self.views.add(_AFTER, after)
+        self.views.add(_BEFORE, self._held(kinds, key))
+        changes = changelog_text(_BEFORE, _AFTER, kinds, op=op, key=self._paired(kinds))
+        text = f"SELECT * FROM ({changes}) ORDER BY __odf_o, {quoted(op)}"
+        with self._errors("run the query"):
+            rows = self.session.sql(text)
+            columns = [op, *kinds]
+            return gather(rows, self.size, self.work.staging, columns, self._checked)
+
+    def schema(self) -> pa.Schema:
+        """Return the columns that the query gives, all nullable, without reading rows."""
+        from pyspark.sql.pandas.types import to_arrow_schema
+
+        found = spark_schema(to_arrow_schema(self.result(None, empty=True).schema, timezone="UTC"))
+        return pa.schema([pa.field(self.work.vocab.operation_type_column, pa.int32()), *found])
+
+    def result(self, key: KeyColumns | None, *, empty: bool = False) -> "DataFrame":
+        """Return what the query gives now, of the touched keys if there is a key, as it is stored.
+
+        `empty` leaves out the inputs' rows.
+        """
+        for source in self.work.inputs:
+            if source.alias in self.facts.inputs:
+                columns = () if key is None else key.inputs[source.alias]
+                self.views.add(source.alias, self._standing(source, columns, empty=empty))
+        result = self._queried()
+        check_stable(result)
+        check_columns(result, self.work.vocab, raw=False)
+        time = self.work.vocab.event_time_column
+        others = [name for name in result.columns if name != time]
+        return normal(result.select([quoted(name) for name in (time, *others)]))
+
+    def _touched(self) -> KeyColumns | None:
+        """Make the keys of the new rows a view; None if the query has to run over everything.
+
+        A watermark that moves closes windows of keys without new rows as well.
+        """
+        sources = {each.alias: each for each in self.work.inputs if each.alias in self.facts.inputs}
+        key = key_columns(self.facts.steps, self._seen(sources))
+        if key is None or key.outputs is None or self.work.in_full:
+            return None
+        if any(has_windows(step.text) for step in self.facts.steps):
+            return None
+        rows = [
+            self._rows(each.paths, _columns(to_arrow(each.schema), key.inputs[alias]))
+            for alias, each in sources.items()
+        ]
+        if len({tuple(kind.dataType for kind in each.schema) for each in rows}) > 1:
+            return None  # compared across types, which is not by value
+        named = [each.toDF(*self._numbered(key)).distinct() for each in rows]
+        keys = reduce(lambda one, other: one.unionAll(other), named).distinct()
+        self.views.add(_KEYS, keys.cache() if self.size is Size.BIG else keys)
+        return key
+
+    @staticmethod
+    def _seen(sources: Mapping[str, TransformInputFrame]) -> dict[str, DataSchema]:
+        """Return the schemas of the inputs as the query sees them."""
+        return {
+            alias: replace(
+                each.schema,
+                fields=tuple(
+                    field
+                    for field in each.schema.fields
+                    if field.name not in system_columns(each.vocab)
+                ),
+            )
+            for alias, each in sources.items()
+        }
+
+    @staticmethod
+    def _numbered(key: KeyColumns) -> list[str]:
+        return [f"__odf_k{number}" for number in range(len(next(iter(key.inputs.values()))))]
+
+    def _of_keys(self, rows: "DataFrame", columns: Sequence[str], view: str) -> "DataFrame":
+        """Return the rows whose key is among the touched ones; a null is a key as well."""
+        self.views.add(view, rows)
+        match = " AND ".join(
+            f"r.{quoted(name)} <=> k.__odf_k{number}" for number, name in enumerate(columns)
+        )
+        return self.session.sql(
+            f"SELECT r.* FROM {quoted(view)} AS r LEFT SEMI JOIN {_KEYS} AS k ON {match}"
+        )
+
+    def _paired(self, kinds: Mapping[str, Any]) -> tuple[str, ...]:
+        """Return the columns by which a removed row and an added one are one correction."""
+        sources = {each.alias: each for each in self.work.inputs if each.alias in self.facts.inputs}
+        key = key_columns(self.facts.steps, self._seen(sources))
+        held = () if key is None or key.outputs is None else key.outputs
+        return held if all(name in kinds for name in held) else ()
+
+    def _standing(
+        self, source: TransformInputFrame, key: Sequence[str], *, empty: bool
+    ) -> "DataFrame":
+        """Return the rows of an input that nothing took back, with the columns that queries see."""
+        schema, paths = to_arrow(source.schema), () if empty else (*source.past, *source.paths)
+        columns = visible(schema, source.vocab, raw=False)
+        name = f"{_LOG}_{source.alias}"
+        return self._replayed(paths, schema, columns, source.vocab, key, name)
+
+    def _held(self, kinds: Mapping[str, Any], key: KeyColumns | None) -> "DataFrame":
+        """Return the rows that the dataset holds, with the columns that the query gives now."""
+        from pyspark.sql.pandas.types import to_arrow_type
+
+        vocab = self.work.vocab
+        fields = [
+            pa.field(name, to_arrow_type(kind, timezone="UTC")) for name, kind in kinds.items()
+        ]
+        system = [
+            pa.field(vocab.offset_column, pa.int64()),
+            pa.field(vocab.operation_type_column, pa.int32()),
+        ]
+        schema = pa.schema([*system, *fields])
+        columns = () if key is None or key.outputs is None else key.outputs
+        return self._replayed(self.work.output, schema, list(kinds), vocab, columns, _LOG)
+
+    def _replayed(
+        self,
+        paths: Sequence[Path],
+        schema: pa.Schema,
+        columns: Sequence[str],
+        vocab: DatasetVocabulary,
+        key: Sequence[str],
+        view: str,
+    ) -> "DataFrame":
+        op, offset = vocab.operation_type_column, vocab.offset_column
+        appended = only_appends(paths, op)
+        needed = [*columns] if appended else [op, offset, *columns]
+        rows = self._rows(paths, _columns(schema, needed))
+        if key:
+            rows = self._of_keys(rows, key, f"{view}_all")
+        if appended:
+            return rows
+        self.views.add(view, rows)
+        return self.session.sql(standing_text(quoted(view), columns, op=op, offset=offset))
+
+    def _rows(self, paths: Sequence[Path], schema: pa.Schema) -> "DataFrame":
+        if self.size is Size.BIG and paths:
+            return normal(from_files(self.session, paths, schema))
+        nullable = pa.schema([field.with_nullable(True) for field in schema])
+        tables = [slice_table(path, schema) for path in paths] or [nullable.empty_table()]
+        return normal(from_table(self.session, pa.concat_tables(tables)))
+
+    def _queried(self) -> "DataFrame":
+        """Let Spark analyse the steps of the query in turn, and return the last."""
+        unseen = [name for each in self.work.inputs for name in system_columns(each.vocab)]
+        frame = None
+        for step, sent in zip(self.facts.steps, self._sent(), strict=True):
+            try:
+                with spark_errors("read the query", (sent,), self.log):
+                    frame = self.session.sql(sent.carried.text)
+            except SparkQueryError as error:
+                raise with_hint(error, unseen) from None
+            if step.alias is not None:
+                self.views.add(step.alias, frame)
+        assert frame is not None  # noqa: S101 - a query has a step
+        return frame
+
+    def _sent(self) -> tuple[SentQuery, ...]:
+        steps, mark = self.facts.steps, self.work.watermark
+        until = None if mark is None else mark.millis
+        return tuple(
+            SentQuery(number, len(steps), closing(step.text, until))
+            for number, step in enumerate(steps)
+        )
+
+    def _checked(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        for batch in batches:
+            check_event_time(batch, self.work.vocab)
+            yield batch
+
+    @contextmanager
+    def _errors(self, doing: str) -> Iterator[None]:
+        try:
+            with spark_errors(doing, self._sent(), self.log):
+                yield
+        except SparkQueryError as error:
+            _, found, offset = (error.message or error.what).partition(GONE)
+            if not found:
+                raise
+            at = "".join(char for char in offset if char.isdigit())
+            raise InvalidChangelogError(
+                what=f"the record at offset {at} takes back a row that is not there",
+                why="a retraction or correction repeats the row that it takes back, value by value",
+                fix="look at that record in the inputs of the dataset (odfbuild show NAME --log)",
+            ) from None
+
+
+def _columns(schema: pa.Schema, names: Sequence[str]) -> pa.Schema:
+    return pa.schema([schema.field(name) for name in names])

@@ -1,0 +1,95 @@
+"""Which columns of the inputs and of the result hold the key by which a query works.  Pure.
+
+A step then needs only the rows of the keys that its new rows touch.  Parts of a key that are not
+mere columns of the inputs are left out: by a coarser key more is computed, and nothing else.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from odfbuild.odf.events import DataSchema
+from odfbuild.planner.sql.keyed import Parts, name_of
+from odfbuild.planner.sql.keyed_part import Part, Token
+from odfbuild.planner.sql.query import QueryStep
+from odfbuild.planner.sql.shape import Query, Select, StarExpr
+from odfbuild.planner.sql.statement import SqlTextError
+from odfbuild.planner.sql.text import read
+
+__all__ = ["KeyColumns", "key_columns"]
+
+
+@dataclass(frozen=True, slots=True)
+class KeyColumns:
+    """The columns of a key, in one order: of every input, and of the result if it holds them."""
+
+    inputs: Mapping[str, tuple[str, ...]]
+    outputs: tuple[str, ...] | None
+
+
+def key_columns(steps: Sequence[QueryStep], inputs: Mapping[str, DataSchema]) -> KeyColumns | None:
+    """Return the key by which a query works, None if there is none that its inputs have.
+
+    The rows of the result for some keys are what the query gives of the inputs' rows for these.
+    """
+    shapes: list[tuple[str | None, Query]] = []
+    for step in steps:
+        try:
+            shapes.append((step.alias, read(step.text).shape))
+        except SqlTextError:
+            return None
+    if not shapes:
+        return None
+    known = {name: frozenset(f.name for f in schema.fields) for name, schema in inputs.items()}
+    parts = Parts({name: shape for name, shape in shapes if name is not None}, known)
+    part = parts.query(shapes[-1][1])
+    if part.name not in {"keyed", "join"} or not part.keys:
+        return None
+    return _found(parts, part, shapes[-1][1], inputs)
+
+
+def _found(
+    parts: Parts, part: Part, last: Query, inputs: Mapping[str, DataSchema]
+) -> KeyColumns | None:
+    uses = [
+        (name, {_root(parts, token): column for column, token in tokens.items()})
+        for name, tokens in parts.uses
+    ]
+    keys = {_root(parts, token) for token in part.keys or ()}
+    roots = sorted(root for root in keys if all(root in columns for _, columns in uses))
+    if not roots:
+        return None
+    found: dict[str, tuple[str, ...]] = {}
+    for name, columns in uses:
+        if found.setdefault(name, held := tuple(columns[root] for root in roots)) != held:
+            return None  # read twice, by different columns
+    return KeyColumns(found, _outputs(parts, part, last, roots, inputs))
+
+
+def _root(parts: Parts, token: Token) -> Token:
+    """Return the token of the preserved side for one that an outer join matches with it."""
+    root = parts.root(token)
+    while root in parts.matched:
+        root = parts.root(parts.matched[root])
+    return root
+
+
+def _outputs(
+    parts: Parts, part: Part, last: Query, roots: Sequence[Token], inputs: Mapping[str, DataSchema]
+) -> tuple[str, ...] | None:
+    """Return the columns of the result that hold the key; None if a part of it is not there."""
+    if not isinstance(last, Select):
+        return None
+    names: list[str] = []
+    for output in last.outputs:
+        if isinstance(output.value, StarExpr):
+            names += [field.name for schema in inputs.values() for field in schema.fields]
+        elif (name := name_of(output)) is not None:
+            names.append(name)
+    held = {
+        parts.root(token): name
+        for name in reversed(names)
+        if (token := part.column(None, name)) is not None
+    }
+    return tuple(held[root] for root in roots) if all(r in held for r in roots) else None
