@@ -193,7 +193,16 @@ def _query(name: str, state: ChainState) -> tuple[tuple[TransformInput, ...], Tr
     polling = state.polling
     if polling is not None and polling.preprocess is not None:
         return (), polling.preprocess
+    pushed = {name: push.preprocess for name, push in state.push.items() if push.preprocess}
+    if len(pushed) == 1:
+        return (), next(iter(pushed.values()))
     root = state.kind is DatasetKind.ROOT
+    if pushed:
+        raise NotThereYetError(
+            what=f"{name} has {len(pushed)} queries as of block {state.sequence}",
+            why=f"each of its push sources has its own: {', '.join(sorted(pushed))}",
+            fix=f"odfbuild log {name} shows them",
+        )
     raise NotThereYetError(
         what=f"{name} has no query as of block {state.sequence}",
         why="it is a root, and its source is read without `preprocess`"

@@ -16,6 +16,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from tests.cli.within import Within
 from tests.engines import FakeEngine
 from tests.inside import Inside, command, heads, lay_out
 from tests.projects import Done, probe
@@ -405,3 +406,23 @@ def test_bad_rows_are_put_aside_and_told_of(run: Inside, project: Path) -> None:
     answer = json.loads(run("ingest", "readings", "bad.csv", "-o", "json", "--id", "1").out)
     assert answer["inputs"][0]["bad_rows"] == 1
     assert shown(run) == [("a", 1), ("a", 1)]
+
+
+def test_the_query_of_a_push_source_is_shown(
+    run: Inside,
+    project: Path,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    within = Within(project, capsys, monkeypatch)
+    query = 'preprocess: {kind: Sql, engine: spark, query: "select k, v from input"}'
+    left, right = "merge: {kind: Ledger, primaryKey: [k]}", "merge: {kind: Append}"
+    assert "has no query" in within("inspect", "query", "pair").err
+    one = PAIR.replace("pair", "one").replace(left, f"{query}\n      {left}")
+    two = one.replace("one", "two").replace(right, f"{query}\n      {right}")
+    lay_out(project, {"datasets/one.yaml": one, "datasets/two.yaml": two})
+    assert run("apply", "--yes").code == 0
+    assert "select k, v from input" in within("inspect", "query", "one").out
+    done = within("inspect", "query", "two")
+    assert done.code == 1
+    assert "each of its push sources has its own: left, right" in done.err
