@@ -18,6 +18,7 @@ from odfbuild.planner.sql.carry import CarriedText
 
 __all__ = ["SentQuery", "SparkQueryError", "spark_errors"]
 
+_CANCELLED = "SPARK_JOB_CANCELLED"
 _USERS = ("22", "42", "0A", "54", "21", "P0001", "KD")
 _HIDDEN = re.compile(r"(?:`[^`]+`\.)*`?__odf_\w+`?,? ?")
 _FIXES = {
@@ -89,6 +90,8 @@ def _translated(
         return _lost(error, doing, log)
     condition, state = known.getCondition(), known.getSqlState() or ""
     message = _one_line(known)
+    if condition == _CANCELLED:
+        return interrupted()
     if not state.startswith(_USERS):
         return EngineFailedError(
             what=f"Spark failed to {doing}: {message}",
