@@ -24,7 +24,9 @@ __all__ = ["DamagedArchiveError", "bunzip", "gunzip", "unxz", "unzip", "unzstd"]
 _BLOCK: Final = 1 << 20
 _SHOWN: Final = 5
 _CUT_OFF: Final = "it ends too early: the file was cut off"
+_TOO_MUCH: Final = "unpacking it would need more memory than there is"
 _ENCRYPTED: Final = 1
+_MEMORY: Final = 1 << 30  # what the most thorough settings of xz need is a tenth of it
 
 
 class DamagedArchiveError(EngineError):
@@ -67,7 +69,7 @@ def bunzip(path: Path, name: str) -> Iterator[bytes]:
 
 def unxz(path: Path, name: str) -> Iterator[bytes]:
     """Yield the bytes of all xz streams, or of one of the older lzma format."""
-    return _streams(path, name, "xz", lzma.LZMADecompressor)
+    return _streams(path, name, "xz", lambda: lzma.LZMADecompressor(memlimit=_MEMORY))
 
 
 def unzstd(path: Path, name: str) -> Iterator[bytes]:
@@ -94,6 +96,8 @@ def unzip(path: Path, wanted: str | None, name: str) -> Iterator[bytes]:
         raise _damaged(name, "zip", f"it is packed in a way that is not known: {error}") from None
     except EOFError:
         raise _damaged(name, "zip", _CUT_OFF) from None
+    except MemoryError:
+        raise _damaged(name, "zip", _TOO_MUCH) from None
     except (zipfile.BadZipFile, zlib.error, lzma.LZMAError, ValueError, OSError) as error:
         raise _damaged(name, "zip", str(error)) from None
 
@@ -139,7 +143,7 @@ def _not_empty(path: Path, name: str, kind: str) -> None:
 
 
 def _entry(archive: zipfile.ZipFile, wanted: str | None, name: str) -> zipfile.ZipInfo:
-    files = [entry for entry in archive.infolist() if not entry.is_dir()]
+    files = [e for e in archive.infolist() if e.filename and not e.filename.endswith("/")]
     found = files[:1] if wanted is None else _wanted(files, wanted)
     if len(found) != 1:
         raise _choice(found, files, wanted, name)

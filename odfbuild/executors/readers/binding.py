@@ -11,7 +11,7 @@ from odfbuild.executors.readers.problems import InvalidSourceError, counted, quo
 from odfbuild.executors.readers.quoting import Record
 from odfbuild.executors.readers.values import Formats
 
-__all__ = ["Binding", "bind", "drift_of", "unbound"]
+__all__ = ["Binding", "bind", "check_header", "drift_of", "unbound"]
 
 _LISTED = 40
 
@@ -56,6 +56,18 @@ def bind(name: str, declared: pa.Schema, header: Sequence[str] | None, width: in
         )
     positions = tuple(names.index(n) if n in theirs else None for n in declared.names)
     return Binding(schema=declared, positions=positions, width=len(names))
+
+
+def check_header(name: str, header: Sequence[str]) -> None:
+    """Refuse a header that is not all text, before its names are used."""
+    for at, field in enumerate(header, start=1):
+        if any("\udc80" <= sign <= "\udcff" for sign in field):
+            shown = quoted(field.encode("utf-8", "surrogateescape").decode("latin-1"))
+            raise InvalidSourceError(
+                what=f"{name}: field {at} of the header has bytes that are not UTF-8: {shown}",
+                why="columns are known by name, so a name must be text",
+                fix="correct the file, or set `encoding` in `read`",
+            )
 
 
 def unbound(

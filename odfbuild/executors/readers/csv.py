@@ -24,7 +24,7 @@ import pyarrow.csv as arrow_csv
 
 from odfbuild.executors.frames import Frame
 from odfbuild.executors.readers.aside import Aside, Spool
-from odfbuild.executors.readers.binding import Binding, bind, drift_of, unbound
+from odfbuild.executors.readers.binding import Binding, bind, check_header, drift_of, unbound
 from odfbuild.executors.readers.columns import cast_columns, check_readable
 from odfbuild.executors.readers.csv_diversion import Diversion
 from odfbuild.executors.readers.csv_text import CsvText, problem_of
@@ -101,6 +101,8 @@ def _job(step: ReadStepCsv, source: CsvText, besides: Besides) -> "_Job | None":
     if not first:
         return None
     header = first[0].fields if has_header else None
+    if header is not None:
+        check_header(source.name, header)
     width = len(first[0].fields)
     null_value = step.null_value or ""
     if declared is not None:

@@ -71,7 +71,7 @@ class Drifting:
     @property
     def drift(self) -> Drift:
         """What was found so far: new columns in alphabetical order, others in the schema's."""
-        shown = {name: _type_of(values) for name, values in self._values.items()}
+        shown = {name: _type_of(values) for name, values in self._values.items() if values}
         added = [pa.field(n, t) for n, t in sorted(shown.items()) if n not in self._known]
         nested = [(each, widened(each.type, shown[each.name])) for each in self._nested
                   if each.name in shown]  # fmt: skip

@@ -63,8 +63,8 @@ def take_parts(archive: Path, wanted: str | None, folder: Path, name: str) -> Pa
 def _names(archive: Path, name: str) -> list[str]:
     try:
         with zipfile.ZipFile(archive) as packed:
-            return [each for each in packed.namelist() if not each.endswith("/")]
-    except (zipfile.BadZipFile, OSError, ValueError) as error:
+            return [each for each in packed.namelist() if each and not each.endswith("/")]
+    except (zipfile.BadZipFile, NotImplementedError, OSError, ValueError) as error:
         raise InvalidSourceError(
             what=f"{name} is not a whole zip archive",
             why=f"a shapefile is several files, read out of one archive; {error}",
@@ -75,7 +75,7 @@ def _names(archive: Path, name: str) -> list[str]:
 def _is_shapes(entry: str) -> bool:
     """Tell shapes from other files, and from what macOS puts beside them."""
     path = PurePosixPath(entry)
-    hidden = path.parts[0] == "__MACOSX" or path.name.startswith("._")
+    hidden = "__MACOSX" in path.parts[:1] or path.name.startswith("._")
     return path.suffix.lower() == ".shp" and not hidden
 
 
