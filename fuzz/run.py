@@ -3,8 +3,9 @@
 Run as `python -m fuzz.run [TARGET ...] [--runs N]`, which is `make fuzz`.  With atheris installed
 (`pip install atheris` into an environment of your own; it is no dependency of the project) inputs
 are chosen by the code that they reach; without it they are changed at random.  What breaks a target
-is kept in fuzz/found/, a file each, and fails the run; `--keep` adds to the corpus what reached new
-code, as short as it can be had.
+is kept in fuzz/found/, a file each, and fails the run, also when it ended the process: the rest is
+then done in another one.  `--keep` adds to the corpus what reached new code, as short as it can be
+had.
 """
 
 # ruff: noqa: PLC0415 - what is watched is imported where the watching begins
@@ -40,10 +41,15 @@ SHARES = {
     "template": 1,
     "selector": 5,
     "plan": 5,
+    "text": 3,
+    "packed": 3,
+    "parquet": 2,
+    "shapefile": 1,
 }
 _KEPT_BYTES = 16_000
+_ATTEMPTS = 10  # as many ends of the process one target may bring about
 # a template may take a million turns, and runs once more to place what is wrong with it
-_SLOW = {"project": 10.0, "template": 10.0}
+_SLOW = {"project": 10.0, "template": 10.0, "packed": 5.0, "shapefile": 5.0}
 
 
 def main() -> None:
@@ -78,10 +84,8 @@ def _run_apart(target: str, runs: int, chosen: argparse.Namespace) -> None:
         inputs.mkdir()
         for data in load(target):
             (inputs / hashlib.sha1(data).hexdigest()).write_bytes(data)  # noqa: S324 - a name
-        command = [sys.executable, "-m", "fuzz.run", target, f"--runs={runs}", f"--here={inputs}"]
-        command += [f"--seed={chosen.seed}"] + ["--plain"] * chosen.plain
         started = time.perf_counter()
-        done = subprocess.run(command, check=False, capture_output=True, text=True)
+        done = _run_until_it_ends(target, runs, chosen, inputs)
         took = time.perf_counter() - started
         reached = [line for line in done.stderr.splitlines() if line.startswith(("#", "Done"))]
         print(f"{target}: {reached[-1] if reached else ''} in {took:.0f} s", flush=True)
@@ -89,6 +93,22 @@ def _run_apart(target: str, runs: int, chosen: argparse.Namespace) -> None:
             raise SystemExit(done.stderr[-4000:])
         if chosen.keep:
             save(target, _grown(load(target), [path.read_bytes() for path in inputs.iterdir()]))
+
+
+def _run_until_it_ends(
+    target: str, runs: int, chosen: argparse.Namespace, inputs: Path
+) -> subprocess.CompletedProcess[str]:
+    """Run a target; keep the input that ended the process, and go on with other ones."""
+    last = inputs.parent / "last"
+    for attempt in range(_ATTEMPTS):
+        command = [sys.executable, "-m", "fuzz.run", target, f"--runs={runs}", f"--here={inputs}"]
+        command += [f"--seed={chosen.seed + 1000 * attempt}"] + ["--plain"] * chosen.plain
+        done = subprocess.run(command, check=False, capture_output=True, text=True)
+        if done.returncode >= 0 or not last.exists():
+            break
+        _keep(target, last.read_bytes(), RuntimeError(f"ended by the signal {-done.returncode}"))
+        last.unlink()
+    return done
 
 
 def _grown(kept: Sequence[bytes], found: Iterable[bytes]) -> list[bytes]:
@@ -112,7 +132,7 @@ def _run_guided(target: str, runs: int, seed: int, inputs: Path) -> None:
     import atheris  # type: ignore[import-untyped,import-not-found,unused-ignore]
 
     with atheris.instrument_imports(include=["odfbuild"]):
-        held = _held(target)
+        held = _held(target, inputs.parent / "last")
     arguments = [
         sys.argv[0],
         f"-runs={runs}",
@@ -128,7 +148,7 @@ def _run_guided(target: str, runs: int, seed: int, inputs: Path) -> None:
 
 
 def _run_plain(target: str, runs: int, seed: int, inputs: Path) -> None:
-    held = _held(target)
+    held = _held(target, inputs.parent / "last")
     corpus = [path.read_bytes() for path in sorted(inputs.iterdir())]
     count = 0
     for data in islice(chain(corpus, mutations(corpus, seed)), runs):
@@ -137,15 +157,20 @@ def _run_plain(target: str, runs: int, seed: int, inputs: Path) -> None:
     print(f"Done {count} runs", file=sys.stderr)
 
 
-def _held(target: str) -> Callable[[bytes], None]:
-    """Return a target that is held to its limits and keeps what breaks it, once for each place."""
+def _held(target: str, last: Path) -> Callable[[bytes], None]:
+    """Return a target that is held to its limits and keeps what breaks it, once for each place.
+
+    `last` is the file for an input that may end the process.
+    """
     from fuzz.limits import SECONDS, limited
-    from tests.fuzz.targets import TARGETS
+    from tests.fuzz.targets import DEADLY, TARGETS
 
     run = limited(TARGETS[target], _SLOW.get(target, SECONDS))
     seen: set[str] = set()
 
     def held(data: bytes) -> None:
+        if target in DEADLY:
+            last.write_bytes(data)
         try:
             run(data)
         except Exception as error:

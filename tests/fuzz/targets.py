@@ -37,9 +37,9 @@ from odfbuild.odf.schema import arrow_bytes, from_arrow_bytes, parse_ddl, to_ddl
 from odfbuild.odf.timestamp import Timestamp
 from odfbuild.project.manifests import read_manifests
 from odfbuild.project.yaml import decode
-from tests.fuzz import projects
+from tests.fuzz import files, projects
 
-__all__ = ["TARGETS", "Target"]
+__all__ = ["DEADLY", "TARGETS", "Target"]
 
 Target = Callable[[bytes], None]
 
@@ -154,5 +154,11 @@ TARGETS: Final[Mapping[str, Target]] = {
         projects.template,
         projects.selector,
         projects.plan,
+        files.text,
+        files.packed,
+        files.parquet,
+        files.shapefile,
     )
 }
+DEADLY: Final = frozenset({"parquet", "shapefile"})
+"""What may end the process in which it runs."""
