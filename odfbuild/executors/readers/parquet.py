@@ -100,4 +100,4 @@ def _size(file: pq.ParquetFile, wanted: int) -> int:
     """
     groups = file.metadata.num_row_groups
     whole = sum(file.metadata.row_group(at).total_byte_size for at in range(groups))
-    return whole * wanted // max(1, len(file.schema_arrow))
+    return int(whole * wanted // max(1, len(file.schema_arrow)))
