@@ -1,9 +1,10 @@
 """The history that a merge reads: with or without a condensed one, the rows are the same."""
 
+import os
 from collections.abc import Sequence
 from datetime import date
 from pathlib import Path
-from typing import Any
+from typing import Any, NoReturn
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -11,9 +12,10 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from odfbuild.errors import EngineFailedError
 from odfbuild.executors import history as module
 from odfbuild.executors.adding import Intake, Receiver, add
-from odfbuild.executors.engine import IngestRequest
+from odfbuild.executors.engine import CondenseRequest, IngestRequest
 from odfbuild.executors.frames import Frame
 from odfbuild.executors.history import condense, history
 from odfbuild.executors.site import Site
@@ -33,6 +35,7 @@ from odfbuild.odf.events import (
 from odfbuild.odf.identity import Multihash
 from odfbuild.odf.refs import DatasetAlias
 from odfbuild.odf.timestamp import Timestamp
+from odfbuild.state.lock import open_locked
 from odfbuild.state.prepared import Prepared
 from odfbuild.state.workspace import Workspace
 from tests.engines import FakeEngine
@@ -232,3 +235,117 @@ def test_rows_do_not_depend_on_what_is_kept_of_the_history(
         heads.append((poll.state.head, len(log)))
         happen(poll, what, heads)
         log = log[: heads[-1][1]]
+
+
+# what is kept, and when
+
+
+@pytest.mark.usefixtures("eager")
+def test_a_merge_reads_what_was_condensed_and_the_slices_since(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    poll = Poll(tmp_path, LEDGER)
+    poll(rows(1, 2))
+    poll(rows(2, 3))
+    monkeypatch.setattr(module, "_LEAST_ROWS", 10)
+    poll(rows(3, 4))
+    first, *since = poll.history
+    assert first.is_relative_to(poll.kept)
+    assert sorted(pq.read_table(first).column("n").to_pylist()) == [1, 2, 3]
+    assert since == [poll.dataset.slices()[-1][1]]
+
+
+def test_a_short_history_is_read_as_it_is(tmp_path: Path) -> None:
+    poll = Poll(tmp_path, SNAPSHOT)
+    poll(rows(1))
+    poll(rows(1, 2))
+    assert poll.history == tuple(path for _, path in poll.dataset.slices())
+    assert not poll.kept.exists()
+
+
+def test_many_slices_are_condensed_however_small(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(module, "_SLICES", 2)
+    poll = Poll(tmp_path, LEDGER)
+    for n in range(3):
+        poll(rows(n))
+    assert len(poll.history) == 1
+    poll(rows(3))
+    assert len(poll.history) == 2
+
+
+@pytest.mark.usefixtures("eager")
+def test_blocks_before_a_condensed_history_are_not_read_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    poll = Poll(tmp_path, UPSERT)
+    for n in range(5):
+        poll(rows(n))
+    state, blocks = poll.state, poll.dataset.stores.blocks
+    asked: list[Multihash] = []
+    monkeypatch.setattr(type(blocks), "get", lambda _, hash: asked.append(hash))
+    assert len(history(poll.site, poll.dataset, state, UPSERT)) == 1
+    assert asked == []
+
+
+@pytest.mark.usefixtures("eager")
+@pytest.mark.parametrize(
+    "error", [EngineFailedError("it broke", "so", "none"), OSError(28, "full")]
+)
+def test_what_cannot_be_condensed_is_a_warning(
+    error: Exception,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    def fail(_: CondenseRequest) -> NoReturn:
+        raise error
+
+    poll = Poll(tmp_path, LEDGER)
+    poll(rows(1))
+    kept = poll.history
+    monkeypatch.setattr(poll.engine, "condense", fail)
+    assert by_all(poll(rows(1, 2)), in_order=True) == by_all(
+        [{"op": 0, **rows(2)[0]}], in_order=True
+    )
+    assert "was not condensed" in caplog.text
+    assert poll.history[:1] == kept
+    assert len(list(poll.kept.iterdir())) == 1
+
+
+@pytest.mark.usefixtures("eager")
+def test_a_cache_that_cannot_be_written_is_done_without(tmp_path: Path) -> None:
+    poll = Poll(tmp_path, LEDGER)
+    poll.kept.parent.mkdir(parents=True)
+    poll.kept.write_text("no folder")
+    poll(rows(1))
+    assert [row["n"] for row in poll(rows(1, 2))] == [2]
+
+
+@pytest.mark.usefixtures("eager")
+def test_one_condensed_history_is_kept_and_what_others_write_is_left_alone(tmp_path: Path) -> None:
+    poll = Poll(tmp_path, LEDGER)
+    dead, alive = poll.kept / ".pending-dead", poll.kept / ".pending-alive"
+    dead.mkdir(parents=True)
+    alive.mkdir()
+    lock = open_locked(alive)
+    assert lock is not None
+    poll(rows(1))
+    poll(rows(2))
+    os.close(lock)
+    left = sorted(path.name for path in poll.kept.iterdir())
+    assert left[0] == alive.name
+    assert len(left) == 2
+
+
+@pytest.mark.usefixtures("eager")
+def test_a_column_that_came_since_makes_nothing_anew(tmp_path: Path) -> None:
+    poll = Poll(tmp_path, UPSERT)
+    poll(rows(1))
+    (kept,) = poll.history
+    wider = SCHEMA.append(pa.field("w", pa.int64()))
+    found = poll([{**rows(1)[0], "w": 5}], wider)
+    assert [(row["op"], row["w"]) for row in found] == [(2, None), (3, 5)]
+    assert poll.history != (kept,)
+    assert poll.engine.asked.count("condense") == 2
