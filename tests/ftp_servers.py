@@ -19,6 +19,7 @@ with warnings.catch_warnings():
     warnings.simplefilter("ignore")  # it stands on asyncore, which is on its way out
     from pyftpdlib.authorizers import DummyAuthorizer
     from pyftpdlib.handlers import DTPHandler, FTPHandler, TLS_DTPHandler, TLS_FTPHandler
+    from pyftpdlib.ioloop import IOLoop
     from pyftpdlib.servers import FTPServer
 
 __all__ = ["Ftp", "certificate", "serving_ftp"]
@@ -60,7 +61,8 @@ def serving_ftp(
     ftp = Ftp(folder)
     handler = _handler(ftp, certificate)
     handler.handle = _greet_encrypted if implicit else handler.handle
-    server = FTPServer(("127.0.0.1", 0), handler)
+    loop = IOLoop()  # that of all servers forgets a new one when an old number is closed again
+    server = FTPServer(("127.0.0.1", 0), handler, ioloop=loop)
     ftp.port = server.socket.getsockname()[1]
     stopping = threading.Event()
 
