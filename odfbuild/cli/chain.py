@@ -7,7 +7,7 @@ from typing import Any
 from odfbuild.cli.printable import printable
 from odfbuild.errors import ProtocolError
 from odfbuild.odf.chain_schema import schema_of
-from odfbuild.odf.ddl import to_ddl
+from odfbuild.odf.ddl_writer import to_ddl
 from odfbuild.odf.events import MetadataBlock, SetDataSchema
 from odfbuild.odf.identity import Multihash
 from odfbuild.odf.manifest import to_mapping

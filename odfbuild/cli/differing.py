@@ -9,7 +9,7 @@ from typing import Any
 from odfbuild.cli.printable import printable
 from odfbuild.errors import ProtocolError
 from odfbuild.odf.chain_schema import schema_of
-from odfbuild.odf.ddl import to_ddl
+from odfbuild.odf.ddl_writer import to_ddl
 from odfbuild.odf.events import (
     AddPushSource,
     MetadataEvent,

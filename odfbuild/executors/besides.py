@@ -24,7 +24,8 @@ from odfbuild.executors.readers.aside import Aside
 from odfbuild.executors.readers.drift import Besides, Drift
 from odfbuild.executors.report import Drifted, Told
 from odfbuild.odf.arrow import from_arrow
-from odfbuild.odf.ddl import DdlError, to_ddl
+from odfbuild.odf.ddl import DdlError
+from odfbuild.odf.ddl_writer import to_ddl
 from odfbuild.odf.events import AddPushSource, ReadStep, SetPollingSource
 from odfbuild.odf.identity import DatasetId
 from odfbuild.odf.manifest import to_mapping

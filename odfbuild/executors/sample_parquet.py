@@ -8,7 +8,8 @@ import pyarrow.parquet as pq
 
 from odfbuild.executors.sampled import Sample, SampledColumn, UnsampledError
 from odfbuild.odf.arrow import UnknownArrowTypeError, from_arrow
-from odfbuild.odf.ddl import DdlError, to_ddl
+from odfbuild.odf.ddl import DdlError
+from odfbuild.odf.ddl_writer import to_ddl
 
 __all__ = ["sample_parquet"]
 

@@ -32,7 +32,7 @@ class SampledColumn:
         import pyarrow as pa
 
         from odfbuild.odf.arrow import from_arrow
-        from odfbuild.odf.ddl import to_ddl
+        from odfbuild.odf.ddl_writer import to_ddl
 
         return to_ddl(from_arrow(pa.schema([pa.field(self.name, self.type)])))[0]
 

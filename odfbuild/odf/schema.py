@@ -9,7 +9,8 @@ from dataclasses import dataclass, replace
 from odfbuild.errors import ProtocolError
 from odfbuild.odf.arrow_schema import InvalidArrowSchemaError, arrow_bytes, from_arrow_bytes
 from odfbuild.odf.datatypes import inner, is_optional, spelled_out, type_name
-from odfbuild.odf.ddl import DdlError, parse_ddl, to_ddl
+from odfbuild.odf.ddl import DdlError, parse_ddl
+from odfbuild.odf.ddl_writer import to_ddl
 from odfbuild.odf.events import (
     DataField,
     DataSchema,

@@ -11,7 +11,8 @@ from typing import Any
 
 from odfbuild.errors import Diagnostic, SourceSpan
 from odfbuild.odf.datatypes import type_name
-from odfbuild.odf.ddl import DdlError, to_ddl
+from odfbuild.odf.ddl import DdlError
+from odfbuild.odf.ddl_writer import to_ddl
 from odfbuild.odf.events import DataField, DataSchema
 from odfbuild.odf.identity import sha3_256
 from odfbuild.odf.manifest import to_mapping

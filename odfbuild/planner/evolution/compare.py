@@ -11,7 +11,8 @@ from difflib import SequenceMatcher
 from typing import TypeAlias
 
 from odfbuild.odf.datatypes import inner, is_optional, spelled_out, type_name
-from odfbuild.odf.ddl import DdlError, to_ddl
+from odfbuild.odf.ddl import DdlError
+from odfbuild.odf.ddl_writer import to_ddl
 from odfbuild.odf.events import (
     DataField,
     DataSchema,
