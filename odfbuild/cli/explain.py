@@ -29,7 +29,12 @@ from odfbuild.planner.declared import Declared
 from odfbuild.planner.in_force import in_force
 from odfbuild.planner.names import did_you_mean
 from odfbuild.planner.plan import Append, Ingest, Move, Plan, Step, Transform
-from odfbuild.planner.reasons import DefinitionChanged, SourceHasNews, SourceToAsk
+from odfbuild.planner.reasons import (
+    DefinitionChanged,
+    InputRewritten,
+    SourceHasNews,
+    SourceToAsk,
+)
 from odfbuild.project.lag import lag_text
 
 __all__ = ["UnknownDatasetError", "explain_dataset"]
@@ -101,6 +106,8 @@ def _section(title: str, lines: Sequence[str]) -> Iterator[str]:
 def _verdict(plan: Plan, steps: Sequence[Step], *, pushed: bool) -> str:
     if not steps and pushed:
         return "Nothing to do: the chain has what is declared, and its data is pushed."
+    if any(isinstance(reason, InputRewritten) for step in steps for reason in step.reasons):
+        return "It cannot run: an input no longer holds the block that was read last."
     if not steps:
         return (
             "Nothing to do: the chain has what is declared, and all that its source or inputs hold."
