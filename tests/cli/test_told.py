@@ -194,3 +194,18 @@ def test_without_a_schema_a_new_column_is_taken_in(run: Inside) -> None:
     assert "columns-differ" not in done.err
     shown = run("show", "src", "-o", "ndjson").out.splitlines()
     assert [json.loads(each).get("w") for each in shown] == [None, "c"]
+
+
+def test_the_line_is_in_the_form_of_the_schema(run: Inside) -> None:
+    head, _, rest = SOURCE.partition("      - t TIMESTAMP")
+    fields = "\n".join(
+        f"        - {{name: {name}, type: {{kind: Option, inner: {{kind: {kind}}}}}}}"
+        for name, kind in (("t", "Timestamp"), ("k", "String"), ("v", "Int32"))
+    )
+    text = f"{head}        fields:\n{fields}\n    merge:{rest.partition('merge:')[2]}"
+    new = {"datasets/src.yaml": text, "data/1.csv": "t,k,v,n m\n2024-01-01,a,1,2\n"}
+    lay_out(run.project, new)
+    done = run("apply", "--yes")
+    assert done.code == 0, done.err
+    line = '- {name: "n m", type: {kind: Option, inner: {kind: Int64}}}'
+    assert f"add to `read.schema`:\n       {line}\n" in done.err
