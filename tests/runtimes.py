@@ -10,6 +10,7 @@ import resource
 import shutil
 import subprocess
 import sys
+import tempfile
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cache
@@ -146,7 +147,7 @@ def _tried() -> tuple[Mapping[str, str], str] | str:
     shell = shutil.which("busybox")
     if shell is None:
         return "there is no busybox to make an image of"
-    folder = Path("/tmp" if os.access("/tmp", os.W_OK) else ".") / f"odfbuild-images-{os.getuid()}"  # noqa: S108
+    folder = Path(tempfile.gettempdir()) / f"odfbuild-images-{os.getuid()}"
     env = {**os.environ, **_settings(folder)}
     (folder / "image").mkdir(parents=True, exist_ok=True)
     shutil.copy(shell, folder / "image" / "busybox")
