@@ -56,7 +56,7 @@ def _check_image(image: str, path: Path, findings: Findings) -> None:
             path,
             f"the image {name} may become another one",
             "what a tag means is up to whoever publishes it",
-            "pin it, name@sha256:...; the digest that ran is shown by `apply`, and in the cache",
+            "pin it, name@sha256:...; cache/fetch/*/container.json has the digest that ran last",
         )
 
 
