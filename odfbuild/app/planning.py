@@ -4,8 +4,8 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from time import time_ns
 
-from odfbuild.app.examining import examined
 from odfbuild.app.diverged import rewritten_inputs
+from odfbuild.app.examining import examined
 from odfbuild.app.foreseen import with_foreseen
 from odfbuild.app.idle import Known, engines
 from odfbuild.app.loading import load, load_at, locked_schemas
