@@ -162,6 +162,7 @@ def gather_checked(
 def _written(frame: "DataFrame", staging: Path) -> tuple[Path, list[Path]]:
     folder = staging / f"parts-{uuid4().hex}"
     writing = frame.write.option("compression", "snappy")
+    writing = writing.option("parquet.enable.dictionary", "false")  # time lost: read once only
     writing.option("parquet.block.size", str(_GROUP_BYTES)).parquet(folder.as_uri())
     return folder, sorted(folder.glob("*.parquet"))
 
