@@ -7,23 +7,81 @@ multisets become the shortest changelog that leads from one to the other.
 
 # ruff: noqa: S608 - the texts are made of quoted names only
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
-import pyarrow.parquet as pq
+import pyarrow as pa
 
+from odfbuild.executors.changelog import only_appends, taken_back_in_vain
+from odfbuild.executors.spark.errors import SparkQueryError
+from odfbuild.executors.spark.frames import from_files, from_table, slice_table
+from odfbuild.executors.spark.merge import normal
+from odfbuild.executors.spark.session import Views
+from odfbuild.executors.spark.settings import Size
 from odfbuild.executors.spark.sqltypes import comparable, quoted
+from odfbuild.odf.events import DatasetVocabulary
 
-__all__ = ["GONE", "changelog_text", "only_appends", "standing_text"]
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+__all__ = ["Replaying", "changelog_text", "in_vain", "standing_text"]
 
 GONE: Final = "__odf_gone:"
 """What the message begins with of the error for a retraction that meets no row, then its offset."""
 
 
-def only_appends(paths: Sequence[Path], op: str) -> bool:
-    """Tell from the footers of slices whether no row of them takes another back."""
-    return all(_highest(path, op) == 0 for path in paths)
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Replaying:
+    """Reads slices into a session, and replays the changelogs that they are."""
+
+    session: "SparkSession"
+    views: Views
+    size: Size
+
+    def rows(self, paths: Sequence[Path], schema: pa.Schema) -> "DataFrame":
+        """Return columns of slices as they are stored; what a slice lacks is null."""
+        if self.size is Size.BIG and paths:
+            return normal(from_files(self.session, paths, schema))
+        nullable = pa.schema([field.with_nullable(True) for field in schema])
+        tables = [slice_table(path, schema) for path in paths] or [nullable.empty_table()]
+        return normal(from_table(self.session, pa.concat_tables(tables)))
+
+    def standing(
+        self,
+        paths: Sequence[Path],
+        schema: pa.Schema,
+        columns: Sequence[str],
+        vocab: DatasetVocabulary,
+        view: str,
+        chosen: "Callable[[DataFrame], DataFrame]" = lambda rows: rows,
+    ) -> "DataFrame":
+        """Return these columns of the rows that nothing took back.
+
+        `chosen` picks the rows to replay, by their values only; `view` is a name to work with.
+        """
+        op, offset = vocab.operation_type_column, vocab.offset_column
+        appended = only_appends(paths, op)
+        needed = [*columns] if appended else [op, offset, *columns]
+        rows = chosen(self.rows(paths, pa.schema([schema.field(name) for name in needed])))
+        if appended:
+            return rows
+        self.views.add(view, rows)
+        return self.session.sql(standing_text(quoted(view), columns, op=op, offset=offset))
+
+
+@contextmanager
+def in_vain() -> Iterator[None]:
+    """Turn the error of a row that is taken back and not there into InvalidChangelogError."""
+    try:
+        yield
+    except SparkQueryError as error:
+        _, found, offset = (error.message or error.what).partition(GONE)
+        if not found:
+            raise
+        raise taken_back_in_vain("".join(filter(str.isdigit, offset))) from None
 
 
 def standing_text(view: str, columns: Sequence[str], *, op: str, offset: str) -> str:
@@ -39,7 +97,8 @@ SELECT {names} FROM (
   SELECT {names}, sum(IF({op} IN (0, 3), 1L, -1L)) AS __odf_n,
     max(IF({op} IN (1, 2), {offset}, NULL)) AS __odf_gone
   FROM {view} GROUP BY {names}
-) LATERAL VIEW explode(array_repeat(0, CAST(IF(__odf_n < 0, {missing}, __odf_n) AS INT))) AS __odf_e"""
+) LATERAL VIEW
+  explode(array_repeat(0, CAST(IF(__odf_n < 0, {missing}, __odf_n) AS INT))) AS __odf_e"""
 
 
 def changelog_text(
@@ -78,15 +137,3 @@ def _sorted(kinds: Mapping[str, Any]) -> str:
         f"{comparable(quoted(name), kind)} AS c{number}"
         for number, (name, kind) in enumerate(kinds.items())
     )
-
-
-def _highest(path: Path, op: str) -> int | None:
-    """Return the greatest operation in a slice, None if its footer does not tell."""
-    footer = pq.read_metadata(path)
-    names = [footer.schema.column(at).path for at in range(footer.num_columns)]
-    if op not in names:
-        return None
-    found = [footer.row_group(at).column(names.index(op)) for at in range(footer.num_row_groups)]
-    if any(each.statistics is None or not each.statistics.has_min_max for each in found):
-        return None
-    return max((int(each.statistics.max) for each in found), default=0)

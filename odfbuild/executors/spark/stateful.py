@@ -9,20 +9,19 @@ what the dataset holds, is the step's changelog; so the portions in which rows c
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from functools import reduce
+from functools import partial, reduce
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 import pyarrow as pa
 
-from odfbuild.errors import EngineError
 from odfbuild.executors.engine import TransformInputFrame, TransformWork
 from odfbuild.executors.frames import Frame
 from odfbuild.executors.spark.errors import SentQuery, SparkQueryError, spark_errors
-from odfbuild.executors.spark.frames import from_files, from_table, gather, slice_table
+from odfbuild.executors.spark.frames import gather
 from odfbuild.executors.spark.merge import normal
 from odfbuild.executors.spark.merge_parts import kinds_of
-from odfbuild.executors.spark.replay import GONE, changelog_text, only_appends, standing_text
+from odfbuild.executors.spark.replay import Replaying, changelog_text, in_vain
 from odfbuild.executors.spark.session import Views
 from odfbuild.executors.spark.settings import Size
 from odfbuild.executors.spark.sqltypes import quoted, spark_schema
@@ -43,18 +42,12 @@ from odfbuild.planner.sql.windows import closing, has_windows
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-__all__ = ["InvalidChangelogError", "Stateful"]
+__all__ = ["Stateful"]
 
 _BEFORE: Final = "__odf_before"
 _AFTER: Final = "__odf_after"
 _LOG: Final = "__odf_log"
 _KEYS: Final = "__odf_keys"
-
-
-class InvalidChangelogError(EngineError):
-    """A dataset takes back a row that it does not hold."""
-
-    code = "invalid-changelog"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -122,7 +115,7 @@ class Stateful:
         if any(has_windows(step.text) for step in self.facts.steps):
             return None
         rows = [
-            self._rows(each.paths, _columns(to_arrow(each.schema), key.inputs[alias]))
+            self._replaying.rows(each.paths, _columns(to_arrow(each.schema), key.inputs[alias]))
             for alias, each in sources.items()
         ]
         if len({tuple(kind.dataType for kind in each.schema) for each in rows}) > 1:
@@ -202,23 +195,12 @@ class Stateful:
         key: Sequence[str],
         view: str,
     ) -> "DataFrame":
-        op, offset = vocab.operation_type_column, vocab.offset_column
-        appended = only_appends(paths, op)
-        needed = [*columns] if appended else [op, offset, *columns]
-        rows = self._rows(paths, _columns(schema, needed))
-        if key:
-            rows = self._of_keys(rows, key, f"{view}_all")
-        if appended:
-            return rows
-        self.views.add(view, rows)
-        return self.session.sql(standing_text(quoted(view), columns, op=op, offset=offset))
+        chosen = partial(self._of_keys, columns=key, view=f"{view}_all") if key else _all
+        return self._replaying.standing(paths, schema, columns, vocab, view, chosen)
 
-    def _rows(self, paths: Sequence[Path], schema: pa.Schema) -> "DataFrame":
-        if self.size is Size.BIG and paths:
-            return normal(from_files(self.session, paths, schema))
-        nullable = pa.schema([field.with_nullable(True) for field in schema])
-        tables = [slice_table(path, schema) for path in paths] or [nullable.empty_table()]
-        return normal(from_table(self.session, pa.concat_tables(tables)))
+    @property
+    def _replaying(self) -> Replaying:
+        return Replaying(session=self.session, views=self.views, size=self.size)
 
     def _queried(self) -> "DataFrame":
         """Let Spark analyse the steps of the query in turn, and return the last."""
@@ -250,19 +232,12 @@ class Stateful:
 
     @contextmanager
     def _errors(self, doing: str) -> Iterator[None]:
-        try:
-            with spark_errors(doing, self._sent(), self.log):
-                yield
-        except SparkQueryError as error:
-            _, found, offset = (error.message or error.what).partition(GONE)
-            if not found:
-                raise
-            at = "".join(char for char in offset if char.isdigit())
-            raise InvalidChangelogError(
-                what=f"the record at offset {at} takes back a row that is not there",
-                why="a retraction or correction repeats the row that it takes back, value by value",
-                fix="look at that record in the inputs of the dataset (odfbuild show NAME --log)",
-            ) from None
+        with in_vain(), spark_errors(doing, self._sent(), self.log):
+            yield
+
+
+def _all(rows: "DataFrame") -> "DataFrame":
+    return rows
 
 
 def _columns(schema: pa.Schema, names: Sequence[str]) -> pa.Schema:
