@@ -194,10 +194,10 @@ FILES = {
 }  # fmt: skip
 
 
-def timed(says: str, fix: str, code: str = "event-time", **source: str) -> Bad:
-    event_time = ", ".join(f"{name}: '{value}'" for name, value in source.items())
-    fetch = f"{{kind: FilesGlob, path: 'data/*', eventTime: {{kind: FromPath, {event_time}}}}}"
-    return Bad(code=code, says=says, fix=fix, data=GOOD, fetch=fetch)
+def timed(says: str, fix: str, *, pattern: str) -> Bad:
+    event_time = f"{{kind: FromPath, pattern: '{pattern}'}}"
+    fetch = f"{{kind: FilesGlob, path: 'data/*', eventTime: {event_time}}}"
+    return Bad(code="event-time", says=says, fix=fix, data=GOOD, fetch=fetch)
 
 
 TIMES = {
@@ -208,8 +208,14 @@ TIMES = {
         "'2' in the file name 2 is not a time", "rename the file", pattern=r"(\d+)"
     ),
     "a time that is in no group": timed("has no group 1 in 2", "parentheses", pattern=r"(x)?\d+"),
-    "a time format that nobody knows": timed(
-        "the part 'Q'", "yyyy-MM-dd", pattern=r"(\d+)", timestampFormat="Q"
+    "a time format that nobody knows": Bad(
+        code="event-time-pattern",
+        says="the part 'Q'",
+        fix="yyyy-MM-dd",
+        was=CSV,
+        good=GOOD,
+        fetch="{kind: FilesGlob, path: 'data/*', eventTime: "
+        "{kind: FromPath, pattern: '(x)', timestampFormat: Q}}",
     ),
 }
 
