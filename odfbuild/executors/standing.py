@@ -1,0 +1,188 @@
+"""The rows that a changelog stands for, replayed without an engine, a batch at a time.
+
+A row that is taken back is one of those equal to it; it makes no difference which, so the first
+of them goes.  So all that has to be kept in memory is what was taken back: rows that come by are
+let through, but for as many equal ones.
+"""
+
+from collections.abc import Iterable, Iterator, Sequence
+from pathlib import Path
+from typing import Any, Final
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from odfbuild.executors.changelog import COMES, only_appends, taken_back_in_vain
+from odfbuild.executors.row_keys import row_keys
+from odfbuild.executors.slice_files import scan_slices
+from odfbuild.odf.events import DataSchema, DatasetVocabulary
+from odfbuild.odf.timestamp import Timestamp
+
+__all__ = ["standing"]
+
+_LEAST: Final = 1 << 17
+_PER_SECOND: Final = {"s": 1, "ms": 10**3, "us": 10**6, "ns": 10**9}
+_DAY: Final = 86_400 * 10**9
+
+
+def standing(
+    paths: Sequence[Path],
+    schema: DataSchema,
+    vocab: DatasetVocabulary,
+    until: Timestamp | None = None,
+) -> Iterator[pa.RecordBatch]:
+    """Yield the rows that nothing took back, in the order in which they came.
+
+    They have the event time and the data columns; `until` leaves out those of a later event time.
+    Raises InvalidChangelogError, after the rows, when one is taken back that is not there.
+    """
+    system = (vocab.offset_column, vocab.operation_type_column, vocab.system_time_column)
+    columns = [field.name for field in schema.fields if field.name not in system]
+    op = vocab.operation_type_column
+    if only_appends(paths, op):
+        scanned = scan_slices(paths, columns, schema=schema)
+        return _until(scanned, vocab.event_time_column, until)
+    return _replayed(paths, schema, vocab, columns, until)
+
+
+def _replayed(
+    paths: Sequence[Path],
+    schema: DataSchema,
+    vocab: DatasetVocabulary,
+    columns: Sequence[str],
+    until: Timestamp | None,
+) -> Iterator[pa.RecordBatch]:
+    op, offset, time = (
+        vocab.operation_type_column,
+        vocab.offset_column,
+        vocab.event_time_column,
+    )
+    taking = [path for path in paths if not only_appends([path], op)]
+    scanned = scan_slices(taking, [*columns, op, offset], schema=schema)
+    gone = _Gone(_where(_until(scanned, time, until), op, comes=False), columns, offset)
+    scanned = scan_slices(paths, [*columns, op], schema=schema)
+    came = _where(_until(scanned, time, until), op, comes=True)
+    for rows in _chunks(came, max(_LEAST, gone.rows)):
+        yield from gone.left_of(rows.select(list(columns))).to_batches()
+    gone.check()
+
+
+class _Gone:
+    """The rows that were taken back and were not met yet: a table of their keys.
+
+    Beside the key, `n` says how many there are of it, and `at` the last offset.
+    """
+
+    def __init__(
+        self, batches: Iterable[pa.RecordBatch], columns: Sequence[str], offset: str
+    ) -> None:
+        parts = [_counted(batch, columns, offset) for batch in batches]
+        self._table = _summed(pa.concat_tables(parts)) if parts else None
+
+    @property
+    def rows(self) -> int:
+        """Count the different ones."""
+        return 0 if self._table is None else int(self._table.num_rows)
+
+    def left_of(self, rows: pa.Table) -> pa.Table:
+        """Return the rows without those that were taken back, which count as met from now on."""
+        table = self._table
+        if table is None or not table.num_rows or not rows.num_rows:
+            return rows
+        keys = row_keys(rows)
+        names = keys.column_names
+        known = table.num_rows
+        both = pa.concat_tables([table.select(names), keys])
+        numbered = both.append_column("i", _numbers(len(both)))
+        groups = numbered.group_by(names, use_threads=False).aggregate([("i", "list")])
+        lists = groups.column("i_list").combine_chunks()
+        # a group that begins with a row of `table` is its key, all others of it are of `rows`
+        lists = lists.filter(pc.less(pc.list_element(lists, 0), known))
+        first = pc.list_element(lists, 0)
+        wanted = table.column("n").combine_chunks().take(first)
+        met = pc.min_element_wise(wanted, pc.subtract(_lengths(lists), 1))
+        dropped = pc.subtract(_second_to(lists, met), known)
+        left = table.take(first)
+        left = left.set_column(left.column_names.index("n"), "n", pc.subtract(wanted, met))
+        self._table = left.filter(pc.greater(left.column("n"), 0))
+        if not len(dropped):
+            return rows
+        return rows.filter(pc.invert(pc.is_in(_numbers(len(rows)), value_set=dropped)))
+
+    def check(self) -> None:
+        """Refuse what was taken back and never came."""
+        if self.rows:
+            assert self._table is not None  # noqa: S101 - it has rows
+            raise taken_back_in_vain(pc.min(self._table.column("at")).as_py())
+
+
+def _counted(batch: pa.RecordBatch, columns: Sequence[str], offset: str) -> pa.Table:
+    rows = pa.Table.from_batches([batch])
+    keys = row_keys(rows.select(list(columns)))
+    ones = pa.repeat(pa.scalar(1, pa.int64()), len(rows))
+    return keys.append_column("n", ones).append_column("at", rows.column(offset))
+
+
+def _summed(rows: pa.Table) -> pa.Table:
+    keys = [name for name in rows.column_names if name not in {"n", "at"}]
+    found = rows.group_by(keys, use_threads=False).aggregate([("n", "sum"), ("at", "max")])
+    return found.rename_columns({"n_sum": "n", "at_max": "at"})
+
+
+def _second_to(lists: Any, counts: pa.Array) -> pa.Array:
+    """Return what the lists have after their first item, so many of each."""
+    parents = pc.list_parent_indices(lists)
+    starts = pc.subtract(pc.cumulative_sum(_lengths(lists)), _lengths(lists))
+    places = pc.subtract(_numbers(len(parents)), starts.take(parents))
+    wanted = pc.and_(
+        pc.greater(places, 0), pc.less_equal(places, counts.take(parents).cast(pa.int64()))
+    )
+    return lists.flatten().filter(wanted)
+
+
+def _lengths(lists: Any) -> pa.Array:
+    return pc.list_value_length(lists).cast(pa.int64())
+
+
+def _numbers(count: int) -> pa.Array:
+    return pa.array(range(count), pa.int64())
+
+
+def _chunks(batches: Iterable[pa.RecordBatch], rows: int) -> Iterator[pa.Table]:
+    """Yield the rows as tables of at least so many, but for the last."""
+    held: list[pa.RecordBatch] = []
+    count = 0
+    for batch in batches:
+        held.append(batch)
+        count += batch.num_rows
+        if count >= rows:
+            yield pa.Table.from_batches(held)
+            held, count = [], 0
+    if held:
+        yield pa.Table.from_batches(held)
+
+
+def _where(batches: Iterable[pa.RecordBatch], op: str, *, comes: bool) -> Iterator[pa.RecordBatch]:
+    """Yield the rows that come, or those that are taken back."""
+    for batch in batches:
+        column = batch.column(op)
+        adds = pc.is_in(column, value_set=pa.array(COMES, column.type))
+        yield batch.filter(adds if comes else pc.invert(adds))
+
+
+def _until(
+    batches: Iterable[pa.RecordBatch], time: str, until: Timestamp | None
+) -> Iterator[pa.RecordBatch]:
+    """Yield the rows of an event time that is no later."""
+    for batch in batches:
+        if until is None:
+            yield batch
+        else:
+            times = batch.column(time)
+            yield batch.filter(pc.less_equal(times, _scalar(until, times.type)))
+
+
+def _scalar(at: Timestamp, kind: Any) -> pa.Scalar:
+    if pa.types.is_date(kind):
+        return pa.scalar(at.nanos // _DAY, pa.int32()).cast(kind)
+    return pa.scalar(at.nanos * _PER_SECOND[kind.unit] // 10**9, kind)
