@@ -31,7 +31,7 @@ from odfbuild.odf.events import (
     SourceState,
     SqlQueryStep,
 )
-from odfbuild.odf.identity import DatasetId
+from odfbuild.odf.identity import DatasetId, sha3_256
 from odfbuild.odf.refs import DatasetAlias
 from odfbuild.odf.schema import parse_ddl, system_fields
 from odfbuild.odf.timestamp import Timestamp
@@ -164,10 +164,11 @@ def _read(
 ) -> ExecuteTransformInput:
     source = chains[DatasetAlias.parse(name)].state
     before = chain.state.progress.get(source.dataset)
+    is_rewritten = offset >= source.next_offset  # of a chain that was longer once
     return ExecuteTransformInput(
         dataset_id=source.dataset,
         prev_block_hash=None if before is None else source.head,
-        new_block_hash=source.head,
+        new_block_hash=sha3_256(b"rewritten") if is_rewritten else source.head,
         prev_offset=None if before is None else before.new_offset,
         new_offset=offset,
     )

@@ -20,8 +20,6 @@ __all__ = [
     "unused_inputs",
 ]
 
-_NOT_LINEAR = Reason.NOT_LINEAR.value
-
 
 def examine_all(declared: Sequence[Declared]) -> Examined:
     """Return what the texts of all transforms say; many are looked at on two processors."""
@@ -34,19 +32,15 @@ def examine_all(declared: Sequence[Declared]) -> Examined:
 
 
 def query_findings(
-    declared: Sequence[Declared], facts: Examined, *, linear: bool = True
+    declared: Sequence[Declared], facts: Examined
 ) -> Mapping[DatasetAlias, tuple[Diagnostic, ...]]:
-    """Return what is wrong with the queries of each dataset; those that are right are left out.
-
-    `linear` tells whether queries have to be such as this version can compute.
-    """
+    """Return what is wrong with the queries of each dataset; those that are right are left out."""
     found: dict[DatasetAlias, tuple[Diagnostic, ...]] = {}
     for each in declared:
         changes = [Change(event, at) for at, event in enumerate(each.snapshot.metadata)]
-        problems = check_queries(each, changes, (), facts)
-        told = tuple(p for p in problems if linear or p.code != _NOT_LINEAR)
-        if told:
-            found[each.alias] = told
+        problems = tuple(check_queries(each, changes, (), facts))
+        if problems:
+            found[each.alias] = problems
     return found
 
 
@@ -54,9 +48,7 @@ def broken_datasets(
     found: Mapping[DatasetAlias, Sequence[Diagnostic]],
 ) -> frozenset[DatasetAlias]:
     """Return the datasets whose queries no engine could make anything of."""
-    return frozenset(
-        alias for alias, each in found.items() if any(p.code != _NOT_LINEAR for p in each)
-    )
+    return frozenset(alias for alias, each in found.items() if each)
 
 
 def unused_inputs(each: Declared, facts: Examined) -> Iterator[Diagnostic]:

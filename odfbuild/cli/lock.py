@@ -84,7 +84,7 @@ def _schemas(
     """Return the schemas to be locked; what is not selected stays as it was."""
     declared = load(project).declared
     wanted = chosen(project, declared, selectors)
-    texts = query_findings(declared, examine_all(declared), linear=False)
+    texts = query_findings(declared, examine_all(declared))
     found = [problem for each in texts.values() for problem in each]
     states = project.workspace.states()
     names = {state.dataset: alias for alias, state in states.items()}

@@ -19,7 +19,6 @@ from odfbuild.odf.refs import DatasetAlias
 from odfbuild.planner.changes import Assessment, ChangeClass
 from odfbuild.planner.declared import Declared
 from odfbuild.planner.diff import Change, KindChangedError, VocabChangedError, diff
-from odfbuild.planner.engines import outdated_notes
 from odfbuild.planner.evolution.assess import Assessed, assess, verdict
 from odfbuild.planner.evolution.gate import DEFAULT, Allowance
 from odfbuild.planner.evolution.renames import Moves, apply_moved
@@ -104,12 +103,7 @@ def make_plan(
     if refused:
         raise ProjectErrors(refused)
     steps = _steps(declared, moves, compared.changes, sources, policy, wanted)
-    notes = (
-        *assessed.notes,
-        *_not_restated(declared, moves.current, compared.changes, wanted),
-        *outdated_notes(declared, steps, moves.current, engines),
-    )
-    return _plan(declared, moves, assessed, steps, project_hash, wanted, notes)
+    return _plan(declared, moves, assessed, steps, project_hash, wanted, compared.changes)
 
 
 def project_hash(declared: Sequence[Declared]) -> str:
@@ -211,7 +205,7 @@ def _plan(
     steps: tuple[Step, ...],
     project_hash: str,
     wanted: Wanted,
-    notes: tuple[Diagnostic, ...],
+    changes: Mapping[DatasetAlias, tuple[Change, ...]],
 ) -> Plan:
     touched = {step.target for step in steps}
     datasets = {each.alias: _planned(each, moves, assessed) for each in declared}
@@ -228,7 +222,8 @@ def _plan(
         steps=steps,
         unchanged=tuple(alias for alias in datasets if _is_unchanged(alias, touched, assessed)),
         notes=(
-            *notes,
+            *assessed.notes,
+            *_not_restated(declared, moves.current, changes, wanted),
             *diverged_notes(declared, steps),
             *(_unmanaged(alias) for alias in sorted(set(moves.current) - told)),
         ),

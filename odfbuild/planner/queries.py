@@ -47,7 +47,9 @@ Examined: TypeAlias = Mapping[Question, QueryFacts]
 PREPROCESS_INPUT = "input"
 """The name under which a preprocess query reads the source."""
 _NONE: Examined = {}
-_INGESTED_ONCE = frozenset({Reason.NOT_LINEAR, Reason.NOT_DETERMINISTIC})
+_OF_INGEST = tuple(
+    each for each in Reason if each not in {Reason.NOT_LINEAR, Reason.NOT_DETERMINISTIC}
+)
 
 
 def check_queries(
@@ -70,11 +72,11 @@ def check_queries(
             facts = examined.get(question(event)) or examine_alike(
                 steps_of(event.transform), aliases, op_columns
             )
-            yield from _check(declared, place, event.transform, facts, frozenset())
+            yield from _check(declared, place, event.transform, facts, facts.refused)
         elif isinstance(event, SetPollingSource | AddPushSource) and event.preprocess is not None:
             place = ("metadata", index or 0, "preprocess")
             facts = examine(steps_of(event.preprocess), [PREPROCESS_INPUT], ())
-            yield from _check(declared, place, event.preprocess, facts, _INGESTED_ONCE)
+            yield from _check(declared, place, event.preprocess, facts, _OF_INGEST)
 
 
 def question(transform: SetTransform) -> Question:
@@ -102,9 +104,8 @@ def _check(
     place: _Place,
     transform: TransformSql,
     facts: QueryFacts,
-    allowed: frozenset[Reason],
+    reasons: Collection[Reason],
 ) -> Iterator[Diagnostic]:
-    reasons = [reason for reason in Reason if reason not in allowed]
     found = facts.about(*reasons)
     for each, finding in zip(diagnostics(facts, reasons), found, strict=True):
         yield _placed(declared, place, transform, each, finding)

@@ -231,10 +231,10 @@ def _words(found: Finding) -> tuple[str, str, str]:
             return _unknown_input(found)
         case Reason.NOT_LINEAR:
             return (
-                f"unsupported query: {found.name}",
-                "this version computes row-by-row queries only: projections, filters, explode, "
-                "LATERAL VIEW and UNION ALL",
-                f"remove {found.name}, or leave that part to those who read the dataset",
+                f"{found.name} over the event log",
+                "a query that names the operation column reads its inputs' log row by row, with "
+                "filters, explode and UNION ALL: at once, the log shows in which portions it came",
+                "leave the operation column out: the query then sees the rows that stand",
             )
         case Reason.NOT_DETERMINISTIC:
             return (
