@@ -11,18 +11,18 @@ from __future__ import annotations
 import difflib
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
-from enum import Enum
 
 from odfbuild.errors import Diagnostic
 from odfbuild.odf.events import TransformSql
-from odfbuild.planner.sql.statement import (
-    CLOCK_WORDS,
-    MOMENTS,
-    SESSION_WORDS,
-    Place,
-    SqlTextError,
-    Statement,
+from odfbuild.planner.sql.findings import Finding, Reason, words
+from odfbuild.planner.sql.refusals import (
+    FORBIDDEN,
+    FORBIDDEN_WORDS,
+    MANY_ROWS,
+    SEVERAL_ROWS,
+    WINDOWS,
 )
+from odfbuild.planner.sql.statement import Place, SqlTextError, Statement
 from odfbuild.planner.sql.text import read
 
 __all__ = [
@@ -43,29 +43,6 @@ class QueryStep:
 
     alias: str | None
     text: str
-
-
-class Reason(Enum):
-    """Why something in a query text matters."""
-
-    SYNTAX = "syntax-error"
-    STEPS = "query-steps"
-    UNKNOWN_INPUT = "unknown-input"
-    NOT_LINEAR = "unsupported-query"
-    NOT_DETERMINISTIC = "not-deterministic"
-    ENVIRONMENT = "depends-on-environment"
-    FOREIGN_CODE = "calls-foreign-code"
-
-
-@dataclass(frozen=True, slots=True)
-class Finding:
-    """Something in step number `step` (from 0): a clause, a function or a name, and its place."""
-
-    reason: Reason
-    name: str
-    step: int
-    place: Place
-    hint: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -179,17 +156,17 @@ def _statement_findings(
 def _call_findings(number: int, statement: Statement) -> Iterator[Finding]:
     for call in statement.calls:
         name = f"{call.text}()"
-        if call.text in _AGGREGATES:
+        if call.text in MANY_ROWS:
             yield Finding(Reason.NOT_LINEAR, f"the aggregate {name}", number, call.place)
-        elif call.text in _WINDOWS:
+        elif call.text in WINDOWS:
             yield Finding(Reason.NOT_LINEAR, f"the window {name}", number, call.place)
-        elif (reason := _FORBIDDEN.get(call.text)) is not None:
+        elif (reason := FORBIDDEN.get(call.text)) is not None:
             yield Finding(reason, name, number, call.place)
     for call in statement.empty_calls:
         if call.text in {"unix_timestamp", "to_unix_timestamp"}:
             yield Finding(Reason.NOT_DETERMINISTIC, f"{call.text}()", number, call.place)
     for word in statement.words:
-        if (reason := _FORBIDDEN_WORDS.get(word.text)) is not None:
+        if (reason := FORBIDDEN_WORDS.get(word.text)) is not None:
             yield Finding(reason, word.text, number, word.place)
 
 
@@ -203,198 +180,11 @@ def _names(statement: Statement, op_columns: Collection[str]) -> bool:
 
 
 def _fans_out(statement: Statement) -> bool:
-    return statement.unites or any(call.text in _GENERATORS for call in statement.calls)
+    return statement.unites or any(call.text in SEVERAL_ROWS for call in statement.calls)
 
 
 def _diagnostic(facts: QueryFacts, found: Finding) -> Diagnostic:
     step = f" of step {found.step + 1}" if len(facts.steps) > 1 else ""
     where = f"line {found.place.line}, column {found.place.column}{step}"
-    what, why, fix = _words(found)
+    what, why, fix = words(found)
     return Diagnostic(code=found.reason.value, what=f"{what} ({where})", why=why, fix=fix)
-
-
-def _words(found: Finding) -> tuple[str, str, str]:
-    match found.reason:
-        case Reason.SYNTAX:
-            return (
-                f"the query cannot be read: {found.name}",
-                "a query is one SELECT statement of Spark SQL, checked before anything runs",
-                "correct the text; put names that are also SQL words in backticks",
-            )
-        case Reason.STEPS:
-            return (
-                found.name,
-                'all steps but the last have an alias, the last has none (ODF, "TransformSql")',
-                "add or remove the alias",
-            )
-        case Reason.UNKNOWN_INPUT:
-            return _unknown_input(found)
-        case Reason.NOT_LINEAR:
-            return (
-                f"{found.name} over the event log",
-                "a query that names the operation column reads its inputs' log row by row, with "
-                "filters, explode and UNION ALL: at once, the log shows in which portions it came",
-                "leave the operation column out: the query then sees the rows that stand",
-            )
-        case Reason.NOT_DETERMINISTIC:
-            return (
-                f"{found.name} may give another result each time",
-                "a step must give the same rows when it is run again to verify it",
-                "use the columns of the input, such as its event time, instead",
-            )
-        case Reason.ENVIRONMENT | Reason.FOREIGN_CODE:
-            return (
-                f"{found.name} is not allowed in a query",
-                "the result may depend on the input rows only, not on files, session or programs",
-                f"remove {found.name}",
-            )
-
-
-def _unknown_input(found: Finding) -> tuple[str, str, str]:
-    if found.hint == found.name:
-        return (
-            f"the name {found.name} is read as several parts",
-            "a dot outside backticks separates a database from a table, and there are none here",
-            f"write `{found.name}` in backticks",
-        )
-    guess = f"did you mean `{found.hint}`? " if found.hint else ""
-    return (
-        f"the query reads {found.name!r}, which is not one of its inputs",
-        "a query sees its declared inputs and its own earlier steps, letter case included",
-        f"{guess}Declare the input, or correct the name",
-    )
-
-
-def _all(reason: Reason, names: str) -> dict[str, Reason]:
-    return dict.fromkeys(names.split(), reason)
-
-
-_FORBIDDEN = {
-    **_all(
-        Reason.NOT_DETERMINISTIC,
-        "rand randn random randstr uniform uuid shuffle now curdate current_date current_time "
-        "current_timestamp localtime localtimestamp monotonically_increasing_id aes_encrypt",
-    ),
-    **_all(
-        Reason.ENVIRONMENT,
-        "user current_user session_user current_catalog current_database current_schema "
-        "current_path current_timezone version spark_partition_id input_file_name "
-        "input_file_block_length input_file_block_start identifier collations sql_keywords "
-        "python_worker_logs from_protobuf to_protobuf",
-    ),
-    **_all(Reason.FOREIGN_CODE, "reflect java_method try_reflect"),
-}
-_FORBIDDEN_WORDS = {
-    **dict.fromkeys(CLOCK_WORDS, Reason.NOT_DETERMINISTIC),
-    **{f"'{moment}'": Reason.NOT_DETERMINISTIC for moment in MOMENTS},
-    **dict.fromkeys(SESSION_WORDS, Reason.ENVIRONMENT),
-}
-_WINDOWS = frozenset(["window", "session_window", "window_time", "tumble", "hop", "session"])
-_GENERATORS = frozenset(
-    [
-        "explode",
-        "explode_outer",
-        "inline",
-        "inline_outer",
-        "posexplode",
-        "posexplode_outer",
-        "stack",
-        "json_tuple",
-        "variant_explode",
-        "variant_explode_outer",
-    ]
-)
-_AGGREGATES = frozenset(
-    [
-        "any",
-        "any_value",
-        "approx_count_distinct",
-        "approx_percentile",
-        "approx_top_k",
-        "approx_top_k_accumulate",
-        "approx_top_k_combine",
-        "array_agg",
-        "avg",
-        "bit_and",
-        "bit_or",
-        "bit_xor",
-        "bitmap_and_agg",
-        "bitmap_construct_agg",
-        "bitmap_or_agg",
-        "bool_and",
-        "bool_or",
-        "collect_list",
-        "collect_set",
-        "collect_union",
-        "corr",
-        "count",
-        "count_if",
-        "count_min_sketch",
-        "covar_pop",
-        "covar_samp",
-        "every",
-        "first",
-        "first_value",
-        "grouping",
-        "grouping_id",
-        "histogram_numeric",
-        "hll_sketch_agg",
-        "hll_union_agg",
-        "kll_merge_agg_bigint",
-        "kll_merge_agg_double",
-        "kll_merge_agg_float",
-        "kll_sketch_agg_bigint",
-        "kll_sketch_agg_double",
-        "kll_sketch_agg_float",
-        "kurtosis",
-        "last",
-        "last_value",
-        "listagg",
-        "max",
-        "max_by",
-        "mean",
-        "measure",
-        "median",
-        "min",
-        "min_by",
-        "mode",
-        "percentile",
-        "percentile_approx",
-        "percentile_cont",
-        "percentile_disc",
-        "regr_avgx",
-        "regr_avgy",
-        "regr_count",
-        "regr_intercept",
-        "regr_r2",
-        "regr_slope",
-        "regr_sxx",
-        "regr_sxy",
-        "regr_syy",
-        "schema_of_variant_agg",
-        "skewness",
-        "some",
-        "std",
-        "stddev",
-        "stddev_pop",
-        "stddev_samp",
-        "string_agg",
-        "sum",
-        "theta_intersection_agg",
-        "theta_sketch_agg",
-        "theta_union_agg",
-        "try_avg",
-        "try_sum",
-        "tuple_intersection_agg_double",
-        "tuple_intersection_agg_integer",
-        "tuple_sketch_agg_double",
-        "tuple_sketch_agg_integer",
-        "tuple_union_agg_double",
-        "tuple_union_agg_integer",
-        "var_pop",
-        "var_samp",
-        "variance",
-        "vector_avg",
-        "vector_sum",
-    ]
-)

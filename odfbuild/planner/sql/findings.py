@@ -1,0 +1,85 @@
+"""What may be wrong with a query text, and the words for it.  Pure."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import Enum
+
+from odfbuild.planner.sql.statement import Place
+
+__all__ = ["Finding", "Reason", "words"]
+
+
+class Reason(Enum):
+    """Why something in a query text matters."""
+
+    SYNTAX = "syntax-error"
+    STEPS = "query-steps"
+    UNKNOWN_INPUT = "unknown-input"
+    NOT_LINEAR = "unsupported-query"
+    NOT_DETERMINISTIC = "not-deterministic"
+    ENVIRONMENT = "depends-on-environment"
+    FOREIGN_CODE = "calls-foreign-code"
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """Something in step number `step` (from 0): a clause, a function or a name, and its place."""
+
+    reason: Reason
+    name: str
+    step: int
+    place: Place
+    hint: str = ""
+
+
+def words(found: Finding) -> tuple[str, str, str]:
+    match found.reason:
+        case Reason.SYNTAX:
+            return (
+                f"the query cannot be read: {found.name}",
+                "a query is one SELECT statement of Spark SQL, checked before anything runs",
+                "correct the text; put names that are also SQL words in backticks",
+            )
+        case Reason.STEPS:
+            return (
+                found.name,
+                'all steps but the last have an alias, the last has none (ODF, "TransformSql")',
+                "add or remove the alias",
+            )
+        case Reason.UNKNOWN_INPUT:
+            return _unknown_input(found)
+        case Reason.NOT_LINEAR:
+            return (
+                f"{found.name} over the event log",
+                "a query that names the operation column reads its inputs' log row by row, with "
+                "filters, explode and UNION ALL: at once, the log shows in which portions it came",
+                "leave the operation column out: the query then sees the rows that stand",
+            )
+        case Reason.NOT_DETERMINISTIC:
+            return (
+                f"{found.name} may give another result each time",
+                "a step must give the same rows when it is run again to verify it",
+                "use the columns of the input, such as its event time, instead",
+            )
+        case Reason.ENVIRONMENT | Reason.FOREIGN_CODE:
+            return (
+                f"{found.name} is not allowed in a query",
+                "the result may depend on the input rows only, not on files, session or programs",
+                f"remove {found.name}",
+            )
+
+
+def _unknown_input(found: Finding) -> tuple[str, str, str]:
+    if found.hint == found.name:
+        return (
+            f"the name {found.name} is read as several parts",
+            "a dot outside backticks separates a database from a table, and there are none here",
+            f"write `{found.name}` in backticks",
+        )
+    guess = f"did you mean `{found.hint}`? " if found.hint else ""
+    return (
+        f"the query reads {found.name!r}, which is not one of its inputs",
+        "a query sees its declared inputs and its own earlier steps, letter case included",
+        f"{guess}Declare the input, or correct the name",
+    )
