@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 __all__ = ["Replaying", "changelog_text", "in_vain", "standing_text"]
 
-GONE: Final = "__odf_gone:"
+GONE: Final = "odf-gone:"
 """What the message begins with of the error for a retraction that meets no row, then its offset."""
 
 
