@@ -11,13 +11,21 @@ from odfbuild.executors.analysis import Analysis
 from odfbuild.executors.engine import CondenseRequest, IngestRequest, TransformWork
 from odfbuild.executors.frames import Frame
 from odfbuild.executors.history import looks_back
+from odfbuild.executors.querying import QueryRequest
 from odfbuild.executors.spark.session import InterruptedStepError, Sessions, Start, Views
 from odfbuild.executors.spark.settings import LARGE, Size, size_of
 from odfbuild.odf.events import (
     TransformSql,
 )
 from odfbuild.planner.queries import PREPROCESS_INPUT
-from odfbuild.planner.sql.query import QueryFacts, Reason, diagnostics, examine, steps_of
+from odfbuild.planner.sql.query import (
+    QueryFacts,
+    QueryStep,
+    Reason,
+    diagnostics,
+    examine,
+    steps_of,
+)
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -179,6 +187,22 @@ class SparkEngine:
             raise RefusedQueryError(found)
         with self._views("read the query", Size.SMALL, 0) as (session, views):
             return analysed(session, views, question, facts, self._sessions.log)
+
+    def query(self, request: QueryRequest) -> Frame:
+        """Return the rows of the answer to a question; see `Querier`."""
+        from odfbuild.executors.spark.frames import cost
+        from odfbuild.executors.spark.querying import queried
+        from odfbuild.executors.spark.replay import Replaying
+
+        facts = examine((QueryStep(None, request.text),), tuple(request.views), ())
+        found = diagnostics(facts, tuple(_OF_INGEST))
+        if found:
+            raise RefusedQueryError(found)
+        planned = cost(*(path for view in request.views.values() for path in view.paths))
+        size = size_of(planned, self._limit)
+        with self._views("run the query", size, planned) as (session, views):
+            replaying = Replaying(session=session, views=views, size=size)
+            return queried(replaying, request, self._sessions.log)
 
     def cancel(self) -> None:
         self._sessions.cancel()

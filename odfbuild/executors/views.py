@@ -1,0 +1,74 @@
+"""A dataset as one looks at it: its changelog or the rows that it stands for, as of some block."""
+
+from collections import deque
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import pyarrow as pa
+
+from odfbuild.executors.changelog import only_appends
+from odfbuild.executors.slices import scan_slices
+from odfbuild.executors.standing import standing
+from odfbuild.odf.arrow import to_arrow
+from odfbuild.odf.events import DataSchema, DatasetVocabulary
+from odfbuild.odf.timestamp import Timestamp
+
+__all__ = ["DatasetView"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DatasetView:
+    """The slices up to a block, oldest first, and the schema and vocabulary in force there.
+
+    With `log` its rows are the changelog, all columns by offset; else those that nothing took
+    back, without offset, op and system time, and without those of an event time after `until`.
+    """
+
+    paths: tuple[Path, ...]
+    schema: DataSchema
+    vocab: DatasetVocabulary
+    log: bool = False
+    until: Timestamp | None = None
+
+    def columns(self) -> pa.Schema:
+        """Return the columns of the rows."""
+        whole, vocab = to_arrow(self.schema), self.vocab
+        hidden = {vocab.offset_column, vocab.operation_type_column, vocab.system_time_column}
+        return pa.schema([each for each in whole if self.log or each.name not in hidden])
+
+    def batches(self) -> Iterator[pa.RecordBatch]:
+        """Yield the rows in the order in which they came.
+
+        Raises InvalidChangelogError when a row is taken back that is not there.
+        """
+        if self.log:
+            return scan_slices(self.paths, schema=self.schema)
+        return standing(self.paths, self.schema, self.vocab, self.until)
+
+    def last(self, rows: int) -> pa.Table:
+        """Return the last rows in order, from as few slices as do."""
+        if not self.log and not only_appends(self.paths, self.vocab.operation_type_column):
+            return pa.Table.from_batches(_last(self.batches(), rows), self.columns())
+        found: list[pa.RecordBatch] = []
+        for path in reversed(self.paths):
+            if rows <= 0:
+                break
+            newer = _last(replace(self, paths=(path,)).batches(), rows)
+            rows -= sum(batch.num_rows for batch in newer)
+            found = [*newer, *found]
+        return pa.Table.from_batches(found, self.columns())
+
+
+def _last(batches: Iterable[pa.RecordBatch], rows: int) -> list[pa.RecordBatch]:
+    """Return the last rows; no more batches are held than it takes."""
+    held: deque[pa.RecordBatch] = deque()
+    count = 0
+    for batch in batches:
+        held.append(batch)
+        count += batch.num_rows
+        while held and count - held[0].num_rows >= rows:
+            count -= held.popleft().num_rows
+    if count > rows:
+        held[0] = held[0].slice(count - rows)
+    return list(held)
