@@ -5,11 +5,16 @@ nothing cut it off before any engine starts (ODF 0.34.1, "ExecuteTransform").
 """
 
 from collections.abc import Callable, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 
-from odfbuild.errors import StateError
-from odfbuild.executors.engine import Engine, TransformInputFrame, TransformWork
+from odfbuild.errors import EngineError, StateError
+from odfbuild.executors.engine import (
+    Engine,
+    TransformInputFrame,
+    TransformWork,
+    engine_version,
+)
 from odfbuild.executors.frames import Frame
 from odfbuild.executors.report import Round
 from odfbuild.executors.site import Site
@@ -18,21 +23,41 @@ from odfbuild.executors.staged import schema_events, staged_files
 from odfbuild.odf.chain import ChainState
 from odfbuild.odf.chain_schema import schema_in_force
 from odfbuild.odf.events import (
+    DataSlice,
     ExecuteTransform,
     ExecuteTransformInput,
     MetadataEvent,
     SetTransform,
+    TransformSql,
 )
+from odfbuild.odf.identity import Multihash
 from odfbuild.odf.opaque import refuse_opaque
 from odfbuild.odf.timestamp import Timestamp
 from odfbuild.planner.bind import Batch, BoundInput, PendingInput, bind
+from odfbuild.planner.engines import made_by_another
 from odfbuild.planner.rebuild import InputNow, diverged
 from odfbuild.planner.sql.query import examine, steps_of
 from odfbuild.planner.sql.windows import has_windows
 from odfbuild.state.dataset import Dataset, NotInChainError
 from odfbuild.state.prepared import Prepared
 
-__all__ = ["execute", "transform"]
+__all__ = ["EngineVersionError", "Source", "execute", "needs_engine", "step_work", "transform"]
+
+SlicesUpto = Callable[[Dataset, Multihash | None], tuple[tuple[DataSlice, Path], ...]]
+
+
+class EngineVersionError(EngineError):
+    """The transform in force was made by another version of the engine than the installed one."""
+
+    code = "engine-version"
+
+
+@dataclass(frozen=True, slots=True)
+class Source:
+    """An input of a step, and where its chain stood when the step read it."""
+
+    dataset: Dataset
+    state: ChainState
 
 
 def transform(site: Site, dataset: Dataset, done: Callable[[Round], None]) -> None:
@@ -44,15 +69,21 @@ def transform(site: Site, dataset: Dataset, done: Callable[[Round], None]) -> No
     if state is None or state.transform is None:
         return
     refuse_opaque(state.transform)
-    inputs = _open_inputs(site, state.transform)
-    batch = bind(state, [_pending(state, alias, each) for alias, each in inputs])
+    opened = _open_inputs(site, state.transform)
+    pending = [_pending(state, alias, each) for alias, each in opened]
+    batch = bind(state, pending)
     if batch is None:
         return
+    _refuse_version(site, dataset, state.transform.transform)
     now = max(site.clock(), state.system_time)
     with site.workspace.staging() as staging:
         sealed = None
-        if batch.has_records or state.schema is None or _waits(state.transform):
-            work = _work(dataset, state, batch, [each for _, each in inputs], staging)
+        if needs_engine(state, batch):
+            inputs = [
+                Source(each, found.now.state)
+                for (_, each), found in zip(opened, pending, strict=True)
+            ]
+            work = step_work(dataset, state, batch, inputs, staging)
             sealed = execute(site.engine, state, work, now)
         events = _events(state, batch, sealed)
         if events:
@@ -61,9 +92,15 @@ def transform(site: Site, dataset: Dataset, done: Callable[[Round], None]) -> No
             done(Round(names, len(events), 0 if sealed is None else sealed.records))
 
 
-def _waits(transform: SetTransform) -> bool:
+def needs_engine(state: ChainState, batch: Batch) -> bool:
+    """Tell whether a step may bring rows, or the first schema; `state` is that before the step."""
+    return batch.has_records or state.schema is None or _waits(state.transform)
+
+
+def _waits(transform: SetTransform | None) -> bool:
     """Tell whether a watermark that moved can bring rows by itself: event-time windows close."""
-    return any(has_windows(step.text) for step in steps_of(transform.transform))
+    steps = () if transform is None else steps_of(transform.transform)
+    return any(has_windows(step.text) for step in steps)
 
 
 def execute(engine: Engine, state: ChainState, work: TransformWork, now: Timestamp) -> Sealed:
@@ -80,20 +117,25 @@ def execute(engine: Engine, state: ChainState, work: TransformWork, now: Timesta
     )
 
 
-def _work(
+def step_work(
     output: Dataset,
     state: ChainState,
     batch: Batch,
-    inputs: Sequence[Dataset],
+    inputs: Sequence[Source],
     staging: Path,
+    slices: SlicesUpto = Dataset.slices,
 ) -> TransformWork:
-    """Return what the engine works on; all that was before only for a query that looks at it."""
+    """Return what the engine works on; all that was before only for a query that looks at it.
+
+    `state` is the output as it was before the step, `slices` gives the slices of a dataset up to a
+    block.  Raises DivergedInputError for an input without a schema.
+    """
     if state.transform is None:
         raise ValueError("a step without a transform")
     transform = state.transform.transform
     looks_back = not examine(steps_of(transform), [each.alias for each in batch.inputs]).is_linear
     frames = tuple(
-        _frame(bound, source, recorded, looks_back=looks_back)
+        _frame(bound, source, _past(source, recorded, slices) if looks_back else ())
         for bound, source, recorded in zip(batch.inputs, inputs, batch.query_inputs, strict=True)
     )
     work = TransformWork(inputs=frames, transform=transform, vocab=state.vocab, staging=staging)
@@ -101,7 +143,7 @@ def _work(
         return work
     return replace(
         work,
-        output=tuple(path for _, path in output.slices(upto=state.head)),
+        output=tuple(path for _, path in slices(output, state.head)),
         in_force=schema_in_force(state),
         watermark=batch.watermark,
         in_full=state.transform_is_new,
@@ -115,6 +157,19 @@ def _bound_columns(frame: Frame, state: ChainState) -> Frame:
         return frame
     known = {field.name for field in schema.fields}
     return frame.select([name for name in frame.schema.names if name in known])
+
+
+def _refuse_version(site: Site, dataset: Dataset, sql: TransformSql) -> None:
+    installed = engine_version(sql.engine)
+    if installed is None or not made_by_another(sql, installed):
+        return
+    name = next((str(k) for k, id in site.workspace.names().items() if id == dataset.id), "NAME")
+    raise EngineVersionError(
+        what=f"the query is for {sql.engine} {sql.version}, and {installed} is installed",
+        why="another version may give other rows, and then verification could not tell why",
+        fix=f"odfbuild engine upgrade {name} sees whether it gives the same rows, and goes on "
+        "with it if so; or install the other version",
+    )
 
 
 def _open_inputs(site: Site, transform: SetTransform) -> list[tuple[str, Dataset]]:
@@ -144,29 +199,25 @@ def _pending(output: ChainState, alias: str, dataset: Dataset) -> PendingInput:
     return PendingInput(InputNow(alias, state), blocks)
 
 
-def _frame(
-    bound: BoundInput, dataset: Dataset, recorded: ExecuteTransformInput, *, looks_back: bool
-) -> TransformInputFrame:
-    state = dataset.state()
-    schema = None if state is None else schema_in_force(state)
-    if state is None or schema is None:
+def _frame(bound: BoundInput, source: Source, past: tuple[Path, ...]) -> TransformInputFrame:
+    schema = schema_in_force(source.state)
+    if schema is None:
         raise diverged(bound.alias, "has lost its schema")
     return TransformInputFrame(
         alias=bound.alias,
-        paths=tuple(dataset.data_path(piece.physical_hash) for piece in bound.slices),
+        paths=tuple(source.dataset.data_path(piece.physical_hash) for piece in bound.slices),
         interval=bound.interval,
         schema=schema,
-        vocab=state.vocab,
-        past=_past(dataset, recorded) if looks_back else (),
+        vocab=source.state.vocab,
+        past=past,
     )
 
 
-def _past(dataset: Dataset, recorded: ExecuteTransformInput) -> tuple[Path, ...]:
+def _past(source: Source, recorded: ExecuteTransformInput, slices: SlicesUpto) -> tuple[Path, ...]:
     """Return the slices of an input that earlier steps have read."""
     if recorded.prev_offset is None:
         return ()
-    held = dataset.slices(upto=recorded.prev_block_hash)
-    return tuple(path for piece, path in held)
+    return tuple(path for _, path in slices(source.dataset, recorded.prev_block_hash))
 
 
 def _events(state: ChainState, batch: Batch, sealed: Sealed | None) -> tuple[MetadataEvent, ...]:

@@ -5,7 +5,7 @@ Nothing else interprets blocks: plan, commit, verification and the cache all go 
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field, fields, replace
 from operator import attrgetter
 from typing import Any
 
@@ -38,7 +38,10 @@ from odfbuild.odf.identity import DatasetId, Multihash
 from odfbuild.odf.opaque import is_opaque
 from odfbuild.odf.timestamp import Timestamp
 
-__all__ = ["DEFAULT_VOCABULARY", "ChainState", "Position", "fold", "vocabulary"]
+__all__ = ["DEFAULT_VOCABULARY", "RESTATE", "ChainState", "Position", "fold", "vocabulary"]
+
+RESTATE = ".restate"
+"""What the version ends with of a query that restates all that was written before it."""
 
 DEFAULT_VOCABULARY = DatasetVocabulary(
     offset_column="offset",
@@ -63,7 +66,8 @@ class ChainState:
     `last_offset`, `watermark` and `checkpoint` are those of the latest data event of either type;
     `source_state` has the last state of each source; `progress` has for every input ever read how
     far it was read, as `new_block_hash` and `new_offset` (the `prev_` fields are not used there).
-    `transform_is_new` says that the transform in force has not run yet.
+    `transform_is_new` says that the transform in force has not run yet; one that only records
+    another version of the engine is not new.
     """
 
     dataset: DatasetId
@@ -181,7 +185,7 @@ def _changes(state: ChainState, event: MetadataEvent) -> dict[str, Any]:  # noqa
             left = {name: push for name, push in state.push.items() if name != event.source_name}
             return {"push": left}
         case SetTransform():
-            return {"transform": event, "transform_is_new": True}
+            return {"transform": event, "transform_is_new": _is_new(state, event)}
         case SetDataSchema():
             return {"schema": event}
         case SetVocab():
@@ -194,6 +198,19 @@ def _changes(state: ChainState, event: MetadataEvent) -> dict[str, Any]:  # noqa
             return {"attachments": event}
         case Seed():
             raise second_seed()
+
+
+def _is_new(state: ChainState, event: SetTransform) -> bool:
+    """Say whether a transform is to run for the first time."""
+    known = state.transform
+    if known is None or state.transform_is_new or is_opaque(known.transform):
+        return True
+    if is_opaque(event.transform) or event.inputs != known.inputs:
+        return True
+    if (event.transform.version or "").endswith(RESTATE):
+        return True
+    unversioned = (replace(each.transform, version=None) for each in (event, known))
+    return next(unversioned) != next(unversioned)
 
 
 def second_seed() -> AppendingSeedBlockToNonEmptyChainError:

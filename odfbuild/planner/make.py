@@ -19,6 +19,7 @@ from odfbuild.odf.refs import DatasetAlias
 from odfbuild.planner.changes import Assessment, ChangeClass
 from odfbuild.planner.declared import Declared
 from odfbuild.planner.diff import Change, KindChangedError, VocabChangedError, diff
+from odfbuild.planner.engines import outdated_notes
 from odfbuild.planner.evolution.assess import Assessed, assess, verdict
 from odfbuild.planner.evolution.gate import DEFAULT, Allowance
 from odfbuild.planner.evolution.renames import Moves, apply_moved
@@ -103,7 +104,12 @@ def make_plan(
     if refused:
         raise ProjectErrors(refused)
     steps = _steps(declared, moves, compared.changes, sources, policy, wanted)
-    return _plan(declared, moves, assessed, steps, project_hash, wanted, compared.changes)
+    notes = (
+        *assessed.notes,
+        *_not_restated(declared, moves.current, compared.changes, wanted),
+        *outdated_notes(declared, steps, moves.current, engines),
+    )
+    return _plan(declared, moves, assessed, steps, project_hash, wanted, notes)
 
 
 def project_hash(declared: Sequence[Declared]) -> str:
@@ -205,7 +211,7 @@ def _plan(
     steps: tuple[Step, ...],
     project_hash: str,
     wanted: Wanted,
-    changes: Mapping[DatasetAlias, tuple[Change, ...]],
+    notes: tuple[Diagnostic, ...],
 ) -> Plan:
     touched = {step.target for step in steps}
     datasets = {each.alias: _planned(each, moves, assessed) for each in declared}
@@ -222,8 +228,7 @@ def _plan(
         steps=steps,
         unchanged=tuple(alias for alias in datasets if _is_unchanged(alias, touched, assessed)),
         notes=(
-            *assessed.notes,
-            *_not_restated(declared, moves.current, changes, wanted),
+            *notes,
             *diverged_notes(declared, steps),
             *(_unmanaged(alias) for alias in sorted(set(moves.current) - told)),
         ),

@@ -40,6 +40,7 @@ from odfbuild.odf.events import (
     ReadStepNdJson,
     SetDataSchema,
     SetInfo,
+    SetTransform,
     SetVocab,
     SqlQueryStep,
     TimeUnit,
@@ -281,6 +282,30 @@ def test_a_transform_is_new_until_it_has_run() -> None:
     assert state.transform_is_new
     ran = grown(DERIVATIVE, set_transform(FOO), step_over((None, 9)))
     assert not ran.transform_is_new
+
+
+@pytest.mark.parametrize(
+    ("version", "query", "is_new"),
+    [
+        ("2", "select 1", False),
+        (None, "select 1", False),
+        ("2", "select 2", True),
+        ("2.restate", "select 1", True),
+    ],
+)
+def test_another_version_of_the_engine_makes_no_new_transform(
+    version: str | None, query: str, is_new: bool
+) -> None:
+    def asks(version: str | None, query: str) -> SetTransform:
+        steps = (SqlQueryStep(query=query),)
+        sql = TransformSql(engine="spark", version=version, queries=steps)
+        return replace(set_transform(FOO), transform=sql)
+
+    first, other = asks("1", "select 1"), asks(version, query)
+    ran = grown(DERIVATIVE, first, step_over((None, 9)), other)
+    assert ran.transform == other
+    assert ran.transform_is_new is is_new
+    assert grown(DERIVATIVE, first, other).transform_is_new
 
 
 # what belongs into which kind

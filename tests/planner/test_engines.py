@@ -1,0 +1,124 @@
+"""Versions of engines: whose steps are refused, and what an upgrade records."""
+
+from dataclasses import replace
+
+import pytest
+
+from odfbuild.errors import Level
+from odfbuild.odf.chain import ChainState
+from odfbuild.odf.events import (
+    AddPushSource,
+    DatasetKind,
+    MergeStrategyAppend,
+    ReadStepNdJson,
+    SetTransform,
+    TransformInput,
+    TransformSql,
+)
+from odfbuild.odf.opaque import Opaque
+from odfbuild.planner.engines import made_by_another, upgraded
+from odfbuild.planner.make import make_plan
+from odfbuild.planner.plan import Plan
+from tests.planner.builders import Chain, dataset_id, derivative, root, schema, sql
+
+INSTALLED = "4.3.0+odfbuild.2"
+SQL = sql("select * from `a`")
+
+
+def versioned(version: str | None) -> TransformSql:
+    return replace(SQL, version=version)
+
+
+def output(version: str | None) -> Chain:
+    event = SetTransform((TransformInput(dataset_id("a"), "a"),), versioned(version))
+    return Chain("b", DatasetKind.DERIVATIVE, [event])
+
+
+PUSH = AddPushSource(
+    source_name="p", read=ReadStepNdJson(ddl_schema=("a BIGINT",)), merge=MergeStrategyAppend()
+)
+
+
+def plan(version: str | None, *, query: str | None = None, rows: int = 3) -> Plan:
+    source = Chain("a", DatasetKind.ROOT, [PUSH]).add(schema("a BIGINT"))
+    source = source.rows(rows) if rows else source
+    made = derivative("b", "a") if query is None else derivative("b", "a", query=query)
+    declared = [root("a", PUSH), made]
+    states = zip(declared, (source.state, output(version).state), strict=True)
+    return make_plan(
+        declared,
+        current={each.alias: state for each, state in states},
+        sources={},
+        engines={"spark": INSTALLED},
+        project_hash="",
+    )
+
+
+@pytest.mark.parametrize(
+    ("version", "another"),
+    [
+        (None, False),
+        (INSTALLED, False),
+        (f"{INSTALLED}.restate", False),
+        ("4.2.0+odfbuild.2", True),
+        ("4.3.0+odfbuild.1.restate", True),
+    ],
+)
+def test_only_a_version_that_is_recorded_can_be_another_one(
+    version: str | None, another: bool
+) -> None:
+    assert made_by_another(versioned(version), INSTALLED) is another
+
+
+def test_a_step_of_another_version_is_announced_with_the_way_out() -> None:
+    made = plan("4.2.0+odfbuild.2")
+    assert [step.id for step in made.steps] == ["transform:b"]
+    (note,) = made.notes
+    assert (note.code, note.level) == ("engine-version", Level.WARNING)
+    assert "4.2.0+odfbuild.2" in note.what
+    assert note.fix == "odfbuild engine upgrade b"
+
+
+@pytest.mark.parametrize("version", [None, INSTALLED])
+def test_what_the_installed_version_made_goes_on_without_a_word(version: str | None) -> None:
+    assert plan(version).notes == ()
+
+
+def test_a_dataset_without_a_step_is_not_spoken_of() -> None:
+    made = plan("4.2.0+odfbuild.2", rows=0)
+    assert (made.steps, made.notes) == ((), ())
+
+
+def test_a_changed_query_is_for_the_installed_version() -> None:
+    assert plan("4.2.0+odfbuild.2", query="select event_time from a").notes == ()
+
+
+def state(version: str | None, *, new: bool = False) -> ChainState:
+    return replace(output(version).state, transform_is_new=new)
+
+
+def test_an_upgrade_records_the_installed_version_and_nothing_else() -> None:
+    found = upgraded(state("4.2.0+odfbuild.2"), INSTALLED)
+    assert found == SetTransform((TransformInput(dataset_id("a"), "a"),), versioned(INSTALLED))
+
+
+@pytest.mark.parametrize("version", [None, INSTALLED])
+def test_what_is_in_force_is_not_recorded_again(version: str | None) -> None:
+    assert upgraded(state(version), INSTALLED) is None
+
+
+def test_a_query_that_has_yet_to_restate_does_so_after_an_upgrade() -> None:
+    before = "4.2.0+odfbuild.2.restate"
+    later, done = (upgraded(state(before, new=new), INSTALLED) for new in (True, False))
+    assert later is not None
+    assert later.transform.version == f"{INSTALLED}.restate"
+    assert done is not None
+    assert done.transform.version == INSTALLED
+
+
+def test_what_has_no_query_or_one_of_a_newer_format_has_nothing_to_upgrade() -> None:
+    known = state("4.2.0+odfbuild.2")
+    assert upgraded(replace(known, transform=None), INSTALLED) is None
+    assert known.transform is not None
+    unknown = replace(known.transform, transform=Opaque("Transform", 9))  # type: ignore[arg-type]
+    assert upgraded(replace(known, transform=unknown), INSTALLED) is None
