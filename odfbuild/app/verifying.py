@@ -1,0 +1,203 @@
+"""Verify datasets: that all is as it was written, and that steps give the same rows again."""
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import partial
+from graphlib import TopologicalSorter
+from typing import TYPE_CHECKING
+
+from odfbuild.app.opened import Opened
+from odfbuild.errors import OdfBuildError
+from odfbuild.odf.events import MetadataBlock
+from odfbuild.odf.identity import DatasetId
+from odfbuild.odf.timestamp import Timestamp
+
+if TYPE_CHECKING:
+    from odfbuild.executors.engine import Engine
+    from odfbuild.executors.past import Past
+    from odfbuild.executors.replay import RecordedStep, Replayed
+    from odfbuild.executors.verify import Verified
+
+__all__ = ["Checked", "Since", "Verification", "replaying", "steps_since", "verify_datasets"]
+
+
+@dataclass(frozen=True, slots=True)
+class Since:
+    """A system time; or a block of one dataset, by its number, and its time for the others."""
+
+    time: Timestamp
+    dataset: DatasetId | None = None
+    sequence: int = -1
+
+    def precedes(self, dataset: DatasetId, sequence: int, system_time: Timestamp) -> bool:
+        """Say whether a block comes after it."""
+        if dataset == self.dataset:
+            return sequence > self.sequence
+        return system_time > self.time
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Verification:
+    """How to verify: whether steps are run again, also those of all that is read; how many at once.
+
+    Without `since` all blocks are looked at.
+    """
+
+    replay: bool = False
+    recursive: bool = False
+    since: Since | None = None
+    jobs: int = 4
+
+
+@dataclass(frozen=True, slots=True)
+class Checked:
+    """What verification found of one dataset, its steps in their order."""
+
+    dataset: DatasetId
+    found: "Verified"
+    replayed: "tuple[Replayed, ...]" = ()
+
+    @property
+    def passed(self) -> bool:
+        """Say whether everything holds that could be looked at."""
+        return not self.found.findings and not any(each.findings for each in self.replayed)
+
+
+def verify_datasets(
+    project: Opened, chosen: Sequence[DatasetId], asked: Verification
+) -> Iterator[Checked]:
+    """Yield what was found of each dataset, in their order, or of all they read from, inputs first.
+
+    An engine is started only if a step has to be run again.
+    """
+    from odfbuild.executors.past import Past
+    from odfbuild.executors.verify import verify
+
+    past = Past(project.workspace)
+    ordered = _ordered(past, chosen) if asked.recursive else chosen
+    steps = {each: _steps(past, each, asked) for each in ordered}
+    with replaying(project, past, steps, asked.jobs) as run:
+        looks = {
+            each: run.pool.submit(
+                verify, project.workspace.dataset(each), wanted=partial(_wanted, asked.since, each)
+            )
+            for each in ordered
+        }
+        again = {each: run.submit(steps[each]) for each in ordered}
+        for each in ordered:
+            replayed = tuple(future.result() for future in again[each])
+            yield Checked(each, looks[each].result(), replayed)
+
+
+def _wanted(since: Since | None, dataset: DatasetId, block: MetadataBlock) -> bool:
+    return since is None or since.precedes(dataset, block.sequence_number, block.system_time)
+
+
+def _steps(past: "Past", dataset: DatasetId, asked: Verification) -> "tuple[RecordedStep, ...]":
+    return steps_since(past, dataset, asked.since) if asked.replay else ()
+
+
+def steps_since(
+    past: "Past", dataset: DatasetId, since: Since | None = None
+) -> "tuple[RecordedStep, ...]":
+    """Return the recorded steps of a dataset; none of a chain that cannot be read."""
+    from odfbuild.executors.replay import recorded_steps
+
+    try:
+        history = past.history(dataset)
+    except OdfBuildError:
+        return ()  # the look at its blocks says what is wrong
+    return tuple(
+        step
+        for step in (() if history is None else recorded_steps(history))
+        if since is None or since.precedes(dataset, step.sequence, step.system_time)
+    )
+
+
+def _ordered(past: "Past", chosen: Sequence[DatasetId]) -> tuple[DatasetId, ...]:
+    """Return datasets and all that they are made of, inputs first."""
+    graph: dict[DatasetId, tuple[DatasetId, ...]] = {}
+    left = list(reversed(chosen))
+    while left:
+        each = left.pop()
+        if each not in graph:
+            graph[each] = _inputs(past, each)
+            left += reversed(graph[each])
+    return tuple(TopologicalSorter(graph).static_order())
+
+
+def _inputs(past: "Past", dataset: DatasetId) -> tuple[DatasetId, ...]:
+    """Return what a dataset was ever made of, as far as it is in the workspace."""
+    try:
+        history = past.history(dataset)
+        state = None if history is None else history.state(history.blocks[-1][0])
+        read = () if state is None else state.progress
+        return tuple(each for each in read if past.history(each) is not None)
+    except OdfBuildError:
+        return ()
+
+
+@dataclass(frozen=True, slots=True)
+class Replaying:
+    """Threads that look at datasets, and run recorded steps again."""
+
+    pool: ThreadPoolExecutor
+    run: "Callable[[RecordedStep], Replayed]"
+
+    def submit(self, steps: "Sequence[RecordedStep]") -> "tuple[Future[Replayed], ...]":
+        """Run steps when their turn comes."""
+        return tuple(self.pool.submit(self.run, step) for step in steps)
+
+
+@contextmanager
+def replaying(
+    project: Opened,
+    past: "Past",
+    steps: "Mapping[DatasetId, Sequence[RecordedStep]]",
+    jobs: int,
+    *,
+    anyway: bool = False,
+) -> Iterator[Replaying]:
+    """Give so many threads; what is not done yet is given up on an error.
+
+    With `anyway` also steps of another version of the engine are run.
+    """
+    from odfbuild.executors.replay import refusal, replay
+    from odfbuild.executors.stopping import stop, stoppable
+
+    every = [step for each in steps.values() for step in each]
+    runs = [step for step in every if refusal(step, anyway=anyway) is None]
+    with _engine(project, runs) as engine, stoppable():
+        pool = ThreadPoolExecutor(jobs, "verify")
+        again = partial(
+            replay, past=past, engine=engine, workspace=project.workspace, anyway=anyway
+        )
+        try:
+            yield Replaying(pool, again)
+        except BaseException:
+            stop()
+            if engine is not None:
+                engine.cancel()
+            raise
+        finally:
+            pool.shutdown(cancel_futures=True)
+
+
+@contextmanager
+def _engine(project: Opened, steps: "Sequence[RecordedStep]") -> "Iterator[Engine | None]":
+    """Give an engine that runs these steps, and none for no steps."""
+    if not steps:
+        yield None
+        return
+    from odfbuild.executors.spark.engine import SparkEngine
+
+    spark = project.spark
+    engine = SparkEngine(project.workspace.cache, master=spark.master, memory=spark.memory)
+    try:
+        pieces = (step.event.new_data for step in steps)
+        engine.prepare(sum(piece.size for piece in pieces if piece is not None))
+        yield engine
+    finally:
+        engine.close()

@@ -1,0 +1,345 @@
+"""Run recorded steps again, and compare what comes out with what their blocks say.
+
+A step is what the query in force then made of the intervals of its inputs that the block names, at
+the system time of the block.  So it is built as it was, from the chains as they stood, and stops
+before the commit (ODF 0.34.1, "Verification").  The bytes of a file may differ, its rows may not.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from odfbuild.errors import OdfBuildError, StateError
+from odfbuild.executors.differing import DifferingRow, first_difference
+from odfbuild.executors.engine import Engine, TransformWork, engine_version
+from odfbuild.executors.past import History, Past
+from odfbuild.executors.slices import Sealed
+from odfbuild.executors.transform import Source, execute, needs_engine, step_work
+from odfbuild.odf.arrow import to_arrow
+from odfbuild.odf.chain import ChainState
+from odfbuild.odf.chain_schema import schema_in_force
+from odfbuild.odf.chain_state import last_block_of
+from odfbuild.odf.events import (
+    DataSchema,
+    DataSlice,
+    ExecuteTransform,
+    ExecuteTransformInput,
+    SetDataSchema,
+    SetTransform,
+    TransformInput,
+)
+from odfbuild.odf.identity import DatasetId, Multihash
+from odfbuild.odf.opaque import is_opaque
+from odfbuild.odf.timestamp import Timestamp
+from odfbuild.planner.bind import rebind
+from odfbuild.planner.engines import made_by_another
+from odfbuild.planner.rebuild import InputNow, next_watermark
+from odfbuild.state.dataset import Dataset
+from odfbuild.state.workspace import Workspace
+
+__all__ = ["RecordedStep", "Refusal", "Replayed", "recorded_steps", "refusal", "replay"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RecordedStep:
+    """An ExecuteTransform block, and the dataset as it was before the step and after it.
+
+    `last` is the transform that is in force now.
+    """
+
+    dataset: Dataset
+    block: Multihash
+    sequence: int
+    system_time: Timestamp
+    event: ExecuteTransform
+    before: ChainState
+    after: ChainState
+    last: SetTransform | None
+
+    @property
+    def rows(self) -> int:
+        """Count the recorded rows."""
+        piece = self.event.new_data
+        return 0 if piece is None else piece.offset_interval.end - piece.offset_interval.start + 1
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Replayed:
+    """What came of running a step again.
+
+    `findings` say what does not hold, none if all does; `row` is the first that differs; `untried`
+    says why the step cannot be run again here, which is no finding.
+    """
+
+    block: Multihash
+    sequence: int
+    rows: int
+    findings: tuple[str, ...] = ()
+    row: DifferingRow | None = None
+    untried: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class _Input:
+    """An input of a step: its name in the query, what was read of it, and its chain then."""
+
+    alias: str
+    recorded: ExecuteTransformInput
+    source: Source
+    slices: tuple[tuple[DataSlice, Path], ...]
+
+
+def recorded_steps(history: History) -> tuple[RecordedStep, ...]:
+    """Return the steps of a dataset, oldest first."""
+    last = history.state(history.blocks[-1][0]).transform
+    found = []
+    for number, (hash, block) in enumerate(history.blocks):
+        if isinstance(block.event, ExecuteTransform):
+            found.append(
+                RecordedStep(
+                    dataset=history.dataset,
+                    block=hash,
+                    sequence=block.sequence_number,
+                    system_time=block.system_time,
+                    event=block.event,
+                    before=history.state(_before(history, number)),
+                    after=history.state(hash),
+                    last=last,
+                )
+            )
+    return tuple(found)
+
+
+def _before(history: History, number: int) -> Multihash:
+    """Return the block before a step: a schema that its rows brought belongs to the step."""
+    at = number - 1
+    previous = history.blocks[at][1]
+    together = previous.system_time == history.blocks[number][1].system_time
+    if isinstance(previous.event, SetDataSchema) and together:
+        at -= 1
+    return history.blocks[at][0]
+
+
+@dataclass(frozen=True, slots=True)
+class Refusal:
+    """Why a step is not run again; `found` says that this is a finding."""
+
+    why: str
+    found: bool
+
+
+def refusal(step: RecordedStep, *, anyway: bool = False) -> Refusal | None:
+    """Return why a step is not run again; None if it can be.
+
+    With `anyway` a step of another version of the engine is no less run, to compare the two.
+    """
+    transform = step.before.transform
+    if transform is None or is_opaque(transform.transform):
+        return Refusal("its transform is not of a kind that this version knows", found=False)
+    engine = transform.transform.engine
+    if engine_version(engine) is None:
+        only = f"its engine is {engine}, and only steps of spark can be run again here"
+        return Refusal(only, found=False)
+    outdated = None if anyway else _outdated(step, transform)
+    return None if outdated is None else Refusal(outdated, found=True)
+
+
+def _outdated(step: RecordedStep, made: SetTransform) -> str | None:
+    """Say that an upgrade comes first: another version made the step, and is still in force."""
+    installed = engine_version(made.transform.engine) or ""
+    if step.last is None or not made_by_another(step.last.transform, installed):
+        return None
+    if not made_by_another(made.transform, installed):
+        return None
+    return (
+        f"it was made by {made.transform.engine} {made.transform.version}, and {installed} is "
+        "installed: see whether that gives the same rows by odfbuild engine upgrade"
+    )
+
+
+def replay(
+    step: RecordedStep,
+    past: Past,
+    engine: Engine | None,
+    workspace: Workspace,
+    *,
+    anyway: bool = False,
+) -> Replayed:
+    """Run a step again and compare; what goes wrong meanwhile is a finding.
+
+    `anyway` is as in `refusal`; only a step that is refused needs no engine.
+    """
+    refused = refusal(step, anyway=anyway)
+    if refused is not None and not refused.found:
+        return _replayed(step, untried=refused.why)
+    if refused is not None:
+        return _replayed(step, findings=(refused.why,))
+    if engine is None:
+        raise ValueError("a step that can be run needs an engine")
+    try:
+        with workspace.staging() as staging:
+            findings, row = _compared(step, past, engine, staging)
+    except OdfBuildError as error:
+        return _replayed(step, findings=(f"it cannot be run again: {error.what}",))
+    return _replayed(step, findings=findings, row=row)
+
+
+def _replayed(
+    step: RecordedStep,
+    *,
+    findings: tuple[str, ...] = (),
+    row: DifferingRow | None = None,
+    untried: str | None = None,
+) -> Replayed:
+    return Replayed(
+        block=step.block,
+        sequence=step.sequence,
+        rows=step.rows,
+        findings=findings,
+        row=row,
+        untried=untried,
+    )
+
+
+def _compared(
+    step: RecordedStep, past: Past, engine: Engine, staging: Path
+) -> tuple[tuple[str, ...], DifferingRow | None]:
+    inputs = _inputs(step, past)
+    batch = rebind(
+        step.event, [each.alias for each in inputs], [_pieces(each.slices) for each in inputs]
+    )
+    findings = list(_watermark_findings(step, inputs))
+    sealed = None
+    if needs_engine(step.before, batch):
+        work = step_work(
+            step.dataset, step.before, batch, [each.source for each in inputs], staging, past.slices
+        )
+        damaged = _damaged(step, inputs, work, past)
+        if damaged is not None:
+            return (*findings, damaged), None
+        sealed = execute(engine, step.before, work, step.system_time)
+        findings += _schema_findings(schema_in_force(step.after), sealed.schema)
+    found = list(_row_findings(step.event.new_data, None if sealed is None else sealed.slice))
+    row = _first_row(step, sealed, past) if found else None
+    if findings or found:
+        found += _told_of_version(step)
+    return (*findings, *found), row
+
+
+def _pieces(slices: Sequence[tuple[DataSlice, Path]]) -> tuple[DataSlice, ...]:
+    return tuple(piece for piece, _ in slices)
+
+
+def _inputs(step: RecordedStep, past: Past) -> tuple[_Input, ...]:
+    """Return the inputs as the step found them, in the order of the query.
+
+    Raises StateError when they are not those of the query, or not in the workspace any more.
+    """
+    transform = step.before.transform
+    assert transform is not None  # noqa: S101 - else it is not tried
+    recorded = {each.dataset_id: each for each in step.event.query_inputs}
+    named = [each.dataset_ref for each in transform.inputs]
+    if named != [each.dataset_id for each in step.event.query_inputs]:
+        raise StateError(
+            what="the block names other inputs than the query that was in force",
+            why="a step reads the inputs of its transform, in their order",
+            fix="restore the dataset from a copy",
+        )
+    return tuple(
+        _input(each, recorded[each.dataset_ref], past)
+        for each in transform.inputs
+        if isinstance(each.dataset_ref, DatasetId)
+    )
+
+
+def _input(given: TransformInput, recorded: ExecuteTransformInput, past: Past) -> _Input:
+    at = last_block_of(recorded)
+    history = past.history(recorded.dataset_id, at)
+    alias = given.alias or str(given.dataset_ref)
+    if history is None:
+        raise StateError(
+            what=f"its input {alias} is not in the workspace",
+            why="a step is made of the rows of its inputs",
+            fix="bring that dataset into the workspace, then verify again",
+        )
+    state = history.state(at or history.blocks[0][0])
+    return _Input(alias, recorded, Source(history.dataset, state), history.slices(state.head))
+
+
+def _damaged(
+    step: RecordedStep, inputs: Sequence[_Input], work: TransformWork, past: Past
+) -> str | None:
+    """Say which of the files that the step reads is not as recorded; then nothing can be told."""
+    for each, frame in zip(inputs, work.inputs, strict=True):
+        read = {*frame.paths, *frame.past}
+        used = [piece for piece in each.slices if piece[1] in read]
+        found = past.damage(each.recorded.dataset_id, used)
+        if found is not None:
+            return f"it cannot be run again, as its input {each.alias} is damaged: {found}"
+    before = past.slices(step.dataset, step.before.head) if work.output else ()
+    found = past.damage(step.dataset.id, before)
+    return None if found is None else f"it cannot be run again, as rows before it are: {found}"
+
+
+def _watermark_findings(step: RecordedStep, inputs: Sequence[_Input]) -> Iterator[str]:
+    now = [InputNow(each.alias, each.source.state) for each in inputs]
+    expected, recorded = next_watermark(step.before, now), step.event.new_watermark
+    if expected != recorded:
+        yield f"the watermark is {recorded or 'none'}, and {expected or 'none'} by its inputs"
+
+
+def _schema_findings(recorded: DataSchema | None, computed: DataSchema) -> Iterator[str]:
+    """Say which columns came out otherwise; whether they may be null is no part of their hash."""
+    if recorded is None:
+        return
+    was, now = _columns(recorded), _columns(computed)
+    for name in {**was, **now}:
+        if was.get(name) != now.get(name):
+            one, other = (each.get(name, "not there") for each in (was, now))
+            yield f"the column {name!r} is {one}, and came out as {other}"
+    if was == now and list(was) != list(now):
+        yield f"the columns came out in another order: {', '.join(now)}"
+
+
+def _columns(schema: DataSchema) -> Mapping[str, str]:
+    return {field.name: str(field.type) for field in to_arrow(schema)}
+
+
+def _row_findings(recorded: DataSlice | None, computed: DataSlice | None) -> Iterator[str]:
+    one, other = _offsets(recorded), _offsets(computed)
+    if one != other:
+        yield f"the block has {one}, and {other} came out"
+    elif recorded and computed and recorded.logical_hash != computed.logical_hash:
+        yield (
+            f"the rows of {one} have the logical hash {recorded.logical_hash}, and those that "
+            f"came out have {computed.logical_hash}"
+        )
+
+
+def _offsets(piece: DataSlice | None) -> str:
+    if piece is None:
+        return "no rows"
+    return f"offsets {piece.offset_interval.start}..{piece.offset_interval.end}"
+
+
+def _first_row(step: RecordedStep, sealed: Sealed | None, past: Past) -> DifferingRow | None:
+    """Return the first row that differs; None if the recorded ones are not there to be read."""
+    piece, path = step.event.new_data, None
+    if piece is not None:
+        path = step.dataset.data_path(piece.physical_hash)
+        if past.damage(step.dataset.id, [(piece, path)]) is not None:
+            return None
+    return first_difference(
+        path,
+        None if sealed is None else sealed.path,
+        start=step.before.next_offset,
+        offset=step.before.vocab.offset_column,
+    )
+
+
+def _told_of_version(step: RecordedStep) -> Iterator[str]:
+    made = step.before.transform
+    assert made is not None  # noqa: S101 - else it is not tried
+    installed = engine_version(made.transform.engine) or ""
+    if made_by_another(made.transform, installed):
+        yield f"it was made by version {made.transform.version}, and run again by {installed}"
