@@ -42,12 +42,12 @@ RUN_BY = {
     "readers-parquet": ("tests.executors.readers.test_vectors",),
     "readers-shapefile": ("tests.executors.readers.test_shapefile",),
     "transform-chain": ("tests.executors.test_transform_chain_vectors",),
+    "transform-datafusion": ("tests.executors.spark.test_datafusion_vectors",),
     "transform-plan": ("tests.planner.test_bind",),
     "transform-spark-map": ("tests.executors.spark.test_transform",),
     "watermark-manual": ("tests.state.test_watermarks",),
 }
 NOT_RUN = {"skip", "skipif", "xfail"}
-NOT_OURS = {"transform-datafusion"}  # of an engine that is not there
 CALLED_OTHERWISE = {"input-compacted": ("tests.cli.test_housekeeping", "out cannot go on")}
 QUIRKS = {  # of the reference: what is asserted in their place
     "snapshot-key-only-table-quirk": "table of key columns only",
@@ -61,7 +61,7 @@ QUIRKS = {  # of the reference: what is asserted in their place
 def test_every_copy_is_the_published_file_to_the_byte() -> None:
     published = {path.stem: path.read_bytes() for path in SHARED.glob("*.json")}
     copies = {path.stem: path.read_bytes() for path in HERE.glob("*.json")}
-    assert copies == {name: data for name, data in published.items() if name not in NOT_OURS}
+    assert copies == published
 
 
 def test_every_file_of_cases_is_run_by_tests() -> None:
