@@ -17,6 +17,7 @@ from odfbuild.executors.engine import (
     TransformWork,
 )
 from odfbuild.executors.frames import Frame
+from odfbuild.executors.querying import QueryRequest
 from odfbuild.odf.arrow import to_arrow
 from odfbuild.odf.events import (
     DatasetVocabulary,
@@ -125,6 +126,25 @@ class FakeEngine:
         hidden = {first.vocab.offset_column, first.vocab.system_time_column, op.name}
         seen = [f for f in to_arrow(first.schema) if f.name not in hidden]
         return pa.schema([op, *self.columns.get(text, seen)])
+
+    def query(self, request: QueryRequest) -> Frame:
+        """Answer with what `queries` has for the text, else with the rows of all views."""
+        self.asked.append(request.text)
+        if request.text in self.refused:
+            at = QueryPlace(0, 0, len(request.text))
+            raise PlacedQueryError(
+                "it is wrong (line 1)", "so", "none", message="it is wrong", at=at
+            )
+        views = request.views
+        inputs = {
+            name: [row for batch in view.batches() for row in batch.to_pylist()]
+            for name, view in views.items()
+        }
+        rows = self.queries.get(request.text, copy_all)(inputs)
+        schema = None if request.text in self.queries else next(iter(views.values())).columns()
+        return Frame.of(pa.Table.from_pylist(rows, schema=schema)).slice(
+            0, len(rows) if request.limit is None else request.limit
+        )
 
     def cancel(self) -> None:
         self.started.append("cancel")

@@ -1,4 +1,4 @@
-"""odfbuild status, log and show."""
+"""odfbuild status and log."""
 
 import sys
 from collections.abc import Sequence
@@ -8,7 +8,7 @@ from odfbuild.cli import exits
 from odfbuild.cli.opened import open_given
 from odfbuild.cli.options import Given
 
-__all__ = ["show_log", "show_rows", "show_status"]
+__all__ = ["show_log", "show_status"]
 
 _COLUMNS = ("dataset", "kind", "head", "blocks", "records", "watermark", "last block")
 
@@ -53,14 +53,4 @@ def show_log(given: Given, name: str, limit: int | None, ref: str) -> int:
         if limit is not None and number >= limit:
             break
         sys.stdout.write(block_text(block_hash, block))
-    return exits.DONE
-
-
-def show_rows(given: Given, name: str, output: str, limit: int) -> int:
-    """Print the last rows by offset."""
-    from odfbuild.cli.rows import last_rows, write_rows
-
-    project = open_given(given)
-    dataset = app.find_dataset(project, name)
-    write_rows(last_rows(dataset, limit), output, sys.stdout)
     return exits.DONE

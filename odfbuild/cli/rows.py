@@ -1,43 +1,20 @@
-"""Rows of a dataset: the last ones by offset, as a table, JSON, NDJSON or CSV."""
+"""Rows as text: a table, JSON, NDJSON or CSV; all but a table a row at a time."""
 
 import json
 import math
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from datetime import datetime
 from decimal import Decimal
-from pathlib import Path
 from typing import Any, TextIO
 
 from odfbuild.cli.printable import printable, printable_json
-from odfbuild.state.dataset import Dataset
 
-__all__ = ["Rows", "last_rows", "write_rows"]
+__all__ = ["Rows", "write_rows"]
 
 _PLAIN_CELL = re.compile(r'[^",\r\n]*')
 
-Rows = tuple[Sequence[str], Sequence[Sequence[Any]]]
-
-
-def last_rows(dataset: Dataset, limit: int) -> Rows:
-    """Return column names and the last `limit` rows, oldest first, from as few slices as do."""
-    from odfbuild.executors.slices import read_slices
-    from odfbuild.odf.chain_schema import schema_of
-
-    state = dataset.state()
-    if state is None or state.schema is None:
-        return (), ()
-    paths: list[Path] = []
-    missing = limit
-    for piece, path in reversed(dataset.slices()):
-        paths.insert(0, path)
-        missing -= piece.offset_interval.end - piece.offset_interval.start + 1
-        if missing <= 0:
-            break
-    table = read_slices(paths, schema=schema_of(state.schema))
-    table = table.slice(max(0, table.num_rows - limit))
-    columns = [column.to_pylist() for column in table.columns]
-    return table.column_names, list(zip(*columns, strict=True))
+Rows = tuple[Sequence[str], Iterable[Sequence[Any]]]
 
 
 def write_rows(rows: Rows, output: str, stream: TextIO) -> None:
@@ -48,25 +25,37 @@ def write_rows(rows: Rows, output: str, stream: TextIO) -> None:
     names, values = rows
     match output:
         case "json":
-            records = [dict(zip(names, map(_plain, row), strict=True)) for row in values]
-            stream.write(_json(records, indent=2))
+            _write_json(rows, stream)
         case "ndjson":
             for row in values:
-                stream.write(_json(dict(zip(names, map(_plain, row), strict=True))))
+                stream.write(_json(dict(zip(names, map(_plain, row), strict=True))) + "\n")
         case "csv":
             shown = printable if stream.isatty() else str
-            for line in (names, *values):
-                stream.write(",".join(shown(_csv_cell(cell)) for cell in line) + "\n")
+            stream.write(",".join(shown(_csv_cell(name)) for name in names) + "\n")
+            for row in values:
+                stream.write(",".join(shown(_csv_cell(cell)) for cell in row) + "\n")
         case _:
             from odfbuild.cli.tables import print_table
 
-            right = [_is_number([row[at] for row in values]) for at in range(len(names))]
-            print_table(names, [[_text(cell) for cell in row] for row in values], right)
+            found = list(values)
+            right = [_is_number([row[at] for row in found]) for at in range(len(names))]
+            print_table(names, [[_text(cell) for cell in row] for row in found], right)
+
+
+def _write_json(rows: Rows, stream: TextIO) -> None:
+    """Write one array of objects."""
+    names, values = rows
+    before = "[\n"
+    for row in values:
+        text = _json(dict(zip(names, map(_plain, row), strict=True)), indent=2)
+        stream.write(before + "\n".join(f"  {line}" for line in text.split("\n")))
+        before = ",\n"
+    stream.write("[]\n" if before == "[\n" else "\n]\n")
 
 
 def _json(value: Any, indent: int | None = None) -> str:
     text = json.dumps(value, indent=indent, ensure_ascii=False, allow_nan=False)
-    return printable_json(text) + "\n"
+    return printable_json(text)
 
 
 def _csv_cell(value: Any) -> str:
@@ -91,7 +80,8 @@ def _plain(value: Any) -> Any:
         case float():
             return value if math.isfinite(value) else str(value)
         case datetime():
-            return value.isoformat(timespec="milliseconds").replace("+00:00", "Z")
+            parts = "microseconds" if value.microsecond % 1000 else "milliseconds"
+            return value.isoformat(timespec=parts).replace("+00:00", "Z")
         case bytes():
             return value.hex()
         case dict():

@@ -3,7 +3,7 @@
 Each imports what it needs when it runs, so that all start fast.
 """
 
-from enum import StrEnum
+from pathlib import Path
 from typing import Annotated
 
 import typer
@@ -11,19 +11,40 @@ from typer.exceptions import Exit
 
 from odfbuild.cli.commands.look import Exclude, Selection
 from odfbuild.cli.options import Name, ProjectCommand, given
+from odfbuild.cli.row_output import TABLE_ROWS, RowFormat
 
 __all__ = ["commands"]
 
 commands = typer.Typer()
 
 
-class RowFormat(StrEnum):
-    """How rows are printed."""
-
-    TABLE = "table"
-    JSON = "json"
-    CSV = "csv"
-    NDJSON = "ndjson"
+AsAt = Annotated[
+    str | None,
+    typer.Option(
+        "--as-at",
+        metavar="TIME|BLOCK",
+        help="What was known then: blocks up to this one, or up to this system time.",
+    ),
+]
+AsOf = Annotated[
+    str | None,
+    typer.Option(
+        "--as-of",
+        metavar="TIME",
+        help="What should have been known then: rows up to this event time.",
+    ),
+]
+Log = Annotated[
+    bool, typer.Option("--log", help="The changelog: offset, operation and system time, too.")
+]
+Output = Annotated[
+    RowFormat | None,
+    typer.Option("-o", "--output", help="The format. Default: that of the file, else table."),
+]
+To = Annotated[
+    Path | None, typer.Option("--to", metavar="FILE", help="Write the rows to this file.")
+]
+MOST = f"Default: {TABLE_ROWS} in a table, else all."
 
 
 @commands.command(cls=ProjectCommand)
@@ -57,10 +78,51 @@ def log(
 def show(
     context: typer.Context,
     name: Name,
-    output: Annotated[RowFormat, typer.Option("-o", "--output")] = RowFormat.TABLE,
-    limit: Annotated[int, typer.Option("-n", "--limit", min=1, help="The last N rows.")] = 20,
+    current: Annotated[
+        bool, typer.Option("--current", help="The rows that nothing took back.")
+    ] = False,
+    log: Log = False,
+    as_at: AsAt = None,
+    as_of: AsOf = None,
+    output: Output = None,
+    to: To = None,
+    limit: Annotated[
+        int | None, typer.Option("-n", "--limit", min=1, help=f"The last N rows. {MOST}")
+    ] = None,
 ) -> None:
-    """Show the last rows of a dataset."""
-    from odfbuild.cli.read import show_rows
+    """Show the last rows of a dataset: as recorded, or those that stand."""
+    from odfbuild.cli.show import show_rows
+    from odfbuild.cli.views import Asked
 
-    raise Exit(show_rows(given(context), name, output.value, limit))
+    asked = Asked(at=as_at, of=as_of, log=log)
+    done = show_rows(
+        given(context), name, asked, current=current, output=output, path=to, limit=limit
+    )
+    raise Exit(done)
+
+
+@commands.command(cls=ProjectCommand)
+def sql(
+    context: typer.Context,
+    query: Annotated[
+        str | None,
+        typer.Argument(help="One SELECT; names of datasets with dots go in backticks."),
+    ] = None,
+    file: Annotated[
+        Path | None, typer.Option("-f", "--file", help="Read the query from this file; - is stdin.")
+    ] = None,
+    log: Log = False,
+    as_at: AsAt = None,
+    as_of: AsOf = None,
+    output: Output = None,
+    to: To = None,
+    limit: Annotated[
+        int | None, typer.Option("-n", "--limit", min=1, help=f"The first N rows. {MOST}")
+    ] = None,
+) -> None:
+    """Query datasets by name with Spark SQL; nothing is changed."""
+    from odfbuild.cli.sql import answer
+    from odfbuild.cli.views import Asked
+
+    asked = Asked(at=as_at, of=as_of, log=log)
+    raise Exit(answer(given(context), query, file, asked, output=output, path=to, limit=limit))

@@ -1,0 +1,36 @@
+"""Put a question to the engine of a project: it is started for it, and stopped after it."""
+
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+
+from odfbuild.app.opened import Opened
+from odfbuild.executors.frames import Frame
+from odfbuild.executors.querying import Querier, QueryRequest
+from odfbuild.executors.views import DatasetView
+
+__all__ = ["answered"]
+
+
+@contextmanager
+def answered(
+    project: Opened, text: str, views: Mapping[str, DatasetView], limit: int | None
+) -> Iterator[Frame]:
+    """Yield the answer to one SELECT over views by name; it is there as long as the context is.
+
+    Raises as `Querier` does.
+    """
+    with project.workspace.staging() as staging:
+        request = QueryRequest(text=text, views=views, staging=staging, limit=limit)
+        engine = _engine(project)
+        try:
+            frame = engine.query(request)
+        finally:
+            engine.close()
+        yield frame
+
+
+def _engine(project: Opened) -> Querier:
+    from odfbuild.executors.spark.engine import SparkEngine
+
+    spark = project.spark
+    return SparkEngine(project.workspace.cache, master=spark.master, memory=spark.memory)

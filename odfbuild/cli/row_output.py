@@ -1,0 +1,151 @@
+"""Rows on their way out: in which format, to standard output or a file, a batch at a time."""
+
+import io
+import os
+import sys
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from enum import StrEnum
+from pathlib import Path
+from typing import IO, TYPE_CHECKING
+
+from odfbuild.cli.usage import UsageRefusedError
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+__all__ = ["TABLE_ROWS", "Destination", "RowFormat", "destination", "write_out"]
+
+TABLE_ROWS = 20
+
+
+class RowFormat(StrEnum):
+    """How rows are printed."""
+
+    TABLE = "table"
+    JSON = "json"
+    CSV = "csv"
+    NDJSON = "ndjson"
+    PARQUET = "parquet"
+    ARROW = "arrow"
+
+
+_BY_ENDING = {
+    ".csv": RowFormat.CSV,
+    ".json": RowFormat.JSON,
+    ".ndjson": RowFormat.NDJSON,
+    ".jsonl": RowFormat.NDJSON,
+    ".parquet": RowFormat.PARQUET,
+    ".arrow": RowFormat.ARROW,
+    ".feather": RowFormat.ARROW,
+}
+_BINARY = frozenset({RowFormat.PARQUET, RowFormat.ARROW})
+
+
+@dataclass(frozen=True, slots=True)
+class Destination:
+    """A format and a file; None is standard output."""
+
+    output: RowFormat
+    path: Path | None = None
+
+    @property
+    def is_table(self) -> bool:
+        """Tell whether the rows are for reading, so that not all need be there."""
+        return self.output is RowFormat.TABLE
+
+    @property
+    def is_binary(self) -> bool:
+        """Tell whether the rows keep their types."""
+        return self.output in _BINARY
+
+
+def destination(output: RowFormat | None, path: Path | None) -> Destination:
+    """Return where rows go; the end of a file's name tells the format, if nothing else does.
+
+    Raises UsageRefusedError for what a terminal or a file cannot take.
+    """
+    chosen = output
+    if chosen is None:
+        chosen = RowFormat.TABLE if path is None else _BY_ENDING.get(path.suffix.lower())
+    if path is not None and chosen in {None, RowFormat.TABLE}:
+        raise UsageRefusedError(
+            what=f"{path}: no format for a file" if chosen is None else "a table is no file format",
+            why=f"the end of its name tells the format: {', '.join(_BY_ENDING)}; or -o does",
+            fix="name the format, such as -o csv",
+        )
+    assert chosen is not None  # noqa: S101 - refused above
+    if path is None and chosen in _BINARY and sys.stdout.isatty():
+        raise UsageRefusedError(
+            what=f"{chosen.value} is not for a terminal",
+            why="it is not made of text",
+            fix="name a file (--to FILE), or send the output to one",
+        )
+    return Destination(chosen, path)
+
+
+def write_out(to: Destination, schema: "pa.Schema", batches: "Iterable[pa.RecordBatch]") -> None:
+    """Write rows of a schema; a file is there as a whole or, if anything fails, as it was."""
+    if to.path is not None:
+        with _file(to.path) as file:
+            _write(to.output, schema, batches, file)
+    elif to.output in _BINARY:
+        sys.stdout.flush()
+        _write(to.output, schema, batches, sys.stdout.buffer)
+    else:
+        from odfbuild.cli.rows import write_rows
+
+        write_rows((schema.names, _rows(batches)), to.output, sys.stdout)
+
+
+def _write(
+    output: RowFormat, schema: "pa.Schema", batches: "Iterable[pa.RecordBatch]", file: IO[bytes]
+) -> None:
+    if output is RowFormat.PARQUET:
+        import pyarrow.parquet as pq
+
+        with pq.ParquetWriter(file, schema) as writer:
+            for batch in batches:
+                writer.write_batch(batch)
+    elif output is RowFormat.ARROW:
+        import pyarrow as pa
+
+        with pa.ipc.new_file(file, schema) as stream:
+            for batch in batches:
+                stream.write_batch(batch)
+    else:
+        from odfbuild.cli.rows import write_rows
+
+        text = io.TextIOWrapper(file, "utf-8", "backslashreplace", newline="\n")
+        write_rows((schema.names, _rows(batches)), output, text)
+        text.flush()
+        text.detach()
+
+
+def _rows(batches: "Iterable[pa.RecordBatch]") -> Iterator[tuple[object, ...]]:
+    for batch in batches:
+        yield from zip(*(column.to_pylist() for column in batch.columns), strict=True)
+
+
+@contextmanager
+def _file(path: Path) -> Iterator[IO[bytes]]:
+    """Open a file that takes the place of another when all of it is written; a pipe as it is."""
+    from odfbuild.state.disk import Disk, pending
+
+    real = path.resolve()
+    if real.exists() and not real.is_file():
+        with real.open("wb") as file:
+            yield file
+        return
+    near, disk = pending(real.parent), Disk()
+    try:
+        with near.open("wb") as file:
+            yield file
+            file.flush()
+            os.fsync(file.fileno())
+        disk.rename(near, real)
+    except BaseException:
+        near.unlink(missing_ok=True)
+        raise
+    disk.sync(real.parent)

@@ -1,0 +1,100 @@
+"""odfbuild show: the rows of a dataset, as of some block, as a changelog or what it stands for."""
+
+import sys
+from collections.abc import Iterable, Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from odfbuild import app
+from odfbuild.cli import exits
+from odfbuild.cli.opened import open_given
+from odfbuild.cli.options import Given
+from odfbuild.cli.row_output import TABLE_ROWS, RowFormat, destination, write_out
+from odfbuild.cli.usage import UsageRefusedError
+from odfbuild.cli.words import count
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+    from odfbuild.cli.views import Asked
+    from odfbuild.executors.views import DatasetView
+
+__all__ = ["show_rows", "tell_more"]
+
+_SIGNS = ("+A", "-R", "-C", "+C")
+
+
+def show_rows(
+    given: Given,
+    name: str,
+    asked: "Asked",
+    *,
+    current: bool,
+    output: RowFormat | None,
+    path: Path | None,
+    limit: int | None,
+) -> int:
+    """Print the last rows of a dataset, or write them to a file.
+
+    Without anything asked for these are the last ones of the changelog.
+    """
+    if asked.log and current:
+        raise UsageRefusedError(
+            what="--log and --current do not go together",
+            why="the one is what was recorded, the other what it stands for",
+            fix="leave one of them out",
+        )
+    to = destination(output, path)
+    plain = not (current or asked.log or asked.at is not None or asked.of is not None)
+    view = _view(open_given(given), name, asked, plain=plain and not to.is_binary)
+    schema, batches = view.columns(), view.batches()
+    if to.is_table or limit is not None:
+        most = limit or TABLE_ROWS
+        found = view.last(most + 1)
+        if limit is None and found.num_rows > most:
+            tell_more("last", most)
+        batches = iter(found.slice(max(0, found.num_rows - most)).to_batches())
+    if asked.log and not to.is_binary:
+        schema, batches = _signed(view, schema, batches)
+    write_out(to, schema, batches)
+    return exits.DONE
+
+
+def tell_more(which: str, rows: int) -> None:
+    """Say that a table does not have all rows."""
+    sys.stderr.write(f"only the {which} {count(rows, 'row')}; -n N shows more, -o csv all\n")
+
+
+def _view(project: app.Opened, name: str, asked: "Asked", *, plain: bool) -> "DatasetView":
+    from odfbuild.cli.views import NoDataError, view_of
+    from odfbuild.executors.views import DatasetView
+    from odfbuild.odf.chain import vocabulary
+    from odfbuild.odf.events import DataSchema, SetVocab
+
+    try:
+        return view_of(project, name, replace(asked, log=True) if plain else asked)
+    except NoDataError:
+        if not plain:
+            raise
+        return DatasetView(paths=(), schema=DataSchema(()), vocab=vocabulary(SetVocab()))
+
+
+def _signed(
+    view: "DatasetView", schema: "pa.Schema", batches: "Iterable[pa.RecordBatch]"
+) -> "tuple[pa.Schema, Iterator[pa.RecordBatch]]":
+    """Return the rows with the names of the operations in the place of their numbers."""
+    import pyarrow as pa
+
+    at = schema.get_field_index(view.vocab.operation_type_column)
+    if at < 0:
+        return schema, iter(batches)
+    signed = schema.set(at, schema.field(at).with_type(pa.string()))
+    signs = pa.array(_SIGNS)
+    return signed, (
+        pa.RecordBatch.from_arrays(
+            [signs.take(each) if i == at else each for i, each in enumerate(batch.columns)],
+            schema=signed,
+        )
+        for batch in batches
+    )

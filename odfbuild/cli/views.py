@@ -1,0 +1,98 @@
+"""Which rows of a dataset are meant: up to which block or time, as recorded or as they stand."""
+
+import re
+from dataclasses import dataclass
+from time import time_ns
+
+from odfbuild import app
+from odfbuild.cli.usage import UsageRefusedError
+from odfbuild.cli.watermark import moment
+from odfbuild.errors import StateError
+from odfbuild.executors.views import DatasetView
+from odfbuild.odf.chain_schema import schema_in_force
+from odfbuild.odf.identity import Multihash
+from odfbuild.odf.timestamp import Timestamp
+from odfbuild.state.block_refs import back, find_block, refs
+from odfbuild.state.dataset import Dataset
+
+__all__ = ["Asked", "BeforeFirstBlockError", "NoDataError", "is_time", "view_of"]
+
+_TIME = re.compile(r"-[0-9]+[smhdw]|[0-9]{4}-[0-9]{2}-[0-9]{2}.*", re.DOTALL)
+_AT = "--as-at takes a block, or the time up to which blocks count"
+_OF = "--as-of takes the event time up to which rows count"
+
+
+class BeforeFirstBlockError(StateError):
+    """A dataset is asked for as of a time before its first block."""
+
+    code = "before-first-block"
+
+
+class NoDataError(StateError):
+    """A dataset has no columns yet: they come with its first rows."""
+
+    code = "no-data"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Asked:
+    """What the options say: `at` a block or time, `of` an event time; `log` for the changelog."""
+
+    at: str | None = None
+    of: str | None = None
+    log: bool = False
+
+    def __post_init__(self) -> None:
+        if self.log and self.of is not None:
+            raise UsageRefusedError(
+                what="--log and --as-of do not go together",
+                why="--as-of picks from the rows that the changelog stands for",
+                fix="leave one of them out; --as-at goes with either",
+            )
+
+
+def view_of(project: app.Opened, name: str, asked: Asked) -> DatasetView:
+    """Return the rows that are asked for.
+
+    Raises UsageRefusedError for what is no time, StateError for a dataset, block or time that is
+    not there, and NoDataError.
+    """
+    now = Timestamp.from_millis(time_ns() // 1_000_000)
+    dataset = app.find_dataset(project, name)
+    block = dataset.head() if asked.at is None else _block(dataset, asked.at, name, now)
+    state = dataset.state(block)
+    schema = None if state is None else schema_in_force(state)
+    if state is None or schema is None:
+        raise NoDataError(
+            what=f"the dataset '{app.find_name(project, name)}' has no rows "
+            + ("yet" if asked.at is None else f"as at {asked.at}"),
+            why="its columns are known from the first rows on",
+            fix="odfbuild apply takes in what there is; odfbuild log shows the blocks",
+        )
+    return DatasetView(
+        paths=tuple(path for _, path in dataset.slices(upto=block)),
+        schema=schema,
+        vocab=state.vocab,
+        log=asked.log,
+        until=None if asked.of is None else moment(asked.of, now, why=_OF),
+    )
+
+
+def is_time(text: str) -> bool:
+    """Tell whether a text looks like a time rather than a block."""
+    return _TIME.fullmatch(text) is not None
+
+
+def _block(dataset: Dataset, text: str, name: str, now: Timestamp) -> Multihash:
+    if not is_time(text) or text in refs(dataset):
+        return find_block(dataset, text)
+    at, first = moment(text, now, why=_AT), None
+    for hash, block in back(dataset, dataset.head()):
+        if block.system_time <= at:
+            return hash
+        first = block.system_time
+    raise BeforeFirstBlockError(
+        what=f"the dataset '{name}' has no block as early as {at}",
+        why=f"its first one is of {first}",
+        fix=f"give a later time; odfbuild log {name} shows the blocks",
+    )
