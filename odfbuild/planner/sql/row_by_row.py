@@ -12,6 +12,9 @@ from odfbuild.planner.sql.shape import Call, Expr, Group, Literal, Select, Subqu
 __all__ = ["is_aggregate", "keys_of", "obstacle", "refusal", "some"]
 
 _MORE = {"struct", "named_struct", "extract", "date_part", "datepart", "round", "mod", "pmod"}
+_PARTS = {
+    f"{w}_{part}" for w in ("tumble", "hop", "session") for part in ("start", "end", "rowtime")
+}
 _ALLOWED = (SCALARS.keys() | UNTYPED | CASTS.keys() | _MORE) - WINDOWED
 
 
@@ -35,7 +38,7 @@ def obstacle(
 
 
 def _is_allowed(call: Call, also: Collection[str], *, timed: bool) -> bool:
-    if call.name in WINDOWED:
+    if call.name in WINDOWED or call.name in _PARTS:
         return timed
     return call.name in _ALLOWED or (call.name in also and call.name not in ORDERED)
 
