@@ -13,6 +13,7 @@ from odfbuild.planner.plan_json import steps_by_target
 from odfbuild.planner.reasons import (
     DefinitionChanged,
     FirstRun,
+    HistoryRestated,
     InputAdvanced,
     InputMayAdvance,
     InputRewritten,
@@ -239,6 +240,8 @@ def _reason(reason: Reason) -> str:
             return f"{reason.dataset} may gain records"
         case InputRewritten():
             return f"{reason.alias} was rewritten: the block that was read last is gone"
+        case HistoryRestated():
+            return f"the query is to correct what was written: {count(reason.records, 'record')}"
         case _:
             assert_never(reason)
 

@@ -94,8 +94,8 @@ class TransformWork:
     """One step of a derivative dataset; `vocab` is the vocabulary of the output.
 
     `output` are the slices that the dataset has, `in_force` their schema, `watermark` where the
-    step ends in event time; all for a query that is not linear.  `in_full` says that what is there
-    was not made by this query, so that all of it has to be looked at.
+    step ends in event time; all for a query that is not linear.  `in_full` asks to correct all that
+    is there, which another query made: the result is compared as a whole, also of a linear query.
     """
 
     inputs: tuple[TransformInputFrame, ...]

@@ -36,6 +36,7 @@ from odfbuild.odf.timestamp import Timestamp
 from odfbuild.planner.bind import Batch, BoundInput, PendingInput, bind
 from odfbuild.planner.engines import made_by_another
 from odfbuild.planner.rebuild import InputNow, diverged
+from odfbuild.planner.restating import restated, restates
 from odfbuild.planner.sql.query import examine, steps_of
 from odfbuild.planner.sql.windows import has_windows
 from odfbuild.state.dataset import Dataset, NotInChainError
@@ -94,7 +95,8 @@ def transform(site: Site, dataset: Dataset, done: Callable[[Round], None]) -> No
 
 def needs_engine(state: ChainState, batch: Batch) -> bool:
     """Tell whether a step may bring rows, or the first schema; `state` is that before the step."""
-    return batch.has_records or state.schema is None or _waits(state.transform)
+    expected = batch.has_records or state.schema is None or restates(state)
+    return expected or _waits(state.transform)
 
 
 def _waits(transform: SetTransform | None) -> bool:
@@ -133,7 +135,9 @@ def step_work(
     if state.transform is None:
         raise ValueError("a step without a transform")
     transform = state.transform.transform
-    looks_back = not examine(steps_of(transform), [each.alias for each in batch.inputs]).is_linear
+    in_full = restates(state)
+    facts = examine(steps_of(transform), [each.alias for each in batch.inputs])
+    looks_back = in_full or not facts.is_linear
     frames = tuple(
         _frame(bound, source, _past(source, recorded, slices) if looks_back else ())
         for bound, source, recorded in zip(batch.inputs, inputs, batch.query_inputs, strict=True)
@@ -146,7 +150,7 @@ def step_work(
         output=tuple(path for _, path in slices(output, state.head)),
         in_force=schema_in_force(state),
         watermark=batch.watermark,
-        in_full=state.transform_is_new,
+        in_full=in_full,
     )
 
 
@@ -225,11 +229,12 @@ def _events(state: ChainState, batch: Batch, sealed: Sealed | None) -> tuple[Met
 
     A step without rows records how far it read only with a watermark that moved: other such blocks
     change nothing by the chain rules, so the interval stays open and the next step takes it again.
+    A query that found nothing to restate is recorded as one like any other.
     """
     events = schema_events(state, sealed)
     piece = None if sealed is None else sealed.slice
     if piece is None and batch.watermark == state.watermark:
-        return events
+        return (*events, restated(state)) if restates(state) else events
     executed = ExecuteTransform(
         query_inputs=batch.query_inputs,
         prev_checkpoint=state.checkpoint,

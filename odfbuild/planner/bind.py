@@ -20,6 +20,7 @@ from odfbuild.odf.events import (
 from odfbuild.odf.identity import DatasetId, Multihash
 from odfbuild.odf.timestamp import Timestamp
 from odfbuild.planner.rebuild import InputNow, next_watermark
+from odfbuild.planner.restating import restates
 
 __all__ = ["Batch", "BoundInput", "PendingInput", "bind", "rebind"]
 
@@ -59,7 +60,8 @@ class Batch:
 def bind(output: ChainState, inputs: Sequence[PendingInput]) -> Batch | None:
     """Return the next step of `output`, or None when its inputs brought nothing (cut-off).
 
-    None also while an input has no schema yet: then the query has nothing to be checked against.
+    A query that restates runs all the same.  None also while an input has no schema yet: then the
+    query has nothing to be checked against.
     """
     if any(each.now.state.schema is None for each in inputs):
         return None
@@ -72,7 +74,7 @@ def bind(output: ChainState, inputs: Sequence[PendingInput]) -> Batch | None:
     )
     moved = watermark is not None and watermark != output.watermark
     first = output.schema is None
-    return batch if batch.has_records or moved or first else None
+    return batch if batch.has_records or moved or first or restates(output) else None
 
 
 def rebind(

@@ -6,13 +6,13 @@ others (assess), whether its source has news or has to be asked, whether its inp
 """
 
 import json
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import date
 
 from odfbuild.errors import Diagnostic, Level, OdfBuildError, ProjectErrors
 from odfbuild.odf.chain import ChainState
-from odfbuild.odf.events import DataSchema, SetTransform
+from odfbuild.odf.events import DataSchema
 from odfbuild.odf.identity import DatasetId, sha3_256
 from odfbuild.odf.manifest import to_mapping
 from odfbuild.odf.refs import DatasetAlias
@@ -23,10 +23,12 @@ from odfbuild.planner.engines import outdated_notes
 from odfbuild.planner.evolution.assess import Assessed, assess, verdict
 from odfbuild.planner.evolution.gate import DEFAULT, Allowance
 from odfbuild.planner.evolution.renames import Moves, apply_moved
+from odfbuild.planner.forward import forward_problems
 from odfbuild.planner.plan import Based, Plan, Planned, Step
-from odfbuild.planner.policy import OnQueryChange, Policy, Severity
+from odfbuild.planner.policy import Policy, Severity
 from odfbuild.planner.queries import Examined, check_queries
 from odfbuild.planner.rebuild import diverged_notes
+from odfbuild.planner.restating import with_restating
 from odfbuild.planner.steps import SourceLook, Steps, ToAsk
 
 __all__ = [
@@ -106,7 +108,7 @@ def make_plan(
     steps = _steps(declared, moves, compared.changes, sources, policy, wanted)
     notes = (
         *assessed.notes,
-        *_not_restated(declared, moves.current, compared.changes, wanted),
+        *(() if wanted.against else forward_problems(declared, moves.current, compared.changes)),
         *outdated_notes(declared, steps, moves.current, engines),
     )
     return _plan(declared, moves, assessed, steps, project_hash, wanted, notes)
@@ -149,6 +151,7 @@ def _compare(
         state = current.get(each.alias)
         try:
             changes = diff(each.snapshot, state, resolve, engines)
+            changes = changes if state is None else with_restating(each, state, changes)
         except (KindChangedError, VocabChangedError) as error:
             if wanted.against is None:
                 compared.found += _placed(each, error)
@@ -235,30 +238,6 @@ def _plan(
         verdict=verdict(assessed.assessments, wanted.judging.gate, assessed.notes),
         against=wanted.against,
     )
-
-
-def _not_restated(
-    declared: Sequence[Declared],
-    current: Mapping[DatasetAlias, ChainState],
-    changes: Mapping[DatasetAlias, tuple[Change, ...]],
-    wanted: Wanted,
-) -> Iterator[Diagnostic]:
-    """Say of whom rows would have to be corrected: no plan is applied that would leave them."""
-    for each in declared:
-        state = current.get(each.alias)
-        restated = each.traits.on_query_change is OnQueryChange.RESTATE
-        if not restated or state is None or not state.has_data or wanted.against is not None:
-            continue
-        for change in changes.get(each.alias, ()):
-            if isinstance(change.event, SetTransform):
-                yield Diagnostic(
-                    code="unsupported-restate",
-                    what=f"{each.alias} is to be restated, which this version does not do",
-                    why="the rows that the query in force made would stay as they are",
-                    fix="set on_query_change: forward to keep them, or declare the dataset under "
-                    "another name",
-                    span=each.span(("metadata", change.index or 0)),
-                )
 
 
 def _is_unchanged(

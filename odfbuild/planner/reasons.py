@@ -10,6 +10,7 @@ from odfbuild.odf.timestamp import Timestamp
 __all__ = [
     "DefinitionChanged",
     "FirstRun",
+    "HistoryRestated",
     "InputAdvanced",
     "InputMayAdvance",
     "InputRewritten",
@@ -93,6 +94,13 @@ class InputRewritten:
     alias: str
 
 
+@dataclass(frozen=True, slots=True)
+class HistoryRestated:
+    """The query has yet to correct what was written before it: so many records."""
+
+    records: int
+
+
 Reason: TypeAlias = (
     NotYetCreated
     | DefinitionChanged
@@ -103,4 +111,5 @@ Reason: TypeAlias = (
     | InputAdvanced
     | InputMayAdvance
     | InputRewritten
+    | HistoryRestated
 )

@@ -14,6 +14,7 @@ from odfbuild.planner.policy import Moved
 from odfbuild.planner.reasons import (
     DefinitionChanged,
     FirstRun,
+    HistoryRestated,
     InputMayAdvance,
     InputRewritten,
     NotYetCreated,
@@ -22,7 +23,8 @@ from odfbuild.planner.reasons import (
     SourceHasNews,
     SourceToAsk,
 )
-from odfbuild.planner.rebuild import InputNow, why_stale
+from odfbuild.planner.rebuild import InputNow, records, why_stale
+from odfbuild.planner.restating import asks_to_restate, restates
 
 __all__ = ["SourceLook", "Steps", "ToAsk"]
 
@@ -50,6 +52,7 @@ class Steps:
     steps: list[Step] = field(default_factory=list)
     last_step: dict[DatasetAlias, str] = field(default_factory=dict)
     moves: set[DatasetAlias] = field(default_factory=set)
+    restating: set[DatasetAlias] = field(default_factory=set)
 
     def move(self, each: Declared, moved: Moved) -> None:
         """Give a dataset its new name before anything else is done to it."""
@@ -60,6 +63,8 @@ class Steps:
         state = self.current.get(each.alias)
         if state is not None and not changes:
             return
+        if any(asks_to_restate(change.event) for change in changes):
+            self.restating.add(each.alias)
         creates = each.snapshot.kind if state is None else None
         work = Append(creates, tuple(change.event for change in changes))
         after = self._inputs_created(work)
@@ -100,7 +105,9 @@ class Steps:
             refs = tuple(source.dataset_ref for source in transform.inputs)
             self._add(each, "transform", Transform(refs), (), lost)
             return
-        reasons = [*self._why_stale(state, inputs)]
+        reasons: list[Reason] = [*self._why_stale(state, inputs)]
+        if state is not None and (each.alias in self.restating or restates(state)):
+            reasons.insert(0, HistoryRestated(records(state.last_offset)))
         reasons += [InputMayAdvance(alias) for alias in named if alias in self.moves]
         if not reasons:
             return

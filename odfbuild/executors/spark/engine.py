@@ -129,7 +129,7 @@ class SparkEngine:
         from odfbuild.executors.spark.transform import planned_step
 
         facts = self._transform_facts(work)
-        if not facts.is_linear:
+        if work.in_full or not facts.is_linear:
             return self._changes(work, facts)
         planned = cost(*(path for source in work.inputs for path in source.paths))
         size = size_of(planned, self._limit)

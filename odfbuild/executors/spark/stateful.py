@@ -18,6 +18,7 @@ import pyarrow as pa
 from odfbuild.executors.engine import TransformInputFrame, TransformWork
 from odfbuild.executors.frames import Frame
 from odfbuild.executors.spark.errors import SentQuery, SparkQueryError, spark_errors
+from odfbuild.executors.spark.event_log import standing_result
 from odfbuild.executors.spark.frames import gather
 from odfbuild.executors.spark.merge import normal
 from odfbuild.executors.spark.merge_parts import kinds_of
@@ -34,6 +35,7 @@ from odfbuild.executors.spark.transform import (
     with_hint,
 )
 from odfbuild.odf.arrow import to_arrow
+from odfbuild.odf.datatypes import is_optional
 from odfbuild.odf.events import DataSchema, DatasetVocabulary
 from odfbuild.planner.sql.key_columns import KeyColumns, key_columns
 from odfbuild.planner.sql.query import QueryFacts
@@ -92,6 +94,12 @@ class Stateful:
 
         `empty` leaves out the inputs' rows.
         """
+        if self.facts.names_op:
+            return self._complete(
+                standing_result(
+                    self.session, self.views, self.work, self.facts, self.size, self.log
+                )
+            )
         for source in self.work.inputs:
             if source.alias in self.facts.inputs:
                 columns = () if key is None else key.inputs[source.alias]
@@ -101,7 +109,19 @@ class Stateful:
         check_columns(result, self.work.vocab, raw=False)
         time = self.work.vocab.event_time_column
         others = [name for name in result.columns if name != time]
-        return normal(result.select([quoted(name) for name in (time, *others)]))
+        return self._complete(normal(result.select([quoted(name) for name in (time, *others)])))
+
+    def _complete(self, result: "DataFrame") -> "DataFrame":
+        """Add the columns that the dataset has and the query no longer gives: they are null."""
+        from pyspark.sql.functions import lit
+        from pyspark.sql.pandas.types import from_arrow_schema
+
+        stored = () if self.work.in_force is None else self.work.in_force.fields
+        gone = {*system_columns(self.work.vocab), *result.columns}
+        retired = tuple(each for each in stored if each.name not in gone and is_optional(each.type))
+        for each in from_arrow_schema(spark_schema(to_arrow(DataSchema(retired)))).fields:
+            result = result.withColumn(each.name, lit(None).cast(each.dataType))
+        return result
 
     def _touched(self) -> KeyColumns | None:
         """Make the keys of the new rows a view; None if the query has to run over everything.
