@@ -12,7 +12,7 @@ from odfbuild.executors.views import DatasetView
 from odfbuild.odf.chain_schema import schema_in_force
 from odfbuild.odf.identity import Multihash
 from odfbuild.odf.timestamp import Timestamp
-from odfbuild.state.block_refs import back, find_block, refs
+from odfbuild.state.block_refs import back, find_block
 from odfbuild.state.dataset import Dataset
 
 __all__ = ["Asked", "BeforeFirstBlockError", "NoDataError", "is_time", "view_of"]
@@ -79,12 +79,12 @@ def view_of(project: app.Opened, name: str, asked: Asked) -> DatasetView:
 
 
 def is_time(text: str) -> bool:
-    """Tell whether a text looks like a time rather than a block."""
+    """Tell whether a text looks like a time, which no name of a block does."""
     return _TIME.fullmatch(text) is not None
 
 
 def _block(dataset: Dataset, text: str, name: str, now: Timestamp) -> Multihash:
-    if not is_time(text) or text in refs(dataset):
+    if not is_time(text):
         return find_block(dataset, text)
     at, first = moment(text, now, why=_AT), None
     for hash, block in back(dataset, dataset.head()):
