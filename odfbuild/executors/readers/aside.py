@@ -111,29 +111,28 @@ def _text(row: bytes) -> Mapping[str, str]:
 
 
 class Spool:
-    """Numbered reasons in a temporary file, which is made with the first: written, then read."""
+    """Lines and reasons in a temporary file, which is made with the first: written, then read.
+
+    Each entry is the first and the last line of a row, and what is wrong with it.
+    """
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
         self._file: IO[bytes] | None = None
-        self.size = 0
 
-    def add(self, found: Mapping[int, Sequence[str]]) -> None:
-        """Write down what is wrong with rows, by their numbers."""
-        if found and self._file is None:
+    def add(self, first: int, last: int, reasons: Sequence[str]) -> None:
+        """Write down what is wrong with a row."""
+        if self._file is None:
             self._file = tempfile.TemporaryFile(dir=self._folder)  # noqa: SIM115 - held open
-        for row in sorted(found):
-            assert self._file is not None  # noqa: S101 - just made
-            self._file.write(json.dumps([row, list(found[row])]).encode() + b"\n")
-        self.size += len(found)
+        self._file.write(json.dumps([first, last, list(reasons)]).encode() + b"\n")
 
-    def __iter__(self) -> Iterator[tuple[int, Sequence[str]]]:
+    def __iter__(self) -> Iterator[tuple[int, int, Sequence[str]]]:
         if self._file is None:
             return
         self._file.seek(0)
         for line in self._file:
-            row, reasons = json.loads(line)
-            yield row, reasons
+            first, last, reasons = json.loads(line)
+            yield first, last, reasons
 
     def close(self) -> None:
         """Let go of the file."""

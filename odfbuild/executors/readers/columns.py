@@ -1,11 +1,12 @@
 """Give the columns of a source the types of its schema, and find the values that do not fit."""
 
-from collections.abc import Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Final
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from odfbuild.executors.readers.fitting import sieved
 from odfbuild.executors.readers.problems import (
     REQUIRED,
     Bad,
@@ -23,7 +24,14 @@ from odfbuild.executors.readers.values import (
     typed,
 )
 
-__all__ = ["cast_columns", "check_nulls", "check_readable", "infer"]
+__all__ = [
+    "cast_columns",
+    "check_nulls",
+    "check_readable",
+    "infer",
+    "sieve_columns",
+    "without_rows",
+]
 
 _COUNTED: Final = 100
 _CANDIDATES: Final = (
@@ -70,6 +78,48 @@ def cast_columns(
         raise Rejected(bad, more=more)
     check_nulls(made, schema)
     return made
+
+
+def sieve_columns(
+    columns: Sequence[Column | None], schema: pa.Schema, formats: Formats, size: int
+) -> tuple[pa.Table, Mapping[int, Sequence[str]]]:
+    """Return a table of the rows that fit, and what is wrong with the others, by row."""
+    made: list[Column] = []
+    bad: dict[int, list[str]] = {}
+    for column, field in zip(columns, schema, strict=True):
+        found, rows = (
+            (pa.nulls(size, field.type), list[int]())
+            if column is None
+            else sieved(column, field.type, formats)
+        )
+        made.append(found)
+        if column is not None and rows:
+            for row, text in zip(rows, column.take(rows).to_pylist(), strict=True):
+                bad.setdefault(row, []).append(_misfit(field, text, formats))
+    for row, reasons in _lacking(made, schema).items():
+        bad.setdefault(row, reasons)
+    table = without_rows(pa.Table.from_arrays(made, names=schema.names), bad)
+    return pa.Table.from_arrays(table.columns, schema=schema), bad
+
+
+def without_rows(table: pa.Table, rows: Collection[int]) -> pa.Table:
+    """Return a table less some of its rows, by their numbers."""
+    if not rows:
+        return table
+    kept = [True] * table.num_rows
+    for row in rows:
+        kept[row] = False
+    return table.filter(pa.array(kept, pa.bool_()))
+
+
+def _lacking(columns: Sequence[Column], schema: pa.Schema) -> Mapping[int, list[str]]:
+    """Return for rows without a required value which columns these are."""
+    bad: dict[int, list[str]] = {}
+    for column, field in zip(columns, schema, strict=True):
+        if not field.nullable and column.null_count:
+            for row in pc.indices_nonzero(pc.is_null(column)).to_pylist():
+                bad.setdefault(row, []).append(f"column {field.name}: {REQUIRED}")
+    return bad
 
 
 def check_nulls(columns: Sequence[Column], schema: pa.Schema) -> None:

@@ -11,12 +11,12 @@ unquoted empty cell is null; a quoted one is the empty text in text columns and 
 and so it is with `nullValue`.
 """
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import closing
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from itertools import chain, islice
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -25,7 +25,7 @@ import pyarrow.csv as arrow_csv
 from odfbuild.executors.frames import Frame
 from odfbuild.executors.readers.aside import Aside, Spool
 from odfbuild.executors.readers.binding import Binding, bind, check_header, drift_of, unbound
-from odfbuild.executors.readers.columns import cast_columns, check_readable
+from odfbuild.executors.readers.columns import cast_columns, check_readable, sieve_columns
 from odfbuild.executors.readers.csv_diversion import Diversion
 from odfbuild.executors.readers.csv_text import CsvText, problem_of
 from odfbuild.executors.readers.drift import Besides
@@ -65,28 +65,25 @@ def read_csv(
 
 
 def _diverted(job: "_Job", aside: Aside, staging: Path) -> Frame:
-    """Read the rows that are good, and put the others aside.
-
-    Only where Arrow stumbles are records looked at one by one before it reads them.
-    """
-    for sieving in (False, True):
-        with closing(Spool(staging)) as misfits:
-            diversion = Diversion(
-                source=job.source,
-                width=job.binding.width,
-                skipped=job.skipped,
-                sieving=sieving,
-                misfits=misfits,
-            )
-            try:
-                frame = replace(job, diversion=diversion).run(staging)
-            except pa.ArrowInvalid:
-                if sieving:
-                    raise
-            else:
-                diversion.put(aside, frame.rows)
-                return frame
-    raise AssertionError("the second time either ends or raises")
+    """Read the rows that are good, and put the others aside."""
+    with closing(Spool(staging)) as spool:
+        diversion = Diversion(
+            source=job.source,
+            width=job.binding.width,
+            skipped=job.skipped,
+            end=job.end,
+            read=job.cells,
+            sieve=job.sieved,
+            spool=spool,
+        )
+        schema = job.binding.schema
+        tables = diversion.tables(job.records())
+        if job.source.path.stat().st_size > LARGE:
+            frame = on_disk(tables, schema, staging)
+        else:
+            frame = Frame.of(pa.concat_tables([schema.empty_table(), *tables]))
+        diversion.put(aside)
+        return frame
 
 
 def _job(step: ReadStepCsv, source: CsvText, besides: Besides) -> "_Job | None":
@@ -130,7 +127,6 @@ class _Job:
     formats: Formats
     null_value: str
     skipped: int
-    diversion: Diversion | None = None
 
     def run(self, staging: Path) -> Frame:
         if self.source.path.stat().st_size > LARGE:
@@ -144,6 +140,25 @@ class _Job:
         rows = self._without_end(cells).slice(self.skipped)
         return Frame.of(self._typed(rows, self.skipped))
 
+    def records(self) -> Iterator[bytes]:
+        """Yield the text, and a row after its end, in blocks of whole records."""
+        content = chain(self.source.blocks(), [self._ending()])
+        return whole_records(content, self.source.dialect, self.source.name)
+
+    def cells(self, block: bytes, handler: Callable[[Any], str]) -> pa.Table:
+        """Read the records of one block; the handler is told those of another width."""
+        return arrow_csv.read_csv(
+            pa.BufferReader(block),
+            self._read_options(use_threads=False),
+            self._parse_options(handler),
+            self._convert_options(),
+        )
+
+    def sieved(self, cells: pa.Table) -> tuple[pa.Table, Mapping[int, Sequence[str]]]:
+        """Return the rows that fit, and what is wrong with the others, by row."""
+        columns = self._columns(cells)
+        return sieve_columns(columns, self.binding.schema, self.formats, cells.num_rows)
+
     def explained(self, error: Exception) -> InvalidSourceError:
         """Find what Arrow stumbled over: open quotes, rows of the wrong width, bad bytes."""
         wrong: list[tuple[int, str]] = []
@@ -153,7 +168,7 @@ class _Job:
             if problem is not None and len(wrong) <= _COUNTED:
                 wrong.append((record.line, problem))
             last = record
-        if last is None or last.fields != [self._end] * self.binding.width:
+        if last is None or last.fields != [self.end] * self.binding.width:
             return _unclosed(self.source.name, 1 if last is None else last.line)
         if wrong:
             return refusal(
@@ -171,10 +186,7 @@ class _Job:
         )
 
     def _content(self) -> pa.PythonFile:
-        blocks = self.source.blocks() if self.diversion is None else self.diversion.blocks()
-        content = chain(blocks, [self._ending()])
-        blocks = whole_records(content, self.source.dialect, self.source.name)
-        return pa.PythonFile(WholeBlocks(blocks), "r")
+        return pa.PythonFile(WholeBlocks(self.records()), "r")
 
     def _pieces(self) -> Iterator[pa.Table]:
         reader = arrow_csv.open_csv(
@@ -199,8 +211,6 @@ class _Job:
 
     def _typed(self, cells: pa.Table, start: int) -> pa.Table:
         """Give the cells their types; `start` is the number of the first record in the file."""
-        if self.diversion is not None:
-            return self.diversion.sifted(cells, start, self._made, self.binding.schema)
         try:
             return self._made(cells)
         except Rejected as rejected:
@@ -208,11 +218,12 @@ class _Job:
 
     def _made(self, cells: pa.Table) -> pa.Table:
         schema = self.binding.schema
-        columns = [
-            self._cells(cells, p, f) for p, f in zip(self.binding.positions, schema, strict=True)
-        ]
-        made = cast_columns(columns, schema, self.formats, cells.num_rows)
+        made = cast_columns(self._columns(cells), schema, self.formats, cells.num_rows)
         return pa.Table.from_arrays(made, schema=schema)
+
+    def _columns(self, cells: pa.Table) -> list[Column | None]:
+        bound = zip(self.binding.positions, self.binding.schema, strict=True)
+        return [self._cells(cells, position, field) for position, field in bound]
 
     def _cells(self, cells: pa.Table, position: int | None, field: pa.Field) -> Column | None:
         if position is None:
@@ -233,17 +244,18 @@ class _Job:
     def _without_end(self, cells: pa.Table) -> pa.Table:
         """Take off the row that was put after the end; if it is not there, a quote is open."""
         last = cells.num_rows - 1
-        if last < 0 or cells.column(0)[last].as_py() != self._end:
+        if last < 0 or cells.column(0)[last].as_py() != self.end:
             raise pa.ArrowInvalid("the last quoted value is not closed")
         return cells.slice(0, last)
 
     @property
-    def _end(self) -> str:
+    def end(self) -> str:
+        """The cells of the row that is put after the end of the file."""
         dialect = self.source.dialect
         return next(c for c in "\4\5\6" if c not in {dialect.separator, dialect.quote}) * 8
 
     def _ending(self) -> bytes:
-        row = self.source.dialect.separator.join([self._end] * self.binding.width)
+        row = self.source.dialect.separator.join([self.end] * self.binding.width)
         return f"\n{row}\n".encode()
 
     def _read_options(self, *, use_threads: bool) -> arrow_csv.ReadOptions:
@@ -253,7 +265,7 @@ class _Job:
             use_threads=use_threads,
         )
 
-    def _parse_options(self) -> arrow_csv.ParseOptions:
+    def _parse_options(self, handler: Callable[[Any], str] | None = None) -> arrow_csv.ParseOptions:
         dialect = self.source.dialect
         return arrow_csv.ParseOptions(
             delimiter=dialect.separator,
@@ -261,6 +273,7 @@ class _Job:
             double_quote=True,
             escape_char=False,
             newlines_in_values=False,  # of blocks, none of which ends in a value
+            invalid_row_handler=handler,
         )
 
     def _convert_options(self) -> arrow_csv.ConvertOptions:

@@ -1,12 +1,19 @@
 """A CSV file as plain text and as records, to be read as often as needed."""
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import chain
 from pathlib import Path
 
 from odfbuild.executors.readers.problems import counted, quoted
-from odfbuild.executors.readers.quoting import Dialect, Record, lines, records, unescaped
+from odfbuild.executors.readers.quoting import (
+    Dialect,
+    Record,
+    lines,
+    records,
+    unescaped,
+    whole_records,
+)
 from odfbuild.executors.readers.text import BLOCK, BlockFile, utf8_blocks
 
 __all__ = ["CsvText", "problem_of"]
@@ -31,10 +38,11 @@ class CsvText:
         text = lines(BlockFile(chain(self.blocks(), [ending])))
         return records(text, self.dialect, self.name)
 
-    def lines(self, *, as_written: bool) -> Iterator[str]:
-        """Yield the lines as Python counts them, as they stand in the file or rewritten."""
-        blocks = utf8_blocks(self.path, self.encoding, self.name) if as_written else self.blocks()
-        return lines(BlockFile(blocks))
+    def lines(self) -> Iterator[list[bytes]]:
+        """Yield the lines as they stand in the file, ends included, many at a time."""
+        blocks = utf8_blocks(self.path, self.encoding, self.name)
+        whole = whole_records(blocks, replace(self.dialect, quote=None), self.name)
+        return (block.splitlines(keepends=True) for block in whole)
 
     def _has_escapes(self) -> bool:
         if self.dialect.escape is None:

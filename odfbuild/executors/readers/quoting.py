@@ -8,14 +8,27 @@ quotes in a quoted value are one, whatever the escape is.
 import csv
 import io
 import re
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Final
+from itertools import chain
+from typing import TYPE_CHECKING, Final
 
 from odfbuild.executors.readers.problems import InvalidSourceError, UnsupportedReadError
 from odfbuild.odf.events import ReadStepCsv
 
-__all__ = ["Dialect", "Record", "dialect_of", "lines", "records", "unescaped", "whole_records"]
+if TYPE_CHECKING:
+    from _csv import Reader as _Reader
+
+__all__ = [
+    "Dialect",
+    "Record",
+    "dialect_of",
+    "lines",
+    "records",
+    "spans",
+    "unescaped",
+    "whole_records",
+]
 
 _LONGEST: Final = 1 << 24
 
@@ -57,11 +70,7 @@ def dialect_of(step: ReadStepCsv) -> Dialect:
 
 def records(text: Iterable[str], dialect: Dialect, name: str) -> Iterator[Record]:
     """Yield the records of lines of text; blank lines are passed over, escapes are not known."""
-    csv.field_size_limit(_LONGEST)
-    if dialect.quote is None:
-        rows = csv.reader(text, delimiter=dialect.separator, quoting=csv.QUOTE_NONE)
-    else:
-        rows = csv.reader(text, delimiter=dialect.separator, quotechar=dialect.quote)
+    rows = _reader(text, dialect)
     line = 1
     try:
         for fields in rows:
@@ -70,6 +79,21 @@ def records(text: Iterable[str], dialect: Dialect, name: str) -> Iterator[Record
             line = rows.line_num + 1
     except csv.Error:
         raise _endless(f"{name}:{line}:") from None
+
+
+def spans(lines: Sequence[str], dialect: Dialect) -> list[tuple[int, int]]:
+    """Return for each record of whole ones the lines, from 0, that it begins and ends on."""
+    rows = _reader(lines, dialect)
+    ends = [rows.line_num if fields else -rows.line_num for fields in rows]
+    starts = chain([0], map(abs, ends))
+    return [(start, end - 1) for start, end in zip(starts, ends, strict=False) if end > 0]
+
+
+def _reader(text: Iterable[str], dialect: Dialect) -> "_Reader":
+    csv.field_size_limit(_LONGEST)
+    if dialect.quote is None:
+        return csv.reader(text, delimiter=dialect.separator, quoting=csv.QUOTE_NONE)
+    return csv.reader(text, delimiter=dialect.separator, quotechar=dialect.quote)
 
 
 def lines(source: io.RawIOBase) -> io.TextIOWrapper:

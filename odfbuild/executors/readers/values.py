@@ -23,12 +23,25 @@ import re
 from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import UTC, date, datetime, time
+from functools import partial
 from typing import Any, Final, TypeAlias
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
-__all__ = ["Column", "Formats", "Misfit", "expected", "failing", "is_readable", "is_text", "typed"]
+__all__ = [
+    "Column",
+    "Formats",
+    "Misfit",
+    "cleaned",
+    "expected",
+    "failing",
+    "integer_range",
+    "is_readable",
+    "is_text",
+    "parser_of",
+    "typed",
+]
 
 Column: TypeAlias = Any
 """A pyarrow Array or ChunkedArray; pyarrow has no types that mypy could check."""
@@ -82,7 +95,7 @@ def typed(column: Column, target: pa.DataType, formats: Formats) -> Column:
     except (pa.ArrowInvalid, Misfit):
         pass
     try:
-        return convert(_cleaned(column))
+        return convert(cleaned(column))
     except pa.ArrowInvalid as error:
         raise Misfit(str(error)) from None
 
@@ -113,7 +126,7 @@ def expected(target: pa.DataType, formats: Formats) -> str:
     if pa.types.is_boolean(target):
         return "true or false"
     if pa.types.is_integer(target):
-        low, high = _range(target)
+        low, high = integer_range(target)
         return f"an integer from {low} to {high}"
     if pa.types.is_floating(target):
         return "a number"
@@ -144,6 +157,18 @@ def is_text(target: pa.DataType) -> bool:
     )
 
 
+def parser_of(target: pa.DataType, formats: Formats) -> Callable[[str], Any] | None:
+    """Return what reads one text by the pattern of its type; None if there is no pattern.
+
+    It raises ValueError or OverflowError.
+    """
+    if pa.types.is_date(target) and formats.date is not None:
+        return partial(_date, pattern=formats.date)
+    if pa.types.is_timestamp(target) and formats.timestamp is not None:
+        return partial(_instant, pattern=formats.timestamp)
+    return None
+
+
 def _converter(target: pa.DataType, formats: Formats) -> Callable[[Column], Column]:
     if pa.types.is_boolean(target):
         return _bools
@@ -162,7 +187,7 @@ def _converter(target: pa.DataType, formats: Formats) -> Callable[[Column], Colu
     return lambda column: column.cast(target)
 
 
-def _cleaned(column: Column) -> Column:
+def cleaned(column: Column) -> Column:
     """Return the column without surrounding blanks, empty texts as null, no plus sign."""
     bare = pc.ascii_trim(column, " \t")
     bare = pc.replace_substring_regex(bare, r"^\+([0-9.])", r"\1")
@@ -279,7 +304,8 @@ def _all(condition: Column) -> None:
         raise Misfit("a value is not of the type")
 
 
-def _range(target: pa.DataType) -> tuple[int, int]:
+def integer_range(target: pa.DataType) -> tuple[int, int]:
+    """Return the least and the greatest value of an integer type."""
     bits = target.bit_width
     if pa.types.is_unsigned_integer(target):
         return 0, 2**bits - 1

@@ -212,7 +212,6 @@ def test_large_files_are_diverted_piece_by_piece(monkeypatch: pytest.MonkeyPatch
         monkeypatch.setattr(module, "LARGE", 0)
     monkeypatch.setattr(ndjson, "_PIECE", 64)
     monkeypatch.setattr("odfbuild.executors.readers.text.BLOCK", 64)
-    monkeypatch.setattr("odfbuild.executors.readers.csv_diversion.BLOCK", 64)
     numbers = [str(n) if n % 7 else f"x{n}" for n in range(1, 400)]
     good = [int(n) for n in numbers if n.isdigit()]
     bad = [at for at, n in enumerate(numbers, 1) if not n.isdigit()]
