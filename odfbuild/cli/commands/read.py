@@ -90,7 +90,7 @@ def show(
         int | None, typer.Option("-n", "--limit", min=1, help=f"The last N rows. {MOST}")
     ] = None,
 ) -> None:
-    """Show the last rows of a dataset: as recorded, or those that stand."""
+    """Show rows of a dataset, as recorded or as they stand."""
     from odfbuild.cli.show import show_rows
     from odfbuild.cli.views import Asked
 
