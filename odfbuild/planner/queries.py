@@ -48,7 +48,10 @@ PREPROCESS_INPUT = "input"
 """The name under which a preprocess query reads the source."""
 _NONE: Examined = {}
 _OF_INGEST = tuple(
-    each for each in Reason if each not in {Reason.NOT_LINEAR, Reason.NOT_DETERMINISTIC}
+    each
+    for each in Reason
+    if each not in {Reason.NOT_LINEAR, Reason.NOT_DETERMINISTIC}
+    and each not in {Reason.ORDER, Reason.LOOSE_WINDOW}
 )
 
 

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from odfbuild.planner.sql.statement import Star
 from odfbuild.planner.sql.text import read
 
-__all__ = ["CarriedText", "carry"]
+__all__ = ["CarriedText", "TwiceCarried", "carry"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,6 +41,26 @@ class CarriedText:
                 return start
             shift += len(replacement) - (end - start)
         return offset - shift
+
+
+@dataclass(frozen=True, slots=True)
+class TwiceCarried:
+    """A text that was changed, and then changed again."""
+
+    first: CarriedText
+    second: CarriedText
+
+    @property
+    def original(self) -> str:
+        return self.first.original
+
+    @property
+    def text(self) -> str:
+        return self.second.text
+
+    def origin(self, offset: int) -> int:
+        """Return which offset of the original an offset of the changed text comes from."""
+        return self.first.origin(self.second.origin(offset))
 
 
 def carry(text: str, columns: Sequence[str], absent: Collection[str] = ()) -> CarriedText:

@@ -20,6 +20,9 @@ class Reason(Enum):
     NOT_DETERMINISTIC = "not-deterministic"
     ENVIRONMENT = "depends-on-environment"
     FOREIGN_CODE = "calls-foreign-code"
+    ORDER = "depends-on-order"
+    LOOSE_WINDOW = "loose-window"
+    TEMPORAL = "temporal-table"
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,6 +64,27 @@ def words(found: Finding) -> tuple[str, str, str]:
                 f"{found.name} may give another result each time",
                 "a step must give the same rows when it is run again to verify it",
                 "use the columns of the input, such as its event time, instead",
+            )
+        case Reason.ORDER:
+            return (
+                f"{found.name} depends on the order of rows",
+                "rows have no order but that of their values: neither the portions in which they "
+                "came nor the number of threads may show",
+                found.hint,
+            )
+        case Reason.LOOSE_WINDOW:
+            return (
+                f"{found.name}() stands outside of GROUP BY",
+                "the row of an event-time window appears when the window has closed, and only "
+                "GROUP BY makes rows of windows",
+                "name the window in GROUP BY, in the same words; or use date_trunc()",
+            )
+        case Reason.TEMPORAL:
+            return (
+                f"unsupported query: {found.name}",
+                "joins with the versions of a table are not worked out by this version",
+                "join with b.event_time <= a.event_time, number the rows: row_number() over "
+                "(partition by a.key order by b.event_time desc) as n, and keep where n = 1",
             )
         case Reason.ENVIRONMENT | Reason.FOREIGN_CODE:
             return (

@@ -11,6 +11,7 @@ from __future__ import annotations
 import difflib
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from odfbuild.errors import Diagnostic
 from odfbuild.odf.events import TransformSql
@@ -25,6 +26,9 @@ from odfbuild.planner.sql.refusals import (
 from odfbuild.planner.sql.statement import Place, SqlTextError, Statement
 from odfbuild.planner.sql.text import read
 
+if TYPE_CHECKING:
+    from odfbuild.planner.sql.sums import Sums
+
 __all__ = [
     "Finding",
     "Place",
@@ -33,6 +37,7 @@ __all__ = [
     "Reason",
     "diagnostics",
     "examine",
+    "order_findings",
     "steps_of",
 ]
 
@@ -150,7 +155,28 @@ def _statement_findings(
             yield Finding(Reason.UNKNOWN_INPUT, table.text, number, table.place, hint)
     for bar in statement.bars:
         yield Finding(Reason.NOT_LINEAR, bar.text, number, bar.place)
-    yield from _call_findings(number, statement)
+    found = list(_call_findings(number, statement))
+    yield from found
+    if statement.bars or any(each.reason is Reason.NOT_LINEAR for each in found):
+        yield from order_findings(number, statement.text)
+
+
+def order_findings(number: int, text: str, sums: Sums | None = None) -> Iterator[Finding]:
+    """Yield what keeps a step that looks at several rows from being computed in portions.
+
+    That is what depends on the order of rows, with `sums` also by types, and time out of place.
+
+    Raises SqlTextError.
+    """
+    from odfbuild.planner.sql.order import unordered
+    from odfbuild.planner.sql.windows import loose_windows, temporal_tables
+
+    for each in unordered(text, sums):
+        yield Finding(Reason.ORDER, each.what.text, number, each.what.place, each.fix)
+    for window in loose_windows(text):
+        yield Finding(Reason.LOOSE_WINDOW, window.text, number, window.place)
+    for table in temporal_tables(text):
+        yield Finding(Reason.TEMPORAL, table.text, number, table.place)
 
 
 def _call_findings(number: int, statement: Statement) -> Iterator[Finding]:

@@ -9,6 +9,7 @@ HAVING.  The forms TUMBLE, HOP and SESSION, which Spark does not have, become th
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -16,7 +17,7 @@ from typing import Any
 from odfbuild.planner.sql.carry import CarriedText
 from odfbuild.planner.sql.statement import Name
 
-__all__ = ["closing", "has_windows", "loose_windows"]
+__all__ = ["closing", "has_windows", "longest_window", "loose_windows", "temporal_tables"]
 
 Edit = tuple[int, int, str]
 
@@ -66,6 +67,36 @@ def loose_windows(text: str) -> tuple[Name, ...]:
     )
 
 
+def temporal_tables(text: str) -> tuple[Name, ...]:
+    """Return where a query asks for a table as it was.  Raises SqlTextError."""
+    from odfbuild.planner.sql.tokens import place_at
+
+    tokens = _tokens(text)
+    words = [token.text.upper() for token in tokens]
+    return tuple(
+        Name("FOR SYSTEM_TIME AS OF", place_at(tokens[at]))
+        for at in range(len(words))
+        if words[at : at + 4] == ["FOR", "SYSTEM_TIME", "AS", "OF"]
+    )
+
+
+def longest_window(text: str) -> int | None:
+    """Return how long the longest window of a text is, or how far apart rows of a session are.
+
+    In milliseconds; None if that is not written as a constant.  Raises SqlTextError.
+    """
+    tokens = _tokens(text)
+    lengths: list[int] = []
+    for call in _calls(tokens, range(len(tokens))):
+        spans = call.arguments[1:]
+        at = 1 if tokens[call.at].text.lower() == "hop" else 0
+        length = _millis(_argument(text, tokens, spans[at])) if len(spans) > at else None
+        if length is None:
+            return None
+        lengths.append(length)
+    return max(lengths, default=0)
+
+
 def closing(text: str, until: int | None) -> CarriedText:
     """Return the text with windows that give those rows only that end by a watermark.
 
@@ -86,6 +117,28 @@ def closing(text: str, until: int | None) -> CarriedText:
         edits += _renamed(text, tokens, call)
     edits += _parts(tokens)
     return CarriedText(text, tuple(sorted(edits)))
+
+
+def _millis(argument: str) -> int | None:
+    """Return the length of `'1 hour 30 minutes'`, rounded up to milliseconds."""
+    words = argument.strip().strip("'\"").lower().removeprefix("interval ").strip()
+    if not _LENGTH.fullmatch(words):
+        return None
+    found = re.findall(r"(\d+)\s*([a-z]+?)s?(?=[\s\d]|$)", words)
+    micros = sum(int(number) * _MICROS[unit] for number, unit in found)
+    return -(-micros // 1000)
+
+
+_MICROS = {
+    "week": 604_800_000_000,
+    "day": 86_400_000_000,
+    "hour": 3_600_000_000,
+    "minute": 60_000_000,
+    "second": 1_000_000,
+    "millisecond": 1_000,
+    "microsecond": 1,
+}
+_LENGTH = re.compile(rf"(?:\d+\s*(?:{'|'.join(_MICROS)})s?\s*)+")
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,7 +2,7 @@
 
 import pytest
 
-from odfbuild.planner.sql.windows import closing, has_windows, loose_windows
+from odfbuild.planner.sql.windows import closing, has_windows, longest_window, loose_windows
 
 END = "window.end <= timestamp_millis(1000L)"
 CLOSING = {
@@ -72,3 +72,22 @@ def test_a_window_that_nothing_groups_by_is_found_with_its_place() -> None:
     assert (found.text, found.place.line, found.place.column) == ("window", 2, 3)
     text = "select window(t, '1 day').start as s from i group by window(t, '1 day')"
     assert loose_windows(text) == ()
+
+
+@pytest.mark.parametrize(
+    ("text", "hours"),
+    [
+        ("select k from i group by window(t, '1 day'), k", 24),
+        ("select k from i group by window(t, '90 minutes', '1 hour')", 1.5),
+        ("select k from i group by hop(t, interval '1' hour, interval '2' hour)", 2),
+        ("select k from i group by session_window(t, '1 hour 30 minutes')", 1.5),
+        ("select k from i group by session(t, interval 5 minutes)", 1 / 12),
+        ("select k from i group by window(t, '1 week') union all "
+         "select k from i group by window(t, '1 hour')", 168),
+        ("select k from i group by session_window(t, case when a then '5 minutes' end)", None),
+        ("select k from i group by window(t, '2 fortnights')", None),
+        ("select k from i", 0),
+    ],
+)  # fmt: skip
+def test_the_length_of_the_longest_window_is_told(text: str, hours: float | None) -> None:
+    assert longest_window(text) == (None if hours is None else hours * 3_600_000)

@@ -1,0 +1,103 @@
+"""What sums and averages add up: exact numbers, or floating-point ones.  Pure.
+
+Adding up floating-point numbers gives other last bits in another order, and a changed bit is
+another row.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from enum import Enum
+
+from odfbuild.odf.events import DataSchema, DataTypeDecimal, DataTypeNull
+from odfbuild.planner.sql.columns import Tables
+from odfbuild.planner.sql.query import QueryStep
+from odfbuild.planner.sql.relations import Relations
+from odfbuild.planner.sql.scope import Scope
+from odfbuild.planner.sql.shape import Call
+from odfbuild.planner.sql.spark_types import (
+    BIGINT,
+    BYTE,
+    DOUBLE,
+    FLOAT,
+    INT,
+    SHORT,
+    STRING,
+    Interval,
+    SqlType,
+)
+from odfbuild.planner.sql.text import read
+from odfbuild.planner.sql.types import Value
+
+__all__ = ["Added", "Sums", "cast_to", "sums_of"]
+
+
+class Added(Enum):
+    """What kind of values is added up."""
+
+    INTEGER = "integers"
+    EXACT = "decimals"
+    FLOATING = "floating-point numbers"
+    UNKNOWN = "values of a type that cannot be told"
+
+
+Sums = Mapping[int, Added]
+"""What the calls of a text add up, by the offsets at which they stand."""
+
+_NAMES = frozenset({"sum", "avg", "mean"})
+_CAST = re.compile(
+    r"(?:try_)?cast\s*\(.*\bas\s+(?:(?P<exact>dec|decimal|numeric)|"
+    r"(?P<integer>tinyint|byte|smallint|short|int|integer|bigint|long)|(?P<other>\w+))"
+    r"\s*(?:\([\s\d,]*\))?\s*\)",
+    re.IGNORECASE | re.DOTALL,
+)
+
+
+def sums_of(
+    steps: Sequence[QueryStep], inputs: Mapping[str, DataSchema | None]
+) -> tuple[Sums, ...]:
+    """Return for each step what it adds up, given the columns of the inputs.
+
+    Raises SqlTextError.
+    """
+    tables = Tables(inputs)
+    reader = _Reader(tables)
+    found: list[Sums] = []
+    for step in steps:
+        reader.found = {}
+        rows = reader.query(read(step.text).shape)
+        if step.alias is not None:
+            tables.steps[step.alias] = rows
+        found.append(reader.found)
+    return tuple(found)
+
+
+def cast_to(text: str) -> Added:
+    """Return what a text says itself of its type: `cast(... as decimal(38, 6))`."""
+    found = _CAST.fullmatch(text.strip())
+    if found is None or found["other"]:
+        return Added.UNKNOWN
+    return Added.EXACT if found["exact"] else Added.INTEGER
+
+
+class _Reader(Relations):
+    def __init__(self, tables: Tables) -> None:
+        super().__init__(tables.rows)
+        self.found: dict[int, Added] = {}
+
+    def aggregate(self, expr: Call, scope: Scope) -> Value:
+        if expr.name in _NAMES and expr.place is not None and len(expr.args) == 1:
+            added = _added(self.sourced(expr.args[0], scope)[0].kind)
+            known = self.found.setdefault(expr.place.start, added)
+            if known is not added:
+                self.found[expr.place.start] = Added.UNKNOWN
+        return super().aggregate(expr, scope)
+
+
+def _added(kind: SqlType | None) -> Added:
+    if isinstance(kind, DataTypeDecimal | DataTypeNull | Interval):
+        return Added.EXACT
+    if kind in {BYTE, SHORT, INT, BIGINT}:
+        return Added.INTEGER
+    return Added.FLOATING if kind in {FLOAT, DOUBLE, STRING} else Added.UNKNOWN
