@@ -22,10 +22,15 @@ __all__ = ["KeyColumns", "key_columns"]
 
 @dataclass(frozen=True, slots=True)
 class KeyColumns:
-    """The columns of a key, in one order: of every input, and of the result if it holds them."""
+    """The columns of a key, in one order: of every input, and of the result if it holds them.
+
+    `times` are the columns of the inputs by which event-time windows are made; None if they are
+    made by something else.
+    """
 
     inputs: Mapping[str, tuple[str, ...]]
     outputs: tuple[str, ...] | None
+    times: Mapping[str, frozenset[str]] | None
 
 
 def key_columns(steps: Sequence[QueryStep], inputs: Mapping[str, DataSchema]) -> KeyColumns | None:
@@ -64,7 +69,22 @@ def _found(
     for name, columns in uses:
         if found.setdefault(name, held := tuple(columns[root] for root in roots)) != held:
             return None  # read twice, by different columns
-    return KeyColumns(found, _outputs(parts, part, last, roots, inputs))
+    return KeyColumns(found, _outputs(parts, part, last, roots, inputs), _times(parts))
+
+
+def _times(parts: Parts) -> dict[str, frozenset[str]] | None:
+    """Return the columns of the inputs that are times of windows."""
+    found: dict[str, frozenset[str]] = {}
+    for timed in parts.timed:
+        root = None if timed is None else parts.root(timed)
+        held = [
+            (n, c) for n, tokens in parts.uses for c, t in tokens.items() if parts.root(t) == root
+        ]
+        if not held:
+            return None
+        for name, column in held:
+            found[name] = found.get(name, frozenset()) | {column}
+    return found
 
 
 def _root(parts: Parts, token: Token) -> Token:

@@ -60,7 +60,8 @@ class Parts:
 
     `inputs` are the names of the inputs' columns, as far as they are known; `uses` is what was
     read of them: for each time that one is read, the tokens of the columns that mattered;
-    `matched` leads from columns of the other side of an outer join to those of the preserved one.
+    `matched` leads from columns of the other side of an outer join to those of the preserved one;
+    `timed` are the times of event-time windows, None for one that is no mere column.
     """
 
     def __init__(
@@ -72,6 +73,7 @@ class Parts:
             self.tables = {**self.tables, name: _Table(step, self.tables)}
         self.uses: list[tuple[str, dict[str, Token]]] = []
         self.matched: dict[Token, Token] = {}
+        self.timed: list[Token | None] = []
         self._fresh = count()
         self._same: dict[Token, Token] = {}
         self._left = _MOST
@@ -120,7 +122,9 @@ class Parts:
             return whole("ROLLUP, CUBE or GROUPING SETS")
         keys = keys_of(group, select)
         tokens = {each: self._token(each, part) for each in keys}
-        timed = any(isinstance(e, Call) and e.name in WINDOWED for e in keys)
+        times = [e.args[:1] for e in keys if isinstance(e, Call) and e.name in WINDOWED]
+        self.timed += [self._known(time[0], part) if time else None for time in times]
+        timed = bool(times)
         clause = "an event-time window" if timed else "GROUP BY"
         found = self._by(part, frozenset(tokens.values()), clause)
         if found.name == "whole":

@@ -1,0 +1,56 @@
+"""The columns of a key, and those that are the times of event-time windows."""
+
+import pytest
+
+from odfbuild.odf.events import DataField, DataSchema, DataTypeInt32, DataTypeString
+from odfbuild.planner.sql.key_columns import KeyColumns, key_columns
+from odfbuild.planner.sql.query import QueryStep
+
+I = DataSchema(tuple(DataField(n, DataTypeString()) for n in ("k", "t", "u")))  # noqa: E741
+J = DataSchema((DataField("k", DataTypeString()), DataField("w", DataTypeInt32())))
+
+
+def key(text: str, **steps: str) -> KeyColumns | None:
+    named = [QueryStep(alias, query) for alias, query in steps.items()]
+    inputs = {"i": I, "j": J} if " j " in f"{text} {steps}" else {"i": I}
+    return key_columns([*named, QueryStep(None, text)], inputs)
+
+
+def test_a_key_is_found_in_inputs_and_result() -> None:
+    found = key("select i.k as key, count(*) from i join j on i.k = j.k group by i.k")
+    assert found == KeyColumns({"i": ("k",), "j": ("k",)}, ("key",), {})
+
+
+@pytest.mark.parametrize(
+    ("text", "times"),
+    [
+        ("select k, count(*) from i group by window(t, '1 day'), k", {"i": frozenset("t")}),
+        ("select k, count(*) from (select k, u as t from i) group by k, session_window(t, '1 day')",
+         {"i": frozenset("u")}),
+        ("select k, count(*) from i group by tumble(i.t, interval '1' day), k",
+         {"i": frozenset("t")}),
+        ("select k, count(*) from i group by window(t + interval 1 day, '1 day'), k", None),
+        ("select k, count(*) from (select k, t + interval 1 day as t from i) "
+         "group by k, window(t, '1 day')", None),
+    ],
+)  # fmt: skip
+def test_the_times_of_windows_are_found_in_the_inputs(
+    text: str, times: dict[str, frozenset[str]] | None
+) -> None:
+    found = key(text)
+    assert found is not None
+    assert found.outputs == ("k",)
+    assert (None if found.times is None else dict(found.times)) == times
+
+
+def test_an_earlier_step_may_name_the_time() -> None:
+    found = key(
+        "select k, count(*) from s group by k, window(v, '1 day')", s="select k, t v from i"
+    )
+    assert found is not None
+    assert found.times == {"i": frozenset({"t"})}
+
+
+def test_without_a_key_that_the_inputs_have_there_is_none() -> None:
+    assert key("select count(*) from i group by window(t, '1 day')") is None
+    assert key("select count(*) from i") is None
