@@ -6,7 +6,7 @@ one, then the data columns, rows in their final order; offsets and system time a
 
 import importlib.metadata
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol, TypeVar
 
@@ -30,6 +30,7 @@ __all__ = [
     "TransformInputFrame",
     "TransformWork",
     "engine_version",
+    "seen_columns",
 ]
 
 Item = TypeVar("Item")
@@ -105,7 +106,19 @@ class TransformWork:
     output: tuple[Path, ...] = ()
     in_force: DataSchema | None = None
     watermark: Timestamp | None = None
+    watermark_before: Timestamp | None = None
     in_full: bool = False
+
+
+def seen_columns(work: TransformWork) -> dict[str, DataSchema]:
+    """Return the columns of the inputs as a query sees them: without those of the event log."""
+    found = {}
+    for each in work.inputs:
+        vocab = each.vocab
+        hidden = (vocab.offset_column, vocab.operation_type_column, vocab.system_time_column)
+        fields = tuple(field for field in each.schema.fields if field.name not in hidden)
+        found[each.alias] = replace(each.schema, fields=fields)
+    return found
 
 
 class Engine(Protocol):

@@ -7,7 +7,8 @@ import argparse
 import math
 import tempfile
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from random import Random
 from typing import Any
@@ -24,7 +25,7 @@ from odfbuild.odf.timestamp import Timestamp
 from tests.rule.histories import SCHEMAS, Portion, Row, history
 from tests.rule.shapes import SHAPES, Shape
 
-__all__ = ["check", "seeded"]
+__all__ = ["Played", "check", "played", "seeded"]
 
 VOCAB = DatasetVocabulary()
 _ADDED = (0, 3)
@@ -60,15 +61,37 @@ class _Log:
         return +left
 
 
+@dataclass(frozen=True, slots=True)
+class Played:
+    """A step that was run: its changes, and all records until then."""
+
+    number: int
+    changes: pa.Table
+    inputs: Mapping[str, _Log]
+    output: _Log
+    watermark: int | None
+
+
 def check(engine: SparkEngine, folder: Path, shape: Shape, portions: Iterable[Portion]) -> None:
     """Fail unless every step leaves what the batch query gives of what stands in the inputs."""
+    for step in played(engine, folder, shape, portions):
+        _check_pairs(step.changes.column("op").to_pylist())
+        columns = [name for name in step.changes.schema.names if name != "op"]
+        expected = _batch(engine, shape, step.inputs, columns, step.watermark)
+        assert step.output.standing(columns) == expected, f"{shape.name}, step {step.number}"
+
+
+def played(
+    engine: SparkEngine, folder: Path, shape: Shape, portions: Iterable[Portion]
+) -> Iterator[Played]:
+    """Yield the steps of a history, as they are run; those with nothing new are left out."""
     inputs = {name: _Log(folder, name) for name in SCHEMAS}
     output, mark = _Log(folder, "output"), None
     for number, portion in enumerate(portions):
         past = {name: tuple(log.slices) for name, log in inputs.items()}
         news = {name: log.add(portion.records[name], SCHEMAS[name]) for name, log in inputs.items()}
-        moved, mark = portion.watermark != mark, portion.watermark
-        if not moved and not any(news.values()):
+        before, mark = mark, portion.watermark
+        if mark == before and not any(news.values()):
             continue
         frames = tuple(
             TransformInputFrame(
@@ -81,15 +104,16 @@ def check(engine: SparkEngine, folder: Path, shape: Shape, portions: Iterable[Po
             TransformWork(
                 inputs=frames, transform=TransformSql(engine="spark", query=shape.query),
                 vocab=VOCAB, staging=folder, output=tuple(output.slices),
-                watermark=None if mark is None else Timestamp.from_millis(mark),
+                watermark=_time(mark), watermark_before=_time(before),
             )
         )  # fmt: skip
         table = pa.Table.from_batches(found.batches(), schema=found.schema)
         output.add(table.to_pylist(), _slice_schema(table.schema))
-        _check_pairs(table.column("op").to_pylist())
-        columns = [name for name in table.schema.names if name != "op"]
-        expected = _batch(engine, shape, inputs, columns, mark)
-        assert output.standing(columns) == expected, f"{shape.name}, step {number}"
+        yield Played(number, table, inputs, output, mark)
+
+
+def _time(millis: int | None) -> Timestamp | None:
+    return None if millis is None else Timestamp.from_millis(millis)
 
 
 def seeded(seed: int) -> tuple[Shape, list[Portion]]:
@@ -153,6 +177,8 @@ def _plain(value: Any) -> Any:
     """Return a value that is equal where GROUP BY says so."""
     if isinstance(value, float):
         return "nan" if math.isnan(value) else value + 0.0
+    if isinstance(value, list):
+        return tuple(map(_plain, value))
     return int(value.timestamp() * 1000) if hasattr(value, "timestamp") else value
 
 

@@ -8,7 +8,12 @@ from typing import TYPE_CHECKING, TypeVar
 
 from odfbuild.errors import Diagnostic, EngineFailedError, InvalidQueryError
 from odfbuild.executors.analysis import Analysis
-from odfbuild.executors.engine import CondenseRequest, IngestRequest, TransformWork
+from odfbuild.executors.engine import (
+    CondenseRequest,
+    IngestRequest,
+    TransformWork,
+    seen_columns,
+)
 from odfbuild.executors.frames import Frame
 from odfbuild.executors.history import looks_back
 from odfbuild.executors.querying import QueryRequest
@@ -24,6 +29,7 @@ from odfbuild.planner.sql.query import (
     Reason,
     diagnostics,
     examine,
+    order_findings,
     steps_of,
 )
 
@@ -239,9 +245,24 @@ class SparkEngine:
         ops.add(work.vocab.operation_type_column)
         facts = examine(steps_of(work.transform), aliases, ops)
         found = diagnostics(facts, facts.refused)
+        if not found and not facts.is_linear:
+            found = _by_types(facts, work)
         if found:
             raise RefusedQueryError(found)
         return facts
+
+
+def _by_types(facts: QueryFacts, work: TransformWork) -> tuple[Diagnostic, ...]:
+    """Return what depends on the order of rows for the types of its columns."""
+    from odfbuild.planner.sql.sums import sums_of
+
+    sums = sums_of(facts.steps, seen_columns(work))
+    findings = (
+        each
+        for number, step in enumerate(facts.steps)
+        for each in order_findings(number, step.text, sums[number])
+    )
+    return diagnostics(replace(facts, findings=tuple(findings)))
 
 
 def _facts(

@@ -14,7 +14,7 @@ from typing import Any
 from odfbuild.errors import EngineFailedError, OdfBuildError
 from odfbuild.executors.analysis import PlacedQueryError, QueryPlace
 from odfbuild.executors.spark.session import interrupted
-from odfbuild.planner.sql.carry import CarriedText
+from odfbuild.planner.sql.carry import CarriedText, TwiceCarried
 
 __all__ = ["SentQuery", "SparkQueryError", "spark_errors"]
 
@@ -42,7 +42,7 @@ class SentQuery:
 
     step: int
     steps: int
-    carried: CarriedText
+    carried: CarriedText | TwiceCarried
 
 
 class SparkQueryError(PlacedQueryError):

@@ -81,7 +81,10 @@ def _from_parts(session: "SparkSession", frame: Frame) -> "DataFrame":
 
 def from_table(session: "SparkSession", table: pa.Table) -> "DataFrame":
     """Return the rows of a table, in order, in one partition."""
-    return session.createDataFrame(table.cast(spark_schema(table.schema))).coalesce(1)
+    plain = table.cast(spark_schema(table.schema))
+    if not plain.num_rows:  # nested columns need a chunk, be it empty
+        plain = pa.table([pa.array([], field.type) for field in plain.schema], plain.schema)
+    return session.createDataFrame(plain).coalesce(1)
 
 
 def from_files(

@@ -21,7 +21,7 @@ from odfbuild.executors.spark.frames import from_files, from_table, slice_table
 from odfbuild.executors.spark.merge import normal
 from odfbuild.executors.spark.session import Views
 from odfbuild.executors.spark.settings import Size
-from odfbuild.executors.spark.sqltypes import comparable, quoted
+from odfbuild.executors.spark.sqltypes import comparable, quoted, with_one_zero
 from odfbuild.odf.events import DatasetVocabulary
 
 if TYPE_CHECKING:
@@ -44,10 +44,10 @@ class Replaying:
     def rows(self, paths: Sequence[Path], schema: pa.Schema) -> "DataFrame":
         """Return columns of slices as they are stored; what a slice lacks is null."""
         if self.size is Size.BIG and paths:
-            return normal(from_files(self.session, paths, schema))
+            return _plain(normal(from_files(self.session, paths, schema)))
         nullable = pa.schema([field.with_nullable(True) for field in schema])
         tables = [slice_table(path, schema) for path in paths] or [nullable.empty_table()]
-        return normal(from_table(self.session, pa.concat_tables(tables)))
+        return _plain(normal(from_table(self.session, pa.concat_tables(tables))))
 
     def standing(
         self,
@@ -70,6 +70,15 @@ class Replaying:
             return rows
         self.views.add(view, rows)
         return self.session.sql(standing_text(quoted(view), columns, op=op, offset=offset))
+
+
+def _plain(rows: "DataFrame") -> "DataFrame":
+    """Return rows in which equal numbers are the same."""
+    texts = [with_one_zero(quoted(each.name), each.dataType) for each in rows.schema.fields]
+    if texts == [quoted(name) for name in rows.columns]:
+        return rows
+    named = zip(texts, rows.columns, strict=True)
+    return rows.selectExpr(*(f"{text} AS {quoted(name)}" for text, name in named))
 
 
 @contextmanager

@@ -11,7 +11,15 @@ import pyarrow as pa
 if TYPE_CHECKING:
     from pyspark.sql.types import DataType
 
-__all__ = ["comparable", "literal", "quoted", "spark_schema", "spark_type", "stored"]
+__all__ = [
+    "comparable",
+    "literal",
+    "quoted",
+    "spark_schema",
+    "spark_type",
+    "stored",
+    "with_one_zero",
+]
 
 
 def quoted(name: str) -> str:
@@ -33,6 +41,11 @@ def stored(expression: str, kind: "DataType") -> str:
 def comparable(expression: str, kind: "DataType") -> str:
     """Return a value that can be compared and sorted: maps become sorted arrays of entries."""
     return _rewritten(expression, kind, lambda text, _: text, maps=True)
+
+
+def with_one_zero(expression: str, kind: "DataType") -> str:
+    """Return the value with -0.0 as 0.0, which are equal but not the same text."""
+    return _rewritten(expression, kind, _zero_leaf, maps=False)
 
 
 def spark_schema(schema: pa.Schema) -> pa.Schema:
@@ -83,6 +96,11 @@ def _stored_leaf(expression: str, kind: "DataType") -> str:
     if kind.typeName() == "timestamp_ntz":
         return f"timestamp_millis(unix_millis(CAST({expression} AS TIMESTAMP)))"
     return expression
+
+
+def _zero_leaf(expression: str, kind: "DataType") -> str:
+    name = kind.typeName()
+    return f"({expression} + CAST(0 AS {name}))" if name in {"float", "double"} else expression
 
 
 def _rewritten(expression: str, kind: Any, leaf: _Leaf, *, maps: bool, depth: int = 0) -> str:

@@ -8,14 +8,14 @@ what the dataset holds, is the step's changelog; so the portions in which rows c
 
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import partial, reduce
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 import pyarrow as pa
 
-from odfbuild.executors.engine import TransformInputFrame, TransformWork
+from odfbuild.executors.engine import TransformInputFrame, TransformWork, seen_columns
 from odfbuild.executors.frames import Frame
 from odfbuild.executors.spark.errors import SentQuery, SparkQueryError, spark_errors
 from odfbuild.executors.spark.event_log import standing_result
@@ -37,9 +37,12 @@ from odfbuild.executors.spark.transform import (
 from odfbuild.odf.arrow import to_arrow
 from odfbuild.odf.datatypes import is_optional
 from odfbuild.odf.events import DataSchema, DatasetVocabulary
+from odfbuild.planner.sql.carry import TwiceCarried
 from odfbuild.planner.sql.key_columns import KeyColumns, key_columns
+from odfbuild.planner.sql.order import settled
 from odfbuild.planner.sql.query import QueryFacts
-from odfbuild.planner.sql.windows import closing, has_windows
+from odfbuild.planner.sql.sums import sums_of
+from odfbuild.planner.sql.windows import closing, has_windows, longest_window
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -129,15 +132,17 @@ class Stateful:
         A watermark that moves closes windows of keys without new rows as well.
         """
         sources = {each.alias: each for each in self.work.inputs if each.alias in self.facts.inputs}
-        key = key_columns(self.facts.steps, self._seen(sources))
+        key = self._key()
         if key is None or key.outputs is None or self.work.in_full:
             return None
-        if any(has_windows(step.text) for step in self.facts.steps):
+        closed = self._closed(key)
+        if closed is None:
             return None
         rows = [
             self._replaying.rows(each.paths, _columns(to_arrow(each.schema), key.inputs[alias]))
             for alias, each in sources.items()
         ]
+        rows += closed
         if len({tuple(kind.dataType for kind in each.schema) for each in rows}) > 1:
             return None  # compared across types, which is not by value
         named = [each.toDF(*self._numbered(key)).distinct() for each in rows]
@@ -145,20 +150,40 @@ class Stateful:
         self.views.add(_KEYS, keys.cache() if self.size is Size.BIG else keys)
         return key
 
-    @staticmethod
-    def _seen(sources: Mapping[str, TransformInputFrame]) -> dict[str, DataSchema]:
-        """Return the schemas of the inputs as the query sees them."""
-        return {
-            alias: replace(
-                each.schema,
-                fields=tuple(
-                    field
-                    for field in each.schema.fields
-                    if field.name not in system_columns(each.vocab)
-                ),
+    def _closed(self, key: KeyColumns) -> "list[DataFrame] | None":
+        """Return the keys of earlier rows in windows that end behind where the step begins.
+
+        A row is in no window that ends later than the length of one behind it.  None if it is not
+        known which rows these are.
+        """
+        windowed = [step.text for step in self.facts.steps if has_windows(step.text)]
+        mark, before = self.work.watermark, self.work.watermark_before
+        if not windowed or mark is None or mark == before:
+            return []
+        lengths = [length for text in windowed if (length := longest_window(text)) is not None]
+        if key.times is None or len(lengths) < len(windowed):
+            return None
+        within = f"{{}} < timestamp_millis({mark.millis}L)"
+        if before is not None:
+            within += f" AND {{}} >= timestamp_millis({before.millis - max(lengths)}L)"
+        sources = {each.alias: each for each in self.work.inputs}
+        found = []
+        for alias, times in key.times.items():
+            schema, keys = to_arrow(sources[alias].schema), key.inputs[alias]
+            rows = self._replaying.rows(
+                sources[alias].past,
+                _columns(schema, list({**dict.fromkeys(keys), **dict.fromkeys(times)})),
             )
-            for alias, each in sources.items()
-        }
+            found += [
+                rows.where(within.format(quoted(time), quoted(time))).select(*map(quoted, keys))
+                for time in sorted(times)
+            ]
+        return found
+
+    def _key(self) -> KeyColumns | None:
+        seen = seen_columns(self.work)
+        used = {name: schema for name, schema in seen.items() if name in self.facts.inputs}
+        return key_columns(self.facts.steps, used)
 
     @staticmethod
     def _numbered(key: KeyColumns) -> list[str]:
@@ -176,8 +201,7 @@ class Stateful:
 
     def _paired(self, kinds: Mapping[str, Any]) -> tuple[str, ...]:
         """Return the columns by which a removed row and an added one are one correction."""
-        sources = {each.alias: each for each in self.work.inputs if each.alias in self.facts.inputs}
-        key = key_columns(self.facts.steps, self._seen(sources))
+        key = self._key()
         held = () if key is None or key.outputs is None else key.outputs
         return held if all(name in kinds for name in held) else ()
 
@@ -240,10 +264,12 @@ class Stateful:
     def _sent(self) -> tuple[SentQuery, ...]:
         steps, mark = self.facts.steps, self.work.watermark
         until = None if mark is None else mark.millis
-        return tuple(
-            SentQuery(number, len(steps), closing(step.text, until))
-            for number, step in enumerate(steps)
-        )
+        found = []
+        for number, sums in enumerate(sums_of(steps, seen_columns(self.work))):
+            first = settled(steps[number].text, sums)
+            carried = TwiceCarried(first, closing(first.text, until))
+            found.append(SentQuery(number, len(steps), carried))
+        return tuple(found)
 
     def _checked(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         for batch in batches:
