@@ -1,4 +1,4 @@
-"""odfbuild apply and verify."""
+"""odfbuild apply."""
 
 import os
 import select
@@ -30,7 +30,6 @@ __all__ = [
     "apply_project",
     "confirm",
     "saved_file",
-    "verify_datasets",
 ]
 
 
@@ -184,33 +183,6 @@ def _done(project: app.Opened, plan: Plan, options: ApplyOptions, *, settle: boo
         sys.stderr.write(render_diagnostics(notes) + "\n")
     _say(report_json(plan, report, notes) if options.json else report_text(report))
     return _code(report)
-
-
-def verify_datasets(given: Given, selectors: list[str], exclude: Sequence[str] = ()) -> int:
-    """Recheck datasets, all of them by default, and print one line each."""
-    from odfbuild.cli.selection import chosen_existing
-    from odfbuild.executors.verify import verify
-
-    project = open_given(given)
-    known = project.workspace.names()
-    chosen = sorted(chosen_existing(project, selectors, exclude))
-    width = max((len(str(name)) for name in chosen), default=0)
-    broken = 0
-    for name in chosen:
-        found = verify(project.workspace.dataset(known[name]))
-        mark = "FAILED" if found.findings else "ok"
-        anew = f", {found.reencoded:,} encoded anew" if found.reencoded else ""
-        sys.stdout.write(
-            f"{name!s:<{width}}  {mark:<6}  {found.blocks:>6,} blocks  {found.files:>6,} files"
-            f"  {found.bytes:>14,} bytes{anew}\n"
-        )
-        for finding in found.findings:
-            place = "" if finding.block is None else f"block {finding.block}: "
-            sys.stdout.write(f"  {place}{finding.what}\n")
-        broken += bool(found.findings)
-    word = "dataset" if len(chosen) == 1 else "datasets"
-    sys.stdout.write(f"{len(chosen)} {word} verified, {broken} failed.\n")
-    return exits.NOT_VERIFIED if broken else exits.DONE
 
 
 def _say(text: str) -> None:

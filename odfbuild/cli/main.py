@@ -26,6 +26,7 @@ from odfbuild.cli.commands import (
     render,
 )
 from odfbuild.cli.commands.ci import ci_app
+from odfbuild.cli.commands.engine import engine_app
 from odfbuild.cli.commands.groups import inspect_app, key_app, ref_app
 from odfbuild.cli.options import ProjectGroup
 from odfbuild.errors import OdfBuildError
@@ -64,6 +65,7 @@ for each in (author, edit, checks, decide, act, ingest, keep, mark, look, read, 
 app.add_typer(inspect_app, name="inspect")
 app.add_typer(ref_app, name="ref")
 app.add_typer(key_app, name="key")
+app.add_typer(engine_app, name="engine")
 app.add_typer(ci_app, name="ci")
 
 

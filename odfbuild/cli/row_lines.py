@@ -11,7 +11,7 @@ from odfbuild.cli.words import count
 if TYPE_CHECKING:
     from odfbuild.cli.row_difference import RowChange, RowDifference
 
-__all__ = ["row_lines"]
+__all__ = ["cell_text", "row_lines", "row_text"]
 
 
 def row_lines(found: "RowDifference") -> Iterator[str]:
@@ -36,23 +36,25 @@ def row_lines(found: "RowDifference") -> Iterator[str]:
 def _line(change: "RowChange", key: tuple[str, ...]) -> str:
     if change.before is None:
         assert change.after is not None  # noqa: S101 - one of the two is there
-        return f"+ {_row(change.after)}"
+        return f"+ {row_text(change.after)}"
     if change.after is None:
-        return f"- {_row(change.before)}"
-    named = _row({name: change.before[name] for name in key})
+        return f"- {row_text(change.before)}"
+    named = row_text({name: change.before[name] for name in key})
     moved = ", ".join(
-        f"{name} {_cell(change.before[name])} → {_cell(value)}"
+        f"{name} {cell_text(change.before[name])} → {cell_text(value)}"
         for name, value in change.after.items()
-        if name not in key and _cell(change.before[name]) != _cell(value)
+        if name not in key and cell_text(change.before[name]) != cell_text(value)
     )
     return f"~ {named}: {moved}"
 
 
-def _row(row: Mapping[str, Any]) -> str:
-    return ", ".join(f"{name}={_cell(value)}" for name, value in row.items())
+def row_text(row: Mapping[str, Any]) -> str:
+    """Return a row in one line, its columns named."""
+    return ", ".join(f"{name}={cell_text(value)}" for name, value in row.items())
 
 
-def _cell(value: Any) -> str:
+def cell_text(value: Any) -> str:
+    """Return one value as people read it."""
     match value:
         case None:
             return "null"
@@ -61,6 +63,6 @@ def _cell(value: Any) -> str:
         case bytes():
             return value.hex()
         case dict() | list():
-            return json.dumps(value, ensure_ascii=False, default=_cell)
+            return json.dumps(value, ensure_ascii=False, default=cell_text)
         case _:
             return str(value)

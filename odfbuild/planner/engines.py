@@ -58,12 +58,16 @@ def outdated_notes(
             yield Diagnostic(
                 code="engine-version",
                 what=f"{each.alias} was made by {sql.engine} {sql.version}, and {installed} is "
-                "installed: its steps are refused",
+                f"installed; to see whether that gives the same: {_upgrade(each)}",
                 why="another version may give other rows, and then verification could not tell why",
-                fix=f"odfbuild engine upgrade {each.alias}",
+                fix=f"until then its steps are refused; run: {_upgrade(each)}",
                 span=each.span(()),
                 level=Level.WARNING,
             )
+
+
+def _upgrade(each: Declared) -> str:
+    return f"odfbuild engine upgrade {each.alias}"
 
 
 def _sets_transform(step: Step) -> bool:

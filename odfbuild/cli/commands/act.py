@@ -25,6 +25,14 @@ class AppliedAs(StrEnum):
     JSON = "json"
 
 
+class VerifiedAs(StrEnum):
+    """How `verify` tells what it found."""
+
+    TEXT = "text"
+    JSON = "json"
+    JUNIT = "junit"
+
+
 @commands.command(cls=ProjectCommand)
 def apply(
     context: typer.Context,
@@ -89,8 +97,37 @@ def verify(
     context: typer.Context,
     selection: Selection = None,
     exclude: Exclude = None,
+    replay: Annotated[
+        bool,
+        typer.Option(
+            "--replay",
+            help="Run every step of derivatives again, and compare offsets, watermark and rows. "
+            "What was ingested is not fetched again: sources do not keep what they once had.",
+        ),
+    ] = False,
+    recursive: Annotated[
+        bool, typer.Option("--recursive", help="Verify all that they are made of, too.")
+    ] = False,
+    since: Annotated[
+        str | None,
+        typer.Option(
+            "--since",
+            metavar="BLOCK|TIME",
+            help="Only the data of later blocks: than a block of the one dataset, or a system time "
+            "such as 2024-03-01T12:00:00Z, 2024-03-01 or -1d.",
+        ),
+    ] = None,
+    jobs: Annotated[
+        int, typer.Option("-j", "--jobs", min=1, help="Datasets and steps at a time.")
+    ] = 4,
+    output: Annotated[
+        VerifiedAs, typer.Option("-o", "--output", help="How it is told what was found.")
+    ] = VerifiedAs.TEXT,
 ) -> None:
     """Rehash every block and data file, and recheck links and rules."""
-    from odfbuild.cli.act import verify_datasets
+    from odfbuild.cli.verify import VerifyOptions, verify_selected
 
-    raise Exit(verify_datasets(given(context), selection or [], exclude or []))
+    options = VerifyOptions(
+        replay=replay, recursive=recursive, since=since, jobs=jobs, output=output.value
+    )
+    raise Exit(verify_selected(given(context), selection or [], exclude or [], options))

@@ -15,7 +15,7 @@ from odfbuild.errors import Diagnostic, Level
 from odfbuild.planner.changes import Judged
 from odfbuild.planner.plan import Plan
 
-__all__ = ["render", "render_diagnostics"]
+__all__ = ["render", "render_diagnostics", "render_findings"]
 
 _FORBIDDEN = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 _PROJECT = "project"
@@ -26,17 +26,20 @@ def render(plan: Plan) -> str:
     found = of_plan(plan)
     met = {each.dataset for each in found}
     clean = [str(alias) for alias in marks_of(plan) if alias not in met]
-    return _document(f"odfbuild plan {plan.project}".strip(), found, clean)
+    return render_findings(f"odfbuild plan {plan.project}".strip(), found, clean)
 
 
 def render_diagnostics(found: Iterable[Diagnostic], *, suite: str = "odfbuild check") -> str:
     """Return the problems of a project; without any, one case that passes."""
     findings = of_diagnostics(found)
-    return _document(suite, findings, [] if findings else [_PROJECT])
+    return render_findings(suite, findings, [] if findings else [_PROJECT])
 
 
-def _document(suite: str, found: Iterable[Finding], clean: Iterable[str]) -> str:
-    cases = [*map(_case, found), *map(_clean_case, clean)]
+def render_findings(
+    suite: str, found: Iterable[Finding], clean: Iterable[str], *, passing: str = "gate"
+) -> str:
+    """Return findings, and a case that passes for each of what is clean, by this name."""
+    cases = [*map(_case, found), *(_clean_case(each, passing) for each in clean)]
     counts = {
         "tests": str(len(cases)),
         "failures": str(_having(cases, "failure")),
@@ -71,8 +74,8 @@ def _case(each: Finding) -> Element:
     return case
 
 
-def _clean_case(owner: str) -> Element:
-    return Element("testcase", {"classname": _text(owner), "name": "gate"})
+def _clean_case(owner: str, name: str) -> Element:
+    return Element("testcase", {"classname": _text(owner), "name": name})
 
 
 def _owner(each: Finding) -> str:

@@ -1,0 +1,53 @@
+"""The commands about the engine itself.
+
+Each imports what it needs when it runs, so that all start fast.
+"""
+
+from enum import StrEnum
+from typing import Annotated
+
+import typer
+from typer.exceptions import Exit
+
+from odfbuild.cli.commands.groups import Wait
+from odfbuild.cli.commands.look import Exclude, Selection
+from odfbuild.cli.options import ProjectCommand, given
+
+__all__ = ["engine_app"]
+
+engine_app = typer.Typer(help="Go over to another version of the engine.")
+
+
+class UpgradedAs(StrEnum):
+    """How `engine upgrade` tells what it found and did."""
+
+    TEXT = "text"
+    JSON = "json"
+
+
+@engine_app.command("upgrade", cls=ProjectCommand)
+def upgrade(
+    context: typer.Context,
+    selection: Selection = None,
+    exclude: Exclude = None,
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="Run the steps again, and write nothing.")
+    ] = False,
+    yes: Annotated[
+        bool, typer.Option("-y", "--yes", envvar="ODFBUILD_YES", help="Do not ask.")
+    ] = False,
+    jobs: Annotated[int, typer.Option("-j", "--jobs", min=1, help="Steps at a time.")] = 4,
+    output: Annotated[UpgradedAs, typer.Option("-o", "--output")] = UpgradedAs.TEXT,
+    lock_timeout: Wait = 10.0,
+) -> None:
+    """Run again what other versions of the engine made; if all is equal, record this one."""
+    from odfbuild.cli.engine import UpgradeOptions, upgrade_engine
+
+    options = UpgradeOptions(
+        dry_run=dry_run,
+        yes=yes,
+        jobs=jobs,
+        json=output is UpgradedAs.JSON,
+        lock_timeout=lock_timeout,
+    )
+    raise Exit(upgrade_engine(given(context), selection or [], exclude or [], options))

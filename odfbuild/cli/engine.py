@@ -1,0 +1,130 @@
+"""odfbuild engine upgrade: go over to the installed engine, where it gives the same rows."""
+
+import sys
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from odfbuild import app
+from odfbuild.app.upgrading import Upgrade, Upgraded, outdated, record, replayed
+from odfbuild.cli import exits
+from odfbuild.cli.act import confirm
+from odfbuild.cli.opened import open_given
+from odfbuild.cli.options import Given
+from odfbuild.cli.replayed import json_text, replayed_json, replayed_lines
+from odfbuild.cli.usage import UsageRefusedError
+
+__all__ = ["UpgradeOptions", "upgrade_engine"]
+
+_COMMAND = "engine upgrade"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class UpgradeOptions:
+    """What was asked of `engine upgrade`."""
+
+    dry_run: bool = False
+    yes: bool = False
+    jobs: int = 4
+    json: bool = False
+    lock_timeout: float = 10.0
+
+
+def upgrade_engine(
+    given: Given, selectors: Sequence[str], exclude: Sequence[str], options: UpgradeOptions
+) -> int:
+    """Replay what other versions made; record the installed one if all of it came out again.
+
+    7 if anything did not: then nothing is written.
+    """
+    from odfbuild.cli.selection import chosen_existing
+
+    project = open_given(given, lock_timeout=options.lock_timeout)
+    if not options.dry_run:
+        _refuse_unnamed(project, given)
+    chosen = sorted(chosen_existing(project, selectors, exclude))
+    wanted = outdated(project, chosen)
+    if wanted and not options.yes and not options.dry_run and not sys.stdin.isatty():
+        confirm(_COMMAND)  # refuses at once what nobody could answer at the end
+    found = _replayed(project, wanted, options)
+    passed = all(each.passed for each in found)
+    writes = bool(found) and passed and not options.dry_run
+    if writes and not options.yes:
+        confirm(_COMMAND)
+    if writes:
+        record(project, wanted)
+    _tell(found, len(chosen), options, written=writes)
+    return exits.DONE if passed else exits.NOT_VERIFIED
+
+
+def _refuse_unnamed(project: app.Opened, given: Given) -> None:
+    target = project.config.target(project.target)
+    if target.protect and given.target != target.name:
+        raise UsageRefusedError(
+            what=f"the target '{target.name}' is protected, and was not named",
+            why="odfbuild.yaml says protect: it is never changed by default",
+            fix=f"name it: odfbuild {_COMMAND} --target {target.name} ...",
+        )
+
+
+def _replayed(
+    project: app.Opened, wanted: Sequence[Upgrade], options: UpgradeOptions
+) -> tuple[Upgraded, ...]:
+    """Run the steps again, and print a line for each dataset as it is done."""
+    width = max((len(str(each.alias)) for each in wanted), default=0)
+    found = []
+    for each in replayed(project, wanted, options.jobs):
+        found.append(each)
+        if not options.json:
+            sys.stdout.write("".join(f"{line}\n" for line in _lines(each, width)))
+            sys.stdout.flush()
+    return tuple(found)
+
+
+def _lines(each: Upgraded, width: int) -> list[str]:
+    upgrade, mark = each.upgrade, "ok" if each.passed else "FAILED"
+    tried = [step for step in each.replayed if step.untried is None]
+    count = "1 step" if len(tried) == 1 else f"{len(tried):,} steps"
+    first = f"{upgrade.alias!s:<{width}}  {mark:<6}  {upgrade.before} -> {upgrade.after}"
+    failed = next((step for step in each.replayed if step.findings), None)
+    more = [] if failed is None else [f"  {line}" for line in replayed_lines(failed)]
+    return [f"{first}, {count} run again", *more]
+
+
+def _tell(
+    found: Sequence[Upgraded], chosen: int, options: UpgradeOptions, *, written: bool
+) -> None:
+    if options.json:
+        sys.stdout.write(json_text(_document(found, written=written)) + "\n")
+        return
+    failed = [each for each in found if not each.passed]
+    word = "dataset" if len(found) == 1 else "datasets"
+    if not found:
+        of = "1 dataset" if chosen == 1 else f"{chosen:,} datasets"
+        text = f"Nothing to upgrade in {of}."
+    elif failed:
+        names = " ".join(f"--exclude {each.upgrade.alias}" for each in failed)
+        others = f" Leave out what failed: {names}." if len(failed) < len(found) else ""
+        text = f"{len(failed)} of {len(found)} {word} failed, so nothing was written.{others}"
+    elif written:
+        text = f"{len(found)} {word} upgraded."
+    else:
+        text = f"{len(found)} {word} would be upgraded."
+    sys.stdout.write(f"{text}\n")
+
+
+def _document(found: Sequence[Upgraded], *, written: bool) -> dict[str, object]:
+    return {
+        "format_version": "1.0",
+        "datasets": [
+            {
+                "name": str(each.upgrade.alias),
+                "id": str(each.upgrade.id),
+                "before": each.upgrade.before,
+                "after": each.upgrade.after,
+                "ok": each.passed,
+                "steps": [replayed_json(step) for step in each.replayed],
+            }
+            for each in found
+        ],
+        "written": written,
+    }

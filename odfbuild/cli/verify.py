@@ -1,0 +1,132 @@
+"""odfbuild verify: recheck datasets, run their steps again, and say what does not hold."""
+
+import sys
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from time import time_ns
+
+from odfbuild import app
+from odfbuild.app.verifying import Checked, Since, Verification, verify_datasets
+from odfbuild.cli import exits
+from odfbuild.cli.opened import open_given
+from odfbuild.cli.options import Given
+from odfbuild.cli.replayed import checked_json, checked_lines
+from odfbuild.cli.usage import UsageRefusedError
+from odfbuild.cli.watermark import moment
+from odfbuild.odf.identity import DatasetId
+from odfbuild.odf.refs import DatasetAlias
+from odfbuild.odf.timestamp import Timestamp
+
+__all__ = ["VerifyOptions", "verify_selected"]
+
+_MEANING = "it is the system time, or a block, after which data is verified"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class VerifyOptions:
+    """What was asked of `verify`; `output` is text, json or junit."""
+
+    replay: bool = False
+    recursive: bool = False
+    since: str | None = None
+    jobs: int = 4
+    output: str = "text"
+
+
+def verify_selected(
+    given: Given, selectors: Sequence[str], exclude: Sequence[str], options: VerifyOptions
+) -> int:
+    """Verify datasets, all of them by default; 7 if anything does not hold."""
+    from odfbuild.cli.selection import chosen_existing
+
+    project = open_given(given)
+    known = project.workspace.names()
+    chosen = sorted(chosen_existing(project, selectors, exclude))
+    asked = Verification(
+        replay=options.replay,
+        recursive=options.recursive,
+        since=_since(project, [known[name] for name in chosen], options.since),
+        jobs=options.jobs,
+    )
+    found = verify_datasets(project, [known[name] for name in chosen], asked)
+    shown = known if options.recursive else chosen
+    names = {known[name]: name for name in shown}
+    passed = _WRITERS[options.output](found, names)
+    return exits.DONE if passed else exits.NOT_VERIFIED
+
+
+def _since(project: app.Opened, chosen: Sequence[DatasetId], text: str | None) -> Since | None:
+    """Read a system time, or else a block of the one dataset that is verified."""
+    if text is None:
+        return None
+    try:
+        now = Timestamp.from_millis(time_ns() // 1_000_000)
+        return Since(moment(text, now, why=_MEANING))
+    except UsageRefusedError as error:
+        if len(chosen) != 1:
+            raise UsageRefusedError(
+                what=f"--since {text}: not a point in time",
+                why=f"a block belongs to one dataset, and {len(chosen)} are to be verified",
+                fix=error.fix,
+            ) from None
+    from odfbuild.state.block_refs import find_block
+
+    dataset = project.workspace.dataset(chosen[0])
+    block = dataset.block(find_block(dataset, text))
+    return Since(block.system_time, dataset.id, block.sequence_number)
+
+
+Names = Mapping[DatasetId, DatasetAlias]
+
+
+def _write_text(found: Iterator[Checked], names: Names) -> bool:
+    """Print a line for each dataset as it is done, and what does not hold of it."""
+    width = max((len(str(name)) for name in names.values()), default=0)
+    count = failed = 0
+    for each in found:
+        count, failed = count + 1, failed + (not each.passed)
+        name = _called(each, names)
+        sys.stdout.write("".join(f"{line}\n" for line in checked_lines(name, width, each)))
+        sys.stdout.flush()
+    word = "dataset" if count == 1 else "datasets"
+    sys.stdout.write(f"{count} {word} verified, {failed} failed.\n")
+    return failed == 0
+
+
+def _write_json(found: Iterator[Checked], names: Names) -> bool:
+    from odfbuild.cli.printable import printable_json
+    from odfbuild.cli.replayed import json_text
+
+    every = list(found)
+    document = {
+        "format_version": "1.0",
+        "datasets": [checked_json(_called(each, names), each) for each in every],
+        "failed": sum(not each.passed for each in every),
+    }
+    sys.stdout.write(printable_json(json_text(document)) + "\n")
+    return all(each.passed for each in every)
+
+
+def _write_junit(found: Iterator[Checked], names: Names) -> bool:
+    from odfbuild.cli.formats.junit import render_findings
+    from odfbuild.cli.replayed import junit_findings
+
+    every = list(found)
+    failed = [
+        finding for each in every for finding in junit_findings(names.get(each.dataset), each)
+    ]
+    clean = [_called(each, names) for each in every if each.passed]
+    sys.stdout.write(render_findings("odfbuild verify", failed, clean, passing="verify"))
+    return not failed
+
+
+def _called(checked: Checked, names: Names) -> str:
+    """Return the name of a dataset; one that has none is called by its id."""
+    return str(names.get(checked.dataset, checked.dataset))
+
+
+_WRITERS: Mapping[str, Callable[[Iterator[Checked], Names], bool]] = {
+    "text": _write_text,
+    "json": _write_json,
+    "junit": _write_junit,
+}
