@@ -28,7 +28,7 @@ say() {
 cp -R "$here/water-levels" "$work/water-levels"
 cd "$work/water-levels"
 
-say "Five datasets in YAML: two roots that read files, three that are made from them."
+say "Six datasets in YAML: two roots that read files, four that are made from them."
 run ls datasets
 say "What would be done?"
 run odfbuild plan
@@ -49,6 +49,8 @@ say "A station was corrected (op 2 the old row, 3 the new one), another one take
 run odfbuild show water.stations
 say "... and so were the rows that had been made of them."
 run odfbuild show water.sensors
+say "A group has one row, corrected by each new reading; in which files they came does not show."
+run odfbuild show water.peaks
 
 say "The chain of a dataset says how each row came to be; verify rehashes blocks and data."
 run odfbuild log water.sensors

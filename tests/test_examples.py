@@ -92,6 +92,20 @@ def test_what_a_snapshot_corrects_is_corrected_in_what_is_made_of_it(demo: Path)
     )
 
 
+@pytest.mark.spark
+def test_a_group_is_corrected_to_what_one_query_over_all_readings_gives(demo: Path) -> None:
+    readings = told("water.levels", demo, "time", "station", "level_cm")
+    stations = {row[2] for row in readings}
+    expected = []
+    for station in stations:
+        own = [row for row in readings if row[2] == station]
+        levels = [level for *_, level in own if level is not None]
+        expected.append((max(time for _, time, *_ in own), station, max(levels), len(levels)))
+    changes = told("water.peaks", demo, "time", "station", "highest_cm", "readings")
+    assert {op for op, *_ in changes} == {APPEND, CORRECT_FROM, CORRECT_TO}
+    assert current(changes) == sorted(expected, key=str)
+
+
 def current(changes: list[tuple[Any, ...]]) -> list[tuple[Any, ...]]:
     """Play a changelog: return the rows that remain, sorted."""
     left: Counter[tuple[Any, ...]] = Counter()
