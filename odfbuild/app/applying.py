@@ -13,10 +13,13 @@ from odfbuild.odf.timestamp import Timestamp
 from odfbuild.planner.plan import Append, Plan
 
 if TYPE_CHECKING:
+    from odfbuild.executors.engine import Engine
     from odfbuild.executors.report import Report
     from odfbuild.executors.runner import Progress
+    from odfbuild.executors.site import Site
+    from odfbuild.executors.spark.engine import SparkEngine
 
-__all__ = ["apply"]
+__all__ = ["apply", "site_of", "spark_of"]
 
 
 def apply(
@@ -33,25 +36,14 @@ def apply(
     Raises StalePlanError, with nothing done, when a dataset is not where the plan found it.
     """
     from odfbuild.executors.runner import Unwatched, check_heads, run
-    from odfbuild.executors.site import SLICE_ROWS, Site
-    from odfbuild.executors.spark.engine import SparkEngine
     from odfbuild.state.applied import record_applied
 
     wrong = [each for each in plan.notes if each.level is Level.ERROR]
     if wrong:
         raise ProjectErrors(wrong)
     check_heads(plan, project.workspace.named_heads())
-    engine = SparkEngine(
-        project.workspace.cache, master=project.spark.master, memory=project.spark.memory
-    )
-    site = Site(
-        workspace=project.workspace,
-        engine=engine,
-        clock=lambda: Timestamp.from_millis(time_ns() // 1_000_000),
-        project_dir=project.root,
-        env=os.environ,
-        slice_rows=project.spark.slice_rows or SLICE_ROWS,
-    )
+    engine = spark_of(project)
+    site = site_of(project, engine)
     try:
         checks = plan.checks
         if any(not isinstance(s.work, Append) and s.id not in checks for s in plan.steps):
@@ -63,6 +55,29 @@ def apply(
     if settle and not report.failures:
         make(project)  # remembers that nothing is left to do
     return report
+
+
+def spark_of(project: Opened) -> "SparkEngine":
+    """Return the engine as the project sets it up, not started yet."""
+    from odfbuild.executors.spark.engine import SparkEngine
+
+    return SparkEngine(
+        project.workspace.cache, master=project.spark.master, memory=project.spark.memory
+    )
+
+
+def site_of(project: Opened, engine: "Engine") -> "Site":
+    """Return where the steps of a project run."""
+    from odfbuild.executors.site import SLICE_ROWS, Site
+
+    return Site(
+        workspace=project.workspace,
+        engine=engine,
+        clock=lambda: Timestamp.from_millis(time_ns() // 1_000_000),
+        project_dir=project.root,
+        env=os.environ,
+        slice_rows=project.spark.slice_rows or SLICE_ROWS,
+    )
 
 
 def _worked(report: "Report") -> dict[DatasetAlias, bool]:

@@ -1,31 +1,52 @@
-"""Set a dataset back, or compact its chain: worked out from the chains, then done or not."""
+"""Set a dataset back, compact its chain or make its data anew: worked out, then done or not."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from time import time_ns
-from typing import Any
+from typing import Any, TypeAlias
 
 from odfbuild.app.opened import Opened, find_dataset, find_name
+from odfbuild.errors import PlanError
 from odfbuild.odf.chain import ChainState
-from odfbuild.odf.events import MetadataEvent
-from odfbuild.odf.identity import InvalidMultihashError, Multihash
+from odfbuild.odf.events import DatasetKind, MetadataEvent
+from odfbuild.odf.identity import DatasetId, InvalidMultihashError, Multihash
+from odfbuild.odf.refs import DatasetAlias
 from odfbuild.odf.timestamp import Timestamp
 from odfbuild.planner.compaction import Keep, Limits, Rewrite, compacted, metadata_only
 from odfbuild.planner.housekeeping import (
+    REBUILD,
     Housekeeping,
     dropped,
     extent,
     extent_after,
     stranded,
 )
+from odfbuild.planner.rebuild import InputNow, next_watermark, records
 from odfbuild.state.applied import record_applied
 from odfbuild.state.block_refs import find_block
 from odfbuild.state.dataset import Dataset
 
-__all__ = ["HARD", "METADATA_ONLY", "Compaction", "Prepared", "Reset", "carry_out", "prepare"]
+__all__ = [
+    "HARD",
+    "METADATA_ONLY",
+    "Compaction",
+    "NoDerivativeError",
+    "Prepared",
+    "Rebuild",
+    "Reset",
+    "Wish",
+    "carry_out",
+    "prepare",
+]
 
 HARD = "hard"
 METADATA_ONLY = "keep-metadata-only"
+
+
+class NoDerivativeError(PlanError):
+    """Data that is made of no other dataset would be made anew."""
+
+    code = "no-derivative"
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,6 +62,14 @@ class Compaction:
 
     mode: str
     limits: Limits
+
+
+@dataclass(frozen=True, slots=True)
+class Rebuild:
+    """Drop the data of a derivative dataset, and make it anew from its inputs."""
+
+
+Wish: TypeAlias = Reset | Compaction | Rebuild
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,11 +89,11 @@ class _Chain:
     blocks: Mapping[Multihash, MetadataEvent]
 
 
-def prepare(project: Opened, name: str, wish: Reset | Compaction) -> Prepared | None:
+def prepare(project: Opened, name: str, wish: Wish) -> Prepared | None:
     """Work out what a wish does to a dataset; None if there is nothing to do.
 
     Raises StateError if there is no such dataset or block, KindCompactedError when slices of a
-    derivative would be merged.
+    derivative would be merged, NoDerivativeError when a root would be made anew.
     """
     chain = _read(find_dataset(project, name))
     common: dict[str, Any] = {
@@ -79,13 +108,16 @@ def prepare(project: Opened, name: str, wish: Reset | Compaction) -> Prepared | 
     }
     if isinstance(wish, Reset):
         return _reset(project, chain, wish, common)
+    if isinstance(wish, Rebuild):
+        return _rebuild(project, chain, common)
     return _compaction(project, chain, wish, common)
 
 
 def carry_out(project: Opened, prepared: Prepared) -> Multihash:
     """Do what was prepared and return the new head.
 
-    Raises HeadMovedError, with nothing done, when the dataset moved since.
+    Raises HeadMovedError, with nothing done, when the dataset moved since.  A rebuild that fails
+    leaves the dataset as it was, and raises the error of its step.
     """
     told = prepared.told
     dataset = project.workspace.dataset(told.id)
@@ -95,6 +127,8 @@ def carry_out(project: Opened, prepared: Prepared) -> Multihash:
         dataset.set_head(head, told.based_on)
     else:
         head = _rewritten(project, dataset, prepared.rewrite, told.based_on)
+        if told.work == REBUILD:
+            head = _made_anew(project, dataset, told.based_on)
     record_applied(project.workspace, {told.alias: False})
     return head
 
@@ -107,6 +141,26 @@ def _rewritten(
     now = Timestamp.from_millis(time_ns() // 1_000_000)
     with project.workspace.staging() as staging:
         return rewrite_chain(dataset, rewrite, staging, expected=expected, now=now)
+
+
+def _made_anew(project: Opened, dataset: Dataset, before: Multihash) -> Multihash:
+    """Run the step of a dataset that has lost its data; go back if it fails."""
+    from odfbuild.app.applying import site_of, spark_of
+    from odfbuild.executors.transform import transform
+
+    emptied = dataset.head()
+    assert emptied is not None  # noqa: S101 - it was just written
+    engine = spark_of(project)
+    try:
+        engine.prepare()
+        transform(site_of(project, engine), dataset, lambda _: None)
+    except BaseException:
+        engine.cancel()
+        dataset.set_head(before, emptied)
+        raise
+    finally:
+        engine.close()
+    return dataset.head() or emptied
 
 
 def _read(dataset: Dataset, upto: Multihash | None = None) -> _Chain:
@@ -167,6 +221,44 @@ def _compaction(
         stranded=stranded(chain.dataset.id, vanishing, project.workspace.states()),
     )
     return Prepared(told, rewrite)
+
+
+def _rebuild(project: Opened, chain: _Chain, common: Mapping[str, Any]) -> Prepared | None:
+    if chain.state.kind is not DatasetKind.DERIVATIVE:
+        raise NoDerivativeError(
+            what=f"{common['alias']} is a root dataset: it cannot be made anew from other datasets",
+            why="its records are the only ones there are; its source may not have them any more",
+            fix="to read its source again: odfbuild compact NAME --keep-metadata-only, then "
+            "odfbuild apply",
+        )
+    events = tuple(chain.blocks.values())
+    rewrite = metadata_only(events)
+    if rewrite is None:
+        return None
+    states = project.workspace.states()
+    inputs = _inputs(chain.state, states)
+    emptied = replace(chain.state, watermark=None)
+    told = Housekeeping(
+        **common,
+        work=REBUILD,
+        kept=rewrite.kept,
+        after=extent_after(events, rewrite),
+        watermarks=(chain.state.watermark, next_watermark(emptied, inputs)),
+        dropped=dropped(events, _left(events, rewrite)),
+        stranded=stranded(chain.dataset.id, frozenset(tuple(chain.blocks)[rewrite.kept :]), states),
+        reads={each.alias: records(each.state.last_offset) for each in inputs},
+    )
+    return Prepared(told, rewrite)
+
+
+def _inputs(state: ChainState, states: Mapping[DatasetAlias, ChainState]) -> list[InputNow]:
+    """Return the inputs of a dataset that are in the workspace, by the names that they have."""
+    known = {each.dataset: (str(alias), each) for alias, each in states.items()}
+    sources = () if state.transform is None else state.transform.inputs
+    found = (
+        known.get(each.dataset_ref) for each in sources if isinstance(each.dataset_ref, DatasetId)
+    )
+    return [InputNow(*each) for each in found if each is not None]
 
 
 def _left(events: tuple[MetadataEvent, ...], rewrite: Rewrite) -> list[MetadataEvent]:

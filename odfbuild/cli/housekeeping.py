@@ -1,4 +1,4 @@
-"""odfbuild reset and compact: say what will happen and to whom, ask, and do it."""
+"""odfbuild reset, compact and rebuild: say what will happen and to whom, ask, and do it."""
 
 import json
 import sys
@@ -8,7 +8,15 @@ from pathlib import Path
 from typing import Any
 
 from odfbuild import app
-from odfbuild.app.housekeeping import Compaction, Prepared, Reset, carry_out, prepare
+from odfbuild.app.housekeeping import (
+    Compaction,
+    Prepared,
+    Rebuild,
+    Reset,
+    Wish,
+    carry_out,
+    prepare,
+)
 from odfbuild.cli import exits
 from odfbuild.cli.act import UnfitPlanError, confirm
 from odfbuild.cli.opened import open_given
@@ -17,8 +25,9 @@ from odfbuild.cli.printable import printable_json
 from odfbuild.cli.usage import UsageRefusedError
 from odfbuild.cli.words import bytes_text, count, kind_word
 from odfbuild.odf.refs import DatasetAlias
+from odfbuild.odf.timestamp import Timestamp
 from odfbuild.planner.compaction import DEFAULT_LIMITS, Limits
-from odfbuild.planner.housekeeping import Housekeeping, Stranded, to_json
+from odfbuild.planner.housekeeping import REBUILD, Housekeeping, Stranded, to_json
 from odfbuild.planner.plan_json import canonical
 from odfbuild.planner.plan_object import DamagedPlanError
 
@@ -36,12 +45,12 @@ class Manner:
     lock_timeout: float = 10.0
 
 
-def housekeep(given: Given, name: str, wish: Reset | Compaction, manner: Manner) -> int:
+def housekeep(given: Given, name: str, wish: Wish, manner: Manner) -> int:
     """Print what a wish will do to a dataset; then save it, or ask and do it."""
     project = open_given(given, lock_timeout=manner.lock_timeout)
     only_told = manner.dry_run or manner.out is not None
     if not only_told:
-        _refuse_unplanned(project, given, "reset" if isinstance(wish, Reset) else "compact")
+        _refuse_unplanned(project, given, _command(wish))
     prepared = prepare(project, name, wish)
     if prepared is None:
         return _idle(project, name, wish, manner)
@@ -57,8 +66,18 @@ def housekeep(given: Given, name: str, wish: Reset | Compaction, manner: Manner)
     return _done(project, prepared, as_json=manner.as_json)
 
 
+def _command(wish: Wish) -> str:
+    match wish:
+        case Reset():
+            return "reset"
+        case Compaction():
+            return "compact"
+        case Rebuild():
+            return "rebuild"
+
+
 def is_housekeeping(document: object) -> bool:
-    """Say whether a saved plan is one of a reset or a compaction."""
+    """Say whether a saved plan is one of a reset, a compaction or a rebuild."""
     return isinstance(document, dict) and "housekeeping_version" in document
 
 
@@ -76,7 +95,7 @@ def apply_saved(given: Given, document: dict[str, Any], lock_timeout: float) -> 
         raise StalePlanError(
             what=f"{name} is not where the plan found it, or is read by others than then",
             why="a saved plan is carried out as it was reviewed, or not at all",
-            fix="save it again: odfbuild reset or compact with --out FILE",
+            fix=f"save it again: odfbuild {_command(wish)} with --out FILE",
         )
     _tell(prepared.told, as_json=False)
     return _done(project, prepared, as_json=False)
@@ -111,8 +130,10 @@ def _done(project: app.Opened, prepared: Prepared, *, as_json: bool) -> int:
     return exits.DONE
 
 
-def _idle(project: app.Opened, name: str, wish: Reset | Compaction, manner: Manner) -> int:
-    why = "it ends there" if isinstance(wish, Reset) else "there is nothing to compact"
+def _idle(project: app.Opened, name: str, wish: Wish, manner: Manner) -> int:
+    whys = {"reset": "it ends there", "compact": "there is nothing to compact",
+            "rebuild": "it has no data yet, and apply makes it"}  # fmt: skip
+    why = whys[_command(wish)]
     out = sys.stderr if manner.as_json else sys.stdout
     out.write(f"{app.find_name(project, name)}  Nothing to do: {why}.\n")
     return exits.DONE
@@ -121,6 +142,8 @@ def _idle(project: app.Opened, name: str, wish: Reset | Compaction, manner: Mann
 def _headline(told: Housekeeping) -> str:
     if told.head is not None:
         return f"reset to block {told.after.blocks - 1:,}, {told.head.short()}"
+    if told.work == REBUILD:
+        return "make all data anew"
     if told.limits is None:
         return "compact, keeping metadata only"
     size, records = bytes_text(told.limits.size), told.limits.records
@@ -131,16 +154,21 @@ def _extents(told: Housekeeping) -> Iterator[str]:
     before, after = told.before, told.after
     size = "about as many" if after.size is None else bytes_text(after.size)
     rows = [
-        ("", "before", "after"),
+        ("", "before", "kept" if told.work == REBUILD else "after"),
         ("blocks", f"{before.blocks:,}", f"{after.blocks:,}"),
         ("slices", f"{before.slices:,}", f"{after.slices:,}"),
         ("records", f"{before.records:,}", f"{after.records:,}"),
         ("bytes", bytes_text(before.size or 0), size),
-        ("watermark", *(str(each or "none") for each in told.watermarks)),
+        ("watermark", *(str(each or "none") for each in _watermarks(told))),
     ]
     widths = [max(len(row[n]) for row in rows) for n in range(3)]
     for row in rows:
         yield f"  {row[0]:<{widths[0]}}  {row[1]:>{widths[1]}}  {row[2]:>{widths[2]}}".rstrip()
+
+
+def _watermarks(told: Housekeeping) -> tuple[Timestamp | None, Timestamp | None]:
+    before, after = told.watermarks
+    return before, None if told.work == REBUILD else after
 
 
 def _meaning(told: Housekeeping) -> Iterator[str]:
@@ -150,6 +178,11 @@ def _meaning(told: Housekeeping) -> Iterator[str]:
         yield f"Given up: {shown}. Their files are left where they are."
     if told.work == "reset":
         yield "The next apply goes on from that block: it reads again what was taken in since."
+    elif told.work == REBUILD:
+        read = ", ".join(
+            f"{count(number, 'record')} of {name}" for name, number in told.reads.items()
+        )
+        yield f"Then all data is made anew, from {read or 'inputs that are not there'}."
     elif told.limits is None:
         yield "The next apply makes all data anew, from the first record on."
     else:
@@ -163,7 +196,7 @@ def _stranded(told: Housekeeping) -> Iterator[str]:
     for each in told.stranded:
         yield f"  ! {each.dataset!s:<{width}}  {_read_so_far(each)}"
     first = told.stranded[0].dataset
-    yield f"To make each anew: odfbuild compact {first} --keep-metadata-only, then odfbuild apply."
+    yield f"To make each anew: odfbuild rebuild {first}."
 
 
 def _read_so_far(each: Stranded) -> str:
@@ -206,13 +239,15 @@ def _refuse_unfit(document: dict[str, Any], project: app.Opened) -> None:
             )
 
 
-def _read(document: dict[str, Any]) -> tuple[str, str, Reset | Compaction]:
+def _read(document: dict[str, Any]) -> tuple[str, str, Wish]:
     """Return what a saved plan asks for: dataset, target, wish.  Raises DamagedPlanError."""
     try:
         name, target = str(document["dataset"]), str(document["target"]["name"])
         DatasetAlias.parse(name)
         if document["work"] == "reset":
             return name, target, Reset(str(document["new_head"]))
+        if document["work"] == REBUILD:
+            return name, target, Rebuild()
         limits = document["limits"]
         most = Limits(int(limits["bytes"]), int(limits["records"])) if limits else DEFAULT_LIMITS
         return name, target, Compaction(str(document["mode"]), most)

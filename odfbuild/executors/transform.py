@@ -6,6 +6,7 @@ nothing cut it off before any engine starts (ODF 0.34.1, "ExecuteTransform").
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 
 from odfbuild.errors import EngineError, StateError
@@ -71,11 +72,12 @@ def transform(site: Site, dataset: Dataset, done: Callable[[Round], None]) -> No
         return
     refuse_opaque(state.transform)
     opened = _open_inputs(site, state.transform)
-    pending = [_pending(state, alias, each) for alias, each in opened]
+    name = partial(_name, site, dataset)
+    pending = [_pending(state, alias, each, name) for alias, each in opened]
     batch = bind(state, pending)
     if batch is None:
         return
-    _refuse_version(site, dataset, state.transform.transform)
+    _refuse_version(name, state.transform.transform)
     now = max(site.clock(), state.system_time)
     with site.workspace.staging() as staging:
         sealed = None
@@ -150,7 +152,6 @@ def step_work(
         output=tuple(path for _, path in slices(output, state.head)),
         in_force=schema_in_force(state),
         watermark=batch.watermark,
-        watermark_before=state.watermark,
         in_full=in_full,
     )
 
@@ -164,15 +165,19 @@ def _bound_columns(frame: Frame, state: ChainState) -> Frame:
     return frame.select([name for name in frame.schema.names if name in known])
 
 
-def _refuse_version(site: Site, dataset: Dataset, sql: TransformSql) -> None:
+def _name(site: Site, dataset: Dataset) -> str:
+    named = (str(name) for name, id in site.workspace.names().items() if id == dataset.id)
+    return next(named, "NAME")
+
+
+def _refuse_version(name: Callable[[], str], sql: TransformSql) -> None:
     installed = engine_version(sql.engine)
     if installed is None or not made_by_another(sql, installed):
         return
-    name = next((str(k) for k, id in site.workspace.names().items() if id == dataset.id), "NAME")
     raise EngineVersionError(
         what=f"the query is for {sql.engine} {sql.version}, and {installed} is installed",
         why="another version may give other rows, and then verification could not tell why",
-        fix=f"odfbuild engine upgrade {name} sees whether it gives the same rows, and goes on "
+        fix=f"odfbuild engine upgrade {name()} sees whether it gives the same rows, and goes on "
         "with it if so; or install the other version",
     )
 
@@ -191,16 +196,18 @@ def _open_inputs(site: Site, transform: SetTransform) -> list[tuple[str, Dataset
     return opened
 
 
-def _pending(output: ChainState, alias: str, dataset: Dataset) -> PendingInput:
+def _pending(
+    output: ChainState, alias: str, dataset: Dataset, name: Callable[[], str]
+) -> PendingInput:
     state = dataset.state()
     if state is None:
-        raise diverged(alias, "has no blocks")
+        raise diverged(alias, "has no blocks", name())
     before = output.progress.get(state.dataset)
     after = None if before is None else before.new_block_hash
     try:
         blocks = tuple(dataset.blocks(after=after, upto=state.head))
     except NotInChainError:
-        raise diverged(alias, "no longer holds the block that was read last") from None
+        raise diverged(alias, "no longer holds the block that was read last", name()) from None
     return PendingInput(InputNow(alias, state), blocks)
 
 

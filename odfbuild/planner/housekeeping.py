@@ -1,4 +1,4 @@
-"""What a reset or a compaction will do, and to whom: worked out before anything is done.  Pure.
+"""What a reset, a compaction or a rebuild will do, and to whom: worked out before.  Pure.
 
 A dataset that is set back or rewritten loses blocks.  Derivatives remember the last block of an
 input that they read; one whose block is lost cannot go on, and has to be made anew.
@@ -6,7 +6,7 @@ input that they read; one whose block is lost cannot go on, and has to be made a
 
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from odfbuild.odf.chain import ChainState
@@ -25,6 +25,7 @@ from odfbuild.planner.plan_json import canonical
 
 __all__ = [
     "FORMAT",
+    "REBUILD",
     "Extent",
     "Housekeeping",
     "Stranded",
@@ -36,6 +37,7 @@ __all__ = [
 ]
 
 FORMAT = "1.0"
+REBUILD = "rebuild"
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,11 +68,12 @@ class Stranded:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Housekeeping:
-    """A reset or a compaction of one dataset, ready to be done.
+    """A reset, a compaction or a rebuild of one dataset, ready to be done.
 
-    `mode` is `hard` or `keep-metadata-only` for a compaction, None for a reset; `limits` are those
-    of `hard`.  The first `kept` blocks stay.  `head` is the new one where it is known before: that
-    of a reset.  `dropped` counts the events that vanish, by kind.
+    `mode` is `hard` or `keep-metadata-only` for a compaction, else None; `limits` are those of
+    `hard`.  The first `kept` blocks stay.  `head` is the new one where it is known before: that of
+    a reset.  `dropped` counts the events that vanish, by kind.  A rebuild goes on from `after`: it
+    `reads` so many records of each input.
     """
 
     work: str
@@ -90,6 +93,7 @@ class Housekeeping:
     watermarks: tuple[Timestamp | None, Timestamp | None]
     dropped: Mapping[str, int]
     stranded: tuple[Stranded, ...]
+    reads: Mapping[str, int] = field(default_factory=dict)
 
 
 def extent(events: Iterable[MetadataEvent]) -> Extent:
@@ -175,6 +179,8 @@ def to_json(work: Housekeeping) -> dict[str, Any]:
             for each in work.stranded
         ],
     }
+    if work.work == REBUILD:
+        body["reads"] = dict(work.reads)
     return {**body, "plan_hash": str(sha3_256(canonical(body).encode()))}
 
 

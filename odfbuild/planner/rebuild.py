@@ -82,9 +82,9 @@ def next_watermark(output: ChainState, inputs: Sequence[InputNow]) -> Timestamp 
     return least if output.watermark is None else max(least, output.watermark)
 
 
-def diverged(alias: str, what: str) -> DivergedInputError:
-    """Return the error for an input whose history is not the one that was read."""
-    return DivergedInputError(what=f"{alias} {what}", why=_WHY, fix=_fix("NAME"))
+def diverged(alias: str, what: str, name: str = "NAME") -> DivergedInputError:
+    """Return the error for an input whose history is not the one that the dataset `name` read."""
+    return DivergedInputError(what=f"{alias} {what}", why=_WHY, fix=_fix(name))
 
 
 def diverged_notes(declared: Sequence[Declared], steps: Sequence[Step]) -> Iterator[Diagnostic]:
@@ -100,7 +100,7 @@ def diverged_notes(declared: Sequence[Declared], steps: Sequence[Step]) -> Itera
             yield Diagnostic(
                 code=DivergedInputError.code,
                 what=f"{each.alias} cannot go on, as {reason.alias} was rewritten; to make it "
-                f"anew: {_remake(str(each.alias))}",
+                f"anew: odfbuild rebuild {each.alias}",
                 why=_WHY,
                 fix=_fix(str(each.alias)),
                 span=each.span(()),
@@ -112,11 +112,7 @@ _WHY = "history only grows, so this copy of the input is outdated, or was reset 
 
 
 def _fix(name: str) -> str:
-    return f"if it was meant, make it anew: {_remake(name)}; else restore the input's chain"
-
-
-def _remake(name: str) -> str:
-    return f"odfbuild compact {name} --keep-metadata-only, then odfbuild apply"
+    return f"if it was meant, make it anew: odfbuild rebuild {name}; else restore the input's chain"
 
 
 def records(offset: int | None) -> int:

@@ -83,7 +83,7 @@ def test_who_lost_an_input_has_a_step_that_says_so_and_a_warning() -> None:
     assert (step.id, step.reasons) == ("transform:b", (InputRewritten(dataset_id("a"), "a"),))
     (note,) = made.notes
     assert (note.code, note.level) == ("diverged-input", Level.WARNING)
-    assert "odfbuild compact b --keep-metadata-only" in note.what
+    assert "odfbuild rebuild b" in note.what
     assert from_json(to_json(made)) == made
     assert not made.is_empty
 

@@ -1,4 +1,4 @@
-"""The commands that give up or rewrite history: reset and compact.
+"""The commands that give up or rewrite history: reset, compact and rebuild.
 
 Each imports what it needs when it runs, so that all start fast.
 """
@@ -111,3 +111,27 @@ def compact(
     mode = METADATA_ONLY if keep_metadata_only else HARD
     wish = Compaction(mode, Limits(max_slice_size, max_slice_records))
     raise Exit(housekeep(given(context), name, wish, manner))
+
+
+@commands.command(cls=ProjectCommand)
+def rebuild(
+    context: typer.Context,
+    name: Name,
+    output: Told = ToldFormat.TEXT,
+    dry_run: DryRun = False,
+    out: Out = None,
+    yes: Yes = False,
+    lock_timeout: Wait = 10.0,
+) -> None:
+    """Make all data of a derivative dataset anew from its inputs; its readers may diverge."""
+    from odfbuild.app.housekeeping import Rebuild
+    from odfbuild.cli.housekeeping import Manner, housekeep
+
+    manner = Manner(
+        yes=yes,
+        dry_run=dry_run,
+        as_json=output is ToldFormat.JSON,
+        out=out,
+        lock_timeout=lock_timeout,
+    )
+    raise Exit(housekeep(given(context), name, Rebuild(), manner))
