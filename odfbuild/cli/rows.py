@@ -12,6 +12,9 @@ from odfbuild.cli.printable import printable, printable_json
 
 __all__ = ["Rows", "write_rows"]
 
+_LINE = json.JSONEncoder(ensure_ascii=False, allow_nan=False)
+_INDENTED = json.JSONEncoder(ensure_ascii=False, allow_nan=False, indent=2)
+_SIMPLE = frozenset({type(None), bool, int, str})
 _PLAIN_CELL = re.compile(r'[^",\r\n]*')
 
 Rows = tuple[Sequence[str], Iterable[Sequence[Any]]]
@@ -28,7 +31,7 @@ def write_rows(rows: Rows, output: str, stream: TextIO) -> None:
             _write_json(rows, stream)
         case "ndjson":
             for row in values:
-                stream.write(_json(dict(zip(names, map(_plain, row), strict=True))) + "\n")
+                stream.write(_json(_record(names, row), _LINE) + "\n")
         case "csv":
             shown = printable if stream.isatty() else str
             stream.write(",".join(shown(_csv_cell(name)) for name in names) + "\n")
@@ -47,20 +50,23 @@ def _write_json(rows: Rows, stream: TextIO) -> None:
     names, values = rows
     before = "[\n"
     for row in values:
-        text = _json(dict(zip(names, map(_plain, row), strict=True)), indent=2)
+        text = _json(_record(names, row), _INDENTED)
         stream.write(before + "\n".join(f"  {line}" for line in text.split("\n")))
         before = ",\n"
     stream.write("[]\n" if before == "[\n" else "\n]\n")
 
 
-def _json(value: Any, indent: int | None = None) -> str:
-    text = json.dumps(value, indent=indent, ensure_ascii=False, allow_nan=False)
-    return printable_json(text)
+def _record(names: Sequence[str], row: Sequence[Any]) -> dict[str, Any]:
+    return dict(zip(names, map(_plain, row), strict=True))
+
+
+def _json(value: Any, encoder: json.JSONEncoder) -> str:
+    return printable_json(encoder.encode(value))
 
 
 def _csv_cell(value: Any) -> str:
     """Return a cell (RFC 4180): null is nothing, empty text is two quotes."""
-    text = _text(value)
+    text = value if type(value) is str else _text(value)
     if value is not None and (not text or not _PLAIN_CELL.fullmatch(text)):
         text = text.replace('"', '""')
         return f'"{text}"'
@@ -74,9 +80,9 @@ def _is_number(column: Sequence[Any]) -> bool:
 
 def _plain(value: Any) -> Any:
     """Return a value as JSON has it; text where JSON has no such value."""
+    if type(value) in _SIMPLE:
+        return value
     match value:
-        case None | bool() | int() | str():
-            return value
         case float():
             return value if math.isfinite(value) else str(value)
         case datetime():
