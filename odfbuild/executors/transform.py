@@ -10,6 +10,7 @@ from functools import partial
 from pathlib import Path
 
 from odfbuild.errors import EngineError, StateError
+from odfbuild.executors.accepted import accepted_schemas
 from odfbuild.executors.engine import (
     Engine,
     TransformInputFrame,
@@ -24,6 +25,7 @@ from odfbuild.executors.staged import schema_events, staged_files
 from odfbuild.odf.chain import ChainState
 from odfbuild.odf.chain_schema import schema_in_force
 from odfbuild.odf.events import (
+    DataSchema,
     DataSlice,
     ExecuteTransform,
     ExecuteTransformInput,
@@ -140,8 +142,14 @@ def step_work(
     in_full = restates(state)
     facts = examine(steps_of(transform), [each.alias for each in batch.inputs])
     looks_back = in_full or not facts.is_linear
+    known = accepted_schemas(output, state, [(each.dataset, each.state) for each in inputs])
     frames = tuple(
-        _frame(bound, source, _past(source, recorded, slices) if looks_back else ())
+        _frame(
+            bound,
+            source,
+            _past(source, recorded, slices) if looks_back else (),
+            known.get(source.dataset.id),
+        )
         for bound, source, recorded in zip(batch.inputs, inputs, batch.query_inputs, strict=True)
     )
     work = TransformWork(inputs=frames, transform=transform, vocab=state.vocab, staging=staging)
@@ -211,8 +219,10 @@ def _pending(
     return PendingInput(InputNow(alias, state), blocks)
 
 
-def _frame(bound: BoundInput, source: Source, past: tuple[Path, ...]) -> TransformInputFrame:
-    schema = schema_in_force(source.state)
+def _frame(
+    bound: BoundInput, source: Source, past: tuple[Path, ...], accepted: DataSchema | None
+) -> TransformInputFrame:
+    schema = accepted or schema_in_force(source.state)
     if schema is None:
         raise diverged(bound.alias, "has lost its schema")
     return TransformInputFrame(

@@ -9,6 +9,7 @@ from tempfile import TemporaryDirectory
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -274,3 +275,35 @@ def test_a_query_that_cannot_go_on_is_refused_and_told_how(
     assert why in (note.why or "")
     assert "on_query_change: restate" in (note.fix or "")
     assert shop.plan([ledger(), made(new, restate=True)]).notes == ()
+
+
+# columns that come upstream
+
+DISTINCT = "select distinct * from src"
+WIDE = ledger("src", "t DATE NOT NULL", "k STRING NOT NULL", "v BIGINT", "w STRING")
+
+
+def columns_seen(shop: Workshop) -> list[str]:
+    engine = shop.engine
+    assert isinstance(engine, ReplayingEngine)
+    return [each.name for each in engine.works[-1].inputs[0].schema.fields][3:]
+
+
+def test_a_star_stands_for_the_columns_that_were_there_when_the_query_first_ran(
+    tmp_path: Path,
+) -> None:
+    shop = workshop(tmp_path)
+    engine = shop.engine
+    assert isinstance(engine, ReplayingEngine)
+    engine.keys = {DISTINCT: None}
+    shop.file("1.csv", "2024-01-01,a,1")
+    shop.apply([ledger(), made(DISTINCT)])
+    shop.file("2.csv", "2024-01-02,b,2,x", header="t,k,v,w")
+    for number in (3, 4):  # at once, and in every later step
+        assert not shop.apply([WIDE, made(DISTINCT)]).failures
+        assert columns_seen(shop) == ["t", "k", "v"]
+        shop.file(f"{number}.csv", f"2024-01-02,c{number},2,x", header="t,k,v,w")
+    again = made("select distinct * from src where v > 0", restate=True)
+    assert not shop.apply([WIDE, again]).failures
+    assert columns_seen(shop) == ["t", "k", "v", "w"]
+    assert "w" in pq.read_schema(shop.dataset("out").slices()[-1][1]).names
