@@ -68,10 +68,11 @@ def forward_problems(
 def _refusal(each: Declared, change: Change, why: str) -> Diagnostic:
     return Diagnostic(
         code="needs-restate",
-        what=f"{each.alias}: its new query cannot go on from the rows of the one before",
-        why=why,
-        fix="set on_query_change: restate in odfbuild.yaml, to have all rows corrected, or declare "
-        "the dataset under another name",
+        what=f"{each.alias} cannot go on from its rows without on_query_change: restate: {why}",
+        why="rows of the query before stay as they are unless the project asks to have them "
+        "corrected",
+        fix="set on_query_change: restate in defaults of odfbuild.yaml, or declare the dataset "
+        "under another name",
         span=each.span(("metadata", change.index or 0)),
     )
 
