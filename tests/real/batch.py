@@ -64,7 +64,8 @@ def _month(row: Row) -> datetime:
 
 def _start(row: Row, days: int) -> datetime:
     """Return when the window begins; windows are counted from 1970 on."""
-    return _EPOCH + (row["event_time"] - _EPOCH) // timedelta(days) * timedelta(days)
+    time: datetime = row["event_time"]
+    return _EPOCH + (time - _EPOCH) // timedelta(days) * timedelta(days)
 
 
 def _latest_time(rows: Iterable[Row]) -> datetime:
