@@ -18,8 +18,8 @@ from odfbuild.executors.spark.transform import (
     with_hint,
 )
 from odfbuild.odf.arrow import to_arrow
-from odfbuild.planner.sql.carry import CarriedText
 from odfbuild.planner.sql.query import QueryFacts
+from odfbuild.planner.sql.windows import closing
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -53,10 +53,10 @@ def _last(
     unseen = [] if facts.names_op else [n for s in question.inputs for n in system_columns(s.vocab)]
     frame = None
     for number, step in enumerate(question.steps):
-        sent = SentQuery(number, len(question.steps), CarriedText(step.text, ()))
+        sent = SentQuery(number, len(question.steps), closing(step.text, None))
         try:
             with spark_errors("read the query", (sent,), log):
-                frame = session.sql(step.text)
+                frame = session.sql(sent.carried.text)
         except SparkQueryError as error:
             raise with_hint(error, unseen) from None
         if step.alias is not None:

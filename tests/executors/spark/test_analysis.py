@@ -68,8 +68,15 @@ def columns(engine: SparkEngine, *texts: str) -> tuple[str, ...]:
             ["n INT"],
         ),
         (["select op, event_time, offset as o from `my.in`"], ["o BIGINT"]),
+        (
+            [
+                "select tumble_start(event_time, interval '1' day) as event_time, sum(v) as n "
+                "from `my.in` group by tumble(event_time, interval '1' day)"
+            ],
+            ["n BIGINT"],
+        ),
     ],
-    ids=["star", "group", "join", "window", "steps", "raw event log"],
+    ids=["star", "group", "join", "window", "steps", "raw event log", "event-time window"],
 )
 def test_any_query_has_columns(engine: SparkEngine, texts: list[str], expected: list[str]) -> None:
     assert columns(engine, *texts) == ("event_time TIMESTAMP NOT NULL", *expected)
