@@ -36,12 +36,18 @@ class Portion:
 
 
 def history(draw: Random) -> list[Portion]:
-    """Return what comes in two to five steps; a correction is never cut in two."""
+    """Return what comes in two to six steps, some of them without rows.
+
+    A correction is never cut in two.
+    """
     standing: dict[str, list[Row]] = {name: [] for name in SCHEMAS}
     watermark: int | None = None
-    portions = []
-    for _ in range(draw.randint(2, 5)):
-        records = {name: _records(draw, name, rows) for name, rows in standing.items()}
+    portions: list[Portion] = []
+    for _ in range(draw.randint(2, 6)):
+        quiet = bool(portions) and draw.random() < 0.25
+        records = {
+            name: [] if quiet else _records(draw, name, rows) for name, rows in standing.items()
+        }
         if draw.random() < 0.7:
             watermark = max(watermark or 0, draw.randint(0, 9) * _HOUR // 2)
         portions.append(Portion(records, watermark))
