@@ -160,6 +160,7 @@ def step_work(
         output=tuple(path for _, path in slices(output, state.head)),
         in_force=schema_in_force(state),
         watermark=batch.watermark,
+        watermark_before=state.watermark,
         in_full=in_full,
     )
 
