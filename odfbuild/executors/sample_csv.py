@@ -95,12 +95,24 @@ def _separator(text: str, name: str) -> str:
         return "\t"
     best, most = ",", (0.5, 1)
     for separator in _SEPARATORS:
+        if len(text) <= _START and not _closes(text, separator):
+            continue
         widths = Counter(map(len, _records(text[:_START], separator, whole=True, most=200)))
         for width, count in widths.most_common(1):
             shared = (count / widths.total(), width)
             if width > 1 and shared > most:
                 best, most = separator, shared
     return best
+
+
+def _closes(text: str, separator: str) -> bool:
+    """Tell whether all quotes are closed, if fields end at this separator."""
+    try:
+        return bool(
+            list(csv.reader(io.StringIO(text, newline=""), delimiter=separator, strict=True))
+        )
+    except csv.Error:
+        return False
 
 
 def _has_header(records: Sequence[Sequence[str]]) -> bool:

@@ -309,7 +309,7 @@ def test_a_second_check_with_nothing_changed_asks_nothing(check: Checked) -> Non
 def test_a_second_check_starts_no_java(tmp_path: Path) -> None:
     project = shutil.copytree(EXAMPLES / "water-levels", tmp_path / "project")
     first = odfbuild("check", "--engine", cwd=project)
-    assert (first.code, first.out) == (0, "5 datasets, no problems\n"), first.err
+    assert (first.code, first.out) == (0, "6 datasets, no problems\n"), first.err
     modules, started = probe("check", "--engine", cwd=project)
     assert {"pyspark", "py4j", "pyarrow"}.isdisjoint(modules)
     assert started <= {"git"}

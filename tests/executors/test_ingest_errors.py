@@ -422,7 +422,7 @@ def test_a_folder_of_a_dataset_that_is_a_file_is_told(run: Inside, project: Path
     case = Case(
         files={},
         code="state",
-        says="other: no such file: ",
+        says="other: File exists: ",
         fix="check that the disk has room",
         place="datasets/other.yaml:4:9: ",
     )

@@ -82,9 +82,10 @@ def _from_parts(session: "SparkSession", frame: Frame) -> "DataFrame":
 def from_table(session: "SparkSession", table: pa.Table) -> "DataFrame":
     """Return the rows of a table, in order, in one partition."""
     plain = table.cast(spark_schema(table.schema))
-    if not plain.num_rows:  # nested columns need a chunk, be it empty
-        plain = pa.table([pa.array([], field.type) for field in plain.schema], plain.schema)
-    return session.createDataFrame(plain).coalesce(1)
+    # PySpark loses the rows behind an empty chunk; and nested columns need a chunk, be it empty
+    filled = [batch for batch in plain.to_batches() if batch.num_rows]
+    whole = pa.Table.from_batches(filled or [_empty(plain.schema)], plain.schema)
+    return session.createDataFrame(whole).coalesce(1)
 
 
 def from_files(

@@ -137,7 +137,7 @@ SELECT {names}, IF(__odf_w < 0, -1, 1) AS __odf_s, struct({_sorted(kinds)}) AS _
 SELECT IF(__odf_pair, IF(__odf_s < 0, 2, 3), IF(__odf_s < 0, 1, 0)) AS {quoted(op)}, {names},
   __odf_o FROM (
   SELECT {names}, __odf_s, min(__odf_s) {pair} <> max(__odf_s) {pair} AS __odf_pair,
-    min_by(__odf_o, __odf_s) {pair} AS __odf_o
+    struct(min_by(__odf_o, __odf_s) {pair} AS o, __odf_i AS i) AS __odf_o
   FROM ({numbered}))"""
 
 

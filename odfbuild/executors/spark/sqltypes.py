@@ -100,7 +100,10 @@ def _stored_leaf(expression: str, kind: "DataType") -> str:
 
 def _zero_leaf(expression: str, kind: "DataType") -> str:
     name = kind.typeName()
-    return f"({expression} + CAST(0 AS {name}))" if name in {"float", "double"} else expression
+    if name not in {"float", "double"}:
+        return expression
+    zero = f"CAST(0 AS {name})"  # adding it would do, but Spark then loses nulls inside of lists
+    return f"IF({expression} = {zero}, {zero}, {expression})"
 
 
 def _rewritten(expression: str, kind: Any, leaf: _Leaf, *, maps: bool, depth: int = 0) -> str:

@@ -3,6 +3,8 @@
 import gzip
 import io
 import json
+import os
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -150,6 +152,10 @@ print(first.records, again.repeated, again.head == first.head, session.range(2).
 """
 
 
+@pytest.mark.skipif(
+    shutil.which("java") is None and "JAVA_HOME" not in os.environ,
+    reason="there is no Java but the one that comes along, which a plain session cannot use",
+)
 def test_a_session_of_the_user_goes_on_beside_a_push(run: Inside, project: Path) -> None:
     done = subprocess.run(
         [sys.executable, "-W", "error::FutureWarning", "-c", _OF_USER, str(project)],
