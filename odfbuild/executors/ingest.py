@@ -20,7 +20,7 @@ from odfbuild.executors.readers import read
 from odfbuild.executors.report import Round
 from odfbuild.executors.settled import is_settled
 from odfbuild.executors.site import Site
-from odfbuild.executors.together import goes_together, may_follow
+from odfbuild.executors.together import goes_together, has_room, may_follow
 from odfbuild.odf.events import SetPollingSource, SourceState
 from odfbuild.odf.opaque import refuse_opaque
 from odfbuild.planner.policy import AS_USUAL, IngestOptions
@@ -146,10 +146,12 @@ def _following(
     found: list[tuple[Fetched, Intake]] = []
     frames = [] if first.frame is None else [first.frame]
     last = fetched
-    while frames and last.has_more:
+    while frames and last.has_more and has_room(frames, 0):
         try:
             following = _fetch(polling, last.state)
             if isinstance(following, UpToDate):
+                break
+            if not has_room(frames, following.path.stat().st_size):
                 break
             intake = _intake(polling, following, staging)
         except OdfBuildError:

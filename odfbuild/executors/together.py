@@ -18,7 +18,7 @@ from odfbuild.odf.events import (
     Transform,
 )
 
-__all__ = ["MOST_BYTES", "MOST_FILES", "goes_together", "may_follow"]
+__all__ = ["MOST_BYTES", "MOST_FILES", "goes_together", "has_room", "may_follow"]
 
 MOST_FILES: Final = 256
 MOST_BYTES: Final = 16 << 20
@@ -34,10 +34,22 @@ def goes_together(source: SetPollingSource) -> bool:
     )
 
 
+def has_room(frames: Sequence[Frame], size: int) -> bool:
+    """Tell whether a file of so many bytes is worth reading, to follow those before it.
+
+    What was read and then does not fit is read again in its own turn.
+    """
+    tables = [frame.table for frame in frames if frame.table is not None]
+    if len(tables) < len(frames) or len(frames) >= MOST_FILES:
+        return False
+    held: int = sum(table.nbytes for table in tables)
+    return held + size < MOST_BYTES
+
+
 def may_follow(frames: Sequence[Frame], following: Frame) -> bool:
     """Tell whether a file's rows fit beside those of the files before it."""
     tables = [frame.table for frame in (*frames, following)]
-    if any(table is None for table in tables) or len(tables) > MOST_FILES:
+    if any(table is None for table in tables):
         return False
     if sum(table.nbytes for table in tables if table is not None) > MOST_BYTES:
         return False

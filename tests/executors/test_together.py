@@ -4,11 +4,12 @@ import random
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from odfbuild.errors import InvalidQueryError
-from odfbuild.executors import together
+from odfbuild.executors import ingest, readers, together
 from odfbuild.executors.engine import IngestRequest
 from odfbuild.executors.frames import Frame
 from odfbuild.executors.together import goes_together
@@ -123,6 +124,24 @@ def test_a_file_with_other_columns_ends_what_goes_together(tmp_path: Path) -> No
     assert not shop.apply([changed]).failures
     assert names(shop) == ["1.csv", "2.csv", "3.csv"]
     assert shop.engine.asked == ["ingest together", "ingest"]
+
+
+def test_a_large_file_is_not_read_before_its_turn(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    read: list[str] = []
+
+    def counted(*given: Any, name: str, **more: Any) -> Frame | None:
+        read.append(Path(name).name)
+        return readers.read(*given, name=name, **more)
+
+    monkeypatch.setattr(ingest, "read", counted)
+    shop = Workshop(tmp_path)
+    fill(shop, "abc")
+    shop.file("001.csv", *(f"2024-01-01,{key},1" for key in range(2000)))
+    monkeypatch.setattr(together, "MOST_BYTES", 8000)
+    assert not shop.apply([ledger()]).failures
+    assert names(shop) == read == ["000.csv", "001.csv", "002.csv"]
 
 
 def source(merge: MergeStrategy, query: str | None = None, url: bool = False) -> SetPollingSource:

@@ -21,7 +21,7 @@ from odfbuild.executors.spark.frames import from_files, from_table, slice_table
 from odfbuild.executors.spark.merge import normal
 from odfbuild.executors.spark.session import Views
 from odfbuild.executors.spark.settings import Size
-from odfbuild.executors.spark.sqltypes import comparable, quoted, with_one_zero
+from odfbuild.executors.spark.sqltypes import comparable, quoted
 from odfbuild.odf.events import DatasetVocabulary
 
 if TYPE_CHECKING:
@@ -73,18 +73,21 @@ class Replaying:
 
 
 def _plain(rows: "DataFrame") -> "DataFrame":
-    """Return rows in which equal numbers are the same."""
-    numbers = {"float", "double"}  # inside of others, grouping makes them the same
-    texts = [
-        with_one_zero(quoted(each.name), each.dataType)
-        if each.dataType.typeName() in numbers
-        else quoted(each.name)
-        for each in rows.schema.fields
-    ]
-    if texts == [quoted(name) for name in rows.columns]:
+    """Return rows whose numbers have one zero; inside of nested columns they keep what they have.
+
+    Rewriting those as well fails in Spark where they hold nulls.
+    """
+    kinds = {each.name: each.dataType.typeName() for each in rows.schema.fields}
+    if not {"float", "double"} & set(kinds.values()):
         return rows
-    named = zip(texts, rows.columns, strict=True)
-    return rows.selectExpr(*(f"{text} AS {quoted(name)}" for text, name in named))
+    return rows.selectExpr(
+        *(
+            f"{quoted(name)} + CAST(0 AS {kind}) AS {quoted(name)}"
+            if kind in {"float", "double"}
+            else quoted(name)
+            for name, kind in kinds.items()
+        )
+    )
 
 
 @contextmanager

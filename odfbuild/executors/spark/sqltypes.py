@@ -18,7 +18,6 @@ __all__ = [
     "spark_schema",
     "spark_type",
     "stored",
-    "with_one_zero",
 ]
 
 
@@ -41,11 +40,6 @@ def stored(expression: str, kind: "DataType") -> str:
 def comparable(expression: str, kind: "DataType") -> str:
     """Return a value that can be compared and sorted: maps become sorted arrays of entries."""
     return _rewritten(expression, kind, lambda text, _: text, maps=True)
-
-
-def with_one_zero(expression: str, kind: "DataType") -> str:
-    """Return the value with -0.0 as 0.0, which are equal but not the same text."""
-    return _rewritten(expression, kind, _zero_leaf, maps=False)
 
 
 def spark_schema(schema: pa.Schema) -> pa.Schema:
@@ -96,14 +90,6 @@ def _stored_leaf(expression: str, kind: "DataType") -> str:
     if kind.typeName() == "timestamp_ntz":
         return f"timestamp_millis(unix_millis(CAST({expression} AS TIMESTAMP)))"
     return expression
-
-
-def _zero_leaf(expression: str, kind: "DataType") -> str:
-    name = kind.typeName()
-    if name not in {"float", "double"}:
-        return expression
-    zero = f"CAST(0 AS {name})"  # adding it would do, but Spark then loses nulls inside of lists
-    return f"IF({expression} = {zero}, {zero}, {expression})"
 
 
 def _rewritten(expression: str, kind: Any, leaf: _Leaf, *, maps: bool, depth: int = 0) -> str:

@@ -1,7 +1,8 @@
 """Steps of queries that look at more than one row: the difference between two states.
 
-The inputs are replayed up to now and the query runs over all their rows.  What it gives, against
-what the dataset holds, is the step's changelog; so the portions in which rows came do not show.
+The inputs are replayed up to now and the query runs over their rows, all or those of the keys
+that the step touches.  What it gives, against what the dataset holds of them, is the step's
+changelog; so the portions in which rows came do not show.
 """
 
 # ruff: noqa: S608 - the texts are made of quoted names only
@@ -73,12 +74,13 @@ class Stateful:
         an input, or the dataset itself, that takes back what is not there.
         """
         op = self.work.vocab.operation_type_column
-        key = self._touched()
+        found = self._key()
+        key = found if found is not None and self._is_enough(found) else None
         after = self.result(key)
         kinds = kinds_of(after.schema)
         self.views.add(_AFTER, after)
         self.views.add(_BEFORE, self._held(kinds, key))
-        changes = changelog_text(_BEFORE, _AFTER, kinds, op=op, key=self._paired(kinds))
+        changes = changelog_text(_BEFORE, _AFTER, kinds, op=op, key=_paired(found, kinds))
         text = f"SELECT * FROM ({changes}) ORDER BY __odf_o, {quoted(op)}"
         with self._errors("run the query"):
             rows = self.session.sql(text)
@@ -126,29 +128,28 @@ class Stateful:
             result = result.withColumn(each.name, lit(None).cast(each.dataType))
         return result
 
-    def _touched(self) -> KeyColumns | None:
-        """Make the keys of the new rows a view; None if the query has to run over everything.
+    def _is_enough(self, key: KeyColumns) -> bool:
+        """Make the touched keys a view; False if the query has to run over everything.
 
         A watermark that moves closes windows of keys without new rows as well.
         """
         sources = {each.alias: each for each in self.work.inputs if each.alias in self.facts.inputs}
-        key = self._key()
-        if key is None or key.outputs is None or self.work.in_full:
-            return None
+        if key.outputs is None or self.work.in_full:
+            return False
         closed = self._closed(key)
         if closed is None:
-            return None
+            return False
         rows = [
             self._replaying.rows(each.paths, _columns(to_arrow(each.schema), key.inputs[alias]))
             for alias, each in sources.items()
         ]
         rows += closed
         if len({tuple(kind.dataType for kind in each.schema) for each in rows}) > 1:
-            return None  # compared across types, which is not by value
+            return False  # compared across types, which is not by value
         named = [each.toDF(*self._numbered(key)).distinct() for each in rows]
         keys = reduce(lambda one, other: one.unionAll(other), named).distinct()
         self.views.add(_KEYS, keys.cache() if self.size is Size.BIG else keys)
-        return key
+        return True
 
     def _closed(self, key: KeyColumns) -> "list[DataFrame] | None":
         """Return the keys of earlier rows in windows that end behind where the step begins.
@@ -198,12 +199,6 @@ class Stateful:
         return self.session.sql(
             f"SELECT r.* FROM {quoted(view)} AS r LEFT SEMI JOIN {_KEYS} AS k ON {match}"
         )
-
-    def _paired(self, kinds: Mapping[str, Any]) -> tuple[str, ...]:
-        """Return the columns by which a removed row and an added one are one correction."""
-        key = self._key()
-        held = () if key is None or key.outputs is None else key.outputs
-        return held if all(name in kinds for name in held) else ()
 
     def _standing(
         self, source: TransformInputFrame, key: Sequence[str], *, empty: bool
@@ -280,6 +275,12 @@ class Stateful:
     def _errors(self, doing: str) -> Iterator[None]:
         with in_vain(), spark_errors(doing, self._sent(), self.log):
             yield
+
+
+def _paired(key: KeyColumns | None, kinds: Mapping[str, Any]) -> tuple[str, ...]:
+    """Return the columns by which a removed row and an added one are one correction."""
+    held = () if key is None or key.outputs is None else key.outputs
+    return held if all(name in kinds for name in held) else ()
 
 
 def _all(rows: "DataFrame") -> "DataFrame":
