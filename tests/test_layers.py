@@ -25,7 +25,7 @@ EFFECTS = frozenset(
     {"os", "io", "pathlib", "socket", "sqlite3", "subprocess", "time", "random", "secrets"}
     | {"pyspark", "shutil", "tempfile"}
 )
-GENERATED = frozenset({"odf/events.py", "odf/layout.py"})
+GENERATED = frozenset({"odf/events.py", "odf/layout.py", "odf/messages.py"})
 MODULES = sorted(PACKAGE.rglob("*.py"))
 
 

@@ -171,6 +171,30 @@ UNIONS: Final[Mapping[str, Union]] = {
             messages.TransformResponseInternalError,
         ),
     ),
+    "ValidateQueryResponse": Union(
+        ("Success", "InvalidQuery", "InternalError"),
+        (
+            messages.ValidateQueryResponseSuccess,
+            messages.ValidateQueryResponseInvalidQuery,
+            messages.ValidateQueryResponseInternalError,
+        ),
+    ),
+    "MigrateQueryResponse": Union(
+        ("Success", "Refused", "InternalError"),
+        (
+            messages.MigrateQueryResponseSuccess,
+            messages.MigrateQueryResponseRefused,
+            messages.MigrateQueryResponseInternalError,
+        ),
+    ),
+    "DeriveProvenanceResponse": Union(
+        ("Success", "InvalidQuery", "InternalError"),
+        (
+            messages.DeriveProvenanceResponseSuccess,
+            messages.DeriveProvenanceResponseInvalidQuery,
+            messages.DeriveProvenanceResponseInternalError,
+        ),
+    ),
 }
 
 TABLES: Final[Mapping[type[Record], Table]] = {
@@ -667,6 +691,102 @@ TABLES: Final[Mapping[type[Record], Table]] = {
     ),
     messages.TransformResponseInvalidQuery: Table((Slot("message", "message", 0, "text"),)),
     messages.TransformResponseInternalError: Table(
+        (
+            Slot("message", "message", 0, "text"),
+            Slot("backtrace", "backtrace", 1, "text", optional=True),
+        )
+    ),
+    messages.ValidateQueryRequest: Table(
+        (
+            Slot("vocab", "vocab", 0, "table", events.DatasetVocabulary),
+            Slot("transform", "transform", 1, "union", "Transform"),
+            Slot("query_inputs", "queryInputs", 3, "tables", messages.ValidateQueryRequestInput),
+        )
+    ),
+    messages.ValidateQueryRequestInput: Table(
+        (
+            Slot("query_alias", "queryAlias", 0, "text"),
+            Slot("vocab", "vocab", 1, "table", events.DatasetVocabulary),
+            Slot("schema", "schema", 2, "table", events.DataSchema),
+        )
+    ),
+    messages.ValidateQueryResponseRoot: Table(
+        (Slot("value", "value", 0, "union", "ValidateQueryResponse"),), transparent=True
+    ),
+    messages.ValidateQueryResponseSuccess: Table(
+        (Slot("schema", "schema", 0, "table", events.DataSchema),)
+    ),
+    messages.ValidateQueryResponseInvalidQuery: Table((Slot("message", "message", 0, "text"),)),
+    messages.ValidateQueryResponseInternalError: Table(
+        (
+            Slot("message", "message", 0, "text"),
+            Slot("backtrace", "backtrace", 1, "text", optional=True),
+        )
+    ),
+    messages.MigrateQueryRequest: Table(
+        (
+            Slot("prev_transform", "prevTransform", 0, "union", "Transform"),
+            Slot("next_transform", "nextTransform", 2, "union", "Transform"),
+            Slot("prev_checkpoint_path", "prevCheckpointPath", 4, "text", optional=True),
+            Slot("new_checkpoint_path", "newCheckpointPath", 5, "text"),
+        )
+    ),
+    messages.MigrateQueryResponseRoot: Table(
+        (Slot("value", "value", 0, "union", "MigrateQueryResponse"),), transparent=True
+    ),
+    messages.MigrateQueryResponseSuccess: Table(
+        (Slot("new_checkpoint", "newCheckpoint", 0, "bool"),)
+    ),
+    messages.MigrateQueryResponseRefused: Table((Slot("message", "message", 0, "text"),)),
+    messages.MigrateQueryResponseInternalError: Table(
+        (
+            Slot("message", "message", 0, "text"),
+            Slot("backtrace", "backtrace", 1, "text", optional=True),
+        )
+    ),
+    messages.DeriveProvenanceRequest: Table(
+        (
+            Slot("vocab", "vocab", 0, "table", events.DatasetVocabulary),
+            Slot("transform", "transform", 1, "union", "Transform"),
+            Slot("query_inputs", "queryInputs", 3, "tables", messages.DeriveProvenanceRequestInput),
+        )
+    ),
+    messages.DeriveProvenanceRequestInput: Table(
+        (
+            Slot("query_alias", "queryAlias", 0, "text"),
+            Slot("vocab", "vocab", 1, "table", events.DatasetVocabulary),
+            Slot("prev_offset", "prevOffset", 2, "u64", optional=True),
+            Slot(
+                "offset_interval",
+                "offsetInterval",
+                3,
+                "table",
+                events.OffsetInterval,
+                optional=True,
+            ),
+        )
+    ),
+    messages.DeriveProvenanceResponseRoot: Table(
+        (Slot("value", "value", 0, "union", "DeriveProvenanceResponse"),), transparent=True
+    ),
+    messages.DeriveProvenanceResponseSuccess: Table(
+        (Slot("inputs", "inputs", 0, "tables", messages.DeriveProvenanceResponseInput),)
+    ),
+    messages.DeriveProvenanceResponseInput: Table(
+        (
+            Slot("query_alias", "queryAlias", 0, "text"),
+            Slot(
+                "offset_interval",
+                "offsetInterval",
+                1,
+                "table",
+                events.OffsetInterval,
+                optional=True,
+            ),
+        )
+    ),
+    messages.DeriveProvenanceResponseInvalidQuery: Table((Slot("message", "message", 0, "text"),)),
+    messages.DeriveProvenanceResponseInternalError: Table(
         (
             Slot("message", "message", 0, "text"),
             Slot("backtrace", "backtrace", 1, "text", optional=True),

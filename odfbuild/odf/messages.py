@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from typing import TypeAlias
 
-from odfbuild.odf.events import DatasetVocabulary, OffsetInterval, Transform
+from odfbuild.odf.events import DataSchema, DatasetVocabulary, OffsetInterval, Transform
 from odfbuild.odf.identity import DatasetId
 from odfbuild.odf.record import Record
 from odfbuild.odf.refs import DatasetAlias
@@ -32,8 +32,29 @@ __all__ = [
     "TransformResponseSuccess",
     "TransformResponseInvalidQuery",
     "TransformResponseInternalError",
+    "ValidateQueryRequest",
+    "ValidateQueryRequestInput",
+    "ValidateQueryResponseRoot",
+    "ValidateQueryResponseSuccess",
+    "ValidateQueryResponseInvalidQuery",
+    "ValidateQueryResponseInternalError",
+    "MigrateQueryRequest",
+    "MigrateQueryResponseRoot",
+    "MigrateQueryResponseSuccess",
+    "MigrateQueryResponseRefused",
+    "MigrateQueryResponseInternalError",
+    "DeriveProvenanceRequest",
+    "DeriveProvenanceRequestInput",
+    "DeriveProvenanceResponseRoot",
+    "DeriveProvenanceResponseSuccess",
+    "DeriveProvenanceResponseInput",
+    "DeriveProvenanceResponseInvalidQuery",
+    "DeriveProvenanceResponseInternalError",
     "RawQueryResponse",
     "TransformResponse",
+    "ValidateQueryResponse",
+    "MigrateQueryResponse",
+    "DeriveProvenanceResponse",
 ]
 
 
@@ -287,6 +308,282 @@ class TransformResponseInternalError(Record):
         put(self, "backtrace", backtrace)
 
 
+class ValidateQueryRequest(Record):
+    """Ask an engine whether a query can be computed, and which columns it gives (odfbuild)."""
+
+    __slots__ = ("vocab", "transform", "query_inputs")
+
+    vocab: DatasetVocabulary
+    transform: Transform
+    query_inputs: tuple[ValidateQueryRequestInput, ...]
+
+    def __init__(
+        self,
+        vocab: DatasetVocabulary,
+        transform: Transform,
+        query_inputs: tuple[ValidateQueryRequestInput, ...],
+    ) -> None:
+        put = object.__setattr__
+        put(self, "vocab", vocab)
+        put(self, "transform", transform)
+        put(self, "query_inputs", query_inputs)
+
+
+class ValidateQueryRequestInput(Record):
+    """One input of a query to validate: its columns, those of the system included (odfbuild)."""
+
+    __slots__ = ("query_alias", "vocab", "schema")
+
+    query_alias: str
+    vocab: DatasetVocabulary
+    schema: DataSchema
+
+    def __init__(self, query_alias: str, vocab: DatasetVocabulary, schema: DataSchema) -> None:
+        put = object.__setattr__
+        put(self, "query_alias", query_alias)
+        put(self, "vocab", vocab)
+        put(self, "schema", schema)
+
+
+class ValidateQueryResponseRoot(Record):
+    """The answer to a query to validate, as sent (odfbuild)."""
+
+    __slots__ = ("value",)
+
+    value: ValidateQueryResponse
+
+    def __init__(self, value: ValidateQueryResponse) -> None:
+        put = object.__setattr__
+        put(self, "value", value)
+
+
+class ValidateQueryResponseSuccess(Record):
+    """The query can be computed; `schema` has the columns that it gives (odfbuild)."""
+
+    __slots__ = ("schema",)
+
+    schema: DataSchema
+
+    def __init__(self, schema: DataSchema) -> None:
+        put = object.__setattr__
+        put(self, "schema", schema)
+
+
+class ValidateQueryResponseInvalidQuery(Record):
+    """The query to validate is wrong (odfbuild)."""
+
+    __slots__ = ("message",)
+
+    message: str
+
+    def __init__(self, message: str) -> None:
+        put = object.__setattr__
+        put(self, "message", message)
+
+
+class ValidateQueryResponseInternalError(Record):
+    """The engine failed on a query to validate (odfbuild)."""
+
+    __slots__ = ("message", "backtrace")
+
+    message: str
+    backtrace: str | None
+
+    def __init__(self, message: str, backtrace: str | None = None) -> None:
+        put = object.__setattr__
+        put(self, "message", message)
+        put(self, "backtrace", backtrace)
+
+
+class MigrateQueryRequest(Record):
+    """Ask an engine to go over from one query, or version, to another (odfbuild)."""
+
+    __slots__ = ("prev_transform", "next_transform", "prev_checkpoint_path", "new_checkpoint_path")
+
+    prev_transform: Transform
+    next_transform: Transform
+    prev_checkpoint_path: str | None
+    new_checkpoint_path: str
+
+    def __init__(
+        self,
+        *,
+        prev_transform: Transform,
+        next_transform: Transform,
+        prev_checkpoint_path: str | None = None,
+        new_checkpoint_path: str,
+    ) -> None:
+        put = object.__setattr__
+        put(self, "prev_transform", prev_transform)
+        put(self, "next_transform", next_transform)
+        put(self, "prev_checkpoint_path", prev_checkpoint_path)
+        put(self, "new_checkpoint_path", new_checkpoint_path)
+
+
+class MigrateQueryResponseRoot(Record):
+    """The answer to a request to migrate, as sent (odfbuild)."""
+
+    __slots__ = ("value",)
+
+    value: MigrateQueryResponse
+
+    def __init__(self, value: MigrateQueryResponse) -> None:
+        put = object.__setattr__
+        put(self, "value", value)
+
+
+class MigrateQueryResponseSuccess(Record):
+    """The engine goes on; with a new checkpoint if it could take anything over from the old one
+    (odfbuild)."""
+
+    __slots__ = ("new_checkpoint",)
+
+    new_checkpoint: bool
+
+    def __init__(self, new_checkpoint: bool) -> None:
+        put = object.__setattr__
+        put(self, "new_checkpoint", new_checkpoint)
+
+
+class MigrateQueryResponseRefused(Record):
+    """The engine cannot go on from what the query before left (odfbuild)."""
+
+    __slots__ = ("message",)
+
+    message: str
+
+    def __init__(self, message: str) -> None:
+        put = object.__setattr__
+        put(self, "message", message)
+
+
+class MigrateQueryResponseInternalError(Record):
+    """The engine failed on a request to migrate (odfbuild)."""
+
+    __slots__ = ("message", "backtrace")
+
+    message: str
+    backtrace: str | None
+
+    def __init__(self, message: str, backtrace: str | None = None) -> None:
+        put = object.__setattr__
+        put(self, "message", message)
+        put(self, "backtrace", backtrace)
+
+
+class DeriveProvenanceRequest(Record):
+    """Ask an engine which records of its inputs the records of one step may come from
+    (odfbuild)."""
+
+    __slots__ = ("vocab", "transform", "query_inputs")
+
+    vocab: DatasetVocabulary
+    transform: Transform
+    query_inputs: tuple[DeriveProvenanceRequestInput, ...]
+
+    def __init__(
+        self,
+        vocab: DatasetVocabulary,
+        transform: Transform,
+        query_inputs: tuple[DeriveProvenanceRequestInput, ...],
+    ) -> None:
+        put = object.__setattr__
+        put(self, "vocab", vocab)
+        put(self, "transform", transform)
+        put(self, "query_inputs", query_inputs)
+
+
+class DeriveProvenanceRequestInput(Record):
+    """One input of the step: the offsets that were new to it, and the last that was not
+    (odfbuild)."""
+
+    __slots__ = ("query_alias", "vocab", "prev_offset", "offset_interval")
+
+    query_alias: str
+    vocab: DatasetVocabulary
+    prev_offset: int | None
+    offset_interval: OffsetInterval | None
+
+    def __init__(
+        self,
+        *,
+        query_alias: str,
+        vocab: DatasetVocabulary,
+        prev_offset: int | None = None,
+        offset_interval: OffsetInterval | None = None,
+    ) -> None:
+        put = object.__setattr__
+        put(self, "query_alias", query_alias)
+        put(self, "vocab", vocab)
+        put(self, "prev_offset", prev_offset)
+        put(self, "offset_interval", offset_interval)
+
+
+class DeriveProvenanceResponseRoot(Record):
+    """The answer to a question for provenance, as sent (odfbuild)."""
+
+    __slots__ = ("value",)
+
+    value: DeriveProvenanceResponse
+
+    def __init__(self, value: DeriveProvenanceResponse) -> None:
+        put = object.__setattr__
+        put(self, "value", value)
+
+
+class DeriveProvenanceResponseSuccess(Record):
+    """What each input may have given to the step (odfbuild)."""
+
+    __slots__ = ("inputs",)
+
+    inputs: tuple[DeriveProvenanceResponseInput, ...]
+
+    def __init__(self, inputs: tuple[DeriveProvenanceResponseInput, ...]) -> None:
+        put = object.__setattr__
+        put(self, "inputs", inputs)
+
+
+class DeriveProvenanceResponseInput(Record):
+    """The records of one input that the step looked at; none of an input that the query does not
+    name (odfbuild)."""
+
+    __slots__ = ("query_alias", "offset_interval")
+
+    query_alias: str
+    offset_interval: OffsetInterval | None
+
+    def __init__(self, query_alias: str, offset_interval: OffsetInterval | None = None) -> None:
+        put = object.__setattr__
+        put(self, "query_alias", query_alias)
+        put(self, "offset_interval", offset_interval)
+
+
+class DeriveProvenanceResponseInvalidQuery(Record):
+    """The query of the step is wrong (odfbuild)."""
+
+    __slots__ = ("message",)
+
+    message: str
+
+    def __init__(self, message: str) -> None:
+        put = object.__setattr__
+        put(self, "message", message)
+
+
+class DeriveProvenanceResponseInternalError(Record):
+    """The engine failed on a question for provenance (odfbuild)."""
+
+    __slots__ = ("message", "backtrace")
+
+    message: str
+    backtrace: str | None
+
+    def __init__(self, message: str, backtrace: str | None = None) -> None:
+        put = object.__setattr__
+        put(self, "message", message)
+        put(self, "backtrace", backtrace)
+
+
 RawQueryResponse: TypeAlias = (
     RawQueryResponseProgress
     | RawQueryResponseSuccess
@@ -302,3 +599,22 @@ TransformResponse: TypeAlias = (
     | TransformResponseInternalError
 )
 """The ways a transform can go."""
+
+ValidateQueryResponse: TypeAlias = (
+    ValidateQueryResponseSuccess
+    | ValidateQueryResponseInvalidQuery
+    | ValidateQueryResponseInternalError
+)
+"""The ways the validation of a query can go."""
+
+MigrateQueryResponse: TypeAlias = (
+    MigrateQueryResponseSuccess | MigrateQueryResponseRefused | MigrateQueryResponseInternalError
+)
+"""The ways the change from one query to another can go."""
+
+DeriveProvenanceResponse: TypeAlias = (
+    DeriveProvenanceResponseSuccess
+    | DeriveProvenanceResponseInvalidQuery
+    | DeriveProvenanceResponseInternalError
+)
+"""The ways a question for provenance can go."""

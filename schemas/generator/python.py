@@ -153,7 +153,8 @@ def _alias(union: UnionType) -> str:
 
 def _doc(thing: TableType | Enumeration, fields: tuple[Field, ...] = ()) -> str:
     notes = [line for field in fields for line in _notes(field)]
-    first = textwrap.fill(f"{thing.about[:-1]} (ODF\0{thing.since}).", _WIDTH - 10)
+    origin = thing.since if thing.since == "odfbuild" else f"ODF\0{thing.since}"
+    first = textwrap.fill(f"{thing.about[:-1]} ({origin}).", _WIDTH - 10)
     first = first.replace("\0", " ")
     text = "\n".join([first, "", *notes, ""]) if notes else first
     return textwrap.indent(f'"""{text}"""', "    ").replace("\n    \n", "\n\n")
