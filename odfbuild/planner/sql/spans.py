@@ -119,6 +119,14 @@ class Spans:
         end = next((n for n in rest if self.kinds[n] in _ENDS and self._begins(n, at)), select.stop)
         return tuple(self._parted(at + 1, end, self.around[at]))
 
+    def items(self, select: range) -> tuple[Span, ...]:
+        """Return what the commas of a SELECT list part; none where FROM stands in front of it."""
+        first, end = self.of_select(select, "SELECT"), self.of_select(select, "FROM")
+        if first is None or end is None or end < first or self.kinds[first + 1] == "HINT":
+            return ()
+        first += self.kinds[first + 1] == "ALL"
+        return tuple(self._parted(first + 1, end, self.around[first]))
+
     def window(self, name: str, select: range) -> Over | None:
         """Return what the WINDOW clause of a SELECT says of a name."""
         at = self.of_select(select, "WINDOW")

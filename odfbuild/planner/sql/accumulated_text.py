@@ -1,0 +1,367 @@
+"""A SELECT with GROUP BY as two texts: what its rows count, and what it makes of that.  Pure.
+
+Both are the user's own text with pieces put in place of others, so that an error in them can be
+told where it stands.
+"""
+
+# ruff: noqa: S608 - the texts are made of quoted names and of the user's own words
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator
+from dataclasses import dataclass, replace
+from typing import TypeAlias
+
+from odfbuild.planner.sql.arguments import Adding, Arguments
+from odfbuild.planner.sql.carry import CarriedText
+from odfbuild.planner.sql.output_names import output_name
+from odfbuild.planner.sql.row_by_row import is_aggregate, keys_of
+from odfbuild.planner.sql.shape import (
+    Call,
+    Column,
+    Expr,
+    Lambda,
+    Literal,
+    Output,
+    Select,
+    StarExpr,
+    Subquery,
+    Unknown,
+    children,
+    walk,
+)
+from odfbuild.planner.sql.spans import Span, Spans, Spoken
+from odfbuild.planner.sql.statement import Place
+
+__all__ = ["GroupText", "KeptText", "Unspoken", "group_text"]
+
+Edit: TypeAlias = "tuple[int, int, str]"
+
+_DOUBLES = 15  # digits up to which Spark averages decimals as doubles
+
+
+class Unspoken(ValueError):
+    """A group that cannot be told in two texts."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class KeptText:
+    """An argument, as the text of its value, and what is kept of its values."""
+
+    text: str
+    scale: int | None = None
+    least: bool = False
+    greatest: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GroupText:
+    """The two texts, the number of keys, and what is kept, in the order of the columns."""
+
+    rows: CarriedText
+    result: CarriedText
+    keys: int
+    kept: tuple[KeptText, ...]
+
+
+def group_text(text: str, group: Select, found: Arguments, groups: str) -> GroupText:
+    """Return the texts of a SELECT that groups; `groups` is the relation that the second reads.
+
+    Raises Unspoken.
+    """
+    return _Writer(text, group, found).written(groups)
+
+
+class _Writer:
+    def __init__(self, text: str, group: Select, found: Arguments) -> None:
+        from odfbuild.planner.sql.text import tokens_of
+
+        self.text, self.group = text, group
+        self.adding, self.columns = found.adding, found.columns
+        self.spans = Spans(text, tokens_of(text))
+        self.starts = {token.start: at for at, token in enumerate(self.spans.tokens)}
+        self.calls: dict[int, Spoken] = {call.start: call for call in self.spans.calls()}
+        self.select = self.spans.select(self._word(self._a_place()))
+        self.items = self._items()
+        self.values = [self._value(*each) for each in zip(group.outputs, self.items, strict=True)]
+        self.keys = self._keys()
+        self.names = [self._name(each) for each in group.outputs]
+        self.kept: dict[str, KeptText] = {}
+        if len(set(self.names)) < len(self.names):
+            raise Unspoken
+
+    def written(self, groups: str) -> GroupText:
+        outputs = [edit for each in self._outputs() for edit in each]
+        having = list(self._having())
+        first, last = self.items[0][0], self.items[-1][1]
+        ends = len(self.text) if self.select.stop == len(self.spans.tokens) else self._end()
+        begins = self.spans.tokens[self.select.start].start
+        listed = ", ".join(map(_quoted, self.names))
+        if self.group.having is None:
+            result = [(begins, first, "SELECT "), *outputs, (last, ends, f" FROM {groups} ")]
+        else:
+            start, end = self._having_span()
+            result = [
+                (begins, first, f"SELECT {listed} FROM (SELECT "),
+                *outputs,
+                (last, start, f", {groups}.* FROM {groups}) WHERE ("),
+                *having,
+                (end, ends, ") "),
+            ]
+        return GroupText(
+            rows=CarriedText(self.text, self._rows()),
+            result=CarriedText(self.text, tuple(result)),
+            keys=len(self.keys),
+            kept=tuple(self.kept.values()),
+        )
+
+    def _rows(self) -> tuple[Edit, ...]:
+        keys = [f"{text} AS `__odf_k{number}`" for number, (_, text) in enumerate(self.keys)]
+        args = [f"{each.text} AS `__odf_a{n}`" for n, each in enumerate(self.kept.values())]
+        grouped = self.spans.tokens[self._clause("GROUP_BY")].start
+        edits = [(self.items[0][0], self.items[-1][1], ", ".join([*keys, *args]))]
+        begins = self.spans.tokens[self.select.start].start
+        if begins:
+            edits.insert(0, (0, begins, ""))
+        return (*edits, (grouped, len(self.text), ""))
+
+    # Places in the text
+
+    def _word(self, place: Place) -> int:
+        if place.start not in self.starts:
+            raise Unspoken
+        return self.starts[place.start]
+
+    def _a_place(self) -> Place:
+        """Return a place of something in the SELECT list itself."""
+        for output in self.group.outputs:
+            if output.place is not None:
+                return output.place
+        raise Unspoken
+
+    def _clause(self, kind: str) -> int:
+        at = self.spans.of_select(self.select, kind)
+        if at is None:
+            raise Unspoken
+        return at
+
+    def _items(self) -> tuple[Span, ...]:
+        items = self.spans.items(self.select)
+        if len(items) != len(self.group.outputs):
+            raise Unspoken
+        return items
+
+    def _end(self) -> int:
+        end: int = self.spans.tokens[self.select.stop].start
+        return end
+
+    def _having_span(self) -> Span:
+        return self.spans.span(self._clause("HAVING") + 1, self.select.stop)
+
+    def _value(self, output: Output, item: Span) -> Span:
+        """Return an item without its alias."""
+        if not output.aliases:
+            return item
+        if len(output.aliases) > 1 or output.place is None:
+            raise Unspoken
+        alias = self._word(output.place)
+        before = alias - 1 if self.spans.kinds[alias - 1] == "ALIAS" else alias
+        start, end = item[0], self.spans.tokens[before - 1].end + 1
+        if self.spans.tokens[alias].end + 1 != item[1] or end <= start:
+            raise Unspoken
+        return start, end
+
+    # Keys
+
+    def _keys(self) -> list[tuple[Expr, str]]:
+        """Return the keys and their texts."""
+        group = self.group.group
+        if group is None or group.sets:
+            raise Unspoken
+        exprs = keys_of(group, self.group)
+        if group.all:
+            return [(each, self._text_of(each)) for each in exprs]
+        written = self.spans.group(self.select) or ()
+        if len(written) != len(group.keys):
+            raise Unspoken
+        found = []
+        for key, expr, span in zip(group.keys, exprs, written, strict=True):
+            value = expr if isinstance(key, Literal) else self._aliased(key)
+            found.append((expr, self._of(span)) if value is None else (value, self._text_of(value)))
+        return found
+
+    def _text_of(self, expr: Expr) -> str:
+        at = next(n for n, each in enumerate(self.group.outputs) if each.value is expr)
+        return self._of(self.values[at])
+
+    def _aliased(self, key: Expr) -> Expr | None:
+        """Return the value of which a key is an alias; None if it is no alias.
+
+        A column of the same name goes first.
+        """
+        for output in self.group.outputs:
+            for each in walk(key):
+                if not isinstance(each, Column) or each.parts[0] not in output.aliases:
+                    continue
+                if _same(output.value, each):
+                    continue
+                if self.columns is None or len(each.parts) > 1:
+                    raise Unspoken
+                if each.name not in self.columns:
+                    if each is not key:
+                        raise Unspoken
+                    return output.value
+        return None
+
+    # What the second text puts in
+
+    def _outputs(self) -> Iterator[list[Edit]]:
+        rows = zip(self.group.outputs, self.values, self.names, strict=True)
+        for output, span, name in rows:
+            edits = list(self._edits(output.value, span, ()))
+            if not output.aliases:
+                edits.append((span[1], span[1], f" AS {_quoted(name)}"))
+            yield edits
+
+    def _having(self) -> Iterator[Edit]:
+        if self.group.having is not None:
+            aliases = [name for output in self.group.outputs for name in output.aliases]
+            yield from self._edits(self.group.having, None, aliases)
+
+    def _edits(self, expr: Expr, span: Span | None, aliases: Collection[str]) -> Iterator[Edit]:
+        """Yield what changes in an expression; `span` is where it stands, if that is known."""
+        key = next((n for n, (each, _) in enumerate(self.keys) if _same(each, expr)), None)
+        place = self._span_of(expr) or span
+        if isinstance(expr, Column) and len(expr.parts) == 1 and expr.name in aliases:
+            return
+        if key is not None and place is not None and not isinstance(expr, Literal):
+            yield (*place, f"`__odf_k{key}`")
+        elif isinstance(expr, Call) and is_aggregate(expr):
+            if place is None or any(_is_named(each, aliases) for each in walk(expr)):
+                raise Unspoken
+            yield (*place, self._aggregate(expr))
+        elif isinstance(expr, Column | Subquery | Unknown | StarExpr | Lambda):
+            raise Unspoken
+        else:
+            inner = [list(self._edits(each, None, aliases)) for each in children(expr)]
+            yield from sorted(edit for edits in inner for edit in edits)
+
+    def _span_of(self, expr: Expr) -> Span | None:
+        if isinstance(expr, Call) and expr.place is not None:
+            spoken = self.calls.get(expr.place.start)
+            return None if spoken is None else (spoken.start, spoken.end)
+        if isinstance(expr, Column) and expr.place is not None:
+            at = self._word(expr.place)
+            first = at - 2 * (len(expr.parts) - 1)
+            if first < 0 or any(k != "DOT" for k in self.spans.kinds[first + 1 : at : 2]):
+                raise Unspoken
+            return self.spans.span(first, at + 1)
+        return None
+
+    # Aggregates
+
+    def _aggregate(self, call: Call) -> str:
+        assert call.place is not None  # noqa: S101 - it was found by it
+        spoken = self.calls[call.place.start]
+        if call.name == "count" and isinstance(call.args[0], StarExpr):
+            if call.args[0].qualifier or call.args[0].excluded:
+                raise Unspoken
+            if call.where is None:
+                return "`__odf_n`"
+            return f"`__odf_c{self._kept(self._filtered(spoken, '1'))}`"
+        if len(spoken.arguments) != 1:
+            raise Unspoken
+        text = self._of(spoken.arguments[0])
+        text = text if call.where is None else self._filtered(spoken, text)
+        adding = self.adding.get(call.place.start)
+        scale = None if adding is None else adding.scale or 0
+        at = self._kept(text, scale=scale, least=call.name == "min", greatest=call.name == "max")
+        if call.name == "count":
+            return f"`__odf_c{at}`"
+        if adding is None:
+            return f"`__odf_{'l' if call.name == 'min' else 'h'}{at}`"
+        return _sum(adding, at) if call.name == "sum" else _average(adding, at)
+
+    def _filtered(self, spoken: Spoken, value: str) -> str:
+        """Return a value as one that is null where FILTER leaves a row out."""
+        words = self.spans.kinds[spoken.at :]
+        close = next(n for n, token in enumerate(self.spans.tokens) if token.start == spoken.close)
+        inside = close + 2
+        if words[close + 1 - spoken.at : close + 3 - spoken.at] != ["FILTER", "L_PAREN"]:
+            raise Unspoken
+        condition = self._of(self.spans.span(inside + 2, self.spans.closing[inside]))
+        return f"CASE WHEN ({condition}) THEN {value} END"
+
+    def _kept(
+        self, text: str, *, scale: int | None = None, least: bool = False, greatest: bool = False
+    ) -> int:
+        known = self.kept.get(text, KeptText(text=text))
+        if known.scale is not None and scale is not None and known.scale != scale:
+            raise Unspoken
+        self.kept[text] = replace(
+            known,
+            scale=known.scale if scale is None else scale,
+            least=known.least or least,
+            greatest=known.greatest or greatest,
+        )
+        return list(self.kept).index(text)
+
+    # Pieces
+
+    def _name(self, output: Output) -> str:
+        name = output.aliases[0] if output.aliases else output_name(output.value)
+        if not name or name.startswith("__odf_"):
+            raise Unspoken
+        return name
+
+    def _of(self, span: Span) -> str:
+        return self.text[slice(*span)]
+
+
+def _sum(adding: Adding, at: int) -> str:
+    """Return a sum in the type that Spark gives it; too large ones fail, as they do there."""
+    kind = "BIGINT"
+    if adding.scale is not None:
+        kind = f"DECIMAL({min(adding.precision + 10, 38)}, {adding.scale})"
+    return f"IF(`__odf_c{at}` = 0, NULL, CAST(`__odf_s{at}` AS {kind}))"
+
+
+def _average(adding: Adding, at: int) -> str:
+    """Return an average as Spark rounds it, to four digits more than the values have.
+
+    Of few digits Spark makes doubles.  Else it rounds half up, which is told from what remains of
+    the sum when it is parted into as many equal parts as there are values.
+    """
+    assert adding.scale is not None  # noqa: S101 - averages of integers add up doubles
+    precision, scale = adding.precision, adding.scale + 4
+    kind = f"DECIMAL({precision + 4}, {scale})"
+    count = f"CAST(`__odf_c{at}` AS DECIMAL(12, 0))"
+    if precision + 4 <= _DOUBLES:
+        units = f"`__odf_s{at}` AS DECIMAL({precision + 10}, {adding.scale})"
+        units = f"CAST(CAST({units}) * 1{'0' * adding.scale}BD AS DOUBLE)"
+        value = f"CAST({units} / CAST({count} AS DOUBLE) / 1E{adding.scale}D AS {kind})"
+    else:
+        units = f"CAST(`__odf_s{at}` AS DECIMAL({precision + 14}, {scale}))"
+        unit = f"0.{'0' * (scale - 1)}1BD"
+        part = f"({count} * {unit})"
+        rest = f"({units} % {part})"
+        more = f"IF(abs({rest}) * 2 >= {part}, IF({rest} < 0, -{unit}, {unit}), 0BD)"
+        value = f"CAST(CAST(({units} - {rest}) / {count} AS {kind}) + {more} AS {kind})"
+    return f"IF(`__odf_c{at}` = 0, NULL, {value})"
+
+
+def _same(one: Expr, other: Expr) -> bool:
+    """Tell whether two expressions say the same; a column may be named with its relation."""
+    if isinstance(one, Column) and isinstance(other, Column):
+        shorter = min(len(one.parts), len(other.parts))
+        alike = one.parts[-shorter:] == other.parts[-shorter:]
+        return alike and (one.parts == other.parts or shorter == 1)
+    return one == other
+
+
+def _is_named(expr: Expr, names: Collection[str]) -> bool:
+    return isinstance(expr, Column) and expr.parts[0] in names
+
+
+def _quoted(name: str) -> str:
+    return f"`{name.replace('`', '``')}`"
