@@ -1,0 +1,363 @@
+"""Rows of slices by their keys or by a time: no more is read than what may hold some.
+
+Files and row groups go by their statistics; of a row group that is left the columns of the
+condition are read first, and the others only if a row meets it.  Equality is that of GROUP BY,
+also for nulls; columns whose equality in Arrow is another one cannot be looked up.
+"""
+
+import bisect
+from collections.abc import Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from functools import cached_property
+from itertools import islice
+from pathlib import Path
+from typing import Any, Final, Protocol
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+
+from odfbuild.executors.conform import conform
+from odfbuild.executors.footers import columns_of_file, footer
+
+__all__ = ["Condition", "Found", "Keys", "Read", "Times", "in_millis", "look_up"]
+
+_THREADS: Final = 2
+_DAY: Final = 86_400_000
+_ALONE: Final = 1 << 17  # rows up to which one thread is quicker than several
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Read:
+    """How much was read: rows that were looked at, and bytes of columns, as they are stored.
+
+    `of` is the size of all files that might have been read.
+    """
+
+    rows: int = 0
+    bytes: int = 0
+    of: int = 0
+
+    def __add__(self, other: "Read") -> "Read":
+        return Read(
+            rows=self.rows + other.rows,
+            bytes=self.bytes + other.bytes,
+            of=self.of + other.of,
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """The rows that meet a condition, in the order of the files, and what was read for them."""
+
+    rows: pa.Table
+    read: Read
+
+
+class Condition(Protocol):
+    """What rows are looked up by."""
+
+    @property
+    def kinds(self) -> Mapping[str, pa.DataType]:
+        """Return the columns that decide, and the types in which their values are compared."""
+
+    def may_hold(self, group: "Group") -> bool:
+        """Tell whether a row group may have rows that meet it; True if its footer cannot tell."""
+
+    def mask(self, rows: pa.Table) -> pa.ChunkedArray:
+        """Tell of each row whether it meets it."""
+
+
+def look_up(
+    paths: Sequence[Path], schema: pa.Schema, condition: Condition | None, *, most: int
+) -> Found | None:
+    """Return the rows of slices that meet a condition, by default all.
+
+    `schema` are the columns to return, with types as `in_millis` gives them; those that a file
+    lacks are null.  None if the rows that are found take more than `most` bytes.
+    """
+    wanted = pa.schema([field.with_nullable(True) for field in schema])
+    groups = [group for path in paths for group in _groups(path)]
+    of = sum(path.stat().st_size for path in paths)
+    chosen = [each for each in groups if condition is None or condition.may_hold(each)]
+    parts, read = [], Read(of=of)
+    for table, looked in _in_turn(chosen, wanted, condition):
+        read += looked
+        parts.append(table)
+        if sum(each.nbytes for each in parts) > most:
+            return None
+    tables = [part for part in parts if part.num_rows]
+    return Found(pa.concat_tables(tables) if tables else wanted.empty_table(), read)
+
+
+def in_millis(kind: pa.DataType) -> pa.DataType:
+    """Return a type with its timestamps in milliseconds of UTC, as slices hold them."""
+    if pa.types.is_timestamp(kind):
+        return pa.timestamp("ms", "UTC")
+    if pa.types.is_struct(kind):
+        return pa.struct([pa.field(each.name, in_millis(each.type)) for each in kind])
+    if pa.types.is_map(kind):
+        return pa.map_(in_millis(kind.key_type), in_millis(kind.item_type))
+    if pa.types.is_list(kind):
+        return pa.list_(in_millis(kind.value_type))
+    return kind
+
+
+@dataclass(frozen=True)
+class Keys:
+    """The rows of some keys: a column of the table for each part of the key, nulls count."""
+
+    table: pa.Table
+
+    @classmethod
+    def of(cls, table: pa.Table) -> "Keys | None":
+        """Return the condition for keys, None if columns of these types cannot be looked up."""
+        kinds = [field.type for field in table.schema]
+        return cls(table) if kinds and all(map(_is_plain, kinds)) else None
+
+    @property
+    def kinds(self) -> Mapping[str, pa.DataType]:
+        return {field.name: field.type for field in self.table.schema}
+
+    def may_hold(self, group: "Group") -> bool:
+        return all(self._may_hold(group, name, kind) for name, kind in self.kinds.items())
+
+    def _may_hold(self, group: "Group", name: str, kind: pa.DataType) -> bool:
+        values, has_null = self._stored[name]
+        if not group.has(name):
+            return has_null
+        nulls = group.nulls(name)
+        if has_null and nulls != 0:
+            return True
+        if nulls == group.rows:
+            return False
+        span = group.span(name, kind)
+        if span is None:
+            return True
+        at = bisect.bisect_left(values, span[0])
+        return at < len(values) and bool(values[at] <= span[1])
+
+    def mask(self, rows: pa.Table) -> pa.ChunkedArray:
+        if len(self.kinds) == 1:
+            (name,) = self.kinds
+            return pc.is_in(rows.column(name), value_set=self._values[name])
+        codes, known = None, None
+        for name, values in self._values.items():
+            size = pa.scalar(len(values), pa.int64())
+            pair = [
+                pc.index_in(each.column(name), value_set=values).cast(pa.int64())
+                for each in (rows, self.table)
+            ]
+            if codes is not None:
+                pair = [
+                    pc.add(pc.multiply(c, size), p)
+                    for c, p in zip((codes, known), pair, strict=True)
+                ]
+            distinct = pc.unique(pair[1])
+            codes, known = (
+                pc.index_in(p, value_set=distinct, skip_nulls=True).cast(pa.int64()) for p in pair
+            )
+        return pc.is_valid(codes)
+
+    @cached_property
+    def _values(self) -> dict[str, pa.Array]:
+        return {name: pc.unique(self.table.column(name)) for name in self.kinds}
+
+    @cached_property
+    def _stored(self) -> dict[str, tuple[list[Any], bool]]:
+        """Return the sorted values of each column as they are stored, and whether one is null."""
+        return {name: (_stored(each), each.null_count > 0) for name, each in self._values.items()}
+
+
+@dataclass(frozen=True)
+class Times:
+    """The rows with an instant from one on (None: any) up to, but without, another.
+
+    In milliseconds; a column of dates stands for their first instants.
+    """
+
+    name: str
+    kind: pa.DataType
+    start: int | None
+    end: int
+
+    @classmethod
+    def of(cls, name: str, kind: pa.DataType, start: int | None, end: int) -> "Times | None":
+        """Return the condition, None for a column of another type than these."""
+        is_known = pa.types.is_date32(kind) or kind == in_millis(pa.timestamp("ms"))
+        return cls(name, kind, start, end) if is_known else None
+
+    @property
+    def kinds(self) -> Mapping[str, pa.DataType]:
+        return {self.name: self.kind}
+
+    def may_hold(self, group: "Group") -> bool:
+        span = group.span(self.name, self.kind)
+        if span is None:
+            return group.has(self.name)
+        first, last = (each * self._unit for each in span)
+        return first < self.end and (self.start is None or last >= self.start)
+
+    def mask(self, rows: pa.Table) -> pa.ChunkedArray:
+        stored = rows.column(self.name).cast(pa.int32() if self._unit > 1 else pa.int64())
+        millis = pc.multiply(stored.cast(pa.int64()), self._unit)
+        early = pc.less(millis, self.end)
+        found = (
+            early if self.start is None else pc.and_(early, pc.greater_equal(millis, self.start))
+        )
+        return pc.fill_null(found, False)
+
+    @property
+    def _unit(self) -> int:
+        return _DAY if pa.types.is_date32(self.kind) else 1
+
+
+def _is_plain(kind: pa.DataType) -> bool:
+    """Tell whether values of a type are equal in Arrow if and only if they are in SQL."""
+    return (
+        is_sorted_as_stored(kind)
+        or pa.types.is_boolean(kind)
+        or pa.types.is_unsigned_integer(kind)
+        or pa.types.is_decimal128(kind)
+    )
+
+
+def is_sorted_as_stored(kind: pa.DataType) -> bool:
+    """Tell whether values of a type compare like the numbers or bytes that they are stored as."""
+    return bool(
+        pa.types.is_signed_integer(kind)
+        or pa.types.is_string(kind)
+        or pa.types.is_binary(kind)
+        or pa.types.is_date32(kind)
+        or pa.types.is_timestamp(kind)
+    )
+
+
+def _stored(values: pa.Array) -> list[Any]:
+    there = values.drop_null()
+    kind = there.type
+    if pa.types.is_string(kind):
+        there = there.cast(pa.binary())
+    elif pa.types.is_timestamp(kind):
+        there = there.cast(pa.int64())
+    elif pa.types.is_date32(kind):
+        there = there.cast(pa.int32())
+    return sorted(there.to_pylist()) if is_sorted_as_stored(kind) else []
+
+
+@dataclass(frozen=True, slots=True)
+class Group:
+    """A row group of a file."""
+
+    path: Path
+    number: int
+
+    @property
+    def footer(self) -> pq.RowGroupMetaData:
+        return footer(self.path).row_group(self.number)
+
+    def has(self, name: str) -> bool:
+        return name in columns_of_file(self.path).names
+
+    def nulls(self, name: str) -> int | None:
+        """Count the nulls of a column, as far as the footer tells."""
+        known = self._statistics(name)
+        return None if known is None or not known.has_null_count else int(known.null_count)
+
+    def span(self, name: str, kind: pa.DataType) -> tuple[Any, Any] | None:
+        """Return the least and the greatest value of a column, as they are stored.
+
+        None if the footer does not tell, or the values are stored in another type than this.
+        """
+        known = self._statistics(name)
+        if known is None or not known.has_min_max or not is_sorted_as_stored(kind):
+            return None
+        if columns_of_file(self.path).field(name).type != kind:
+            return None
+        return known.min_raw, known.max_raw
+
+    @property
+    def rows(self) -> int:
+        return int(self.footer.num_rows)
+
+    def _statistics(self, name: str) -> pq.Statistics | None:
+        at = _flat_columns(self.path).get(name)
+        return None if at is None else self.footer.column(at).statistics
+
+    def bytes(self, columns: Sequence[str]) -> int:
+        """Return the stored size of columns, be they nested."""
+        group = self.footer
+        chunks = (group.column(at) for at in range(group.num_columns))
+        return sum(
+            int(each.total_compressed_size)
+            for each in chunks
+            if each.path_in_schema.partition(".")[0] in columns
+        )
+
+
+def _groups(path: Path) -> Iterator[Group]:
+    return (Group(path, number) for number in range(footer(path).num_row_groups))
+
+
+def _flat_columns(path: Path) -> dict[str, int]:
+    schema = footer(path).schema
+    return {schema.column(at).path: at for at in range(len(schema))}
+
+
+def _in_turn(
+    groups: Sequence[Group], wanted: pa.Schema, condition: Condition | None
+) -> Iterator[tuple[pa.Table, Read]]:
+    """Yield what comes of each row group, in order; some are read ahead, by several threads."""
+    if len(groups) < 2 or sum(each.rows for each in groups) <= _ALONE:
+        yield from (_read(each, wanted, condition) for each in groups)
+        return
+    with ThreadPoolExecutor(_THREADS, "look-up") as pool:
+        left = iter(groups)
+        running = [pool.submit(_read, each, wanted, condition) for each in islice(left, _THREADS)]
+        try:
+            while running:
+                yield running.pop(0).result()
+                running += [pool.submit(_read, e, wanted, condition) for e in islice(left, 1)]
+        finally:
+            for each in running:
+                each.cancel()
+
+
+def _read(group: Group, wanted: pa.Schema, condition: Condition | None) -> tuple[pa.Table, Read]:
+    metadata = footer(group.path)
+    with pq.ParquetFile(group.path, metadata=metadata, memory_map=True) as file:
+        there = set(file.schema_arrow.names)
+        deciding = [] if condition is None else list(condition.kinds)
+        first = [name for name in deciding if name in there]
+        others = [name for name in wanted.names if name in there and name not in first]
+        held = file.read_row_group(group.number, columns=first, use_threads=False)
+        looked = Read(rows=group.rows, bytes=group.bytes(first))
+        places = None
+        if condition is not None:
+            fitted = _fitted(held, tuple(condition.kinds.items()), group.rows)
+            places = pc.indices_nonzero(condition.mask(fitted))
+            if not len(places):
+                return wanted.empty_table(), looked
+        found = file.read_row_group(group.number, columns=others, use_threads=False)
+        looked += Read(bytes=group.bytes(others))
+    for name in first:
+        found = found.append_column(name, held.column(name))
+    if places is not None and len(places) < group.rows:
+        found = found.take(places)
+    rows = group.rows if places is None else len(places)
+    return _fitted(found, [(field.name, field.type) for field in wanted], rows), looked
+
+
+def _fitted(table: pa.Table, fields: Sequence[tuple[str, pa.DataType]], rows: int) -> pa.Table:
+    """Return columns of these types; those that are not there are null."""
+    there = set(table.column_names)
+    columns = [
+        conform(_whole(table.column(name)), kind) if name in there else pa.nulls(rows, kind)
+        for name, kind in fields
+    ]
+    return pa.Table.from_arrays(columns, schema=pa.schema(fields))
+
+
+def _whole(column: pa.ChunkedArray) -> Any:
+    return column.chunk(0) if column.num_chunks == 1 else column.combine_chunks()
