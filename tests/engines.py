@@ -8,11 +8,12 @@ from typing import Any, TypeVar
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from odfbuild.errors import EngineFailedError
+from odfbuild.errors import EngineFailedError, InvalidQueryError
 from odfbuild.executors.analysis import Analysis, PlacedQueryError, QueryPlace
 from odfbuild.executors.engine import (
     CondenseRequest,
     IngestRequest,
+    RawQueryWork,
     TransformInputFrame,
     TransformWork,
 )
@@ -99,10 +100,24 @@ class FakeEngine:
         pq.write_table(rows, request.into / "rows.parquet")
         return (request.into / "rows.parquet",)
 
+    def raw_query(self, work: RawQueryWork) -> Frame:
+        (step,) = work.query.queries or ()
+        self._check(step.query)
+        table = work.source.table
+        if table is None:
+            table = pa.Table.from_batches(work.source.batches(), work.source.schema)
+        rows = self.queries.get(step.query, copy_all)({"input": table.to_pylist()})
+        return Frame.of(pa.Table.from_pylist(rows, schema=table.schema))
+
+    def _check(self, query: str) -> None:
+        if query in self.failing:
+            raise EngineFailedError(what="it broke", why="the test asked for it", fix="none")
+        if query in self.refused:
+            raise InvalidQueryError(what="it is wrong", why="so", fix="none")
+
     def transform(self, work: TransformWork) -> Frame:
         (step,) = work.transform.queries or ()
-        if step.query in self.failing:
-            raise EngineFailedError(what="it broke", why="the test asked for it", fix="none")
+        self._check(step.query)
         tables = {each.alias: _read(each) for each in work.inputs}
         inputs = {alias: table.to_pylist() for alias, table in tables.items()}
         rows = self.queries.get(step.query, copy_all)(inputs)

@@ -27,6 +27,7 @@ __all__ = [
     "CondenseRequest",
     "Engine",
     "IngestRequest",
+    "RawQueryWork",
     "TransformInputFrame",
     "TransformWork",
     "engine_version",
@@ -57,6 +58,18 @@ class IngestRequest:
     in_force: DataSchema | None
     staging: Path
     infer: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RawQueryWork:
+    """One query over rows that belong to no dataset, which it calls `input`.
+
+    `staging` is a folder for files that the returned frame may name.
+    """
+
+    source: Frame
+    query: TransformSql
+    staging: Path
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -141,6 +154,13 @@ class Engine(Protocol):
 
     def condense(self, request: CondenseRequest) -> tuple[Path, ...]:
         """Return the Parquet files of a shorter history, to be read before what comes later."""
+
+    def raw_query(self, work: RawQueryWork) -> Frame:
+        """Run a preprocess query over one frame, without merging ("Execute Raw Query").
+
+        Rows come in the order that the query asks for, else in that of the source, or, where many
+        rows make one, sorted by all columns.
+        """
 
     def transform(self, work: TransformWork) -> Frame:
         """Run one step of a transform over the new rows of its inputs ("Execute Query")."""

@@ -11,6 +11,7 @@ from odfbuild.executors.analysis import Analysis
 from odfbuild.executors.engine import (
     CondenseRequest,
     IngestRequest,
+    RawQueryWork,
     TransformWork,
     seen_columns,
 )
@@ -128,6 +129,16 @@ class SparkEngine:
         size = size_of(planned, self._limit)
         with self._views("condense the history", size, planned) as (session, views):
             return condensed(session, views, request, size, self._sessions.log)
+
+    def raw_query(self, work: RawQueryWork) -> Frame:
+        from odfbuild.executors.spark.frames import cost
+        from odfbuild.executors.spark.preprocess import raw_rows
+
+        facts = _facts(work.query, [PREPROCESS_INPUT], [], _OF_INGEST)
+        planned = cost(work.source)
+        size = size_of(planned, self._limit)
+        with self._views("run the query", size, planned) as (session, views):
+            return raw_rows(session, views, work, facts, size, self._sessions.log)
 
     def transform(self, work: TransformWork) -> Frame:
         from odfbuild.executors.spark.errors import spark_errors

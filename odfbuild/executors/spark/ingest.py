@@ -19,7 +19,6 @@ from odfbuild.executors.spark.frames import (
     from_frame,
     gather_checked,
 )
-from odfbuild.executors.spark.geometry import check_storable
 from odfbuild.executors.spark.history import past_rows
 from odfbuild.executors.spark.merge import (
     merge_text,
@@ -37,9 +36,10 @@ from odfbuild.executors.spark.merge_parts import (
 )
 from odfbuild.executors.spark.narrow import joins, narrowing, stored_once
 from odfbuild.executors.spark.pieces import PIECE, first_of_keys
+from odfbuild.executors.spark.preprocess import preprocessed, sent_steps
 from odfbuild.executors.spark.session import Views
 from odfbuild.executors.spark.settings import Size
-from odfbuild.executors.spark.sqltypes import comparable, quoted, spark_schema, spark_type
+from odfbuild.executors.spark.sqltypes import quoted, spark_schema, spark_type
 from odfbuild.odf.arrow import to_arrow
 from odfbuild.odf.events import (
     MergeStrategyAppend,
@@ -47,7 +47,6 @@ from odfbuild.odf.events import (
     MergeStrategySnapshot,
 )
 from odfbuild.planner.queries import PREPROCESS_INPUT
-from odfbuild.planner.sql.carry import CarriedText, carry
 from odfbuild.planner.sql.query import QueryFacts
 
 if TYPE_CHECKING:
@@ -92,13 +91,13 @@ def ingested(
     )
     source = from_frame(session, request.source, size)
     if facts is not None:
-        source = _preprocessed(work, source, facts)
+        source = preprocessed(session, views, source, facts, size, log, by_piece=by_piece)
     elif request.infer:
         source = source.selectExpr(*_default_preprocess(source, request))
     _check_names(source.columns, request)
     new = normal(source)
     if facts is not None and _is_read_often(work):
-        with spark_errors("merge the source rows", _sent(facts, by_piece=by_piece), log):
+        with spark_errors("merge the source rows", sent_steps(facts, by_piece=by_piece), log):
             new = stored_once(new, request.staging)
     views.add(_NEW, new)
     merging = _merging(work, new)
@@ -106,7 +105,7 @@ def ingested(
         check_known(request.merge.primary_key, merging.new, "primary key")
         views.add(_NEW, first_of_keys(session, new, _NEW, request.merge.primary_key))
     with joins(session) if size is Size.BIG else nullcontext():
-        merged = _merged(work, merging, _sent(facts, by_piece=by_piece))
+        merged = _merged(work, merging, sent_steps(facts, by_piece=by_piece))
     return merged if facts is not None else _as_declared(merged, request)
 
 
@@ -163,40 +162,6 @@ def _merging(work: _Work, new: "DataFrame") -> Merging:
     )
 
 
-def _preprocessed(work: _Work, source: "DataFrame", facts: QueryFacts) -> "DataFrame":
-    """Run the user's query; its rows keep the order of the input where that means anything."""
-    work.views.add(PREPROCESS_INPUT, source.drop(POSITION))
-    frame = source
-    for number, query in enumerate(_sent(facts, by_piece=work.by_piece)):
-        with spark_errors("read the preprocess query", (query,), work.log):
-            frame = work.session.sql(query.carried.text)
-        alias = facts.steps[number].alias
-        if alias is not None:
-            work.views.add(alias, frame)
-    _check_twice(frame.columns)
-    check_storable(frame)
-    if work.size is Size.SMALL:
-        frame = frame.coalesce(1)
-    if not facts.is_linear and not facts.ordered:
-        frame = _in_total_order(frame, work.size)
-    return frame.selectExpr("*", f"monotonically_increasing_id() AS {POSITION}")
-
-
-def _in_total_order(frame: "DataFrame", size: Size) -> "DataFrame":
-    from pyspark.sql.functions import expr
-
-    order = [expr(comparable(quoted(f.name), f.dataType)) for f in frame.schema.fields]
-    return frame.sortWithinPartitions(*order) if size is Size.SMALL else frame.orderBy(*order)
-
-
-def _sent(facts: QueryFacts | None, *, by_piece: bool) -> tuple[SentQuery, ...]:
-    steps = facts.steps if facts is not None else ()
-    texts = (
-        carry(step.text, (PIECE,)) if by_piece else CarriedText(step.text, ()) for step in steps
-    )
-    return tuple(SentQuery(number, len(steps), text) for number, text in enumerate(texts))
-
-
 def _reserved(request: IngestRequest) -> tuple[str, ...]:
     """Return the names that no column of the source may have."""
     vocab = request.vocab
@@ -244,17 +209,6 @@ def _check_names(names: list[str], request: IngestRequest) -> None:
                 f"SetVocab: SELECT {quoted(name)} AS ... FROM {PREPROCESS_INPUT}",
                 columns=(name,),
             )
-
-
-def _check_twice(names: list[str]) -> None:
-    twice = next((name for name in names if names.count(name) > 1), None)
-    if twice is not None:
-        raise MergeInputError(
-            what=f"the preprocess query gives two columns named {twice!r}",
-            why="the columns of a dataset have different names",
-            fix="rename one of them with AS",
-            columns=(twice,),
-        )
 
 
 def _history(work: _Work, new: Mapping[str, Any]) -> "DataFrame | None":
