@@ -48,7 +48,7 @@ from odfbuild.planner.sql.windows import closing, has_windows, longest_window
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-__all__ = ["Stateful"]
+__all__ = ["Stateful", "as_stored", "paired"]
 
 _BEFORE: Final = "__odf_before"
 _AFTER: Final = "__odf_after"
@@ -80,7 +80,7 @@ class Stateful:
         kinds = kinds_of(after.schema)
         self.views.add(_AFTER, after)
         self.views.add(_BEFORE, self._held(kinds, key))
-        changes = changelog_text(_BEFORE, _AFTER, kinds, op=op, key=_paired(found, kinds))
+        changes = changelog_text(_BEFORE, _AFTER, kinds, op=op, key=paired(found, kinds))
         text = f"SELECT * FROM ({changes}) ORDER BY __odf_o, {quoted(op)}"
         with self._errors("run the query"):
             rows = self.session.sql(text)
@@ -100,10 +100,11 @@ class Stateful:
         `empty` leaves out the inputs' rows.
         """
         if self.facts.names_op:
-            return self._complete(
+            return _complete(
                 standing_result(
                     self.session, self.views, self.work, self.facts, self.size, self.log
-                )
+                ),
+                self.work,
             )
         for source in self.work.inputs:
             if source.alias in self.facts.inputs:
@@ -112,21 +113,7 @@ class Stateful:
         result = self._queried()
         check_stable(result)
         check_columns(result, self.work.vocab, raw=False)
-        time = self.work.vocab.event_time_column
-        others = [name for name in result.columns if name != time]
-        return self._complete(normal(result.select([quoted(name) for name in (time, *others)])))
-
-    def _complete(self, result: "DataFrame") -> "DataFrame":
-        """Add the columns that the dataset has and the query no longer gives: they are null."""
-        from pyspark.sql.functions import lit
-        from pyspark.sql.pandas.types import from_arrow_schema
-
-        stored = () if self.work.in_force is None else self.work.in_force.fields
-        gone = {*system_columns(self.work.vocab), *result.columns}
-        retired = tuple(each for each in stored if each.name not in gone and is_optional(each.type))
-        for each in from_arrow_schema(spark_schema(to_arrow(DataSchema(retired)))).fields:
-            result = result.withColumn(each.name, lit(None).cast(each.dataType))
-        return result
+        return as_stored(result, self.work)
 
     def _is_enough(self, key: KeyColumns) -> bool:
         """Make the touched keys a view; False if the query has to run over everything.
@@ -277,7 +264,29 @@ class Stateful:
             yield
 
 
-def _paired(key: KeyColumns | None, kinds: Mapping[str, Any]) -> tuple[str, ...]:
+def as_stored(result: "DataFrame", work: TransformWork) -> "DataFrame":
+    """Return what a query gives as the dataset stores it: the event time, then the other columns.
+
+    Columns that the dataset has and the query no longer gives are null.
+    """
+    time = work.vocab.event_time_column
+    others = [name for name in result.columns if name != time]
+    return _complete(normal(result.select([quoted(name) for name in (time, *others)])), work)
+
+
+def _complete(result: "DataFrame", work: TransformWork) -> "DataFrame":
+    from pyspark.sql.functions import lit
+    from pyspark.sql.pandas.types import from_arrow_schema
+
+    stored = () if work.in_force is None else work.in_force.fields
+    gone = {*system_columns(work.vocab), *result.columns}
+    retired = tuple(each for each in stored if each.name not in gone and is_optional(each.type))
+    for each in from_arrow_schema(spark_schema(to_arrow(DataSchema(retired)))).fields:
+        result = result.withColumn(each.name, lit(None).cast(each.dataType))
+    return result
+
+
+def paired(key: KeyColumns | None, kinds: Mapping[str, Any]) -> tuple[str, ...]:
     """Return the columns by which a removed row and an added one are one correction."""
     held = () if key is None or key.outputs is None else key.outputs
     return held if all(name in kinds for name in held) else ()
