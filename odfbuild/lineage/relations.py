@@ -1,0 +1,374 @@
+"""Relations between datasets as an indexed collection without cycles (Open Data Cube, EP-08).
+
+Every merge is whole or not at all: what contradicts the collection leaves it as it was.
+"""
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import chain
+from types import MappingProxyType
+from typing import Any
+from uuid import UUID
+
+from odfbuild.lineage.acyclic import Levels, cycle_in, way_up
+from odfbuild.lineage.model import (
+    InconsistentLineageException,
+    LineageDirection,
+    LineageIDPair,
+    LineageRelation,
+    LineageTree,
+    below,
+    below_itself,
+    cyclic,
+)
+
+__all__ = ["LineageRelations", "grow"]
+
+Difference = tuple[
+    dict[LineageIDPair, str], dict[LineageIDPair, str], dict[UUID, str], dict[UUID, str]
+]
+_Links = Mapping[UUID, Mapping[UUID, str]]
+_FEW = 16  # so many times more relations than new ones, and these are looked at one by one
+
+
+class LineageRelations:
+    """Relations, by source and by derived dataset, and the homes of datasets.
+
+    `relations` are distinct and in the order in which they came; `by_source` and `by_derived` map
+    one end to the other and to the classifier; `dataset_ids` are those that occur in relations.
+    """
+
+    def __init__(
+        self,
+        tree: LineageTree | None = None,
+        max_depth: int = 0,
+        relations: Iterable[LineageRelation] | None = None,
+        homes: Mapping[UUID, str] | None = None,
+        clone: "LineageRelations | None" = None,
+    ) -> None:
+        """Merge a tree, to some depth, then another collection, then relations and homes."""
+        self.relations: list[LineageRelation] = []
+        self.by_source: dict[UUID, dict[UUID, str]] = {}
+        self.by_derived: dict[UUID, dict[UUID, str]] = {}
+        self.dataset_ids: set[UUID] = set()
+        self._homes: dict[UUID, str] = {}
+        self._levels = Levels(self.by_derived, self.by_source)
+        if tree is not None:
+            self.merge_tree(tree, max_depth=max_depth)
+        if clone is not None:
+            self.merge(clone)
+        if relations is not None or homes is not None:
+            self._merge(relations or (), homes or {})
+
+    @property
+    def homes(self) -> Mapping[UUID, str]:
+        """The home of each dataset that has one."""
+        return MappingProxyType(self._homes)
+
+    def merge_new_home(self, id_: UUID, home: str) -> None:
+        """Add a home; raises InconsistentLineageException if the dataset has another one."""
+        self._merge((), {id_: home})
+
+    def merge_new_lineage_relation(self, rel: LineageRelation) -> None:
+        """Add a relation.
+
+        Raises InconsistentLineageException if it stands here with another classifier, or if it
+        closes a cycle.
+        """
+        self._merge((rel,), {})
+
+    def _merge_new_relation(self, ids: LineageIDPair, classifier: str) -> None:
+        self._merge((LineageRelation(classifier, ids.source_id, ids.derived_id),), {})
+
+    def merge(self, pool: "LineageRelations") -> None:
+        """Add all of another collection; raises InconsistentLineageException as for one of it."""
+        if not self.relations and not self._homes:
+            self._copy(pool)
+        else:
+            self._merge(pool.relations, pool.homes)
+
+    def merge_from_eo3_doc(
+        self, doc: Mapping[str, Any], home: str | None = None, home_derived: str | None = None
+    ) -> None:
+        """Add the flat lineage of an EO3 document; without any, nothing."""
+        if doc.get("lineage"):
+            self.merge_tree(LineageTree.from_eo3_doc(doc, home, home_derived))
+
+    def merge_from_eo3(
+        self,
+        id_: UUID,
+        lineage: Mapping[str, Any],
+        home: str | None = None,
+        home_derived: str | None = None,
+    ) -> None:
+        """Add a flat EO3 lineage of a dataset; if it is empty, nothing."""
+        self.merge_from_eo3_doc({"id": id_, "lineage": lineage}, home, home_derived)
+
+    def merge_tree(
+        self,
+        tree: LineageTree,
+        nodes: Mapping[UUID, LineageTree] | None = None,
+        max_depth: int = 0,
+    ) -> None:
+        """Add the relations and homes of a tree, down to `max_depth` relations (0: all).
+
+        `nodes` are datasets whose children stood elsewhere.  The nodes at the limit are not
+        visited: their homes are not added.  Raises InconsistentLineageException if the tree has a
+        cycle, mixed directions or the children of a dataset twice, or contradicts the collection.
+        """
+        if max_depth > 0:
+            tree.child_datasets()
+        populated = {id_ for id_, node in (nodes or {}).items() if node.children}
+        relations: list[LineageRelation] = []
+        homes: list[tuple[UUID, str]] = []
+        level, depth = [tree], 0
+        while level:
+            if any(node.direction is not tree.direction for node in level):
+                raise InconsistentLineageException("Tree contains both derived and source nodes")
+            if max_depth <= 0 or depth < max_depth:
+                homes.extend(
+                    (each.dataset_id, each.home) for each in level if each.home is not None
+                )
+                for node in level:
+                    if node.children and node.dataset_id in populated:
+                        tree.child_datasets()
+                        raise _duplicate(node.dataset_id)
+                    if node.children:
+                        populated.add(node.dataset_id)
+                        relations.extend(_relations_of(node, node.children))
+            level = [child for node in level for child in below(node)]
+            depth += 1
+        self._merge(relations, homes)
+
+    def relations_diff(
+        self,
+        existing_relations: "LineageRelations | None" = None,
+        allow_updates: bool = False,
+    ) -> Difference:
+        """Return what to do to another collection so that it holds this one as well.
+
+        That is: relations to add, relations to update (by pair, with their classifiers), homes to
+        add and homes to update.  What only the other one has stays.  Raises
+        InconsistentLineageException if updates are needed and not allowed, or if both together have
+        a cycle.
+        """
+        if existing_relations is None:
+            return {each.ids(): each.classifier for each in self.relations}, {}, {**self._homes}, {}
+        other = existing_relations
+        new_homes, other_homes = _compare(self._homes.items(), other.homes)
+        if other_homes and not allow_updates:
+            raise _two_homes(next(iter(other_homes)))
+        added: dict[LineageIDPair, str] = {}
+        changed: dict[LineageIDPair, str] = {}
+        for each in self.relations:
+            known = other.by_derived.get(each.derived_id, _NOTHING).get(each.source_id)
+            if known is None:
+                added[each.ids()] = each.classifier
+            elif known != each.classifier:
+                if not allow_updates:
+                    raise _two_classifiers(each)
+                changed[each.ids()] = each.classifier
+        both = len(self.relations) - len(added)
+        if added and both < len(other.relations):
+            _check_union(self, other)
+        return added, changed, new_homes, other_homes
+
+    def extract_tree(
+        self,
+        root: UUID,
+        direction: LineageDirection = LineageDirection.SOURCES,
+        parents: set[UUID] | None = None,
+        so_far: set[UUID] | None = None,
+    ) -> LineageTree:
+        """Return the tree of a dataset: depth first, in the order in which relations came.
+
+        A dataset has its children where it is met first and None elsewhere.  One that is not known
+        is a lone node with children `{}`.  None may be met in `parents`; those in `so_far`, to
+        which the ones met are added, have their children elsewhere.
+        """
+        links = self.by_derived if direction is LineageDirection.SOURCES else self.by_source
+        return grow(root, direction, links, self._homes, parents=parents, so_far=so_far)
+
+    def _copy(self, pool: "LineageRelations") -> None:
+        self.relations.extend(pool.relations)
+        self.by_source.update((key, dict(of)) for key, of in pool.by_source.items())
+        self.by_derived.update((key, dict(of)) for key, of in pool.by_derived.items())
+        self.dataset_ids.update(pool.dataset_ids)
+        self._homes.update(pool.homes)
+
+    def _merge(
+        self,
+        relations: Iterable[LineageRelation],
+        homes: Mapping[UUID, str] | Iterable[tuple[UUID, str]],
+    ) -> None:
+        """Add homes and relations, or raise InconsistentLineageException and add nothing."""
+        pairs = homes.items() if isinstance(homes, Mapping) else homes
+        new_homes, other_homes = _compare(pairs, self._homes)
+        if other_homes:
+            raise _two_homes(next(iter(other_homes)))
+        start = len(self.relations)
+        try:
+            self._enter(relations)
+            self._check_new(start)
+        except BaseException:
+            self._withdraw(start)
+            raise
+        self._homes.update(new_homes)
+
+    def _enter(self, relations: Iterable[LineageRelation]) -> None:
+        """Add relations without looking for cycles."""
+        by_source, by_derived, ordered = self.by_source, self.by_derived, self.relations
+        for each in relations:
+            source, derived, classifier = each.source_id, each.derived_id, each.classifier
+            if (sources := by_derived.get(derived)) is None:
+                by_derived[derived] = {source: classifier}
+            else:
+                before = len(sources)
+                if sources.setdefault(source, classifier) != classifier:
+                    raise _two_classifiers(each)
+                if len(sources) == before:
+                    continue
+            ordered.append(each)
+            if (deriveds := by_source.get(source)) is None:
+                by_source[source] = {derived: classifier}
+            else:
+                deriveds[derived] = classifier
+
+    def _check_new(self, start: int) -> None:
+        """Look for cycles among the relations entered since there were `start` of them."""
+        new = self.relations[start:]
+        if len(new) * _FEW > len(self.relations) > _FEW:
+            counts = {derived: len(sources) for derived, sources in self.by_derived.items()}
+            if (cycle := cycle_in(self.by_source, counts)) is not None:
+                raise cyclic(cycle)
+            self._levels.clear()
+            self.dataset_ids.update(self.by_source, self.by_derived)
+            return
+        for each in new:
+            if self._levels.closes(each.source_id, each.derived_id, len(self.relations)):
+                way = way_up(self.by_derived, each.source_id, each.derived_id)
+                raise cyclic(way or [each.source_id])
+        for each in new:
+            self.dataset_ids.update((each.source_id, each.derived_id))
+
+    def _withdraw(self, start: int) -> None:
+        """Take out what was entered since there were `start` relations."""
+        for each in self.relations[start:]:
+            _drop(self.by_source, each.source_id, each.derived_id)
+            _drop(self.by_derived, each.derived_id, each.source_id)
+        del self.relations[start:]
+
+
+_NOTHING: Mapping[UUID, str] = MappingProxyType({})
+
+
+def grow(
+    root: UUID,
+    direction: LineageDirection,
+    links: _Links,
+    homes: Mapping[UUID, str],
+    *,
+    parents: set[UUID] | None = None,
+    so_far: set[UUID] | None = None,
+) -> LineageTree:
+    """Return the tree that hangs below a dataset, depth first and in the order of the links.
+
+    Raises InconsistentLineageException if a dataset stands below itself or below `parents`.
+    """
+    path = dict.fromkeys(parents or ())
+    if root in path:
+        raise below_itself(root, path, direction)
+    seen = so_far if so_far is not None else set()
+    home = homes.get
+    path[root] = None
+    seen.add(root)
+    children: dict[str, list[LineageTree]] = {}
+    top = LineageTree(direction, root, children, home(root))
+    walk = [(root, children, _links(links, root))]
+    while walk:
+        parent, children, rest = walk[-1]
+        for id_, classifier in rest:
+            node = LineageTree(direction, id_, None, home(id_))
+            if (siblings := children.get(classifier)) is None:
+                children[classifier] = [node]
+            else:
+                siblings.append(node)
+            if id_ not in seen:
+                node.children = grandchildren = dict[str, list[LineageTree]]()
+                path[id_] = None
+                seen.add(id_)
+                walk.append((id_, grandchildren, _links(links, id_)))
+                break
+            if id_ in path:
+                raise below_itself(id_, path, direction)
+        else:
+            walk.pop()
+            del path[parent]
+    return top
+
+
+def _links(links: _Links, dataset: UUID) -> Iterator[tuple[UUID, str]]:
+    return iter(links.get(dataset, _NOTHING).items())
+
+
+def _relations_of(
+    node: LineageTree, children: Mapping[str, Sequence[LineageTree]]
+) -> list[LineageRelation]:
+    mine = node.dataset_id
+    if node.direction is LineageDirection.SOURCES:
+        return [
+            LineageRelation(key, each.dataset_id, mine)
+            for key, of in children.items()
+            for each in of
+        ]
+    return [
+        LineageRelation(key, mine, each.dataset_id) for key, of in children.items() for each in of
+    ]
+
+
+def _compare(
+    homes: Iterable[tuple[UUID, str]], known: Mapping[UUID, str]
+) -> tuple[dict[UUID, str], dict[UUID, str]]:
+    """Return the homes that are not known, and those that are known otherwise.
+
+    Raises InconsistentLineageException if one dataset is given two homes.
+    """
+    new: dict[UUID, str] = {}
+    other: dict[UUID, str] = {}
+    for id_, home in homes:
+        into = other if known.get(id_, home) != home else new
+        if into.setdefault(id_, home) != home:
+            raise _two_homes(id_)
+    return {id_: home for id_, home in new.items() if id_ not in known}, other
+
+
+def _check_union(mine: LineageRelations, other: LineageRelations) -> None:
+    counts = {key: len(of) for key, of in _union(mine.by_derived, other.by_derived).items()}
+    cycle = cycle_in(_union(mine.by_source, other.by_source), counts)
+    if cycle is not None:
+        raise cyclic(cycle)
+
+
+def _union(mine: _Links, other: _Links) -> _Links:
+    joined = {key: {**of, **mine.get(key, _NOTHING)} for key, of in other.items()}
+    return dict(chain(mine.items(), joined.items()))
+
+
+def _drop(index: dict[UUID, dict[UUID, str]], key: UUID, other: UUID) -> None:
+    index[key].pop(other, None)
+    if not index[key]:
+        del index[key]
+
+
+def _two_homes(dataset: UUID) -> InconsistentLineageException:
+    return InconsistentLineageException(f"Tree contains inconsistent homes for dataset {dataset}")
+
+
+def _two_classifiers(relation: LineageRelation) -> InconsistentLineageException:
+    return InconsistentLineageException(
+        f"Dataset {relation.derived_id} is derived from {relation.source_id}"
+        " with inconsistent classifiers."
+    )
+
+
+def _duplicate(dataset: UUID) -> InconsistentLineageException:
+    return InconsistentLineageException(f"Duplicate nodes in LineageTree: {dataset}")
