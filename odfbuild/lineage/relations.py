@@ -274,7 +274,8 @@ def grow(
 
     Raises InconsistentLineageException if a dataset stands below itself or below `parents`.
     """
-    path = dict.fromkeys(parents or ())
+    above = parents or frozenset[UUID]()
+    path = dict.fromkeys(above)
     if root in path:
         raise below_itself(root, path, direction)
     seen = so_far if so_far is not None else set()
@@ -292,7 +293,7 @@ def grow(
                 children[classifier] = [node]
             else:
                 siblings.append(node)
-            if id_ not in seen:
+            if id_ not in seen and id_ not in above:
                 node.children = grandchildren = dict[str, list[LineageTree]]()
                 path[id_] = None
                 seen.add(id_)
