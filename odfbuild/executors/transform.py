@@ -41,7 +41,7 @@ from odfbuild.planner.engines import made_by_another
 from odfbuild.planner.rebuild import InputNow, diverged
 from odfbuild.planner.restating import restated, restates
 from odfbuild.planner.sql.query import examine, steps_of
-from odfbuild.planner.sql.windows import has_windows
+from odfbuild.planner.sql.waiting import waits
 from odfbuild.state.dataset import Dataset, NotInChainError
 from odfbuild.state.prepared import Prepared
 
@@ -104,9 +104,9 @@ def needs_engine(state: ChainState, batch: Batch) -> bool:
 
 
 def _waits(transform: SetTransform | None) -> bool:
-    """Tell whether a watermark that moved can bring rows by itself: event-time windows close."""
+    """Tell whether a watermark that moved can bring rows by itself: they waited for it."""
     steps = () if transform is None else steps_of(transform.transform)
-    return any(has_windows(step.text) for step in steps)
+    return waits(steps)
 
 
 def execute(engine: Engine, state: ChainState, work: TransformWork, now: Timestamp) -> Sealed:

@@ -113,11 +113,11 @@ def _key(transform: SetTransform, states: States) -> _Key | str:
     from odfbuild.planner.sql.incremental import query_class
     from odfbuild.planner.sql.key_columns import key_columns
     from odfbuild.planner.sql.query import examine, steps_of
-    from odfbuild.planner.sql.windows import has_windows
+    from odfbuild.planner.sql.waiting import waits
 
     steps = steps_of(transform.transform)
-    if any(has_windows(step.text) for step in steps):
-        return "event-time windows close with the watermark, also those of keys without new rows"
+    if waits(steps):
+        return "rows appear when the watermark reaches them, also those of keys without new rows"
     read = examine(steps, _names(transform)).inputs
     sources = {_name(each): each.dataset_ref for each in transform.inputs if _name(each) in read}
     known = dict(_seen(sources, states))

@@ -27,7 +27,7 @@ from odfbuild.odf.events import DatasetVocabulary
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-__all__ = ["Replaying", "changelog_text", "in_vain", "standing_text"]
+__all__ = ["GONE", "Replaying", "changelog_text", "in_vain", "standing_text"]
 
 GONE: Final = "odf-gone:"
 """What the message begins with of the error for a retraction that meets no row, then its offset."""

@@ -7,7 +7,7 @@ changelog; so the portions in which rows came do not show.
 
 # ruff: noqa: S608 - the texts are made of quoted names only
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial, reduce
@@ -35,6 +35,7 @@ from odfbuild.executors.spark.transform import (
     visible,
     with_hint,
 )
+from odfbuild.executors.spark.versions import in_force, logged, time_of
 from odfbuild.odf.arrow import to_arrow
 from odfbuild.odf.datatypes import is_optional
 from odfbuild.odf.events import DataSchema, DatasetVocabulary
@@ -43,7 +44,9 @@ from odfbuild.planner.sql.key_columns import KeyColumns, key_columns
 from odfbuild.planner.sql.order import settled
 from odfbuild.planner.sql.query import QueryFacts
 from odfbuild.planner.sql.sums import sums_of
-from odfbuild.planner.sql.windows import closing, has_windows, longest_window
+from odfbuild.planner.sql.temporal import as_of, read_plainly, tables_of, versions_view
+from odfbuild.planner.sql.waiting import longest_wait, waits
+from odfbuild.planner.sql.windows import closing
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -106,11 +109,12 @@ class Stateful:
                 ),
                 self.work,
             )
+        plain = frozenset[str]().union(*(read_plainly(step.text) for step in self.facts.steps))
         for source in self.work.inputs:
-            if source.alias in self.facts.inputs:
+            if source.alias in plain:
                 columns = () if key is None else key.inputs[source.alias]
                 self.views.add(source.alias, self._standing(source, columns, empty=empty))
-        result = self._queried()
+        result = self._queried(partial(self._versions, key=key, empty=empty))
         check_stable(result)
         check_columns(result, self.work.vocab, raw=False)
         return as_stored(result, self.work)
@@ -139,21 +143,20 @@ class Stateful:
         return True
 
     def _closed(self, key: KeyColumns) -> "list[DataFrame] | None":
-        """Return the keys of earlier rows in windows that end behind where the step begins.
+        """Return the keys of earlier rows that wait for what lies behind where the step begins.
 
-        A row is in no window that ends later than the length of one behind it.  None if it is not
-        known which rows these are.
+        A row is in no window that ends later than the length of one behind it; it meets versions
+        as soon as its time is reached.  None if it is not known which rows these are.
         """
-        windowed = [step.text for step in self.facts.steps if has_windows(step.text)]
         mark, before = self.work.watermark, self.work.watermark_before
-        if not windowed or mark is None or mark == before:
+        if mark is None or mark == before or not waits(self.facts.steps):
             return []
-        lengths = [length for text in windowed if (length := longest_window(text)) is not None]
-        if key.times is None or len(lengths) < len(windowed):
+        wait = longest_wait([step.text for step in self.facts.steps])
+        if key.times is None or wait is None:
             return None
-        within = f"{{}} < timestamp_millis({mark.millis}L)"
+        within = f"{{}} <= timestamp_millis({mark.millis}L)"
         if before is not None:
-            within += f" AND {{}} >= timestamp_millis({before.millis - max(lengths)}L)"
+            within += f" AND {{}} >= timestamp_millis({before.millis - wait}L)"
         sources = {each.alias: each for each in self.work.inputs}
         found = []
         for alias, times in key.times.items():
@@ -196,6 +199,28 @@ class Stateful:
         name = f"{_LOG}_{source.alias}"
         return self._replayed(paths, schema, columns, source.vocab, key, name)
 
+    def _versions(self, table: str, key: KeyColumns | None, *, empty: bool) -> "DataFrame":
+        """Return the versions of an input, or of an earlier step, and when they are in force."""
+        primary, name = dict(self.facts.steps[0].temporal)[table], f"{_LOG}_of_{table}"
+        sources = {each.alias: each for each in self.work.inputs}
+        source = sources.get(table)
+        if source is None:
+            rows = self.session.table(quoted(table))
+            vocabs = [self.work.vocab, *(each.vocab for each in self.work.inputs)]
+            times = [vocab.event_time_column for vocab in vocabs]
+            time = time_of(table, rows.columns, times)
+        else:
+            columns = visible(to_arrow(source.schema), source.vocab, raw=False)
+            chosen = _all
+            if key is not None:
+                chosen = partial(self._of_keys, columns=key.inputs[table], view=f"{name}_all")
+            rows = logged(
+                self._replaying, () if empty else (*source.past, *source.paths),
+                to_arrow(source.schema), columns, source.vocab, primary, name, chosen,
+            )  # fmt: skip
+            time = source.vocab.event_time_column
+        return in_force(self._replaying, rows, primary, time, f"{name}_rows")
+
     def _held(self, kinds: Mapping[str, Any], key: KeyColumns | None) -> "DataFrame":
         """Return the rows that the dataset holds, with the columns that the query gives now."""
         from pyspark.sql.pandas.types import to_arrow_type
@@ -228,11 +253,13 @@ class Stateful:
     def _replaying(self) -> Replaying:
         return Replaying(session=self.session, views=self.views, size=self.size)
 
-    def _queried(self) -> "DataFrame":
+    def _queried(self, versions: "Callable[[str], DataFrame]") -> "DataFrame":
         """Let Spark analyse the steps of the query in turn, and return the last."""
         unseen = [name for each in self.work.inputs for name in system_columns(each.vocab)]
         frame = None
         for step, sent in zip(self.facts.steps, self._sent(), strict=True):
+            for table in tables_of(step.text):
+                self.views.add(versions_view(table), versions(table))
             try:
                 with spark_errors("read the query", (sent,), self.log):
                     frame = self.session.sql(sent.carried.text)
@@ -250,6 +277,7 @@ class Stateful:
         for number, sums in enumerate(sums_of(steps, seen_columns(self.work))):
             first = settled(steps[number].text, sums)
             carried = TwiceCarried(first, closing(first.text, until))
+            carried = TwiceCarried(carried, as_of(carried.text, until))
             found.append(SentQuery(number, len(steps), carried))
         return tuple(found)
 

@@ -7,6 +7,8 @@ after this; the user's own text stays as it is, letter for letter, between the i
     with x (a) as (select k from t)     with x (p, o, a) as (select p, o, k from t)
 """
 
+from __future__ import annotations
+
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 
@@ -47,7 +49,7 @@ class CarriedText:
 class TwiceCarried:
     """A text that was changed, and then changed again."""
 
-    first: CarriedText
+    first: CarriedText | TwiceCarried
     second: CarriedText
 
     @property

@@ -27,7 +27,10 @@ class Reason(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """Something in step number `step` (from 0): a clause, a function or a name, and its place."""
+    """Something in step number `step` (from 0): a clause, a function or a name, and its place.
+
+    Numbers from that of the steps on are those of the temporal tables of the transform.
+    """
 
     reason: Reason
     name: str
@@ -81,10 +84,10 @@ def words(found: Finding) -> tuple[str, str, str]:
             )
         case Reason.TEMPORAL:
             return (
-                f"unsupported query: {found.name}",
-                "joins with the versions of a table are not worked out by this version",
-                "join with b.event_time <= a.event_time, number the rows: row_number() over "
-                "(partition by a.key order by b.event_time desc) as n, and keep where n = 1",
+                found.name,
+                "a row meets the version of a table that was in force at the row's event time: "
+                "rows of one primary key are versions, each from its event time on",
+                found.hint,
             )
         case Reason.ENVIRONMENT | Reason.FOREIGN_CODE:
             return (

@@ -40,7 +40,8 @@ def query_class(steps: Sequence[QueryStep], inputs: Mapping[str, DataSchema | No
             return QueryClass("whole", "the query cannot be read")
     if not shapes:
         return QueryClass("whole", "there is no query")
-    part = Parts(dict(_named(shapes)), _names(inputs)).query(shapes[-1][1])
+    versions = dict(steps[0].temporal)
+    part = Parts(dict(_named(shapes)), _names(inputs), versions).query(shapes[-1][1])
     if part.group is not None and accumulators(steps, inputs) is not None:
         return QueryClass("state", part.because)
     return QueryClass(part.name, part.because)

@@ -10,8 +10,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from odfbuild.odf.events import DataSchema
-from odfbuild.planner.sql.keyed import Parts, name_of
-from odfbuild.planner.sql.keyed_part import Part, Token
+from odfbuild.planner.sql.keyed import Parts
+from odfbuild.planner.sql.keyed_part import Part, Token, name_of
 from odfbuild.planner.sql.query import QueryStep
 from odfbuild.planner.sql.shape import Query, Select, StarExpr
 from odfbuild.planner.sql.statement import SqlTextError
@@ -24,8 +24,8 @@ __all__ = ["KeyColumns", "key_columns"]
 class KeyColumns:
     """The columns of a key, in one order: of every input, and of the result if it holds them.
 
-    `times` are the columns of the inputs by which event-time windows are made; None if they are
-    made by something else.
+    `times` are the columns of the inputs by which rows wait for the watermark: those that windows
+    are made of, and of rows that meet versions of a table; None if something else decides.
     """
 
     inputs: Mapping[str, tuple[str, ...]]
@@ -47,7 +47,8 @@ def key_columns(steps: Sequence[QueryStep], inputs: Mapping[str, DataSchema]) ->
     if not shapes:
         return None
     known = {name: frozenset(f.name for f in schema.fields) for name, schema in inputs.items()}
-    parts = Parts({name: shape for name, shape in shapes if name is not None}, known)
+    named = {name: shape for name, shape in shapes if name is not None}
+    parts = Parts(named, known, dict(steps[0].temporal))
     part = parts.query(shapes[-1][1])
     if part.name not in {"keyed", "join"} or not part.keys:
         return None

@@ -14,7 +14,17 @@ from typing import TypeAlias
 
 from odfbuild.planner.sql.functions import WINDOWED
 from odfbuild.planner.sql.generators import GENERATORS
-from odfbuild.planner.sql.keyed_part import Keys, Part, Token, beside, read_as, whole
+from odfbuild.planner.sql.keyed_part import (
+    Keys,
+    Part,
+    Token,
+    beside,
+    name_of,
+    partition_of,
+    read_as,
+    renamed,
+    whole,
+)
 from odfbuild.planner.sql.row_by_row import is_aggregate, keys_of, obstacle, refusal, some
 from odfbuild.planner.sql.shape import (
     Call,
@@ -27,8 +37,6 @@ from odfbuild.planner.sql.shape import (
     NamedTable,
     Opaque,
     Operation,
-    Output,
-    Over,
     Query,
     Select,
     SetQuery,
@@ -38,7 +46,7 @@ from odfbuild.planner.sql.shape import (
     walk,
 )
 
-__all__ = ["Parts", "name_of"]
+__all__ = ["Parts"]
 
 
 _MOST = 500  # queries read, those that are used several times counted each time
@@ -61,13 +69,18 @@ class Parts:
     `inputs` are the names of the inputs' columns, as far as they are known; `uses` is what was
     read of them: for each time that one is read, the tokens of the columns that mattered;
     `matched` leads from columns of the other side of an outer join to those of the preserved one;
-    `timed` are the times of event-time windows, None for one that is no mere column.
+    `timed` are the times of event-time windows and of rows that meet versions, None for one that
+    is no mere column.  `versions` are the primary keys of the tables that have versions.
     """
 
     def __init__(
-        self, steps: Mapping[str, Query], inputs: Mapping[str, frozenset[str] | None]
+        self,
+        steps: Mapping[str, Query],
+        inputs: Mapping[str, frozenset[str] | None],
+        versions: Mapping[str, Sequence[str]] | None = None,
     ) -> None:
         self.inputs = inputs
+        self.versions = versions or {}
         self.tables: _Tables = {}
         for name, step in steps.items():
             self.tables = {**self.tables, name: _Table(step, self.tables)}
@@ -87,7 +100,7 @@ class Parts:
             return whole("WITH RECURSIVE")
         before = self.tables
         for part in query.with_:
-            table = _Table(_renamed(part.query, part.columns), self.tables)
+            table = _Table(renamed(part.query, part.columns), self.tables)
             self.tables = {**self.tables, part.name: table}
         try:
             return self._select(query) if isinstance(query, Select) else self._set(query)
@@ -145,7 +158,7 @@ class Parts:
         exprs = [*(output.value for output in select.outputs), *some(select.qualify)]
         overs = [e.over for x in exprs for e in walk(x) if isinstance(e, Call) and e.over]
         for over in overs:
-            partition = _partition(over, named)
+            partition = partition_of(over, named)
             if not partition:
                 return whole("a window function without PARTITION BY")
             keys = frozenset(self._token(each, part) for each in partition)
@@ -234,7 +247,7 @@ class Parts:
                 part = self._from(inner)
                 return part if source.alias is None else read_as(part, source.alias)
             case Derived(query=query) if not isinstance(query, From):
-                return read_as(self.query(_renamed(query, source.columns)), source.alias)
+                return read_as(self.query(renamed(query, source.columns)), source.alias)
             case Generator():
                 return whole("a table function")
             case Opaque(why=why):
@@ -246,7 +259,7 @@ class Parts:
         name = source.alias or source.name
         if known is not None:
             before, self.tables = self.tables, known.tables
-            part = self.query(_renamed(known.query, source.columns))
+            part = self.query(renamed(known.query, source.columns))
             self.tables = before
             return read_as(part, name)
         tokens: dict[str, Token] = {}
@@ -267,6 +280,8 @@ class Parts:
             return left
         if isinstance(join.source, Generator):
             return self._unnested(left, join)
+        if isinstance(join.source, NamedTable) and join.source.versioned:
+            return self._as_of(left, join.source, join)
         right = self._source(join.source)
         if right.name == "whole":
             return right
@@ -286,6 +301,26 @@ class Parts:
         if join.kind not in {"inner", "cross"} or clause is not None:
             return whole(clause or "LATERAL")
         return left
+
+    def _as_of(self, left: Part, table: NamedTable, join: Join) -> Part:
+        """Read a join with the versions of a table, which works by columns of its primary key."""
+        right = read_as(self._table(table), table.alias or table.name)
+        clause = "FOR SYSTEM_TIME AS OF"
+        key = {right.column(None, name) for name in self.versions.get(table.name, ())}
+        pairs = [(a, b) for a, b in self._pairs(left, right, join) if b in key]
+        mine, theirs = frozenset(a for a, _ in pairs), frozenset(b for _, b in pairs)
+        if right.name == "whole" or table.time is None or not pairs:
+            return whole(clause if right.name != "whole" else right.because or clause)
+        if not (self._fits(left, mine) and self._fits(right, theirs)):
+            return whole(f"{clause} with {left.because or right.because} by another key")
+        self.timed.append(self._known(table.time, left))
+        for a, b in pairs:
+            if join.kind == "inner" and self.root(a) != self.root(b):
+                self._same[b] = a
+            elif join.kind != "inner":
+                self.matched[self.root(b)] = self.root(a)
+        part = Part(name="keyed", because=clause, keys=mine)
+        return replace(part, column=beside(left, right, join))
 
     def _pairs(self, left: Part, right: Part, join: Join) -> list[tuple[Token, Token]]:
         """Return the columns that a join compares for equality."""
@@ -360,26 +395,3 @@ class Parts:
         if joined:
             return whole("UNION without ALL over JOIN")
         return replace(both, name="keyed", because="UNION without ALL", keys=None)
-
-
-def _renamed(query: Query, columns: tuple[str, ...]) -> Query:
-    """Return a query whose columns are called otherwise; a star's cannot be told apart."""
-    if not columns or not isinstance(query, Select) or len(columns) != len(query.outputs):
-        return query
-    outputs = (replace(o, aliases=(n,)) for o, n in zip(query.outputs, columns, strict=True))
-    return replace(query, outputs=tuple(outputs))
-
-
-def name_of(output: Output) -> str | None:
-    if output.aliases:
-        return output.aliases[0] if len(output.aliases) == 1 else None
-    value = output.value
-    if isinstance(value, Call) and value.name in WINDOWED:
-        return value.name
-    return value.name if isinstance(value, Column) else None
-
-
-def _partition(over: Over, named: Mapping[str, Over]) -> tuple[Expr, ...]:
-    if over.partition or over.name is None:
-        return over.partition
-    return named[over.name].partition if over.name in named else ()

@@ -2,13 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import TypeAlias
 
-from odfbuild.planner.sql.shape import Join, Select
+from odfbuild.planner.sql.functions import WINDOWED
+from odfbuild.planner.sql.shape import Call, Column, Expr, Join, Output, Over, Query, Select
 
-__all__ = ["Keys", "Part", "Token", "beside", "read_as", "whole"]
+__all__ = [
+    "Keys",
+    "Part",
+    "Token",
+    "beside",
+    "name_of",
+    "partition_of",
+    "read_as",
+    "renamed",
+    "whole",
+]
 
 Token: TypeAlias = int
 """The identity of a column, kept from the inputs on."""
@@ -63,3 +74,28 @@ def beside(left: Part, right: Part, join: Join) -> Callable[[str | None, str], T
 
 def _first(*tokens: Token | None) -> Token | None:
     return next((token for token in tokens if token is not None), None)
+
+
+def renamed(query: Query, columns: tuple[str, ...]) -> Query:
+    """Return a query whose columns are called otherwise; a star's cannot be told apart."""
+    if not columns or not isinstance(query, Select) or len(columns) != len(query.outputs):
+        return query
+    outputs = (replace(o, aliases=(n,)) for o, n in zip(query.outputs, columns, strict=True))
+    return replace(query, outputs=tuple(outputs))
+
+
+def partition_of(over: Over, named: Mapping[str, Over]) -> tuple[Expr, ...]:
+    """Return the PARTITION BY of a window, also where a name stands for it."""
+    if over.partition or over.name is None:
+        return over.partition
+    return named[over.name].partition if over.name in named else ()
+
+
+def name_of(output: Output) -> str | None:
+    """Return what an item of a SELECT list is called; None if only Spark can tell."""
+    if output.aliases:
+        return output.aliases[0] if len(output.aliases) == 1 else None
+    value = output.value
+    if isinstance(value, Call) and value.name in WINDOWED:
+        return value.name
+    return value.name if isinstance(value, Column) else None

@@ -24,6 +24,7 @@ from odfbuild.planner.sql.refusals import (
     WINDOWS,
 )
 from odfbuild.planner.sql.statement import Place, SqlTextError, Statement
+from odfbuild.planner.sql.temporal import Keys
 from odfbuild.planner.sql.text import read
 
 if TYPE_CHECKING:
@@ -44,10 +45,14 @@ __all__ = [
 
 @dataclass(frozen=True, slots=True)
 class QueryStep:
-    """One statement of a transform; only the last step has no alias ("SqlQueryStep")."""
+    """One statement of a transform; only the last step has no alias ("SqlQueryStep").
+
+    `temporal` are the tables whose versions it may read ("TemporalTable"), equal in all steps.
+    """
 
     alias: str | None
     text: str
+    temporal: Keys = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -88,9 +93,10 @@ class QueryFacts:
 
 def steps_of(transform: TransformSql) -> tuple[QueryStep, ...]:
     """Return the statements of a transform; a lone `query` is one step without alias."""
+    keys = tuple((each.name, each.primary_key) for each in transform.temporal_tables or ())
     if transform.queries is not None:
-        return tuple(QueryStep(step.alias, step.query) for step in transform.queries)
-    return () if transform.query is None else (QueryStep(None, transform.query),)
+        return tuple(QueryStep(step.alias, step.query, keys) for step in transform.queries)
+    return () if transform.query is None else (QueryStep(None, transform.query, keys),)
 
 
 def examine(
@@ -108,8 +114,10 @@ def examine(
         else:
             statements.append(statement)
             findings.extend(_statement_findings(number, statement, known))
+            findings.extend(_version_findings(number, step))
             used |= dict.fromkeys(t.text for t in statement.tables if t.text in inputs)
         known += [step.alias] if step.alias else []
+    findings += _table_findings(steps, known)
     readable = len(statements) == len(steps) and bool(steps)
     return QueryFacts(
         steps=tuple(steps),
@@ -169,14 +177,29 @@ def order_findings(number: int, text: str, sums: Sums | None = None) -> Iterator
     Raises SqlTextError.
     """
     from odfbuild.planner.sql.order import unordered
-    from odfbuild.planner.sql.windows import loose_windows, temporal_tables
+    from odfbuild.planner.sql.windows import loose_windows
 
     for each in unordered(text, sums):
         yield Finding(Reason.ORDER, each.what.text, number, each.what.place, each.fix)
     for window in loose_windows(text):
         yield Finding(Reason.LOOSE_WINDOW, window.text, number, window.place)
-    for table in temporal_tables(text):
-        yield Finding(Reason.TEMPORAL, table.text, number, table.place)
+
+
+def _version_findings(number: int, step: QueryStep) -> Iterator[Finding]:
+    if "system_time" not in step.text.lower():
+        return
+    from odfbuild.planner.sql.temporal_checks import join_problems
+
+    yield from join_problems(number, step.text, step.temporal)
+
+
+def _table_findings(steps: Sequence[QueryStep], known: Collection[str]) -> Iterator[Finding]:
+    keys = steps[0].temporal if steps else ()
+    if not keys:
+        return
+    from odfbuild.planner.sql.temporal_checks import table_problems
+
+    yield from table_problems(keys, known, len(steps))
 
 
 def _call_findings(number: int, statement: Statement) -> Iterator[Finding]:
@@ -213,4 +236,6 @@ def _diagnostic(facts: QueryFacts, found: Finding) -> Diagnostic:
     step = f" of step {found.step + 1}" if len(facts.steps) > 1 else ""
     where = f"line {found.place.line}, column {found.place.column}{step}"
     what, why, fix = words(found)
+    if facts.steps and found.step >= len(facts.steps):
+        return Diagnostic(code=found.reason.value, what=what, why=why, fix=fix)
     return Diagnostic(code=found.reason.value, what=f"{what} ({where})", why=why, fix=fix)

@@ -254,6 +254,8 @@ class Relations(Calls):
         if join.natural:
             theirs = {each.name for each in right.columns}
             keys = tuple(each.name for each in left.columns if each.name in theirs)
+        if isinstance(join.source, NamedTable) and join.source.time is not None:
+            self.shape([join.source.time], Scope(left, outer))
         if join.on is not None:
             self.shape([join.on], Scope(left.beside(right), outer))
         if join.natural and (left.open or right.open):

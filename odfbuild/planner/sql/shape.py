@@ -211,13 +211,17 @@ Expr: TypeAlias = (
 
 @dataclass(frozen=True, slots=True)
 class NamedTable:
-    """A table read by its name: an input, an earlier step or a common table expression."""
+    """A table read by its name: an input, an earlier step or a common table expression.
+
+    `time` says of which time its versions are asked for, if it is `versioned`.
+    """
 
     name: str
     alias: str | None
     columns: tuple[str, ...]
     place: Place | None = field(compare=False)
     versioned: bool = False
+    time: Expr | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -280,10 +280,10 @@ class _Shaper(Expressions):
         if node.db or name not in self.local:
             self.tables.append(Name(name, place, node.db or None))
         self.relations.add(node.alias_or_name)
-        versioned = node.args.get("version") is not None
-        if versioned:
-            self.expression(node.args["version"].expression)
-        return NamedTable(name, node.alias or None, self._list(node), place, versioned)
+        version = node.args.get("version")
+        time = None if version is None else self.expression(version.expression)
+        versioned = version is not None
+        return NamedTable(name, node.alias or None, self._list(node), place, versioned, time)
 
     def _derived(self, node: Any) -> Source:
         self.relations.add(node.alias_or_name)

@@ -17,7 +17,7 @@ from typing import Any
 from odfbuild.planner.sql.carry import CarriedText
 from odfbuild.planner.sql.statement import Name
 
-__all__ = ["closing", "has_windows", "longest_window", "loose_windows", "temporal_tables"]
+__all__ = ["closing", "has_windows", "longest_window", "loose_windows"]
 
 Edit = tuple[int, int, str]
 
@@ -64,19 +64,6 @@ def loose_windows(text: str) -> tuple[Name, ...]:
         Name(tokens[call.at].text.lower(), place_at(tokens[call.at]))
         for call in _calls(tokens, range(len(tokens)))
         if text[call.start : call.end] not in grouped
-    )
-
-
-def temporal_tables(text: str) -> tuple[Name, ...]:
-    """Return where a query asks for a table as it was.  Raises SqlTextError."""
-    from odfbuild.planner.sql.tokens import place_at
-
-    tokens = _tokens(text)
-    words = [token.text.upper() for token in tokens]
-    return tuple(
-        Name("FOR SYSTEM_TIME AS OF", place_at(tokens[at]))
-        for at in range(len(words))
-        if words[at : at + 4] == ["FOR", "SYSTEM_TIME", "AS", "OF"]
     )
 
 

@@ -210,11 +210,3 @@ def test_places_lead_back_into_the_text() -> None:
     text = "select max_by(n, t), collect_list(n) from i"
     changed = settled(text, {})
     assert changed.origin(changed.text.index("from i")) == text.index("from i")
-
-
-def test_versions_of_a_table_are_refused_with_a_way_out() -> None:
-    text = "select a.n from i a left join i for system_time as of a.t as b on a.k = b.k"
-    found = diagnostics(facts(text), [Reason.TEMPORAL])
-    assert [each.code for each in found] == ["temporal-table"]
-    assert "(line 1, column 33)" in found[0].what
-    assert "row_number() over" in (found[0].fix or "")
