@@ -79,7 +79,7 @@ class Asker:
         """Return the data columns that a transform gives.  Raises EngineFailedError."""
         steps = steps_of(transform)
         form = [
-            [[each.alias, each.text] for each in steps],
+            [[each.alias, each.text, *each.temporal] for each in steps],
             [[i.alias, column_lines(i.schema), to_mapping(i.vocab)] for i in inputs],
         ]
         question = Analysis(steps=steps, inputs=tuple(inputs), vocab=vocab)

@@ -123,7 +123,9 @@ def _placed(
 ) -> Diagnostic:
     steps = steps_of(transform)
     if finding.step >= len(steps):
-        return replace(diagnostic, span=declared.span(place))
+        table = (*place, "temporalTables", finding.step - len(steps), "name")
+        spot = table if finding.reason is Reason.TEMPORAL else place
+        return replace(diagnostic, span=declared.span(spot))
     single = _written(declared, place).query is not None
     path = (*place, "query") if single else (*place, "queries", finding.step, "query")
     text = steps[finding.step].text

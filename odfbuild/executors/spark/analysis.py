@@ -8,8 +8,10 @@ import pyarrow as pa
 from odfbuild.executors.analysis import Analysis
 from odfbuild.executors.spark.errors import SentQuery, SparkQueryError, spark_errors
 from odfbuild.executors.spark.frames import from_table
+from odfbuild.executors.spark.replay import Replaying
 from odfbuild.executors.spark.session import Views
-from odfbuild.executors.spark.sqltypes import spark_schema
+from odfbuild.executors.spark.settings import Size
+from odfbuild.executors.spark.sqltypes import quoted, spark_schema
 from odfbuild.executors.spark.transform import (
     check_columns,
     check_stable,
@@ -17,8 +19,11 @@ from odfbuild.executors.spark.transform import (
     visible,
     with_hint,
 )
+from odfbuild.executors.spark.versions import in_force, time_of
 from odfbuild.odf.arrow import to_arrow
+from odfbuild.planner.sql.carry import TwiceCarried
 from odfbuild.planner.sql.query import QueryFacts
+from odfbuild.planner.sql.temporal import as_of, tables_of, versions_view
 from odfbuild.planner.sql.windows import closing
 
 if TYPE_CHECKING:
@@ -53,7 +58,11 @@ def _last(
     unseen = [] if facts.names_op else [n for s in question.inputs for n in system_columns(s.vocab)]
     frame = None
     for number, step in enumerate(question.steps):
-        sent = SentQuery(number, len(question.steps), closing(step.text, None))
+        closed = closing(step.text, None)
+        carried = TwiceCarried(closed, as_of(closed.text, None))
+        sent = SentQuery(number, len(question.steps), carried)
+        for table in tables_of(step.text):
+            _add_versions(session, views, question, table)
         try:
             with spark_errors("read the query", (sent,), log):
                 frame = session.sql(sent.carried.text)
@@ -63,6 +72,18 @@ def _last(
             views.add(step.alias, frame)
     assert frame is not None  # noqa: S101 - a query has a step
     return frame
+
+
+def _add_versions(session: "SparkSession", views: Views, question: Analysis, table: str) -> None:
+    """Make the versions of a table readable: those of an input, or of an earlier step."""
+    rows = session.table(quoted(table))
+    own = next((each.vocab for each in question.inputs if each.alias == table), None)
+    vocabs = [question.vocab, *(each.vocab for each in question.inputs)] if own is None else [own]
+    time = time_of(table, rows.columns, [vocab.event_time_column for vocab in vocabs])
+    key = dict(question.steps[0].temporal)[table]
+    replaying = Replaying(session=session, views=views, size=Size.SMALL)
+    found = in_force(replaying, rows, key, time, f"__odf_rows_of_{table}")
+    views.add(versions_view(table), found)
 
 
 def _schema(frame: "DataFrame", question: Analysis) -> pa.Schema:

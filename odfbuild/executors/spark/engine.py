@@ -264,15 +264,19 @@ class SparkEngine:
 
 
 def _by_types(facts: QueryFacts, work: TransformWork) -> tuple[Diagnostic, ...]:
-    """Return what depends on the order of rows for the types of its columns."""
+    """Return what is wrong with a query for the columns of its inputs: order of rows, versions."""
     from odfbuild.planner.sql.sums import sums_of
+    from odfbuild.planner.sql.temporal_checks import column_problems
 
-    sums = sums_of(facts.steps, seen_columns(work))
-    findings = (
+    seen = seen_columns(work)
+    sums = sums_of(facts.steps, seen)
+    findings = [
         each
         for number, step in enumerate(facts.steps)
         for each in order_findings(number, step.text, sums[number])
-    )
+    ]
+    times = {each.alias: each.vocab.event_time_column for each in work.inputs}
+    findings += column_problems(facts.steps, seen, times)
     return diagnostics(replace(facts, findings=tuple(findings)))
 
 

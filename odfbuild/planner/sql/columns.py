@@ -16,6 +16,8 @@ from odfbuild.planner.sql.relations import Relations
 from odfbuild.planner.sql.scope import Attribute, ColumnRef, OpenPart, Rows
 from odfbuild.planner.sql.spark_types import as_read, as_stored, unwrapped
 from odfbuild.planner.sql.statement import Place, SqlTextError
+from odfbuild.planner.sql.temporal import as_of_joins
+from odfbuild.planner.sql.temporal_checks import missing
 from odfbuild.planner.sql.text import read
 from odfbuild.planner.sql.types import Value
 
@@ -73,6 +75,7 @@ def columns_of(steps: Sequence[QueryStep], inputs: Mapping[str, DataSchema | Non
         except SqlTextError as error:
             return _unreadable(f"step {number + 1} cannot be read: {error}")
         rows = reader.query(shape)
+        _keys_of_versions(reader, number, step, inputs)
         if step.alias is not None:
             tables.steps[step.alias] = rows
     outputs, unknown = _outputs(rows)
@@ -86,6 +89,19 @@ def columns_of(steps: Sequence[QueryStep], inputs: Mapping[str, DataSchema | Non
         places=reader.places,
         unknown_columns=tuple(reader.unknown_columns),
     )
+
+
+def _keys_of_versions(
+    reader: Relations, number: int, step: QueryStep, inputs: Mapping[str, DataSchema | None]
+) -> None:
+    """Count the primary keys of the tables whose versions a step reads: they decide on rows."""
+    for each in as_of_joins(step.text):
+        name, key = each.table.text, dict(step.temporal).get(each.table.text, ())
+        absent = missing(name, key, inputs)
+        place = each.table.place
+        reader.unknown_columns += [UnknownColumn(column, number, place, None) for column in absent]
+        if name in inputs:
+            reader.shaping |= {ColumnRef(name, column) for column in key if column not in absent}
 
 
 class Tables:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import difflib
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from typing import TYPE_CHECKING, TypeAlias
 
 from odfbuild.planner.sql.findings import Finding, Reason
 from odfbuild.planner.sql.shape import (
@@ -31,19 +31,16 @@ from odfbuild.planner.sql.statement import Place
 from odfbuild.planner.sql.temporal import AsOf, Keys, as_of_joins
 from odfbuild.planner.sql.text import read
 
-__all__ = ["TableFacts", "column_problems", "join_problems", "table_problems"]
+if TYPE_CHECKING:
+    from odfbuild.odf.events import DataSchema
+    from odfbuild.planner.sql.query import QueryStep
 
+__all__ = ["column_problems", "join_problems", "missing", "table_problems"]
+
+_Problem: TypeAlias = tuple[str, Place, str]  # what is wrong, where, and what to do
 _KINDS = frozenset({"JOIN", "INNER JOIN", "LEFT JOIN", "LEFT OUTER JOIN"})
 _NOWHERE = Place(0, 1, 1, 1)
 _EXAMPLE = "JOIN b FOR SYSTEM_TIME AS OF a.event_time AS b ON b.key = a.key"
-
-
-@dataclass(frozen=True, slots=True)
-class TableFacts:
-    """The columns of an input that a query sees, and which of them is its event time."""
-
-    columns: frozenset[str]
-    time: str
 
 
 def join_problems(number: int, text: str, keys: Keys) -> Iterator[Finding]:
@@ -88,41 +85,55 @@ def table_problems(keys: Keys, known: Collection[str], steps: int) -> Iterator[F
 
 
 def column_problems(
-    texts: Sequence[str], keys: Keys, tables: Mapping[str, TableFacts]
+    steps: Sequence[QueryStep], inputs: Mapping[str, DataSchema], times: Mapping[str, str]
 ) -> Iterator[Finding]:
-    """Yield primary keys that inputs lack, and times of inputs that are not their event times."""
-    for number, (name, key) in enumerate(keys, start=len(texts)):
-        columns = tables[name].columns if name in tables else frozenset(key)
-        for column in key:
-            if column not in columns:
-                near = difflib.get_close_matches(column, columns, n=1)
-                fix = f"did you mean '{near[0]}'?" if near else "name a column of it"
-                what = f"the temporal table '{name}' has no column '{column}' for its primary key"
-                yield Finding(Reason.TEMPORAL, what, number, _NOWHERE, fix)
-    for number, text in enumerate(texts):
-        yield from _time_problems(number, text, tables)
+    """Yield primary keys that inputs lack, and times of inputs that are not their event times.
+
+    `inputs` have the columns that a query sees, `times` the event times of each.
+    """
+    keys = steps[0].temporal if steps else ()
+    for number, (name, key) in enumerate(keys, start=len(steps)):
+        for column in missing(name, key, inputs):
+            what = f"the temporal table '{name}' has no column '{column}' for its primary key"
+            fix = _near(column, [field.name for field in inputs[name].fields])
+            yield Finding(Reason.TEMPORAL, what, number, _NOWHERE, fix)
+    for number, step in enumerate(steps):
+        asked = {each.table.place.start: each for each in as_of_joins(step.text)}
+        for at, left, _ in _versioned(read(step.text).shape) if asked else ():
+            problem = _wrong_time(asked[at], left, times) if at in asked else None
+            if problem is not None:
+                yield Finding(Reason.TEMPORAL, problem[0], number, problem[1], problem[2])
 
 
-def _time_problems(number: int, text: str, tables: Mapping[str, TableFacts]) -> Iterator[Finding]:
-    asked = {each.table.place.start: each for each in as_of_joins(text)}
-    for at, left, _ in _versioned(read(text).shape) if asked else ():
-        each = asked.get(at)
-        if each is None or each.time is None:
-            continue
-        *qualifier, column = each.time
-        source = next((s for name, s in _named(left) if [name] == qualifier or not qualifier), None)
-        plain = isinstance(source, NamedTable) and not source.versioned and not source.columns
-        if not plain or (len(left) > 1 and not qualifier):
-            continue
-        assert isinstance(source, NamedTable)  # noqa: S101 - it is plain
-        facts = tables.get(source.name)
-        if facts is not None and column != facts.time:
-            what = f"{each.when.text} is not the event time of '{source.name}'"
-            fix = f"name {facts.time}: only event times are known to be complete by a watermark"
-            yield Finding(Reason.TEMPORAL, what, number, each.when.place, fix)
+def missing(
+    table: str, key: Sequence[str], inputs: Mapping[str, DataSchema | None]
+) -> tuple[str, ...]:
+    """Return the columns of a primary key that an input lacks; none if it is not known."""
+    schema = inputs.get(table)
+    if schema is None:
+        return ()
+    names = {field.name for field in schema.fields}
+    return tuple(column for column in key if column not in names)
 
 
-_Problem = tuple[str, Place, str]
+def _near(name: str, known: Sequence[str]) -> str:
+    near = difflib.get_close_matches(name, known, n=1)
+    return f"did you mean '{near[0]}'?" if near else f"it has {', '.join(known)}"
+
+
+def _wrong_time(each: AsOf, left: Sequence[Source], times: Mapping[str, str]) -> _Problem | None:
+    """Return that a row of an input is looked at of another time than it happened."""
+    *qualifier, column = each.time or ("",)
+    named = [source for name, source in _named(left) if [name] == qualifier or not qualifier]
+    source = named[0] if len(named) == 1 else None
+    if not isinstance(source, NamedTable) or source.versioned or source.columns:
+        return None
+    time = times.get(source.name, column)
+    if time == column or each.time is None:
+        return None
+    what = f"{each.when.text} is not the event time of '{source.name}'"
+    fix = f"name {time}: a watermark says of event times only what is known in full"
+    return what, each.when.place, fix
 
 
 def _form(each: AsOf, left: Sequence[Source] | None, join: Join | None) -> _Problem | None:
