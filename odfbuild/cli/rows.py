@@ -10,7 +10,7 @@ from typing import Any, TextIO
 
 from odfbuild.cli.printable import printable, printable_json
 
-__all__ = ["Rows", "write_rows"]
+__all__ = ["Rows", "plain", "write_rows"]
 
 _LINE = json.JSONEncoder(ensure_ascii=False, allow_nan=False)
 _INDENTED = json.JSONEncoder(ensure_ascii=False, allow_nan=False, indent=2)
@@ -57,7 +57,7 @@ def _write_json(rows: Rows, stream: TextIO) -> None:
 
 
 def _record(names: Sequence[str], row: Sequence[Any]) -> dict[str, Any]:
-    return dict(zip(names, map(_plain, row), strict=True))
+    return dict(zip(names, map(plain, row), strict=True))
 
 
 def _json(value: Any, encoder: json.JSONEncoder) -> str:
@@ -78,7 +78,7 @@ def _is_number(column: Sequence[Any]) -> bool:
     return bool(known) and all(type(cell) in {int, float, Decimal} for cell in known)
 
 
-def _plain(value: Any) -> Any:
+def plain(value: Any) -> Any:
     """Return a value as JSON has it; text where JSON has no such value."""
     if type(value) in _SIMPLE:
         return value
@@ -91,21 +91,21 @@ def _plain(value: Any) -> Any:
         case bytes():
             return value.hex()
         case dict():
-            return {key: _plain(each) for key, each in value.items()}
+            return {key: plain(each) for key, each in value.items()}
         case list() | tuple():
-            return [_plain(each) for each in value]
+            return [plain(each) for each in value]
         case _:
             return str(value)
 
 
 def _text(value: Any) -> str:
-    plain = _plain(value)
-    match plain:
+    found = plain(value)
+    match found:
         case None:
             return ""
         case str():
-            return plain
+            return found
         case dict() | list() | bool():
-            return json.dumps(plain, ensure_ascii=False)
+            return json.dumps(found, ensure_ascii=False)
         case _:
-            return str(plain)
+            return str(found)

@@ -46,8 +46,8 @@ class GraphFormat(StrEnum):
     MERMAID = "mermaid"
 
 
-class DriftFormat(StrEnum):
-    """How drift is told."""
+class TextFormat(StrEnum):
+    """How findings are told."""
 
     TEXT = "text"
     JSON = "json"
@@ -145,7 +145,7 @@ def drift(
             help="A YAML list of {dataset, kind, until} that are known and let pass.",
         ),
     ] = None,
-    output: Annotated[DriftFormat, typer.Option("-o", "--output")] = DriftFormat.TEXT,
+    output: Annotated[TextFormat, typer.Option("-o", "--output")] = TextFormat.TEXT,
 ) -> None:
     """Say where chains are not what this project made of them. Reads only; exit code 2 if so."""
     from odfbuild.cli.drift import show_drift
@@ -153,3 +153,17 @@ def drift(
     raise Exit(
         show_drift(given(context), selection or [], exclude or [], ignore_file, output.value)
     )
+
+
+@commands.command("explain-row", cls=ProjectCommand)
+def explain_row(
+    context: typer.Context,
+    name: Name,
+    offset: Annotated[int, typer.Argument(min=0, help="The offset of a record.")],
+    output: Annotated[TextFormat, typer.Option("-o", "--output")] = TextFormat.TEXT,
+) -> None:
+    """Say which block wrote a record, by which query, and from which sources it may come."""
+    from odfbuild.cli.explain_row import explain_row as explain
+
+    as_json = output is TextFormat.JSON
+    raise Exit(explain(given(context), name, offset, as_json=as_json))

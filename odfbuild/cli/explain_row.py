@@ -1,0 +1,231 @@
+"""odfbuild explain-row: which blocks and sources a record may come from."""
+
+import json
+import sys
+from collections.abc import Iterator, Mapping
+from typing import Any, Final
+
+from odfbuild.app.tracing import Traced, trace
+from odfbuild.cli import exits
+from odfbuild.cli.opened import open_given
+from odfbuild.cli.options import Given
+from odfbuild.cli.printable import printable, printable_json
+from odfbuild.cli.row_lines import row_text
+from odfbuild.cli.rows import plain
+from odfbuild.cli.words import count
+from odfbuild.odf.events import (
+    AddPushSource,
+    FetchStepContainer,
+    FetchStepFilesGlob,
+    FetchStepUrl,
+    OffsetInterval,
+)
+from odfbuild.odf.identity import DatasetId
+from odfbuild.odf.manifest import to_mapping
+from odfbuild.odf.opaque import is_opaque
+from odfbuild.odf.refs import DatasetAlias
+from odfbuild.planner.provenance import Origin, Read, Step, Written
+from odfbuild.planner.sql.query import steps_of
+
+__all__ = ["explain_row", "traced_json", "traced_lines"]
+
+MOST_BLOCKS: Final = 10
+
+Names = Mapping[DatasetId, DatasetAlias]
+
+
+def explain_row(given: Given, name: str, offset: int, *, as_json: bool) -> int:
+    """Print where a record comes from."""
+    project = open_given(given)
+    traced = trace(project, name, offset)
+    names = {id: alias for alias, id in project.workspace.names().items()}
+    if as_json:
+        document = json.dumps(traced_json(traced, names), indent=2, ensure_ascii=False)
+        sys.stdout.write(printable_json(document) + "\n")
+    else:
+        sys.stdout.write("".join(f"{printable(line)}\n" for line in traced_lines(traced, names)))
+    return exits.DONE
+
+
+def traced_lines(traced: Traced, names: Names) -> Iterator[str]:
+    """Yield what people read: the record, its block, the query, then one part a dataset."""
+    yield f"{traced.dataset}, offset {traced.offset:,}"
+    yield f"  {'its file is not there' if traced.row is None else row_text(traced.row)}"
+    yield ""
+    written = traced.written
+    yield f"Written by {_block(written)}"
+    if written.step is None:
+        yield f"  {_from(written)}"
+        return
+    yield from _step_lines(written.step)
+    yield ""
+    yield "It was made of rows among these; which of them, the query and their values decide"
+    for origin in traced.origins:
+        yield ""
+        yield from _origin_lines(origin, names)
+
+
+def _step_lines(step: Step) -> Iterator[str]:
+    sql = step.transform.transform
+    if is_opaque(sql):
+        yield "  by a query of a kind that this version does not know"
+        return
+    yield f"  by {sql.engine} {sql.version or ''}, {_kind(step.kind)}:"
+    for each in steps_of(sql):
+        yield ""
+        yield from (f"    {line}" for line in each.text.strip().splitlines())
+        if each.alias is not None:
+            yield f"    (called {each.alias})"
+    yield ""
+    for read in step.inputs:
+        yield f"  {read.alias}: {_read(read)}"
+
+
+def _kind(kind: str) -> str:
+    match kind:
+        case "linear":
+            return "looking at one row at a time"
+        case "restating":
+            return "correcting all that a query before it had written"
+        case _:
+            return f"looking at many rows ({kind})"
+
+
+def _read(read: Read) -> str:
+    new = "nothing new" if read.new is None else f"{_offsets(read.new)} new"
+    if read.looked_at is None:
+        return f"{new}; it looked at none of it"
+    if read.looked_at == read.new:
+        return new
+    return f"{new}; it may have looked at {_offsets(read.looked_at)}"
+
+
+def _origin_lines(origin: Origin, names: Names) -> Iterator[str]:
+    name = names.get(origin.dataset, origin.dataset)
+    yield f"{name}: {_all(origin.offsets)}, {count(len(origin.blocks), 'block')}"
+    if origin.missing:
+        yield "  its chain, as it was read then, is not in the workspace: no more is known of it"
+    for each in origin.blocks[-MOST_BLOCKS:]:
+        yield f"  {_block(each)}"
+        if each.step is None:
+            yield f"    {_from(each)}"
+    if len(origin.blocks) > MOST_BLOCKS:
+        yield f"  and {len(origin.blocks) - MOST_BLOCKS:,} before these; -o json has all"
+
+
+def _block(each: Written) -> str:
+    return (
+        f"block {each.sequence}, {each.block.short()}, at {each.system_time}: "
+        f"{_offsets(each.offsets)}"
+    )
+
+
+def _offsets(interval: OffsetInterval) -> str:
+    if interval.start == interval.end:
+        return f"offset {interval.start:,}"
+    return f"offsets {interval.start:,} to {interval.end:,}"
+
+
+def _all(intervals: tuple[OffsetInterval, ...]) -> str:
+    """Return offsets in words; only their ends when there are many intervals."""
+    spans = [f"{e.start:,}" if e.start == e.end else f"{e.start:,} to {e.end:,}" for e in intervals]
+    if len(spans) > MOST_BLOCKS:
+        whole = f"{intervals[0].start:,} to {intervals[-1].end:,}"
+        return f"offsets in {len(spans):,} intervals, {whole}"
+    return f"{'offset' if spans == [str(intervals[0].start)] else 'offsets'} {', '.join(spans)}"
+
+
+def _from(each: Written) -> str:
+    """Return where the records of a root come from."""
+    source = _source(each)
+    state = each.state
+    parts = [] if source["source"] is None else [f"{source['kind']} {source['source']}"]
+    if state is not None and state.value != source["source"]:
+        kind = "file" if source["kind"] == "files" else state.kind.removeprefix("odf/")
+        parts.append(f"{kind} {state.value}")
+    return f"from {', '.join(parts)}" if parts else "from a source that the chain does not name"
+
+
+def _source(each: Written) -> dict[str, Any]:
+    """Return the kind of a source, and what it names."""
+    match each.source:
+        case None:
+            return {"kind": "unknown", "source": None}
+        case AddPushSource(source_name=name):
+            return {"kind": "push", "source": name}
+        case polling:
+            match polling.fetch:
+                case FetchStepUrl(url=url):
+                    return {"kind": "url", "source": url}
+                case FetchStepFilesGlob(path=path):
+                    return {"kind": "files", "source": path}
+                case FetchStepContainer(image=image):
+                    return {"kind": "container", "source": image}
+                case other:
+                    name = "unknown" if is_opaque(other) else type(other).__name__
+                    return {"kind": name, "source": None}
+
+
+def traced_json(traced: Traced, names: Names) -> Mapping[str, Any]:
+    """Return all that is known, as values of JSON."""
+    row = traced.row
+    return {
+        "dataset": str(traced.dataset),
+        "id": str(traced.id),
+        "offset": traced.offset,
+        "row": None if row is None else {name: plain(value) for name, value in row.items()},
+        "block": _block_json(traced.written),
+        "step": None if traced.written.step is None else _step_json(traced.written.step, names),
+        "origins": [
+            {
+                "dataset": _name(each.dataset, names),
+                "id": str(each.dataset),
+                "offsets": [_interval(span) for span in each.offsets],
+                "blocks": [_block_json(block) for block in each.blocks],
+                "missing": each.missing,
+            }
+            for each in traced.origins
+        ],
+    }
+
+
+def _step_json(step: Step, names: Names) -> Mapping[str, Any]:
+    return {
+        "since": str(step.since),
+        "looks_at": step.kind,
+        "transform": None
+        if is_opaque(step.transform.transform)
+        else to_mapping(step.transform.transform),
+        "inputs": [
+            {
+                "dataset": _name(each.dataset, names),
+                "id": str(each.dataset),
+                "alias": each.alias,
+                "new": None if each.new is None else _interval(each.new),
+                "looked_at": None if each.looked_at is None else _interval(each.looked_at),
+            }
+            for each in step.inputs
+        ],
+    }
+
+
+def _block_json(each: Written) -> Mapping[str, Any]:
+    state = each.state
+    source = None if each.step is not None else _source(each)
+    return {
+        "hash": str(each.block),
+        "sequence": each.sequence,
+        "system_time": str(each.system_time),
+        "offsets": _interval(each.offsets),
+        "source": source,
+        "source_state": None if state is None else to_mapping(state),
+    }
+
+
+def _interval(each: OffsetInterval) -> Mapping[str, int]:
+    return {"start": each.start, "end": each.end}
+
+
+def _name(id: DatasetId, names: Names) -> str | None:
+    found = names.get(id)
+    return None if found is None else str(found)

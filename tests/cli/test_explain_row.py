@@ -1,0 +1,123 @@
+"""odfbuild explain-row: what it says of a record, and to whom it says that there is none."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from odfbuild.app.tracing import Traced
+from odfbuild.cli.explain_row import traced_json, traced_lines
+from odfbuild.odf.events import (
+    DatasetKind,
+    ExecuteTransform,
+    ExecuteTransformInput,
+    SetTransform,
+    TransformInput,
+)
+from odfbuild.odf.refs import DatasetAlias
+from odfbuild.planner.provenance import origins, written_by
+from tests.cli.market import dataset, steady
+from tests.inside import Inside
+from tests.planner.builders import Chain, polling, schema, slice_of, sql
+
+
+def test_a_record_is_followed_to_the_files_of_its_roots(ask: Inside) -> None:
+    done = ask("explain-row", "report", "1")
+    assert done.code == 0, done.err
+    lines = steady(done.out).splitlines()
+    assert lines[0] == "report, offset 1"
+    assert lines[1].startswith("  offset=1, op=0, system_time=")
+    assert lines[3].startswith("Written by block 4, HASHHASH, at ")
+    assert lines[3].endswith(": offsets 0 to 1")
+    assert lines[4] == "  by spark VERSION, looking at one row at a time:"
+    assert "    select t, k, v as total from src where v > 0" in lines
+    assert "  src: offsets 0 to 1 new" in lines
+    at = lines.index("out: offsets 0 to 1, 1 block")
+    assert lines[at + 3] == "src: offsets 0 to 1, 1 block"
+    assert lines[-1] == "    from files data/*.csv, file 1.csv"
+    assert not any("side" in line for line in lines)
+
+
+def test_a_record_of_a_root_has_a_source_and_no_query(ask: Inside) -> None:
+    lines = ask("explain-row", "src", "0").out.splitlines()
+    assert lines[-1] == "  from files data/*.csv, file 1.csv"
+    assert len(lines) == 5
+
+
+def test_programs_get_all_of_it(ask: Inside, market: Path) -> None:
+    found = json.loads(ask("explain-row", "report", "1", "-o", "json").out)
+    assert (found["dataset"], found["offset"]) == ("report", 1)
+    assert found["row"]["k"] == "b"
+    assert found["block"]["hash"] == str(dataset(market, "report").head())
+    assert found["block"]["source"] is None
+    (read,) = found["step"]["inputs"]
+    assert read["new"] == read["looked_at"] == {"start": 0, "end": 1}
+    assert [each["dataset"] for each in found["origins"]] == ["out", "src"]
+    (block,) = found["origins"][1]["blocks"]
+    assert block["source"] == {"kind": "files", "source": "data/*.csv"}
+    assert block["source_state"]["value"] == "1.csv"
+
+
+def test_many_blocks_are_counted_and_left_to_json() -> None:
+    source = Chain("src", DatasetKind.ROOT, [schema("k BIGINT"), polling()])
+    for _ in range(12):
+        source.rows(1)
+    id = source.state.dataset
+    query = sql("select max(event_time) as event_time, k from src group by k")
+    made = Chain("out", DatasetKind.DERIVATIVE, [SetTransform((TransformInput(id, "src"),), query)])
+    read = ExecuteTransformInput(dataset_id=id, new_block_hash=source.state.head, new_offset=11)
+    made.add(ExecuteTransform(query_inputs=(read,), new_data=slice_of(0, 0)))
+    written = written_by(made.blocks, 0)
+    assert written is not None
+    traced = Traced(
+        dataset=DatasetAlias.parse("out"),
+        id=made.state.dataset,
+        offset=0,
+        row=None,
+        written=written,
+        origins=origins(lambda *_: source.blocks, made.state.dataset, written),
+    )
+    lines = list(traced_lines(traced, {id: DatasetAlias.parse("src")}))
+    assert "  src: offsets 0 to 11 new" in lines
+    assert "looking at many rows (GROUP BY):" in lines[4]
+    assert lines[lines.index("src: offsets 0 to 11, 12 blocks") + 1].startswith("  block 5, ")
+    assert lines[-1] == "  and 2 before these; -o json has all"
+    (origin,) = traced_json(traced, {})["origins"]
+    assert (len(origin["blocks"]), origin["dataset"]) == (12, None)
+
+
+@pytest.mark.parametrize("offset", ["2", "100000000000"])
+def test_an_offset_that_no_record_has_is_refused(offset: str, ask: Inside) -> None:
+    done = ask("explain-row", "src", offset)
+    assert done.code == 1
+    assert "error[no-record]: the dataset 'src' has no record at offset" in done.err
+    assert "its records have the offsets 0 to 1" in done.err
+    assert "odfbuild show src --log" in done.err
+
+
+@pytest.mark.parametrize("offset", ["-1", "x", "1.5"])
+def test_what_is_no_offset_is_a_usage_error(offset: str, ask: Inside) -> None:
+    assert ask("explain-row", "src", "--", offset).code == 64
+
+
+def test_a_name_that_is_nearly_right_is_offered(ask: Inside) -> None:
+    done = ask("explain-row", "reprot", "0")
+    assert (done.code, "did you mean 'report'?" in done.err) == (1, True)
+
+
+def test_a_record_whose_file_is_gone_is_traced_all_the_same(ask: Inside, market: Path) -> None:
+    for _, path in dataset(market, "out").slices():
+        path.unlink()
+    lines = ask("explain-row", "out", "0").out.splitlines()
+    assert lines[1] == "  its file is not there"
+    assert lines[-1] == "    from files data/*.csv, file 1.csv"
+
+
+def test_an_input_that_is_gone_is_said_to_be(ask: Inside, market: Path) -> None:
+    (market / ".odfbuild" / "datasets" / dataset(market, "src").id.multibase / "refs").rename(
+        market / "away"
+    )
+    lines = ask("explain-row", "report", "0").out.splitlines()
+    assert lines[-1] == (
+        "  its chain, as it was read then, is not in the workspace: no more is known of it"
+    )
