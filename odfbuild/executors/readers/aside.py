@@ -8,16 +8,14 @@ import base64
 import json
 import os
 import tempfile
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import IO, Final
 
-import pyarrow as pa
-
-from odfbuild.executors.readers.problems import InvalidSourceError, Rejected, counted, refusal
+from odfbuild.executors.readers.problems import InvalidSourceError, counted, refusal
 from odfbuild.planner.policy import IngestOptions
 
-__all__ = ["Aside", "Spool", "sift"]
+__all__ = ["Aside", "Spool"]
 
 _LISTED: Final = 5
 _WHY: Final = "bad rows are put aside, up to the limits of `max_bad_rows`"
@@ -72,30 +70,6 @@ class Aside:
     def _refusal(self, what: str, *, more: bool) -> InvalidSourceError:
         told = refusal(self._name, self._first, more=more, why=_WHY, fix=_FIX)
         return InvalidSourceError(f"{self._name} has {what}\n  {told.what}", told.why, told.fix)
-
-
-def sift(
-    rows: Sequence[int], make: Callable[[Sequence[int]], pa.Table]
-) -> tuple[list[pa.Table], Mapping[int, Sequence[str]]]:
-    """Make tables of the rows that fit, in their order; return why the others do not, by row.
-
-    `make` raises Rejected, in which rows are counted from the first of those it was given.
-    """
-    try:
-        return [make(rows)], {}
-    except Rejected as rejected:
-        bad: dict[int, list[str]] = {}
-        for each in rejected.found:
-            bad.setdefault(rows[each.row], []).append(each.text)
-        rest = [row for row in rows if row not in bad]
-        middle = len(rest) // 2 if rejected.more else len(rest)
-    tables: list[pa.Table] = []
-    for half in (rest[:middle], rest[middle:]):
-        if half:
-            made, others = sift(half, make)
-            tables += made
-            bad |= {row: list(reasons) for row, reasons in others.items()}
-    return tables, bad
 
 
 def _opened(path: Path) -> IO[bytes]:

@@ -15,6 +15,7 @@ from odfbuild.executors.readers.values import (
     Column,
     Formats,
     Misfit,
+    at_once,
     cleaned,
     integer_range,
     parser_of,
@@ -46,7 +47,7 @@ def sieved(column: Column, target: pa.DataType, formats: Formats) -> tuple[Colum
     Those values become null.  See `values.is_readable` for the types.
     """
     try:
-        return typed(column, target, formats), []
+        return at_once(column, target, formats), []
     except Misfit:
         pass
     misfits = _misfits(column, target, formats)

@@ -5,7 +5,7 @@ declares it so.  A file of any size is read in pieces of
 some thousand features.  Without a schema the first 1000 tell it, columns in alphabetical order.
 """
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from itertools import islice
 from pathlib import Path
 from typing import Final
@@ -13,13 +13,14 @@ from typing import Final
 import pyarrow as pa
 
 from odfbuild.executors.frames import Frame
-from odfbuild.executors.readers.aside import Aside, sift
+from odfbuild.executors.readers.aside import Aside
 from odfbuild.executors.readers.collection import Found, collected, features_by_line
+from odfbuild.executors.readers.columns import without_rows
 from odfbuild.executors.readers.drift import Besides, Drifting
 from odfbuild.executors.readers.features import GEOMETRY_COLUMN
 from odfbuild.executors.readers.options import declared_schema
 from odfbuild.executors.readers.problems import Rejected, refusal
-from odfbuild.executors.readers.records import build, check_buildable, infer_schema
+from odfbuild.executors.readers.records import build, check_buildable, infer_schema, sieve
 from odfbuild.executors.readers.sink import LARGE, empty, on_disk
 from odfbuild.executors.readers.values import Formats
 from odfbuild.executors.readers.wkb_writer import wkb_column
@@ -118,19 +119,45 @@ class _Reader:
 def _sifted(piece: list[Found], schema: pa.Schema, aside: Aside) -> pa.Table:
     bad = {row: [each.problem] for row, each in enumerate(piece) if each.problem is not None}
     rest = [row for row in range(len(piece)) if row not in bad]
-    tables, misfits = sift(rest, lambda rows: _built([piece[row] for row in rows], schema))
-    for row, reasons in sorted({**bad, **misfits}.items()):
+    table, misfits = _sieved([piece[row] for row in rest], schema)
+    bad |= {rest[at]: list(reasons) for at, reasons in misfits.items()}
+    for row, reasons in sorted(bad.items()):
         aside.put(piece[row].line, reasons, piece[row].text)
-    return pa.concat_tables(tables) if tables else schema.empty_table()
+    return table
 
 
 def _built(piece: Sequence[Found], schema: pa.Schema) -> pa.Table:
     """Return the rows; a geometry that is declared as binary becomes well-known binary."""
-    records = [each.record for each in piece]
+    table = build([each.record for each in piece], _as_text(schema), Formats())
+    return table if table.schema == schema else _in_binary(table, schema)
+
+
+def _sieved(
+    piece: Sequence[Found], schema: pa.Schema
+) -> tuple[pa.Table, Mapping[int, Sequence[str]]]:
+    """Return the rows that fit, and what is wrong with the others, by row."""
+    table, bad = sieve([each.record for each in piece], _as_text(schema), Formats())
+    if table.schema == schema:
+        return table, bad
+    try:
+        return _in_binary(table, schema), bad
+    except Rejected as rejected:
+        kept = [row for row in range(len(piece)) if row not in bad]
+        wrong = {each.row: [each.text] for each in rejected.found}
+        told = {kept[row]: reasons for row, reasons in wrong.items()}
+        return _in_binary(without_rows(table, wrong), schema), {**bad, **told}
+
+
+def _as_text(schema: pa.Schema) -> pa.Schema:
+    """Return the schema with the geometry as it is read."""
     at = schema.get_field_index(GEOMETRY_COLUMN)
     if at < 0 or not pa.types.is_binary(schema.field(at).type):
-        return build(records, schema, Formats())
-    table = build(records, schema.set(at, schema.field(at).with_type(pa.string())), Formats())
+        return schema
+    return schema.set(at, schema.field(at).with_type(pa.string()))
+
+
+def _in_binary(table: pa.Table, schema: pa.Schema) -> pa.Table:
+    at = schema.get_field_index(GEOMETRY_COLUMN)
     return table.set_column(at, schema.field(at), wkb_column(table.column(at)))
 
 

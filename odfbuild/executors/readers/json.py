@@ -15,7 +15,7 @@ from typing import Any, Final, TypeAlias
 import pyarrow as pa
 
 from odfbuild.executors.frames import Frame
-from odfbuild.executors.readers.aside import Aside, sift
+from odfbuild.executors.readers.aside import Aside
 from odfbuild.executors.readers.drift import Besides, drift_of
 from odfbuild.executors.readers.options import declared_schema, formats_of
 from odfbuild.executors.readers.problems import (
@@ -29,6 +29,7 @@ from odfbuild.executors.readers.records import (
     check_buildable,
     infer_schema,
     not_an_object,
+    sieve,
 )
 from odfbuild.executors.readers.sink import LARGE, empty, on_disk
 from odfbuild.executors.readers.text import check_encoding, utf8_blocks
@@ -125,11 +126,12 @@ class _Reader:
             if not isinstance(value, dict)
         }
         rest = [row for row in range(len(items)) if row not in bad]
-        tables, misfits = sift(rest, lambda rows: self._built([items[row] for row in rows]))
-        for row, reasons in sorted({**bad, **misfits}.items()):
+        table, misfits = sieve([items[row][1] for row in rest], self.schema, self.formats)
+        bad |= {rest[at]: list(reasons) for at, reasons in misfits.items()}
+        for row, reasons in sorted(bad.items()):
             at = items[row][0]
             aside.put(self.document.line(at), reasons, self.document.element(at).encode())
-        return pa.concat_tables(tables) if tables else self.schema.empty_table()
+        return table
 
     def _built(self, items: Sequence[_Item]) -> pa.Table:
         return build([record for _, record in items], self.schema, self.formats)

@@ -15,7 +15,7 @@ import pyarrow as pa
 import pyarrow.json as arrow_json
 
 from odfbuild.executors.frames import Frame
-from odfbuild.executors.readers.aside import Aside, sift
+from odfbuild.executors.readers.aside import Aside
 from odfbuild.executors.readers.columns import cast_columns, check_nulls
 from odfbuild.executors.readers.drift import Besides, drift_of
 from odfbuild.executors.readers.options import declared_schema, formats_of
@@ -26,6 +26,7 @@ from odfbuild.executors.readers.records import (
     check_buildable,
     infer_schema,
     not_an_object,
+    sieve,
 )
 from odfbuild.executors.readers.sink import LARGE, empty, on_disk
 from odfbuild.executors.readers.text import BLOCK, check_encoding, utf8_blocks
@@ -175,13 +176,11 @@ class _Reader:
         if self._aside is None:
             return self._whole(records, bad)
         at = list(records)
-        tables, misfits = sift(
-            range(len(at)), lambda rows: self._built([records[at[r]] for r in rows])
-        )
+        table, misfits = sieve(list(records.values()), self._schema, self._formats)
         bad |= {at[row]: reasons for row, reasons in misfits.items()}
         for number in sorted(bad):
             self._aside.put(number, bad[number], lines[number])
-        return pa.concat_tables(tables) if tables else self._schema.empty_table()
+        return table
 
     def _whole(
         self, records: Mapping[int, dict[str, Any]], bad: Mapping[int, Sequence[str]]

@@ -9,7 +9,10 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final, TypeAlias
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
+from odfbuild.executors.readers.columns import without_rows
+from odfbuild.executors.readers.fitting import sieved
 from odfbuild.executors.readers.problems import (
     REQUIRED,
     Bad,
@@ -17,15 +20,7 @@ from odfbuild.executors.readers.problems import (
     UnsupportedReadError,
     quoted,
 )
-from odfbuild.executors.readers.values import (
-    Column,
-    Formats,
-    Misfit,
-    expected,
-    failing,
-    is_readable,
-    typed,
-)
+from odfbuild.executors.readers.values import Column, Formats, expected, is_readable
 
 __all__ = [
     "DECODER",
@@ -35,6 +30,7 @@ __all__ = [
     "infer_schema",
     "not_an_object",
     "shown",
+    "sieve",
 ]
 
 Json: TypeAlias = Any
@@ -79,6 +75,26 @@ def build(records: Sequence[Mapping[str, Json]], schema: pa.Schema, formats: For
     return pa.Table.from_arrays(columns, schema=schema)
 
 
+def sieve(
+    records: Sequence[Mapping[str, Json]], schema: pa.Schema, formats: Formats
+) -> tuple[pa.Table, Mapping[int, Sequence[str]]]:
+    """Return a table of the records that fit, and what is wrong with the others, by their number.
+
+    What `build` makes of the good ones, in one pass over all.
+    """
+    maker = _Builder(formats, most=None)
+    rows = range(len(records))
+    columns = [
+        maker.column([r.get(field.name) for r in records], rows, field, field.name)
+        for field in schema
+    ]
+    bad: dict[int, list[str]] = {}
+    for each in maker.bad:
+        bad.setdefault(each.row, []).append(each.text)
+    table = without_rows(pa.Table.from_arrays(columns, names=schema.names), bad)
+    return pa.Table.from_arrays(table.columns, schema=schema), bad
+
+
 def infer_schema(records: Sequence[Mapping[str, Json]]) -> pa.Schema:
     """Return the columns of a sample in alphabetical order, all optional."""
     return pa.schema(_members(records))
@@ -107,10 +123,14 @@ def shown(value: Json) -> str:
 
 
 class _Builder:
-    """Builds columns and collects what does not fit."""
+    """Builds columns and collects what does not fit: the first `most`, or all, which are null then.
 
-    def __init__(self, formats: Formats) -> None:
+    The rows of these values are not to be used.
+    """
+
+    def __init__(self, formats: Formats, most: int | None = _COUNTED) -> None:
         self._formats = formats
+        self._most = most
         self.bad: list[Bad] = []
         self.more = False
 
@@ -146,14 +166,12 @@ class _Builder:
         self, values: list[Json], rows: Sequence[int], target: pa.DataType, path: str
     ) -> Column:
         found = self._only(values, rows, path, list, "an array")
+        if pa.types.is_fixed_size_list(target):
+            found = self._of_size(found, rows, path, target.list_size)
         offsets, items, origins = _flattened(found, rows)
         child = self.column(items, origins, target.value_field, f"{path}[]")
         made = pa.ListArray.from_arrays(offsets, child).cast(pa.list_(target.value_field))
-        if not pa.types.is_fixed_size_list(target):
-            return made.cast(target)
-        size = target.list_size
-        self._reject(found, rows, path, lambda v: v is None or len(v) == size, f"not {size} items")
-        return pa.nulls(len(values), target) if self.bad else made.cast(target)
+        return made.cast(target)
 
     def _map(
         self, values: list[Json], rows: Sequence[int], target: pa.DataType, path: str
@@ -162,6 +180,10 @@ class _Builder:
         pairs = [None if value is None else list(value.items()) for value in found]
         offsets, items, origins = _flattened(pairs, rows)
         keys = self.column([key for key, _ in items], origins, target.key_field, f"{path} (key)")
+        if keys.null_count:
+            wrong = {origins[at] for at in pc.indices_nonzero(pc.is_null(keys)).to_pylist()}
+            rest = [None if r in wrong else value for r, value in zip(rows, found, strict=True)]
+            return self._map(rest, rows, target, path)
         members = self.column([item for _, item in items], origins, target.item_field, f"{path}[]")
         return pa.MapArray.from_arrays(offsets, keys, members).cast(target)
 
@@ -175,17 +197,19 @@ class _Builder:
             for row, value, text in zip(rows, values, texts, strict=True):
                 if text is None and value is not None:
                     self._add(row, f"column {path}: {shown(value)} {wrong}")
+        column = self._encoded(texts, rows, path)
+        made, misfits = sieved(column, target, self._formats)
+        for at in misfits:
+            self._add(rows[at], f"column {path}: {shown(values[at])} {wrong}")
+        return made
+
+    def _encoded(self, texts: list[Json], rows: Sequence[int], path: str) -> Column:
+        """Return texts as a column, with those rejected that are none in UTF-8."""
         try:
-            column = pa.array(texts, pa.string())
-            return typed(column, target, self._formats)
+            return pa.array(texts, pa.string())
         except UnicodeEncodeError:
-            self._reject(values, rows, path, _is_encodable, "half of a surrogate pair")
-        except Misfit:
-            found = failing(column, target, self._formats, _COUNTED)
-            self.more = self.more or len(found) == _COUNTED
-            for at, _ in found:
-                self._add(rows[at], f"column {path}: {shown(values[at])} {wrong}")
-        return pa.nulls(len(values), target)
+            self._reject(texts, rows, path, _is_encodable, "half of a surrogate pair")
+        return pa.array([text if _is_encodable(text) else None for text in texts], pa.string())
 
     def _only(
         self, values: list[Json], rows: Sequence[int], path: str, kind: type, name: str
@@ -199,9 +223,16 @@ class _Builder:
             found.append(value)
         return found
 
+    def _of_size(
+        self, found: Sequence[list[Json] | None], rows: Sequence[int], path: str, size: int
+    ) -> list[list[Json] | None]:
+        """Return arrays with those of another size rejected and made null."""
+        self._reject(found, rows, path, lambda v: v is None or len(v) == size, f"not {size} items")
+        return [None if each is None or len(each) != size else each for each in found]
+
     def _reject(
         self,
-        values: list[Json],
+        values: Sequence[Json],
         rows: Sequence[int],
         path: str,
         is_fine: Callable[[Json], bool],
@@ -212,7 +243,7 @@ class _Builder:
                 self._add(row, f"column {path}: {text}")
 
     def _add(self, row: int, text: str) -> None:
-        if len(self.bad) < _COUNTED:
+        if self._most is None or len(self.bad) < self._most:
             self.bad.append(Bad(row, text))
         else:
             self.more = True

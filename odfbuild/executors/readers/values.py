@@ -33,6 +33,7 @@ __all__ = [
     "Column",
     "Formats",
     "Misfit",
+    "at_once",
     "cleaned",
     "expected",
     "failing",
@@ -96,6 +97,19 @@ def typed(column: Column, target: pa.DataType, formats: Formats) -> Column:
         pass
     try:
         return convert(cleaned(column))
+    except pa.ArrowInvalid as error:
+        raise Misfit(str(error)) from None
+
+
+def at_once(column: Column, target: pa.DataType, formats: Formats) -> Column:
+    """Return a column of text as one of the target type, if one try is enough; raises Misfit.
+
+    Values that fit by a rarer spelling are not tried.
+    """
+    try:
+        if pa.types.is_timestamp(target) and formats.timestamp is None:
+            return column.cast(pa.timestamp(target.unit, "UTC")).cast(target)
+        return column.cast(target) if is_text(target) else _converter(target, formats)(column)
     except pa.ArrowInvalid as error:
         raise Misfit(str(error)) from None
 

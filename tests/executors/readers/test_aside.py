@@ -17,9 +17,8 @@ from hypothesis import strategies as st
 from odfbuild.executors.readers import InvalidSourceError, geojson, ndjson, read
 from odfbuild.executors.readers import csv as csv_reader
 from odfbuild.executors.readers import json as json_reader
-from odfbuild.executors.readers.aside import Aside, sift
+from odfbuild.executors.readers.aside import Aside
 from odfbuild.executors.readers.drift import Besides
-from odfbuild.executors.readers.problems import Bad, Rejected
 from odfbuild.odf.events import (
     ReadStep,
     ReadStepCsv,
@@ -264,20 +263,3 @@ def test_what_is_read_and_what_is_put_aside_is_the_whole_file(
         assert [each["text"] for each in told] == bad
         starts = ["".join(texts[:n]).count("\n") + 1 for n in range(len(texts))]
         assert {each["line"] for each in told} <= set(starts)
-
-
-@given(st.sets(st.integers(0, 300)), st.integers(1, 5))
-def test_sifting_finds_every_bad_row_however_few_are_told_at_once(bad: set[int], told: int) -> None:
-    import pyarrow as pa
-
-    def make(rows: Any) -> pa.Table:
-        found = [Bad(at, "bad") for at, row in enumerate(rows) if row in bad]
-        if found:
-            raise Rejected(found[:told], more=len(found) > told)
-        return pa.table({"row": list(rows)})
-
-    tables, others = sift(range(200), make)
-    assert [row for table in tables for row in table["row"].to_pylist()] == [
-        row for row in range(200) if row not in bad
-    ]
-    assert set(others) == {row for row in bad if row < 200}
