@@ -21,6 +21,8 @@ __all__ = [
     "below",
     "below_itself",
     "cyclic",
+    "two_classifiers",
+    "two_homes",
 ]
 
 
@@ -260,6 +262,18 @@ def cyclic(cycle: Sequence[UUID]) -> InconsistentLineageException:
     shown = way if len(way) <= 10 else [*way[:5], f"... {len(way) - 9} more ...", *way[-4:]]
     text = " <- ".join(str(each) for each in shown)
     return InconsistentLineageException(f"LineageTrees must be acyclic: {text}", cycle)
+
+
+def two_homes(dataset: UUID) -> InconsistentLineageException:
+    """Return the error for a dataset that has one home and is given another."""
+    return InconsistentLineageException(f"Tree contains inconsistent homes for dataset {dataset}")
+
+
+def two_classifiers(derived: UUID, source: UUID) -> InconsistentLineageException:
+    """Return the error for a relation that has one classifier and is given another."""
+    return InconsistentLineageException(
+        f"Dataset {derived} is derived from {source} with inconsistent classifiers."
+    )
 
 
 def as_uuid(text: object) -> UUID:

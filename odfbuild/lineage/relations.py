@@ -10,6 +10,7 @@ from typing import Any
 from uuid import UUID
 
 from odfbuild.lineage.acyclic import Levels, cycle_in, way_up
+from odfbuild.lineage.building import uncollected
 from odfbuild.lineage.model import (
     InconsistentLineageException,
     LineageDirection,
@@ -19,6 +20,8 @@ from odfbuild.lineage.model import (
     below,
     below_itself,
     cyclic,
+    two_classifiers,
+    two_homes,
 )
 
 __all__ = ["LineageRelations", "grow"]
@@ -57,7 +60,8 @@ class LineageRelations:
         if clone is not None:
             self.merge(clone)
         if relations is not None or homes is not None:
-            self._merge(relations or (), homes or {})
+            with uncollected():
+                self._merge(relations or (), homes or {})
 
     @property
     def homes(self) -> Mapping[UUID, str]:
@@ -81,10 +85,11 @@ class LineageRelations:
 
     def merge(self, pool: "LineageRelations") -> None:
         """Add all of another collection; raises InconsistentLineageException as for one of it."""
-        if not self.relations and not self._homes:
-            self._copy(pool)
-        else:
-            self._merge(pool.relations, pool.homes)
+        with uncollected():
+            if self.relations or self._homes:
+                self._merge(pool.relations, pool.homes)
+            else:
+                self._copy(pool)
 
     def merge_from_eo3_doc(
         self, doc: Mapping[str, Any], home: str | None = None, home_derived: str | None = None
@@ -115,29 +120,8 @@ class LineageRelations:
         visited: their homes are not added.  Raises InconsistentLineageException if the tree has a
         cycle, mixed directions or the children of a dataset twice, or contradicts the collection.
         """
-        if max_depth > 0:
-            tree.child_datasets()
-        populated = {id_ for id_, node in (nodes or {}).items() if node.children}
-        relations: list[LineageRelation] = []
-        homes: list[tuple[UUID, str]] = []
-        level, depth = [tree], 0
-        while level:
-            if any(node.direction is not tree.direction for node in level):
-                raise InconsistentLineageException("Tree contains both derived and source nodes")
-            if max_depth <= 0 or depth < max_depth:
-                homes.extend(
-                    (each.dataset_id, each.home) for each in level if each.home is not None
-                )
-                for node in level:
-                    if node.children and node.dataset_id in populated:
-                        tree.child_datasets()
-                        raise _duplicate(node.dataset_id)
-                    if node.children:
-                        populated.add(node.dataset_id)
-                        relations.extend(_relations_of(node, node.children))
-            level = [child for node in level for child in below(node)]
-            depth += 1
-        self._merge(relations, homes)
+        with uncollected():
+            self._merge(*_read(tree, nodes or {}, max_depth))
 
     def relations_diff(
         self,
@@ -156,7 +140,7 @@ class LineageRelations:
         other = existing_relations
         new_homes, other_homes = _compare(self._homes.items(), other.homes)
         if other_homes and not allow_updates:
-            raise _two_homes(next(iter(other_homes)))
+            raise two_homes(next(iter(other_homes)))
         added: dict[LineageIDPair, str] = {}
         changed: dict[LineageIDPair, str] = {}
         for each in self.relations:
@@ -165,7 +149,7 @@ class LineageRelations:
                 added[each.ids()] = each.classifier
             elif known != each.classifier:
                 if not allow_updates:
-                    raise _two_classifiers(each)
+                    raise two_classifiers(each.derived_id, each.source_id)
                 changed[each.ids()] = each.classifier
         both = len(self.relations) - len(added)
         if added and both < len(other.relations):
@@ -186,7 +170,8 @@ class LineageRelations:
         which the ones met are added, have their children elsewhere.
         """
         links = self.by_derived if direction is LineageDirection.SOURCES else self.by_source
-        return grow(root, direction, links, self._homes, parents=parents, so_far=so_far)
+        with uncollected():
+            return grow(root, direction, links, self._homes, parents=parents, so_far=so_far)
 
     def _copy(self, pool: "LineageRelations") -> None:
         self.relations.extend(pool.relations)
@@ -204,7 +189,7 @@ class LineageRelations:
         pairs = homes.items() if isinstance(homes, Mapping) else homes
         new_homes, other_homes = _compare(pairs, self._homes)
         if other_homes:
-            raise _two_homes(next(iter(other_homes)))
+            raise two_homes(next(iter(other_homes)))
         start = len(self.relations)
         try:
             self._enter(relations)
@@ -224,7 +209,7 @@ class LineageRelations:
             else:
                 before = len(sources)
                 if sources.setdefault(source, classifier) != classifier:
-                    raise _two_classifiers(each)
+                    raise two_classifiers(each.derived_id, each.source_id)
                 if len(sources) == before:
                     continue
             ordered.append(each)
@@ -311,6 +296,33 @@ def _links(links: _Links, dataset: UUID) -> Iterator[tuple[UUID, str]]:
     return iter(links.get(dataset, _NOTHING).items())
 
 
+def _read(
+    tree: LineageTree, nodes: Mapping[UUID, LineageTree], max_depth: int
+) -> tuple[list[LineageRelation], list[tuple[UUID, str]]]:
+    """Return the relations and homes of a tree, level by level, as `merge_tree` says."""
+    if max_depth > 0:
+        tree.child_datasets()
+    populated = {id_ for id_, node in nodes.items() if node.children}
+    relations: list[LineageRelation] = []
+    homes: list[tuple[UUID, str]] = []
+    level, depth = [tree], 0
+    while level:
+        if any(node.direction is not tree.direction for node in level):
+            raise InconsistentLineageException("Tree contains both derived and source nodes")
+        if max_depth <= 0 or depth < max_depth:
+            homes.extend((each.dataset_id, each.home) for each in level if each.home is not None)
+            for node in level:
+                if node.children and node.dataset_id in populated:
+                    tree.child_datasets()
+                    raise _duplicate(node.dataset_id)
+                if node.children:
+                    populated.add(node.dataset_id)
+                    relations.extend(_relations_of(node, node.children))
+        level = [child for node in level for child in below(node)]
+        depth += 1
+    return relations, homes
+
+
 def _relations_of(
     node: LineageTree, children: Mapping[str, Sequence[LineageTree]]
 ) -> list[LineageRelation]:
@@ -338,7 +350,7 @@ def _compare(
     for id_, home in homes:
         into = other if known.get(id_, home) != home else new
         if into.setdefault(id_, home) != home:
-            raise _two_homes(id_)
+            raise two_homes(id_)
     return {id_: home for id_, home in new.items() if id_ not in known}, other
 
 
@@ -358,17 +370,6 @@ def _drop(index: dict[UUID, dict[UUID, str]], key: UUID, other: UUID) -> None:
     index[key].pop(other, None)
     if not index[key]:
         del index[key]
-
-
-def _two_homes(dataset: UUID) -> InconsistentLineageException:
-    return InconsistentLineageException(f"Tree contains inconsistent homes for dataset {dataset}")
-
-
-def _two_classifiers(relation: LineageRelation) -> InconsistentLineageException:
-    return InconsistentLineageException(
-        f"Dataset {relation.derived_id} is derived from {relation.source_id}"
-        " with inconsistent classifiers."
-    )
 
 
 def _duplicate(dataset: UUID) -> InconsistentLineageException:
