@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import stat
 import threading
 import time
@@ -39,6 +40,11 @@ STATE = "open(env['ODF_NEW_ETAG_PATH'], 'w').write({!r})"
 TIME = "open(env['ODF_NEW_LAST_MODIFIED_PATH'], 'w').write({!r})"
 MORE = "open(env['ODF_NEW_HAS_MORE_DATA_PATH'], 'w')"
 TELL = "print(json.dumps(dict(env)))"
+PASSING = re.compile(r"^(--name=|--volume=|--env-file=)[^:]*")  # other words each time
+DOCKER_RUN = {  # of its reference, those that mean the same to both programs
+    *("--entrypoint", "--env", "--env-file", "--name"),
+    *("--network", "--rm", "--security-opt", "--volume"),
+}
 
 
 @pytest.fixture
@@ -313,6 +319,17 @@ class TestImages:
         assert news(step("print(1)"), podman, env=env).path.read_text() == "1\n"
         podman.program.unlink()
         assert news(step("print(1)"), podman, env=env).path.read_text() == "1\n"
+
+    def test_docker_is_told_what_podman_is(self, podman: Played) -> None:
+        os.link(podman.program, podman.folder / "docker")
+        source = replace(step(TELL, env={"A": "1", "PATH": "/bin"}), command=("python3", "-c"))
+        for program in (podman.program, podman.folder / "docker"):
+            env = {"ODFBUILD_CONTAINER_RUNTIME": str(program), "ODFBUILD_CONTAINER_NETWORK": "none"}
+            news(source, podman, env=env)
+        plain = [[PASSING.sub(r"\1...", word) for word in words] for words in podman.asked("run")]
+        assert plain[0] == plain[1]
+        options = {word.partition("=")[0] for word in plain[0] if word.startswith("--")}
+        assert options <= DOCKER_RUN
 
     def test_the_network_is_what_the_environment_says(self, podman: Played) -> None:
         news(step("print(1)"), podman, env={"ODFBUILD_CONTAINER_NETWORK": "none"})
