@@ -1,7 +1,8 @@
 """Types that Spark has in its own way: times of day, UUIDs, geometries."""
 
 import struct
-from datetime import time
+from dataclasses import replace
+from datetime import UTC, datetime, time
 from pathlib import Path
 from typing import Any
 from uuid import UUID
@@ -10,10 +11,18 @@ import pyarrow as pa
 import pytest
 
 from odfbuild.errors import InvalidQueryError
+from odfbuild.executors.engine import CondenseRequest
 from odfbuild.executors.frames import Frame
 from odfbuild.executors.spark.engine import SparkEngine
 from odfbuild.odf.events import MergeStrategyAppend, MergeStrategyLedger
-from tests.executors.spark.tables import ingest_request, sql, work_on
+from tests.executors.spark.tables import (
+    MILLIS,
+    VOCAB,
+    ingest_request,
+    sql,
+    strategy_of,
+    work_on,
+)
 
 pytestmark = pytest.mark.spark
 
@@ -94,3 +103,44 @@ def test_a_transform_keeps_times_and_no_geometries(either_way: SparkEngine, tmp_
     query = sql("SELECT event_time, st_geomfromwkb(g) AS g FROM a")
     with pytest.raises(InvalidQueryError, match="the column g of the query is a GEOMETRY"):
         either_way.transform(work_on(tmp_path, query, a=[rows_in]))
+
+
+TIMED = pa.schema(
+    [("event_time", MILLIS), ("t", pa.time64("us")), ("s", pa.list_(INNER)), ("v", pa.int32())]
+)
+
+
+def timed(rows: list[tuple[time, int]]) -> pa.Table:
+    return pa.Table.from_pylist([_timed(*row) for row in rows], schema=TIMED)
+
+
+def _timed(at: time, value: int) -> dict[str, Any]:
+    stamp = datetime(2030, 1, 1, tzinfo=UTC)
+    return {"event_time": stamp, "t": at, "s": [{"t": at, "m": [("a", value)]}], "v": value}
+
+
+@pytest.mark.parametrize("kind", ["Ledger", "Snapshot", "UpsertStream"])
+def test_times_are_keys_and_values_of_every_merge(
+    kind: str, either_way: SparkEngine, tmp_path: Path
+) -> None:
+    merge = strategy_of({"kind": kind, "primaryKey": ["t"]})
+    early = time(0, 0, 0, 1)
+    first = either_way.ingest(ingest_request(tmp_path, timed([(NOON, 1), (early, 1)]), merge))
+    assert sorted((row["t"], row["s"][0]["t"]) for row in rows(first)) == [
+        (early, early),
+        (NOON, NOON),
+    ]
+    table = pa.Table.from_batches(first.batches(), schema=first.schema)
+    history = table.add_column(0, "offset", pa.array([0, 1], pa.int64()))
+    request = ingest_request(tmp_path, timed([(NOON, 2), (early, 1)]), merge, [history])
+    changed = [] if kind == "Ledger" else [(2, NOON, 1), (3, NOON, 2)]
+    assert request.in_force is not None
+    again = [request]
+    into = tmp_path / "condensed"
+    condensed = CondenseRequest(
+        merge=merge, vocab=VOCAB, history=request.history, in_force=request.in_force, into=into
+    )
+    again.append(replace(request, history=either_way.condense(condensed)))
+    for each in again:
+        found = rows(either_way.ingest(each))
+        assert [(row["op"], row["t"], row["v"]) for row in found] == changed
