@@ -110,17 +110,24 @@ class SparkEngine:
         from odfbuild.executors.spark.frames import cost
         from odfbuild.executors.spark.history import past_cost
         from odfbuild.executors.spark.ingest import ingested
+        from odfbuild.executors.spark.narrow import looks_up, near
 
         facts = None
         if request.preprocess is not None:
             facts = _facts(request.preprocess, [PREPROCESS_INPUT], [], _OF_INGEST)
         history = request.history if looks_back(request) else ()
-        planned = cost(request.source) + past_cost(history)
+        planned, cut = cost(request.source) + past_cost(history), None
+        if facts is None and size_of(planned, self._limit) is Size.BIG and looks_up(request):
+            self._sessions.start(planned)
+            cut = near(request, request.source)
+        if cut is not None:
+            request, planned = cut, cost(request.source) + past_cost(cut.history)
         size = size_of(planned, self._limit)
         with self._views("merge the source rows", size, planned) as (session, views):
             return ingested(
-                session, views, request, facts, size, self._sessions.log, by_piece=by_piece
-            )
+                session, views, request, facts, size, self._sessions.log, by_piece=by_piece,
+                is_near=cut is not None,
+            )  # fmt: skip
 
     def condense(self, request: CondenseRequest) -> tuple[Path, ...]:
         from odfbuild.executors.spark.history import condensed, past_cost

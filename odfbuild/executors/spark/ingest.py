@@ -34,18 +34,21 @@ from odfbuild.executors.spark.merge_parts import (
     check_known,
     kinds_of,
 )
-from odfbuild.executors.spark.narrow import joins, narrowing, stored_once
+from odfbuild.executors.spark.narrow import (
+    fits_in_memory,
+    joins,
+    looks_up,
+    narrowing,
+    near,
+    stored_once,
+)
 from odfbuild.executors.spark.pieces import PIECE, first_of_keys
 from odfbuild.executors.spark.preprocess import preprocessed, sent_steps
 from odfbuild.executors.spark.session import Views
 from odfbuild.executors.spark.settings import Size
 from odfbuild.executors.spark.sqltypes import quoted, spark_schema, spark_type
 from odfbuild.odf.arrow import to_arrow
-from odfbuild.odf.events import (
-    MergeStrategyAppend,
-    MergeStrategyLedger,
-    MergeStrategySnapshot,
-)
+from odfbuild.odf.events import MergeStrategyLedger
 from odfbuild.planner.queries import PREPROCESS_INPUT
 from odfbuild.planner.sql.query import QueryFacts
 
@@ -62,7 +65,7 @@ _RFC3339 = (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Work:
-    """What every part of one ingest needs."""
+    """What every part of one ingest needs; `is_near` says that the history was cut down."""
 
     session: "SparkSession"
     views: Views
@@ -70,6 +73,7 @@ class _Work:
     size: Size
     log: Path | None
     by_piece: bool
+    is_near: bool
 
 
 def ingested(
@@ -81,14 +85,17 @@ def ingested(
     log: Path | None,
     *,
     by_piece: bool,
+    is_near: bool,
 ) -> Frame:
     """Return the merged rows; `facts` are those of the preprocess query, if there is one.
 
     `by_piece` says that the source has several pieces (`spark.pieces`); so has the result then.
+    `is_near` says that the history was cut down to what the rows may touch.
     """
     work = _Work(
-        session=session, views=views, request=request, size=size, log=log, by_piece=by_piece
-    )
+        session=session, views=views, request=request, size=size, log=log, by_piece=by_piece,
+        is_near=is_near,
+    )  # fmt: skip
     source = from_frame(session, request.source, size)
     if facts is not None:
         source = preprocessed(session, views, source, facts, size, log, by_piece=by_piece)
@@ -98,7 +105,9 @@ def ingested(
     new = normal(source)
     if facts is not None and _is_read_often(work):
         with spark_errors("merge the source rows", sent_steps(facts, by_piece=by_piece), log):
-            new = stored_once(new, request.staging)
+            new, rows = stored_once(new, request.staging)
+        if (cut := near(request, rows)) is not None:
+            work = replace(work, request=cut, is_near=True)
     views.add(_NEW, new)
     merging = _merging(work, new)
     if by_piece and isinstance(request.merge, MergeStrategyLedger):
@@ -127,11 +136,8 @@ def _merged(work: _Work, merging: Merging, sent: tuple[SentQuery, ...]) -> Frame
 
 
 def _is_read_often(work: _Work) -> bool:
-    """Tell whether a large source is read for its keys first, and only then as a whole."""
-    request = work.request
-    looks = not isinstance(request.merge, MergeStrategyAppend | MergeStrategySnapshot)
-    is_large = work.size is Size.BIG and request.source.table is None
-    return is_large and looks and bool(request.history)
+    """Tell whether what a query gives is read for its keys first, and only then as a whole."""
+    return work.size is Size.BIG and looks_up(work.request)
 
 
 def _narrowing(work: _Work, merging: Merging) -> Narrowing | None:
@@ -139,7 +145,7 @@ def _narrowing(work: _Work, merging: Merging) -> Narrowing | None:
     key = getattr(merging.strategy, "primary_key", ())
     if work.size is Size.SMALL or merging.old is None or not set(key) <= merging.new.keys():
         return None
-    if isinstance(merging.strategy, MergeStrategySnapshot):
+    if merging.is_near or not looks_up(work.request):
         return None
     return narrowing(work.session, _NEW, key, merging.new)
 
@@ -159,6 +165,7 @@ def _merging(work: _Work, new: "DataFrame") -> Merging:
         size=work.size,
         operation=kinds_of(new.schema).get(op),
         by_piece=work.by_piece,
+        is_near=work.is_near and fits_in_memory(work.request.history),
     )
 
 

@@ -117,10 +117,9 @@ def _appended(merging: Merging, rows: str) -> str:
 def _ledger(merging: Merging, key: Sequence[str], new: str, old: str) -> str:
     if merging.old is None:
         return _appended(merging, f"SELECT * FROM {new} AS new")
-    hint = ""
+    hint = "/*+ BROADCAST(o) */ " if merging.is_near or merging.narrowing is not None else ""
     if merging.narrowing is not None:
         keys = ", ".join(map(quoted, key))
-        hint = "/*+ BROADCAST(o) */ "
         old = f"(SELECT DISTINCT {keys} FROM {touched(merging, key, new, old)})"
     rows = f"SELECT {hint}n.* FROM {new} AS n LEFT ANTI JOIN {old} AS o ON {same_key(key)}"
     return _appended(merging, rows)

@@ -66,7 +66,8 @@ class Merging:
 
     `operation` is the type of the operations that the source itself gives, None if it gives none;
     `new` is without them.  `old` is None without history, else has all of `needed_history` that
-    either side knows.  `by_piece` tells that the rows are numbered by piece as well.
+    either side knows.  `by_piece` tells that the rows are numbered by piece as well, `is_near` that
+    the history holds nothing but what the new rows may touch, and fits into memory.
     """
 
     strategy: MergeStrategy
@@ -77,6 +78,7 @@ class Merging:
     operation: Any | None = None
     narrowing: Narrowing | None = None
     by_piece: bool = False
+    is_near: bool = False
 
     @property
     def time(self) -> str:

@@ -1,26 +1,37 @@
 """Few new rows against a long history: what they touch of it is found first.
 
-Both sides of a plain join are sorted by key, the history too, however little of it matters.  Keys
-of new rows that fit into memory are sent to all tasks instead, which then read the history once, in
-any order, and pass over the files and pages whose keys lie outside of those.
+Both sides of a plain join are sorted by key, the history too, however little of it matters.  Where
+a column of the key can be compared outside of Spark, the history is cut down there, while Spark is
+still starting (`executors.near`).  Else keys of new rows that fit into memory are sent to all
+tasks, which then read the history once, in any order, and pass over the files and pages whose keys
+lie outside of those.
 """
 
 # ruff: noqa: S608 - the texts are made of quoted names only
 
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Final
 from uuid import uuid4
 
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from odfbuild.executors.engine import IngestRequest
+from odfbuild.executors.frames import Frame
+from odfbuild.executors.near import near_rows
 from odfbuild.executors.spark.merge_parts import Narrowing
 from odfbuild.executors.spark.sqltypes import literal, quoted
+from odfbuild.odf.arrow import to_arrow
+from odfbuild.odf.events import MergeStrategyAppend, MergeStrategyLedger, MergeStrategySnapshot
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-__all__ = ["joins", "narrowing", "stored_once"]
+__all__ = ["fits_in_memory", "joins", "looks_up", "narrowing", "near", "stored_once"]
 
 _MOST_ROWS: Final = 2_000_000  # new rows whose keys are sent to all tasks
 _MOST_BYTES: Final = 64 << 20  # of texts in these keys
@@ -51,11 +62,45 @@ def joins(session: "SparkSession") -> Iterator[None]:
             session.conf.set(name, str(old))
 
 
-def stored_once(frame: "DataFrame", staging: Path) -> "DataFrame":
+def looks_up(request: IngestRequest) -> bool:
+    """Tell whether a merge looks up the keys of its new rows in a history, and no other ones."""
+    looks = not isinstance(request.merge, MergeStrategyAppend | MergeStrategySnapshot)
+    return looks and bool(request.history) and request.in_force is not None
+
+
+def near(request: IngestRequest, new: Frame) -> IngestRequest | None:
+    """Return the request with a history cut down to what rows with these keys may touch.
+
+    None if that is not possible or saves too little.
+    """
+    if request.in_force is None:
+        return None
+    key = tuple(getattr(request.merge, "primary_key", ()))
+    in_force = to_arrow(request.in_force)
+    names = [name for name in in_force.names if name != request.vocab.system_time_column]
+    if isinstance(request.merge, MergeStrategyLedger):
+        names = [name for name in key if name in in_force.names]
+    into = request.staging / f"near-{uuid4().hex}.parquet"
+    schema = pa.schema([in_force.field(name) for name in names])
+    found = near_rows(request.history, schema, key, new, into)
+    return None if found is None else replace(request, history=(found,))
+
+
+def fits_in_memory(paths: Sequence[Path]) -> bool:
+    """Tell whether the rows of files written by `near` are so few that all tasks may have them."""
+    footers = [pq.read_metadata(path) for path in paths]
+    groups = [each.row_group(number) for each in footers for number in range(each.num_row_groups)]
+    rows: int = sum(group.num_rows for group in groups)
+    size: int = sum(group.total_byte_size for group in groups)
+    return rows <= _MOST_ROWS and size <= _MOST_BYTES
+
+
+def stored_once(frame: "DataFrame", staging: Path) -> tuple["DataFrame", Frame]:
     """Return the rows as files that can be read several times, where they are costly to make."""
     folder = staging / f"new-{uuid4().hex}"
     frame.write.option("compression", "snappy").parquet(folder.as_uri())
-    return frame.sparkSession.read.schema(frame.schema).parquet(folder.as_uri())
+    rows = frame.sparkSession.read.schema(frame.schema).parquet(folder.as_uri())
+    return rows, Frame.at(*sorted(folder.glob("*.parquet")))
 
 
 def narrowing(
