@@ -22,6 +22,7 @@ from odfbuild.cli.act import UnfitPlanError, confirm
 from odfbuild.cli.opened import open_given
 from odfbuild.cli.options import Given
 from odfbuild.cli.printable import printable_json
+from odfbuild.cli.rebuilding import rebuild_readers
 from odfbuild.cli.usage import UsageRefusedError
 from odfbuild.cli.words import bytes_text, count, kind_word
 from odfbuild.odf.refs import DatasetAlias
@@ -36,17 +37,27 @@ __all__ = ["Manner", "apply_saved", "housekeep", "is_housekeeping", "plan_lines"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Manner:
-    """How a command goes about it: what it prints, whether it asks, where it saves instead."""
+    """How a command goes about it: what it prints, whether it asks, where it saves instead.
+
+    `downstream` goes on with the datasets that cannot go on afterwards, and with those after them.
+    """
 
     yes: bool = False
     dry_run: bool = False
     as_json: bool = False
     out: Path | None = None
     lock_timeout: float = 10.0
+    downstream: bool = False
 
 
 def housekeep(given: Given, name: str, wish: Wish, manner: Manner) -> int:
     """Print what a wish will do to a dataset; then save it, or ask and do it."""
+    if manner.downstream and (manner.as_json or manner.out is not None):
+        raise UsageRefusedError(
+            what="--downstream does not go with --out or -o json",
+            why="what becomes of a dataset is known once the one before it was made anew",
+            fix="save or print one dataset at a time, without --downstream",
+        )
     project = open_given(given, lock_timeout=manner.lock_timeout)
     only_told = manner.dry_run or manner.out is not None
     if not only_told:
@@ -54,7 +65,7 @@ def housekeep(given: Given, name: str, wish: Wish, manner: Manner) -> int:
     prepared = prepare(project, name, wish)
     if prepared is None:
         return _idle(project, name, wish, manner)
-    _tell(prepared.told, as_json=manner.as_json)
+    _tell(prepared.told, as_json=manner.as_json, downstream=manner.downstream)
     if manner.out is not None:
         from odfbuild.cli.files import write_output
 
@@ -63,7 +74,10 @@ def housekeep(given: Given, name: str, wish: Wish, manner: Manner) -> int:
         return exits.DONE
     if not manner.yes:
         confirm(prepared.told.work)
-    return _done(project, prepared, as_json=manner.as_json)
+    done = _done(project, prepared, as_json=manner.as_json)
+    if manner.downstream:
+        rebuild_readers(project, prepared.told.id, _done)
+    return done
 
 
 def _command(wish: Wish) -> str:
@@ -101,8 +115,8 @@ def apply_saved(given: Given, document: dict[str, Any], lock_timeout: float) -> 
     return _done(project, prepared, as_json=False)
 
 
-def plan_lines(told: Housekeeping) -> Iterator[str]:
-    """Yield what will happen, line by line."""
+def plan_lines(told: Housekeeping, *, downstream: bool = False) -> Iterator[str]:
+    """Yield what will happen, line by line; `downstream` as in `Manner`."""
     yield f"{told.alias}  ({kind_word(told.kind)}): {_headline(told)}"
     yield ""
     yield from _extents(told)
@@ -110,15 +124,15 @@ def plan_lines(told: Housekeeping) -> Iterator[str]:
     yield from _meaning(told)
     if told.stranded:
         yield ""
-        yield from _stranded(told)
+        yield from _stranded(told, downstream=downstream)
 
 
-def _tell(told: Housekeeping, *, as_json: bool) -> None:
+def _tell(told: Housekeeping, *, as_json: bool, downstream: bool = False) -> None:
     if as_json:
         document = json.dumps(to_json(told), indent=2, ensure_ascii=False)
         sys.stdout.write(f"{printable_json(document)}\n")
     else:
-        sys.stdout.write("".join(f"{line}\n" for line in plan_lines(told)))
+        sys.stdout.write("".join(f"{line}\n" for line in plan_lines(told, downstream=downstream)))
     sys.stdout.flush()
 
 
@@ -189,14 +203,20 @@ def _meaning(told: Housekeeping) -> Iterator[str]:
         yield "Rows, offsets, watermark and source states stay; later blocks get new hashes."
 
 
-def _stranded(told: Housekeeping) -> Iterator[str]:
+def _stranded(told: Housekeeping, *, downstream: bool) -> Iterator[str]:
     which = count(len(told.stranded), "dataset")
     yield f"{which} cannot go on then, because the last block read of {told.alias} is gone:"
     width = max(len(str(each.dataset)) for each in told.stranded)
     for each in told.stranded:
         yield f"  ! {each.dataset!s:<{width}}  {_read_so_far(each)}"
-    first = told.stranded[0].dataset
-    yield f"To make each anew: odfbuild rebuild {first}."
+    if downstream:
+        yield "These are made anew as well, one after the other."
+    elif told.work == REBUILD:
+        yield f"To make all of these anew as well: odfbuild rebuild {told.alias} --downstream."
+    else:
+        first = told.stranded[0].dataset
+        more = " --downstream" if any(each.readers for each in told.stranded) else ""
+        yield f"To make each anew: odfbuild rebuild {first}{more}."
 
 
 def _read_so_far(each: Stranded) -> str:

@@ -32,6 +32,7 @@ __all__ = [
     "dropped",
     "extent",
     "extent_after",
+    "readers",
     "stranded",
     "to_json",
 ]
@@ -141,8 +142,8 @@ def stranded(
         read = state.progress.get(dataset)
         if read is not None and read.new_block_hash in vanishing:
             assert read.new_block_hash is not None  # noqa: S101 - None never vanishes
-            readers = tuple(sorted(_readers(state.dataset, states)))
-            found.append(Stranded(alias, read.new_block_hash, read.new_offset, readers))
+            behind = tuple(sorted(readers(state.dataset, states)))
+            found.append(Stranded(alias, read.new_block_hash, read.new_offset, behind))
     return tuple(found)
 
 
@@ -201,20 +202,20 @@ def _kinds(events: Iterable[MetadataEvent]) -> Iterator[str]:
     return (type(event).__name__ for event in events)
 
 
-def _readers(
+def readers(
     dataset: DatasetId, states: Mapping[DatasetAlias, ChainState]
 ) -> frozenset[DatasetAlias]:
     """Return the datasets that are made of one, directly or not."""
     found: dict[DatasetId, DatasetAlias] = {}
     new = {dataset}
     while new:
-        readers = {
+        reading = {
             state.dataset: alias
             for alias, state in states.items()
             if state.dataset not in found and not new.isdisjoint(state.progress)
         }
-        found.update(readers)
-        new = set(readers)
+        found.update(reading)
+        new = set(reading)
     return frozenset(found.values())
 
 

@@ -6,10 +6,14 @@ from pathlib import Path
 
 import pytest
 
+from odfbuild.errors import EngineFailedError
+from odfbuild.executors.engine import TransformWork
+from odfbuild.executors.frames import Frame
 from odfbuild.odf.refs import DatasetAlias
 from odfbuild.state.workspace import Workspace
 from tests.engines import FakeEngine
 from tests.inside import Inside, heads
+from tests.texts import derivative
 
 DAYS = ("3", "4")
 
@@ -136,3 +140,84 @@ def test_a_saved_rebuild_is_done_once(run: Inside, project: Path) -> None:
     done = run("apply", str(saved))
     assert done.code == 5
     assert "out is not where the plan found it" in done.err
+
+
+# --- several levels -----------------------------------------------------------------------------
+
+
+@pytest.fixture
+def deep(
+    project: Path,
+    engine: FakeEngine,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> Inside:
+    """Add two datasets below, and one beside that reads nothing of them; then reset the root."""
+    for name, reads in {"below": "out", "deepest": "below", "beside": "src"}.items():
+        path = project / "datasets" / f"{name}.yaml"
+        path.write_text(derivative(name, reads), "utf-8")
+    inside = Inside(project, capsys, monkeypatch, engine)
+    assert inside("apply", "--yes").code == 0
+    (project / "data" / "3.csv").write_text("t,k,v\n2024-01-03,c,3\n")
+    assert inside("apply", "--yes").code == 0
+    assert inside("reset", "src", "4", "--yes").code == 0
+    (project / "data" / "3.csv").write_text("t,k,v\n2024-01-03,d,4\n")
+    return inside
+
+
+def keys(run: Inside, name: str) -> list[str]:
+    shown = json.loads(run("show", name, "--current", "-n", "99", "-o", "json").out)
+    return [row["k"] for row in shown]
+
+
+def test_what_cannot_go_on_after_it_is_made_anew_as_well(deep: Inside) -> None:
+    assert deep("apply", "--yes").code == 4
+    done = deep("rebuild", "out", "--downstream", "--yes")
+    assert done.code == 0, done.err
+    assert "These are made anew as well, one after the other." in done.out
+    assert [line.split()[0] for line in done.out.splitlines() if "(was " in line] == [
+        "out", "below", "deepest",
+    ]  # fmt: skip
+    for name in ("out", "below", "deepest"):
+        assert keys(deep, name) == ["a", "b", "d"]
+    assert keys(deep, "beside") == ["a", "b", "c"]
+    assert "beside cannot go on" in deep("plan").out
+    assert deep("verify", "--replay").code == 0
+
+
+def test_without_it_the_way_on_is_said(deep: Inside) -> None:
+    done = deep("rebuild", "out", "--yes")
+    assert "To make all of these anew as well: odfbuild rebuild out --downstream." in done.out
+    assert keys(deep, "below") == ["a", "b", "c"]
+    assert deep("rebuild", "out", "--downstream", "--yes").code == 0
+    assert keys(deep, "deepest") == keys(deep, "below") == keys(deep, "out")
+
+
+def test_one_that_fails_ends_it_and_what_is_left_is_said(
+    deep: Inside, engine: FakeEngine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    transform, left = engine.transform, [1]
+
+    def once(work: TransformWork) -> Frame:
+        if not left:
+            raise EngineFailedError(what="it broke", why="the test asked for it", fix="none")
+        left.pop()
+        return transform(work)
+
+    monkeypatch.setattr(engine, "transform", once)
+    done = deep("rebuild", "out", "--downstream", "--yes")
+    assert done.code == 1
+    assert "Not made anew: below, deepest." in done.err
+    assert "odfbuild rebuild below --downstream" in done.err
+    left[:] = [1, 1]
+    assert deep("rebuild", "below", "--downstream", "--yes").code == 0
+    assert keys(deep, "deepest") == keys(deep, "out")
+
+
+@pytest.mark.parametrize("also", [("--out", "p.json"), ("-o", "json")])
+def test_what_is_not_known_before_is_neither_saved_nor_printed(
+    also: tuple[str, str], run: Inside
+) -> None:
+    done = run("rebuild", "out", "--downstream", *also)
+    assert done.code == 64
+    assert "--downstream does not go with --out or -o json" in done.err

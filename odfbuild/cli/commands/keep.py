@@ -117,6 +117,12 @@ def compact(
 def rebuild(
     context: typer.Context,
     name: Name,
+    downstream: Annotated[
+        bool,
+        typer.Option(
+            "--downstream", help="Then also what is made of it and cannot go on, in order."
+        ),
+    ] = False,
     output: Told = ToldFormat.TEXT,
     dry_run: DryRun = False,
     out: Out = None,
@@ -133,5 +139,6 @@ def rebuild(
         as_json=output is ToldFormat.JSON,
         out=out,
         lock_timeout=lock_timeout,
+        downstream=downstream,
     )
     raise Exit(housekeep(given(context), name, Rebuild(), manner))
