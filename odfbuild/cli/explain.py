@@ -68,10 +68,16 @@ def explain_dataset(given: Given, name: str) -> int:
     else:
         lines = list(_declared(made.plan, each, state, names))
     lines += _stands(state)
-    lines += input_lines(each, state, {**current}, names)
+    lines += input_lines(each, state, {**current}, names, _rewritten(made.plan, alias))
     lines += _query(column_use(project, loaded).query_class(alias))
     sys.stdout.write("".join(f"{line}\n" for line in lines))
     return exits.DONE
+
+
+def _rewritten(plan: Plan, alias: DatasetAlias) -> frozenset[DatasetId]:
+    """Return the inputs of a dataset that no longer hold what was read of them."""
+    reasons = (reason for step in plan.steps if step.target == alias for reason in step.reasons)
+    return frozenset(each.dataset for each in reasons if isinstance(each, InputRewritten))
 
 
 def _undeclared(alias: DatasetAlias, state: ChainState) -> Iterator[str]:
@@ -88,6 +94,8 @@ def _declared(plan: Plan, each: Declared, state: ChainState | None, names: Names
     yield printable(f"{each.alias}  ({kind_word(each.snapshot.kind)}, {place})")
     yield ""
     yield _verdict(plan, steps, pushed=_is_pushed(each))
+    if _rewritten(plan, each.alias):
+        yield printable(f"To make its data anew: odfbuild rebuild {each.alias} --downstream")
     yield from _section("Why", list(cause_lines(plan, each.alias)))
     for step in steps:
         yield from _section("Would be appended", list(_appended(step, state, names)))

@@ -10,7 +10,7 @@ from odfbuild import app
 from odfbuild.cli import exits
 from odfbuild.cli.opened import open_given
 from odfbuild.cli.options import Given
-from odfbuild.cli.row_output import TABLE_ROWS, RowFormat, destination, write_out
+from odfbuild.cli.row_output import TABLE_ROWS, Destination, RowFormat, destination, write_out
 from odfbuild.cli.usage import UsageRefusedError
 from odfbuild.cli.words import count
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from odfbuild.cli.views import Asked
     from odfbuild.executors.views import DatasetView
 
-__all__ = ["show_rows", "tell_more"]
+__all__ = ["show_rows", "tell_more", "tell_none"]
 
 _SIGNS = ("+A", "-R", "-C", "+C")
 
@@ -46,14 +46,20 @@ def show_rows(
             fix="leave one of them out",
         )
     to = destination(output, path)
+    project = open_given(given)
     plain = not (current or asked.log or asked.at is not None or asked.of is not None)
-    view = _view(open_given(given), name, asked, plain=plain and not to.is_binary)
+    view = _view(project, name, asked, plain=plain and not to.is_binary)
     schema, batches = view.columns(), view.batches()
+    if to.is_table and not schema.names:
+        sys.stdout.write(f"{app.find_name(project, name)} has no rows yet\n")
+        return exits.DONE
     if to.is_table or limit is not None:
         most = limit or TABLE_ROWS
         found = view.last(most + 1)
         if limit is None and found.num_rows > most:
             tell_more("last", most)
+        if not found.num_rows:
+            tell_none(to)
         batches = iter(found.slice(max(0, found.num_rows - most)).to_batches())
     if asked.log and not to.is_binary:
         schema, batches = _signed(view, schema, batches)
@@ -64,6 +70,12 @@ def show_rows(
 def tell_more(which: str, rows: int) -> None:
     """Say that a table does not have all rows."""
     sys.stderr.write(f"only the {which} {count(rows, 'row')}; -n N shows more, -o csv all\n")
+
+
+def tell_none(to: Destination) -> None:
+    """Say of a table that it has no rows, which headings alone leave open."""
+    if to.is_table:
+        sys.stderr.write("no rows\n")
 
 
 def _view(project: app.Opened, name: str, asked: "Asked", *, plain: bool) -> "DatasetView":

@@ -11,7 +11,7 @@ from odfbuild.cli.files import read_bounded, refusal_of
 from odfbuild.cli.opened import open_given
 from odfbuild.cli.options import Given
 from odfbuild.cli.row_output import TABLE_ROWS, Destination, RowFormat, destination, write_out
-from odfbuild.cli.show import tell_more
+from odfbuild.cli.show import tell_more, tell_none
 from odfbuild.cli.usage import UsageRefusedError
 from odfbuild.cli.views import Asked, is_time, view_of
 from odfbuild.errors import Diagnostic, InvalidQueryError, OdfBuildError, ProjectErrors, SourceSpan
@@ -60,6 +60,8 @@ def _print(found: Frame, to: Destination, *, cut: bool) -> None:
     if to.is_table and cut and found.rows > TABLE_ROWS:
         tell_more("first", TABLE_ROWS)
         found = found.slice(0, TABLE_ROWS)
+    if not found.rows:
+        tell_none(to)
     write_out(to, found.schema, found.batches())
 
 

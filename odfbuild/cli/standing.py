@@ -1,6 +1,6 @@
 """Where a dataset stands: its head and rows, and how far it has read each input.  Pure."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 
 from odfbuild.cli.differing import Names
 from odfbuild.cli.printable import printable
@@ -31,8 +31,12 @@ def input_lines(
     state: ChainState | None,
     current: Mapping[DatasetAlias, ChainState],
     names: Names,
+    rewritten: Collection[DatasetId] = (),
 ) -> Iterator[str]:
-    """Yield a line for each input: how far it was read, how far it goes."""
+    """Yield a line for each input: how far it was read, how far it goes.
+
+    Of those that were `rewritten` since, the one has nothing to do with the other.
+    """
     transform = _transform(declared, state)
     if transform is None:
         return
@@ -42,7 +46,10 @@ def input_lines(
         name = names(source.dataset_ref)
         present = current.get(name) if isinstance(name, DatasetAlias) else None
         called = "" if source.alias in (None, str(name)) else f" as {source.alias}"
-        yield printable(f"  {name}{called}  {_position(state, present)}")
+        where = _position(state, present)
+        if present is not None and present.dataset in rewritten:
+            where = "rewritten since: it no longer holds what was read of it"
+        yield printable(f"  {name}{called}  {where}")
 
 
 def _transform(declared: Declared | None, state: ChainState | None) -> SetTransform | None:

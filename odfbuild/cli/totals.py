@@ -104,4 +104,5 @@ def _data_parts(plan: Plan) -> Iterator[str]:
     foreseen = [each for name in datasets if (each := plan.datasets[name].foreseen) is not None]
     if foreseen:
         rows, size = sum(each.rows for each in foreseen), sum(each.bytes for each in foreseen)
-        yield f"~{rough(rows)} rows, ~{bytes_text(size)} (from past slices)"
+        noun = "row" if rows == 1 else "rows"
+        yield f"~{rough(rows)} {noun}, ~{bytes_text(size)} (from past slices)"

@@ -72,6 +72,15 @@ def test_a_source_that_was_read_may_have_news_or_not(ask: Inside) -> None:
     assert f"Why\n  ingest: {where} has to be asked\n" in text
 
 
+def test_a_dataset_whose_input_was_rewritten_is_told_the_way_out(ask: Inside) -> None:
+    assert ask("compact", "out", "--keep-metadata-only", "--yes").code == 0
+    text = explained(ask, "report")
+    assert "It cannot run: an input no longer holds the block that was read last.\n" in text
+    assert "To make its data anew: odfbuild rebuild report --downstream\n" in text
+    assert "  out as src  rewritten since: it no longer holds what was read of it\n" in text
+    assert "odfbuild rebuild" not in explained(ask, "out")
+
+
 def test_a_dataset_of_the_workspace_alone_will_not_run(ask: Inside) -> None:
     lay_out(ask.project, {"datasets/report.yaml": None, "odfbuild.yaml": "odfbuild: 1\n"})
     text = explained(ask, "REPORT")

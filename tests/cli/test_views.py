@@ -96,6 +96,13 @@ def test_what_was_known_then(run: Inside, changed: Path) -> None:
     assert [row["offset"] for row in shown(run, "--as-at", early, "--log")] == [0, 1]
 
 
+def test_a_table_without_rows_says_so(run: Inside) -> None:
+    done = run("show", "acme.stock", "--as-of", "1999-01-01")
+    assert (done.code, done.err) == (0, "no rows\n")
+    assert done.out.split()[:3] == ["t", "k", "v"]
+    assert run("show", "acme.stock", "--as-of", "1999-01-01", "-o", "csv").err == ""
+
+
 def test_at_each_block_that_stands_which_its_changelog_leaves(run: Inside, changed: Path) -> None:
     for name, _ in blocks(changed)[3:]:
         counts: Counter[str] = Counter()
