@@ -26,7 +26,7 @@ demo: $(STAMP)
 	@PATH="$(CURDIR)/$(BIN):$$PATH" sh examples/demo.sh
 
 test: $(STAMP)
-	@$(BIN)/python -m pytest -q -m "not slow" -n auto --dist loadfile
+	@$(BIN)/python -m pytest -q -m "not slow" -n auto --dist loadfile --no-loadscope-reorder
 
 test-long: $(STAMP)
 	@$(BIN)/python -m pytest -q --hypothesis-profile=long

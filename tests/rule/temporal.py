@@ -6,6 +6,8 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from odfbuild.odf.events import SqlQueryStep, TemporalTable, TransformSql
+
 __all__ = ["TEMPORAL", "Meaning", "Temporal", "standing"]
 
 Row = dict[str, Any]
@@ -24,6 +26,23 @@ class Temporal:
     keys: Mapping[str, tuple[str, ...]]
     kind: str
     meaning: Meaning
+
+    @property
+    def inputs(self) -> tuple[str, ...]:
+        """Return the names of the inputs."""
+        return tuple(COLUMNS)
+
+    @property
+    def transform(self) -> TransformSql:
+        """Return the query as a dataset has it."""
+        return TransformSql(
+            engine="spark",
+            queries=tuple(SqlQueryStep(alias=alias, query=text) for alias, text in self.queries),
+            temporal_tables=tuple(TemporalTable(name, key) for name, key in self.keys.items()),
+        )
+
+    def __str__(self) -> str:
+        return self.name
 
 
 def standing(log: Iterable[Row], columns: Sequence[str]) -> list[Row]:

@@ -1,0 +1,111 @@
+"""Run the steps of histories in several ways, whose slices must have the same logical hashes.
+
+`python -m tests.rule.bits MASTER FOLDER SEED...` prints them for a Spark of another kind, in a
+process of its own, because a process has one JVM.
+"""
+
+import json
+import sys
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import replace
+from pathlib import Path
+from random import Random
+
+from odfbuild.executors.engine import TransformWork
+from odfbuild.executors.slices import Sealed
+from odfbuild.executors.spark.engine import SparkEngine
+from odfbuild.executors.spark.settings import Size
+from tests.rule.histories import History, history
+from tests.rule.played import Step, played, sealed
+from tests.rule.shapes import SHAPES, Shape
+
+__all__ = ["as_a_whole", "hashes", "in_every_way", "long_history", "seed_of"]
+
+_MANY = (0, 1, 5, 60)
+
+
+def long_history(shape: Shape, number: int) -> History:
+    """Return a history whose portions have rows enough for several partitions."""
+    return history(Random(f"{shape.name} {number} long"), shape.inputs, sizes=_MANY)
+
+
+def as_a_whole(engine: SparkEngine, work: TransformWork, start: int) -> Sealed:
+    """Run a step by its class, and again by both states in full; fail unless they are the same."""
+    done = sealed(engine, work, start)
+    _same(done, sealed(engine, _apart(replace(work, in_full=True), "whole"), start), "whole")
+    return done
+
+
+def in_every_way(big: SparkEngine) -> Step:
+    """Return how to run a step on few rows and on many, with several numbers of partitions."""
+
+    def step(engine: SparkEngine, work: TransformWork, start: int) -> Sealed:
+        done = sealed(engine, work, start)
+        _same(done, sealed(big, _apart(work, "big"), start), "rows in files")
+        for number in (1, 7):
+            with _partitions(big, number):
+                again = sealed(big, _apart(work, f"big-{number}"), start)
+            _same(done, again, f"{number} partitions")
+        return done
+
+    return step
+
+
+def hashes(
+    engine: SparkEngine, folder: Path, shape: Shape, found: History, step: Step = sealed
+) -> list[str | None]:
+    """Return the logical hash of the slice of each step, None for a step without rows."""
+    pieces = [each.sealed.slice for each in played(engine, folder, shape, found, step)]
+    return [None if piece is None else str(piece.logical_hash) for piece in pieces]
+
+
+def seed_of(shape: Shape, number: int) -> int:
+    """Return the number of a long history among those of all shapes."""
+    return number * len(SHAPES) + SHAPES.index(shape)
+
+
+def _apart(work: TransformWork, name: str) -> TransformWork:
+    """Return the same step with a folder of its own."""
+    folder = work.staging / name
+    folder.mkdir(exist_ok=True)
+    return replace(work, staging=folder)
+
+
+def _same(one: Sealed, other: Sealed, what: str) -> None:
+    first, second = one.slice, other.slice
+    if first is None or second is None:
+        assert first is second, what
+        return
+    assert (first.offset_interval, first.logical_hash) == (
+        second.offset_interval,
+        second.logical_hash,
+    ), what
+
+
+@contextmanager
+def _partitions(engine: SparkEngine, number: int) -> Iterator[None]:
+    conf, name = engine._sessions.session(Size.BIG).conf, "spark.sql.shuffle.partitions"
+    before = conf.get(name)
+    assert before is not None
+    conf.set(name, str(number))
+    try:
+        yield
+    finally:
+        conf.set(name, before)
+
+
+def main(master: str, folder: Path, seeds: Sequence[int]) -> None:
+    """Print the hashes."""
+    with SparkEngine(folder / "jvm", master=master, memory="1g", limit=-1) as engine:
+        found = []
+        for seed in seeds:
+            own = folder / f"{seed}"
+            own.mkdir()
+            number, at = divmod(seed, len(SHAPES))
+            found.append(hashes(engine, own, SHAPES[at], long_history(SHAPES[at], number)))
+        print(json.dumps(found))
+
+
+if __name__ == "__main__":
+    main(sys.argv[1], Path(sys.argv[2]), [int(each) for each in sys.argv[3:]])

@@ -1,0 +1,128 @@
+"""Run one query over one history, step by step, as a dataset would: on slices, into slices."""
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Protocol
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from odfbuild.executors.engine import TransformInputFrame, TransformWork
+from odfbuild.executors.slices import Sealed, seal
+from odfbuild.executors.spark.engine import SparkEngine
+from odfbuild.odf.arrow import from_arrow
+from odfbuild.odf.events import DataSchema, DatasetVocabulary, OffsetInterval, TransformSql
+from odfbuild.odf.timestamp import Timestamp
+from tests.rule.histories import History
+from tests.rule.inputs import Row
+
+__all__ = ["Log", "Played", "Query", "Step", "played", "sealed"]
+
+VOCAB = DatasetVocabulary()
+_NOW = Timestamp.from_millis(0)
+
+
+class Query(Protocol):
+    """What can be played."""
+
+    @property
+    def transform(self) -> TransformSql:
+        """Return the query as a dataset has it."""
+
+
+Step = Callable[[SparkEngine, TransformWork, int], Sealed]
+
+
+@dataclass(slots=True)
+class Log:
+    """The records of one input so far, in slices."""
+
+    folder: Path
+    name: str
+    schema: pa.Schema
+    records: list[Row] = field(default_factory=list)
+    slices: list[Path] = field(default_factory=list)
+
+    def add(self, records: Sequence[Row]) -> OffsetInterval | None:
+        if not records:
+            return None
+        start = len(self.records)
+        rows = [{"offset": start + n, "system_time": 0, **each} for n, each in enumerate(records)]
+        self.records += rows
+        path = self.folder / f"{self.name}-{start}.parquet"
+        pq.write_table(pa.Table.from_pylist(rows, self.schema), path)
+        self.slices.append(path)
+        return OffsetInterval(start, start + len(records) - 1)
+
+
+@dataclass(frozen=True, slots=True)
+class Played:
+    """A step that was run: what came out, and all records of the inputs and of the output."""
+
+    number: int
+    sealed: Sealed
+    changes: tuple[Row, ...]
+    inputs: Mapping[str, Log]
+    output: tuple[Row, ...]
+    watermark: int | None
+
+    @property
+    def columns(self) -> list[str]:
+        """Return the names of the columns that the query gives."""
+        system = {VOCAB.offset_column, VOCAB.operation_type_column, VOCAB.system_time_column}
+        return [each.name for each in self.sealed.schema.fields if each.name not in system]
+
+
+def sealed(engine: SparkEngine, work: TransformWork, start: int) -> Sealed:
+    """Run a step and write what comes out, from an offset on."""
+    return seal(
+        engine.transform(work),
+        vocab=VOCAB,
+        system_time=_NOW,
+        event_time=_NOW,
+        start=start,
+        in_force=work.in_force,
+        into=work.staging / f"output-{start}.parquet",
+        retires=True,
+    )
+
+
+def played(
+    engine: SparkEngine, folder: Path, query: Query, found: History, step: Step = sealed
+) -> Iterator[Played]:
+    """Yield the steps of a history, as they are run; those with nothing new are left out."""
+    inputs = {name: Log(folder, name, schema) for name, schema in found.schemas.items()}
+    slices: list[Path] = []
+    output: list[Row] = []
+    in_force: DataSchema | None = None
+    mark: int | None = None
+    for number, portion in enumerate(found.portions):
+        past = {name: tuple(log.slices) for name, log in inputs.items()}
+        news = {name: log.add(portion.records[name]) for name, log in inputs.items()}
+        before, mark = mark, portion.watermark
+        if mark == before and not any(news.values()):
+            continue
+        frames = tuple(
+            TransformInputFrame(
+                alias=name, paths=tuple(log.slices[len(past[name]) :]), interval=news[name],
+                schema=from_arrow(log.schema), vocab=VOCAB, past=past[name],
+            )
+            for name, log in inputs.items()
+        )  # fmt: skip
+        work = TransformWork(
+            inputs=frames, transform=query.transform, vocab=VOCAB, staging=folder,
+            output=tuple(slices), in_force=in_force,
+            watermark=_time(mark), watermark_before=_time(before),
+        )  # fmt: skip
+        done = step(engine, work, len(output))
+        in_force = done.schema
+        changes = () if done.path is None else tuple(pq.read_table(done.path).to_pylist())
+        output += changes
+        if done.path is not None:
+            slices.append(done.path)
+        yield Played(number, done, changes, inputs, tuple(output), mark)
+
+
+def _time(millis: int | None) -> Timestamp | None:
+    return None if millis is None else Timestamp.from_millis(millis)

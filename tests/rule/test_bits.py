@@ -1,0 +1,99 @@
+"""The slices of a step are the same bits on any number of cores, rows in memory or in files."""
+
+import json
+import subprocess
+import sys
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+import pytest
+
+from odfbuild.executors.spark.engine import SparkEngine
+from odfbuild.executors.spark.java import find_java
+from tests.executors.spark.standalone import cluster
+from tests.projects import REPOSITORY, environment
+from tests.rule.bits import hashes, in_every_way, long_history, seed_of
+from tests.rule.shapes import SHAPES, Shape
+
+pytestmark = pytest.mark.spark
+
+SOME = (
+    "steps row by row",
+    "interval join",
+    "row before",
+    "sum of doubles",
+    "average of integers",
+    "sums that need order",
+    "group by doubles",
+    "session window",
+    "group over group",
+)
+CHOSEN = tuple(shape for shape in SHAPES if shape.name in SOME)
+
+
+@pytest.fixture(scope="module")
+def big(engine: SparkEngine, tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkEngine]:
+    """Return an engine in the same JVM for which every step is a big one."""
+    with SparkEngine(tmp_path_factory.mktemp("big"), limit=-1) as big:
+        yield big
+
+
+@pytest.fixture(scope="module")
+def ours(
+    engine: SparkEngine, big: SparkEngine, tmp_path_factory: pytest.TempPathFactory
+) -> list[list[str | None]]:
+    """Return the hashes of what two threads give for each of the chosen shapes, in every way."""
+    folder = tmp_path_factory.mktemp("ours")
+    return [_hashes(engine, big, folder, shape, 0) for shape in CHOSEN]
+
+
+def _hashes(
+    engine: SparkEngine, big: SparkEngine, folder: Path, shape: Shape, number: int
+) -> list[str | None]:
+    own = folder / f"{shape.name} {number}"
+    own.mkdir()
+    return hashes(engine, own, shape, long_history(shape, number), in_every_way(big))
+
+
+def elsewhere(folder: Path, master: str, seeds: Sequence[int]) -> list[list[str | None]]:
+    """Return the hashes of a process of its own, in which Spark runs in another way."""
+    folder.mkdir()
+    done = subprocess.run(
+        [sys.executable, "-m", "tests.rule.bits", master, str(folder), *map(str, seeds)],
+        cwd=REPOSITORY, env=environment(), capture_output=True, text=True, check=False,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    found: list[list[str | None]] = json.loads(done.stdout.splitlines()[-1])
+    return found
+
+
+@pytest.mark.parametrize("threads", [1, 4])
+def test_one_thread_and_four_give_the_same_slices(
+    ours: list[list[str | None]], tmp_path: Path, threads: int
+) -> None:
+    assert any(each for found in ours for each in found)
+    seeds = [seed_of(shape, 0) for shape in CHOSEN]
+    assert elsewhere(tmp_path / "other", f"local[{threads}]", seeds) == ours
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(
+    not find_java().has_vector_module,
+    reason="Spark starts executors with a module that this Java lacks",
+)
+def test_a_cluster_of_two_workers_gives_the_same_slices(
+    engine: SparkEngine, big: SparkEngine, tmp_path: Path
+) -> None:
+    ours = [_hashes(engine, big, tmp_path, shape, 1) for shape in SHAPES]
+    seeds = [seed_of(shape, 1) for shape in SHAPES]
+    with cluster(tmp_path) as master:
+        assert elsewhere(tmp_path / "other", master, seeds) == ours
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("shape", SHAPES, ids=str)
+def test_more_histories_give_the_same_slices_in_every_way(
+    engine: SparkEngine, big: SparkEngine, tmp_path: Path, shape: Shape
+) -> None:
+    for number in range(2, 5):
+        _hashes(engine, big, tmp_path, shape, number)
