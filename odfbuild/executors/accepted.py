@@ -1,7 +1,8 @@
 """The columns of its inputs that a query sees: those that were there when it first ran.
 
-An input may gain columns later.  `select *` does not take them up before the definition changes,
-nor does what `*` stands for inside of a query: `select distinct *` would else find other rows.
+An input may gain columns later, or fields within them.  `select *` does not take them up before the
+definition changes, nor does what `*` stands for inside of a query: `select distinct *` would else
+find other rows.  A column that is named is taken with the fields that it had.
 """
 
 from collections.abc import Mapping, Sequence
@@ -10,7 +11,16 @@ from typing import Final
 
 from odfbuild.odf.chain import ChainState, fold
 from odfbuild.odf.chain_schema import schema_in_force
-from odfbuild.odf.events import DataSchema, ExecuteTransform, TransformSql
+from odfbuild.odf.datatypes import inner
+from odfbuild.odf.events import (
+    DataField,
+    DataSchema,
+    DataType,
+    DataTypeOption,
+    DataTypeStruct,
+    ExecuteTransform,
+    TransformSql,
+)
 from odfbuild.odf.identity import DatasetId, Multihash
 from odfbuild.planner.sql.query import steps_of
 from odfbuild.state.dataset import Dataset
@@ -26,15 +36,12 @@ def accepted_schemas(
     """Return the schemas of inputs that gained columns which the query in force does not see.
 
     `state` is the output as it was before the step.  Chains are only looked through if an input
-    has a column that the output lacks.
+    has a column that the output lacks, or a field within one.
     """
-    if (
-        state.transform is None
-        or state.transform_is_new
-        or not _takes_all(state.transform.transform)
-    ):
+    if state.transform is None or state.transform_is_new:
         return {}
-    wider = [each for each in inputs if _has_more(each[1], state)]
+    every = _takes_all(state.transform.transform)
+    wider = [each for each in inputs if _has_more(each[1], state, every=every)]
     first = _first_read(output, state.head) if wider else {}
     found = {}
     for dataset, now in wider:
@@ -51,14 +58,27 @@ def _takes_all(transform: TransformSql) -> bool:
     return any(word in text for text in texts for word in _TAKES_ALL)
 
 
-def _has_more(source: ChainState, output: ChainState) -> bool:
-    return bool(_data_columns(source) - _data_columns(output))
+def _has_more(source: ChainState, output: ChainState, *, every: bool) -> bool:
+    """Tell whether an input may have more than the output: columns if `every` counts, or fields."""
+    here, there = _data_columns(source), _data_columns(output)
+    if every and here.keys() - there.keys():
+        return True
+    return any(not _is_held(kind, there.get(name)) for name, kind in here.items())
 
 
-def _data_columns(state: ChainState) -> frozenset[str]:
+def _is_held(kind: DataType, held: DataType | None) -> bool:
+    """Tell whether a column has no fields that another one lacks; lists hold no structs."""
+    if not isinstance(inner(kind), DataTypeStruct):
+        return True
+    known = None if held is None else inner(held)
+    return isinstance(known, DataTypeStruct) and _narrowed(kind, known) == kind
+
+
+def _data_columns(state: ChainState) -> Mapping[str, DataType]:
     schema, vocab = schema_in_force(state), state.vocab
     system = {vocab.offset_column, vocab.operation_type_column, vocab.system_time_column}
-    return frozenset() if schema is None else frozenset(f.name for f in schema.fields) - system
+    fields = () if schema is None else schema.fields
+    return {field.name: field.type for field in fields if field.name not in system}
 
 
 def _first_read(output: Dataset, head: Multihash) -> Mapping[DatasetId, Multihash]:
@@ -82,6 +102,26 @@ def _narrower(now: ChainState, then: ChainState) -> DataSchema | None:
     schema, known = schema_in_force(now), schema_in_force(then)
     if schema is None or known is None:
         return None
-    names = {field.name for field in known.fields}
-    fields = tuple(field for field in schema.fields if field.name in names)
-    return None if len(fields) == len(schema.fields) else replace(schema, fields=fields)
+    fields = _known_fields(schema.fields, known.fields)
+    return None if fields == schema.fields else replace(schema, fields=fields)
+
+
+def _known_fields(now: Sequence[DataField], then: Sequence[DataField]) -> tuple[DataField, ...]:
+    known = {field.name: field.type for field in then}
+    return tuple(
+        replace(field, type=_narrowed(field.type, known[field.name]))
+        for field in now
+        if field.name in known
+    )
+
+
+def _narrowed(now: DataType, then: DataType) -> DataType:
+    """Return a type with those fields only, at any depth, that it had."""
+    known = inner(then)
+    match now:
+        case DataTypeOption(inner=value):
+            return DataTypeOption(_narrowed(value, then))
+        case DataTypeStruct(fields=fields) if isinstance(known, DataTypeStruct):
+            return DataTypeStruct(_known_fields(fields, known.fields))
+        case _:
+            return now
