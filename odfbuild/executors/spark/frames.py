@@ -17,6 +17,7 @@ import pyarrow.parquet as pq
 
 from odfbuild.executors.frames import Frame, Part
 from odfbuild.executors.spark.geometry import check_storable
+from odfbuild.executors.spark.places import to_read, to_write
 from odfbuild.executors.spark.settings import Size
 from odfbuild.executors.spark.sqltypes import spark_schema
 
@@ -98,7 +99,7 @@ def from_files(
     from pyspark.sql.pandas.types import from_arrow_schema
 
     kinds = from_arrow_schema(spark_schema(schema))
-    frame = session.read.schema(kinds).parquet(*map(str, paths))
+    frame = session.read.schema(kinds).parquet(*map(to_read, paths))
     return frame if position is None else frame.selectExpr("*", f"{position} AS `{POSITION}`")
 
 
@@ -167,7 +168,7 @@ def _written(frame: "DataFrame", staging: Path) -> tuple[Path, list[Path]]:
     folder = staging / f"parts-{uuid4().hex}"
     writing = frame.write.option("compression", "snappy")
     writing = writing.option("parquet.enable.dictionary", "false")  # time lost: read once only
-    writing.option("parquet.block.size", str(_GROUP_BYTES)).parquet(folder.as_uri())
+    writing.option("parquet.block.size", str(_GROUP_BYTES)).parquet(to_write(folder))
     return folder, sorted(folder.glob("*.parquet"))
 
 

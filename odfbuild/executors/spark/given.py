@@ -12,6 +12,7 @@ import pyarrow.parquet as pq
 
 from odfbuild.errors import EngineFailedError
 from odfbuild.executors.spark.errors import spark_errors
+from odfbuild.executors.spark.places import to_write
 from odfbuild.executors.spark.session import is_connected
 
 if TYPE_CHECKING:
@@ -33,7 +34,7 @@ def write_rows(data: object, path: Path) -> None:
     """
     folder = path.with_name(f"parts-{uuid4().hex}")
     with spark_errors("write the rows of the DataFrame"):
-        cast("DataFrame", data).write.parquet(folder.as_uri())
+        cast("DataFrame", data).write.parquet(to_write(folder))
     parts = sorted(folder.glob("part-*.parquet"), key=_number)
     if not parts:
         raise EngineFailedError(

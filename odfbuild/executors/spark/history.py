@@ -20,6 +20,7 @@ from odfbuild.executors.spark.errors import spark_errors
 from odfbuild.executors.spark.frames import from_files, from_table, gather, slice_table
 from odfbuild.executors.spark.merge import needed_history, normal
 from odfbuild.executors.spark.merge_parts import state_text
+from odfbuild.executors.spark.places import to_write
 from odfbuild.executors.spark.session import Views
 from odfbuild.executors.spark.settings import Size
 from odfbuild.executors.spark.sqltypes import comparable, quoted
@@ -77,7 +78,7 @@ def condensed(
 
 def _written(rows: "DataFrame", into: Path, size: Size) -> tuple[Path, ...]:
     if size is Size.BIG:
-        rows.write.options(**_STORED).parquet(into.as_uri())
+        rows.write.options(**_STORED).parquet(to_write(into))
         return tuple(sorted(into.glob("*.parquet")))
     into.mkdir()
     frame = gather(rows, size, into, rows.columns, lambda batches: batches)

@@ -24,6 +24,7 @@ from odfbuild.executors.engine import IngestRequest
 from odfbuild.executors.frames import Frame
 from odfbuild.executors.near import near_rows
 from odfbuild.executors.spark.merge_parts import Narrowing
+from odfbuild.executors.spark.places import to_read, to_write
 from odfbuild.executors.spark.sqltypes import literal, quoted
 from odfbuild.odf.arrow import to_arrow
 from odfbuild.odf.events import MergeStrategyAppend, MergeStrategyLedger, MergeStrategySnapshot
@@ -98,8 +99,8 @@ def fits_in_memory(paths: Sequence[Path]) -> bool:
 def stored_once(frame: "DataFrame", staging: Path) -> tuple["DataFrame", Frame]:
     """Return the rows as files that can be read several times, where they are costly to make."""
     folder = staging / f"new-{uuid4().hex}"
-    frame.write.option("compression", "snappy").parquet(folder.as_uri())
-    rows = frame.sparkSession.read.schema(frame.schema).parquet(folder.as_uri())
+    frame.write.option("compression", "snappy").parquet(to_write(folder))
+    rows = frame.sparkSession.read.schema(frame.schema).parquet(to_read(folder))
     return rows, Frame.at(*sorted(folder.glob("*.parquet")))
 
 
