@@ -35,6 +35,7 @@ def apply(
     `settle` remembers that nothing is left to do, for which the project's files are read again.
     Raises StalePlanError, with nothing done, when a dataset is not where the plan found it.
     """
+    from odfbuild.app.lineage import Recording
     from odfbuild.executors.runner import Unwatched, check_heads, run
     from odfbuild.state.applied import record_applied
 
@@ -44,13 +45,15 @@ def apply(
     check_heads(plan, project.workspace.named_heads())
     engine = spark_of(project)
     site = site_of(project, engine)
+    recording = Recording(project.workspace, progress or Unwatched())
     try:
         checks = plan.checks
         if any(not isinstance(s.work, Append) and s.id not in checks for s in plan.steps):
             engine.prepare(planned_bytes(project, plan))
-        report = run(plan, site, jobs=jobs, progress=progress or Unwatched())
+        report = run(plan, site, jobs=jobs, progress=recording)
     finally:
         engine.close()
+        recording.close()
     record_applied(project.workspace, _worked(report))
     if settle and not report.failures:
         make(project)  # remembers that nothing is left to do

@@ -29,7 +29,7 @@ from odfbuild.lineage.resource import AbstractLineageResource, BatchStatus
 from odfbuild.lineage.tables import Tables
 from odfbuild.odf.identity import DatasetId
 
-__all__ = ["KnownDataset", "LineageFile", "SqliteLineageResource"]
+__all__ = ["KnownDataset", "LineageFile", "SqliteLineageResource", "enter_relations", "take"]
 
 _MAKE = "create temp table if not exists incoming (key blob, other blob, value text)"
 _INSERT = """
@@ -50,6 +50,13 @@ select i.key from incoming i join home h on h.dataset = i.key and h.home <> i.va
 """
 _HOMES = "select dataset, home from home where dataset in ({marks})"
 _CLEAR = "delete from home where dataset in ({marks})"
+_FORGET = """
+delete from chain where dataset in (
+    select i.derived from input i where not exists (
+        select 1 from relation r where r.derived = i.derived and r.source = i.source
+    )
+)
+"""  # their relations are found in the chains again when they are next looked at
 _KEEP = "nothing"
 _UPDATE = "update set classifier = excluded.classifier where classifier <> excluded.classifier"
 _UPDATE_HOME = "update set home = excluded.home where home <> excluded.home"
@@ -103,10 +110,10 @@ class SqliteLineageResource(AbstractLineageResource):
         if allow_updates and validate_only:
             raise ValueError("allow_updates and validate_only exclude each other")
         with suppress(_Undone), self.tables.writing() as db:
-            _take(db, _home_rows(rels.homes.items()), _BATCH)
+            take(db, _home_rows(rels.homes.items()))
             _enter_homes(db, allow_updates)
-            _take(db, _relation_rows(rels.relations), _BATCH)
-            _enter_relations(db, allow_updates)
+            take(db, _relation_rows(rels.relations))
+            enter_relations(db, allow_updates)
             if validate_only:
                 raise _Undone
 
@@ -116,6 +123,7 @@ class SqliteLineageResource(AbstractLineageResource):
     def remove(self, id_: DSID, direction: LineageDirection, max_depth: int = 0) -> None:
         with self.tables.writing() as db:
             remove_from(db, node_id(id_), direction, max_depth)
+            db.execute(_FORGET)
 
     def set_home(self, home: str | None, *args: DSID, allow_updates: bool = False) -> int:
         if home is None:
@@ -124,7 +132,7 @@ class SqliteLineageResource(AbstractLineageResource):
         with self.tables.writing() as db:
             if not allow_updates and (len(set(ids)) < len(ids) or _homes(db, ids)):
                 return 0
-            _take(db, _home_rows((each, home) for each in dict.fromkeys(ids)), _BATCH)
+            take(db, _home_rows((each, home) for each in dict.fromkeys(ids)))
             return _enter_homes(db, allow_updates)
 
     def clear_home(self, *args: DSID, home: str | None = None) -> int:
@@ -159,7 +167,7 @@ class SqliteLineageResource(AbstractLineageResource):
             yield UUID(bytes=dataset), home
 
     def bulk_add(self, relations: Iterable[LineageRelation], batch_size: int = 1000) -> BatchStatus:
-        return self._bulk(_enter_relations, _relation_rows(relations), batch_size)
+        return self._bulk(enter_relations, _relation_rows(relations), batch_size)
 
     def bulk_add_homes(
         self, homes: Iterable[tuple[UUID, str]], batch_size: int = 1000
@@ -200,12 +208,12 @@ class SqliteLineageResource(AbstractLineageResource):
     ) -> BatchStatus:
         started = time.monotonic()
         with self.tables.writing() as db:
-            taken = _take(db, rows, size)
+            taken = take(db, rows, size)
             written = write(db, False)
         return BatchStatus(written, taken - written, time.monotonic() - started)
 
 
-def _take(db: sqlite3.Connection, rows: Iterator[_Row], size: int) -> int:
+def take(db: sqlite3.Connection, rows: Iterator[_Row], size: int = _BATCH) -> int:
     """Put rows into the table of what comes in, and count them."""
     db.execute(_MAKE)
     db.execute("delete from incoming")
@@ -226,7 +234,7 @@ def _home_rows(homes: Iterable[tuple[UUID, str]]) -> Iterator[_Row]:
         yield dataset.bytes, None, home
 
 
-def _enter_relations(db: sqlite3.Connection, allow_updates: bool) -> int:
+def enter_relations(db: sqlite3.Connection, allow_updates: bool) -> int:
     """Write the relations that came in, and count those that were not there as they are now."""
     (before,) = db.execute("select coalesce(max(number), 0) from relation").fetchone()
     conflict = _UPDATE if allow_updates else _KEEP

@@ -20,13 +20,18 @@ _SCHEMA = (
     """
     create table relation (
         number integer primary key,
-        derived blob not null, source blob not null, classifier text not null,
-        block text
+        derived blob not null, source blob not null, classifier text not null
     )""",
     "create unique index relation_pair on relation (derived, source)",
     "create index relation_source on relation (source)",
     "create table home (dataset blob primary key, home text not null) without rowid",
     "create table dataset (id blob primary key, did text not null, name text) without rowid",
+    """
+    create table input (
+        derived blob not null, source blob not null, did text not null,
+        classifier text not null, block text not null, is_read integer not null,
+        primary key (derived, source)
+    ) without rowid""",
     "create table chain (dataset blob primary key, head text not null) without rowid",
 )
 

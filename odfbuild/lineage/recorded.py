@@ -1,0 +1,68 @@
+"""Relations that chains told, in the store: up to which block of each chain, and which they are."""
+
+from collections.abc import Iterable
+from uuid import UUID
+
+from odfbuild.lineage.chains import Input
+from odfbuild.lineage.ids import node_id
+from odfbuild.lineage.store import SqliteLineageResource, enter_relations, take
+from odfbuild.odf.identity import DatasetId, Multihash
+
+__all__ = ["heads_of", "inputs_of", "put_inputs"]
+
+_INPUTS = "select did, classifier, block, is_read from input where derived = ? order by source"
+_GONE = "delete from relation where derived = ? and source = ?"
+
+
+def heads_of(store: SqliteLineageResource) -> dict[UUID, Multihash]:
+    """Return up to which block the relations of each dataset are known."""
+    with store.tables.reading() as db:
+        rows = db.execute("select dataset, head from chain").fetchall()
+    return {UUID(bytes=dataset): Multihash.parse(head) for dataset, head in rows}
+
+
+def inputs_of(
+    store: SqliteLineageResource, dataset: DatasetId
+) -> tuple[Multihash | None, tuple[Input, ...]]:
+    """Return up to which block the inputs of a dataset are known (None: not at all), and them."""
+    key = node_id(dataset).bytes
+    with store.tables.reading() as db:
+        heads = db.execute("select head from chain where dataset = ?", (key,)).fetchall()
+        rows = db.execute(_INPUTS, (key,)).fetchall()
+    inputs = [
+        Input(DatasetId.parse(did), classifier, Multihash.parse(block), bool(is_read))
+        for did, classifier, block, is_read in rows
+    ]
+    return (Multihash.parse(heads[0][0]), tuple(inputs)) if heads else (None, ())
+
+
+def put_inputs(
+    store: SqliteLineageResource, dataset: DatasetId, head: Multihash, inputs: Iterable[Input]
+) -> None:
+    """Make these the relations of a dataset that its chain tells up to a block.
+
+    Those that it told before and tells no more go; what a user said of the same pair is overruled.
+    Raises InconsistentLineageException, with nothing written, if that closes a cycle.
+    """
+    key = node_id(dataset).bytes
+    found = {node_id(each.dataset).bytes: each for each in inputs}
+    with store.tables.writing() as db:
+        before = db.execute("select source from input where derived = ?", (key,)).fetchall()
+        gone = [(key, source) for (source,) in before if source not in found]
+        db.executemany(_GONE, gone)
+        db.execute("delete from input where derived = ?", (key,))
+        db.executemany(
+            "insert into input values (?, ?, ?, ?, ?, ?)",
+            [
+                (key, source, str(each.dataset), each.classifier, str(each.block), each.is_read)
+                for source, each in found.items()
+            ],
+        )
+        dids = {key: dataset, **{source: each.dataset for source, each in found.items()}}
+        db.executemany(
+            "insert or ignore into dataset values (?, ?, null)",
+            [(id_, str(did)) for id_, did in dids.items()],
+        )
+        take(db, ((key, source, each.classifier) for source, each in found.items()))
+        enter_relations(db, allow_updates=True)
+        db.execute("insert or replace into chain values (?, ?)", (key, str(head)))
