@@ -8,6 +8,7 @@ from odfbuild import app
 from odfbuild.cli.usage import UsageRefusedError
 from odfbuild.cli.watermark import moment
 from odfbuild.errors import StateError
+from odfbuild.executors.present import check_present
 from odfbuild.executors.views import DatasetView
 from odfbuild.odf.chain_schema import schema_in_force
 from odfbuild.odf.identity import Multihash
@@ -55,7 +56,7 @@ def view_of(project: app.Opened, name: str, asked: Asked) -> DatasetView:
     """Return the rows that are asked for.
 
     Raises UsageRefusedError for what is no time, StateError for a dataset, block or time that is
-    not there, and NoDataError.
+    not there, NoDataError, and LostDataError.
     """
     now = Timestamp.from_millis(time_ns() // 1_000_000)
     dataset = app.find_dataset(project, name)
@@ -69,8 +70,10 @@ def view_of(project: app.Opened, name: str, asked: Asked) -> DatasetView:
             why="its columns are known from the first rows on",
             fix="odfbuild apply takes in what there is; odfbuild log shows the blocks",
         )
+    paths = tuple(path for _, path in dataset.slices(upto=block))
+    check_present(paths, f"the dataset '{app.find_name(project, name)}'")
     return DatasetView(
-        paths=tuple(path for _, path in dataset.slices(upto=block)),
+        paths=paths,
         schema=schema,
         vocab=state.vocab,
         log=asked.log,

@@ -18,6 +18,7 @@ from odfbuild.executors.engine import (
     engine_version,
 )
 from odfbuild.executors.frames import Frame
+from odfbuild.executors.present import check_inputs
 from odfbuild.executors.report import Round
 from odfbuild.executors.site import Site
 from odfbuild.executors.slices import Sealed, seal
@@ -110,7 +111,11 @@ def _waits(transform: SetTransform | None) -> bool:
 
 
 def execute(engine: Engine, state: ChainState, work: TransformWork, now: Timestamp) -> Sealed:
-    """Run one step and seal its result; `state` is the output as it was before the step."""
+    """Run one step and seal its result; `state` is the output as it was before the step.
+
+    Raises LostDataError before anything runs, and the engine's errors.
+    """
+    check_inputs(work)
     return seal(
         _bound_columns(engine.transform(work), state),
         vocab=state.vocab,

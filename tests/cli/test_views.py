@@ -103,6 +103,18 @@ def test_a_table_without_rows_says_so(run: Inside) -> None:
     assert run("show", "acme.stock", "--as-of", "1999-01-01", "-o", "csv").err == ""
 
 
+def test_a_data_file_that_is_gone_is_named(run: Inside, changed: Path) -> None:
+    for path in (changed / ".odfbuild" / "datasets").glob("*/data/*"):
+        path.unlink()
+    for arguments in (("show", "acme.stock"), ("sql", "select * from `acme.stock`")):
+        done = run(*arguments)
+        assert done.code == 1
+        assert (
+            "error[lost-data]: a data file of the dataset 'acme.stock' is missing: f16" in done.err
+        )
+        assert "odfbuild verify lists all that is missing" in done.err
+
+
 def test_at_each_block_that_stands_which_its_changelog_leaves(run: Inside, changed: Path) -> None:
     for name, _ in blocks(changed)[3:]:
         counts: Counter[str] = Counter()
