@@ -4,6 +4,7 @@ import os
 from time import time_ns
 from typing import TYPE_CHECKING
 
+from odfbuild.app.engines import spark_of
 from odfbuild.app.opened import Opened
 from odfbuild.app.planning import make
 from odfbuild.app.sources import planned_bytes
@@ -17,9 +18,8 @@ if TYPE_CHECKING:
     from odfbuild.executors.report import Report
     from odfbuild.executors.runner import Progress
     from odfbuild.executors.site import Site
-    from odfbuild.executors.spark.engine import SparkEngine
 
-__all__ = ["apply", "site_of", "spark_of"]
+__all__ = ["apply", "site_of"]
 
 
 def apply(
@@ -58,15 +58,6 @@ def apply(
     if settle and not report.failures:
         make(project)  # remembers that nothing is left to do
     return report
-
-
-def spark_of(project: Opened) -> "SparkEngine":
-    """Return the engine as the project sets it up, not started yet."""
-    from odfbuild.executors.spark.engine import SparkEngine
-
-    return SparkEngine(
-        project.workspace.cache, master=project.spark.master, memory=project.spark.memory
-    )
 
 
 def site_of(project: Opened, engine: "Engine") -> "Site":

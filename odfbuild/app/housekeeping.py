@@ -145,7 +145,8 @@ def _rewritten(
 
 def _made_anew(project: Opened, dataset: Dataset, before: Multihash) -> Multihash:
     """Run the step of a dataset that has lost its data; go back if it fails."""
-    from odfbuild.app.applying import site_of, spark_of
+    from odfbuild.app.applying import site_of
+    from odfbuild.app.engines import spark_of
     from odfbuild.executors.transform import transform
 
     emptied = dataset.head()

@@ -9,6 +9,7 @@ from pathlib import Path
 from time import time_ns
 from typing import IO, TYPE_CHECKING, Any, Final
 
+from odfbuild.app.engines import spark_of
 from odfbuild.app.loading import load
 from odfbuild.app.opened import Opened, find_dataset, find_name, open_project
 from odfbuild.errors import OdfBuildError, ProjectErrors, StateError
@@ -202,12 +203,7 @@ class Pusher:
 
     def _started(self) -> Any:
         if self._engine is None:
-            from odfbuild.executors.spark.engine import SparkEngine
-
-            spark = self.project.spark
-            self._engine = SparkEngine(
-                self.project.workspace.cache, master=spark.master, memory=spark.memory
-            )
+            self._engine = spark_of(self.project)
         return self._engine
 
     def _soon(self, planned_bytes: int) -> None:

@@ -3,6 +3,7 @@
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 
+from odfbuild.app.engines import spark_of
 from odfbuild.app.opened import Opened
 from odfbuild.executors.frames import Frame
 from odfbuild.executors.querying import Querier, QueryRequest
@@ -21,16 +22,9 @@ def answered(
     """
     with project.workspace.staging() as staging:
         request = QueryRequest(text=text, views=views, staging=staging, limit=limit)
-        engine = _engine(project)
+        engine: Querier = spark_of(project)
         try:
             frame = engine.query(request)
         finally:
             engine.close()
         yield frame
-
-
-def _engine(project: Opened) -> Querier:
-    from odfbuild.executors.spark.engine import SparkEngine
-
-    spark = project.spark
-    return SparkEngine(project.workspace.cache, master=spark.master, memory=spark.memory)

@@ -9,6 +9,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from odfbuild.app.engines import spark_of
 from odfbuild.app.opened import Opened
 from odfbuild.errors import EngineError
 from odfbuild.executors.engine import Engine, TransformInputFrame, TransformWork
@@ -46,11 +47,7 @@ def try_queries(project: Opened, plan: Plan, rows: int) -> tuple[RowsTried, ...]
     asked = list(_changed(plan))
     if not asked:
         return ()
-    from odfbuild.executors.spark.engine import SparkEngine
-
-    engine = SparkEngine(
-        project.workspace.cache, master=project.spark.master, memory=project.spark.memory
-    )
+    engine = spark_of(project)
     try:
         return tuple(_tried(project, engine, alias, new, rows) for alias, new in asked)
     finally:

@@ -8,6 +8,7 @@ from functools import partial
 from graphlib import TopologicalSorter
 from typing import TYPE_CHECKING
 
+from odfbuild.app.engines import spark_of
 from odfbuild.app.opened import Opened
 from odfbuild.errors import OdfBuildError
 from odfbuild.odf.events import MetadataBlock
@@ -191,10 +192,7 @@ def _engine(project: Opened, steps: "Sequence[RecordedStep]") -> "Iterator[Engin
     if not steps:
         yield None
         return
-    from odfbuild.executors.spark.engine import SparkEngine
-
-    spark = project.spark
-    engine = SparkEngine(project.workspace.cache, master=spark.master, memory=spark.memory)
+    engine = spark_of(project)
     try:
         pieces = (step.event.new_data for step in steps)
         engine.prepare(sum(piece.size for piece in pieces if piece is not None))

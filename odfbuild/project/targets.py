@@ -14,7 +14,7 @@ DEFAULT_WORKSPACE = "./.odfbuild"
 DEFAULT_TARGET = "dev"
 
 _KEYS = ("workspace", "engine", "require_plan_file", "protect")
-_SPARK_KEYS = ("master", "memory", "slice_rows")
+_SPARK_KEYS = ("master", "memory", "slice_rows", "resident")
 _LEAST_SLICE_ROWS = 1_000
 _MEMORY = re.compile(r"[1-9][0-9]*[kmgt]", re.IGNORECASE)
 
@@ -24,11 +24,13 @@ class SparkOptions:
     """How Spark is started, never what it computes; None leaves the choice to the engine.
 
     Every `slice_rows` rows that a source brings at a time become a block of their own.
+    `resident`: an engine that stays (`odfbuild engine start`) is used.
     """
 
     master: str | None = None
     memory: str | None = None
     slice_rows: int | None = None
+    resident: bool = True
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,7 +76,20 @@ def spark(reading: SettingsReader, value: Value, path: Path, default: SparkOptio
         options.text("master") or default.master,
         memory or default.memory,
         slice_rows or default.slice_rows,
+        _resident(options, default.resident),
     )
+
+
+def _resident(options: Section, default: bool) -> bool:
+    text = options.text("resident")
+    if text not in (None, "auto", "off"):
+        options.wrong(
+            "resident",
+            f"'{text}' is none of auto and off",
+            "an engine that stays is used if there is one, or never",
+            "write auto or off",
+        )
+    return default if text is None else text == "auto"
 
 
 def _target(entry: Section, below: Target) -> Target:

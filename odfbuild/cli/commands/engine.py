@@ -15,7 +15,7 @@ from odfbuild.cli.options import ProjectCommand, given
 
 __all__ = ["engine_app"]
 
-engine_app = typer.Typer(help="Go over to another version of the engine.")
+engine_app = typer.Typer(help="Keep the engine running, or go over to another version of it.")
 
 
 class UpgradedAs(StrEnum):
@@ -51,3 +51,48 @@ def upgrade(
         lock_timeout=lock_timeout,
     )
     raise Exit(upgrade_engine(given(context), selection or [], exclude or [], options))
+
+
+class StatusAs(StrEnum):
+    """How `engine status` tells what it found."""
+
+    TEXT = "text"
+    JSON = "json"
+
+
+@engine_app.command("start", cls=ProjectCommand)
+def start(
+    context: typer.Context,
+    idle: Annotated[
+        str | None,
+        typer.Option("--idle", metavar="TIME", help="End after so long unused: 90s, 15m, 8h."),
+    ] = None,
+) -> None:
+    """Start an engine that stays for the commands to come; each saves the start of its own."""
+    from odfbuild.cli.resident import start_engine
+
+    raise Exit(start_engine(given(context), idle))
+
+
+@engine_app.command("stop", cls=ProjectCommand)
+def stop(
+    context: typer.Context,
+    now: Annotated[
+        bool, typer.Option("--now", help="Do not wait for commands that use it: they fail.")
+    ] = False,
+) -> None:
+    """End the engine that stays, once no command uses it."""
+    from odfbuild.cli.resident import stop_engine
+
+    raise Exit(stop_engine(given(context), now=now))
+
+
+@engine_app.command("status", cls=ProjectCommand)
+def status(
+    context: typer.Context,
+    output: Annotated[StatusAs, typer.Option("-o", "--output")] = StatusAs.TEXT,
+) -> None:
+    """Tell whether an engine stays, who uses it, and why commands do not if they do not."""
+    from odfbuild.cli.resident import engine_status
+
+    raise Exit(engine_status(given(context), as_json=output is StatusAs.JSON))

@@ -72,7 +72,8 @@ class SparkEngine:
     `cache` is a folder for the JVM's own files; `master` where Spark runs, by default within the
     JVM on `cores`; `memory` the JVM's greatest heap (`2g`); `limit` the bytes of input from which
     on rows go through files; `note` is told what the user may want to know.  `java_options` take
-    the place of the class archive.
+    the place of the class archive.  `resident`: a JVM that was left running for this cache serves
+    as well, if it fits.
     """
 
     def __init__(
@@ -85,9 +86,12 @@ class SparkEngine:
         limit: int = LARGE,
         note: Callable[[str], None] = lambda _: None,
         java_options: Sequence[str] | None = None,
+        resident: bool = False,
     ) -> None:
         given = None if java_options is None else tuple(java_options)
-        start = Start(cores=cores, master=master, memory=memory, java_options=given)
+        start = Start(
+            cores=cores, master=master, memory=memory, java_options=given, resident=resident
+        )
         self._sessions = Sessions(cache, start, note)
         self._limit = limit
 

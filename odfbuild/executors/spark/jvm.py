@@ -30,9 +30,13 @@ __all__ = [
     "Jvm",
     "JvmFailedError",
     "class_path",
+    "forget_gateway",
     "java_options",
     "launch",
     "new_folder",
+    "pyspark_finds",
+    "refuse_second",
+    "silence",
     "spark_home",
 ]
 
@@ -97,10 +101,10 @@ class Jvm:
     def connect(self) -> "SparkSession":
         """Wait until the JVM is ready and return the root session.  Raises JvmFailedError."""
         port, secret = _wait(self)
-        _silence()
+        silence()
         from py4j.protocol import Py4JError
 
-        with _environment_of(port, secret, self.python):
+        with pyspark_finds(port, secret, self.python):
             try:
                 return _session(self.settings)
             except Py4JError:
@@ -108,7 +112,9 @@ class Jvm:
 
     def stop(self, *, keep_log: bool = False) -> None:
         """End the JVM and remove its files; the log stays if asked for."""
-        _forget_gateway(self)
+        written = self.folder / "connection"
+        if written.exists():
+            forget_gateway(_connection(written.read_bytes())[0], end=True)
         if self.process.stdin is not None:
             with contextlib.suppress(OSError):
                 self.process.stdin.close()
@@ -142,7 +148,7 @@ def launch(
         "SPARK_HOME": str(spark_home()),
         "SPARK_LOCAL_IP": address,
     }
-    with (folder / "jvm.log").open("wb") as log:
+    with (folder / "jvm.log").open("ab") as log:
         process = subprocess.Popen(
             command,
             stdin=subprocess.PIPE,
@@ -259,34 +265,42 @@ def _session(settings: Mapping[str, str]) -> "SparkSession":
     from pyspark import SparkConf, SparkContext
     from pyspark.sql import SparkSession
 
+    refuse_second()
+    conf = SparkConf(loadDefaults=False).setAll(list(settings.items()))
+    return SparkSession(SparkContext(conf=conf))
+
+
+def refuse_second() -> None:
+    """Refuse to make a session beside one that is not ours."""
+    from pyspark import SparkContext
+
     if SparkContext._active_spark_context is not None:
         raise JvmFailedError(
             what="this process already has a Spark session",
             why="there can be one, and its settings decide what queries mean",
             fix="stop that session first, or run odfbuild in a process of its own",
         )
-    conf = SparkConf(loadDefaults=False).setAll(list(settings.items()))
-    return SparkSession(SparkContext(conf=conf))
 
 
-def _forget_gateway(jvm: Jvm) -> None:
-    """Let PySpark look for a JVM again, if it is connected to this one: it keeps its first."""
+def forget_gateway(port: int, *, end: bool = False) -> None:
+    """Let PySpark look for a JVM again, if it is connected to this one: it keeps its first.
+
+    `end` ends what listens there, too.
+    """
     context: Any = getattr(sys.modules.get("pyspark"), "SparkContext", None)
     gateway = None if context is None else context._gateway
-    written = jvm.folder / "connection"
-    if gateway is None or not written.exists():
+    if gateway is None or gateway.java_parameters.port != port:
         return
-    if gateway.java_parameters.port == _connection(written.read_bytes())[0]:
-        from pyspark.sql import SparkSession
+    from pyspark.sql import SparkSession
 
-        with contextlib.suppress(Exception):
-            gateway.shutdown()
-        context._gateway = context._jvm = context._active_spark_context = None
-        SparkSession._instantiatedSession = SparkSession._activeSession = None
+    with contextlib.suppress(Exception):
+        (gateway.shutdown if end else gateway.close)()
+    context._gateway = context._jvm = context._active_spark_context = None
+    SparkSession._instantiatedSession = SparkSession._activeSession = None
 
 
 @contextlib.contextmanager
-def _environment_of(port: int, secret: str, python: str) -> Iterator[None]:
+def pyspark_finds(port: int, secret: str, python: str) -> Iterator[None]:
     """Let PySpark find the JVM and the interpreter: it looks in the environment, once."""
     added = {
         "PYSPARK_GATEWAY_PORT": str(port),
@@ -305,7 +319,7 @@ def _environment_of(port: int, secret: str, python: str) -> Iterator[None]:
                 os.environ[name] = value
 
 
-def _silence() -> None:
+def silence() -> None:
     """Keep PySpark from printing the errors that we show ourselves."""
     for name in ("SQLQueryContextLogger", "DataFrameQueryContextLogger"):
         logger = logging.getLogger(name)

@@ -5,15 +5,19 @@ Temporary views belong to a session, so that steps of several threads never see 
 
 import atexit
 import contextlib
+import logging
 import os
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
+from weakref import WeakKeyDictionary
 
 from odfbuild.errors import EngineFailedError
 from odfbuild.executors.spark.archive import build_later, options
+from odfbuild.executors.spark.attached import Attached, attach
 from odfbuild.executors.spark.cluster import (
     nominal_cores,
     own_address,
@@ -21,7 +25,8 @@ from odfbuild.executors.spark.cluster import (
     python_program,
 )
 from odfbuild.executors.spark.java import find_java
-from odfbuild.executors.spark.jvm import JvmFailedError, java_options, launch, new_folder
+from odfbuild.executors.spark.jvm import Jvm, JvmFailedError, java_options, launch, new_folder
+from odfbuild.executors.spark.resident import is_off, traits
 from odfbuild.executors.spark.settings import (
     DEFAULT_MEMORY,
     QUICK,
@@ -43,12 +48,16 @@ class InterruptedStepError(EngineFailedError):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Start:
-    """How the JVM is started; None leaves the choice to this package."""
+    """How the JVM is started; None leaves the choice to this package.
+
+    `resident`: one that is there already serves as well, if it fits.
+    """
 
     cores: int | None = None
     master: str | None = None
     memory: str | None = None
     java_options: tuple[str, ...] | None = None
+    resident: bool = False
 
 
 class Sessions:
@@ -97,9 +106,8 @@ class Sessions:
     def cancel(self) -> None:
         """Interrupt all queries that run, and refuse new ones."""
         self._cancelled.set()
-        root = None if self._host is None else self._host.root
-        if root is not None:
-            root.sparkContext.cancelAllJobs()
+        if self._host is not None:
+            self._host.cancel()
 
     def mark_failed(self) -> None:
         """Keep the JVM's log when it stops."""
@@ -117,6 +125,8 @@ class Sessions:
     def _child(self, size: Size) -> "SparkSession":
         assert self._host is not None  # noqa: S101 - the caller started it
         session = self._host.connected().newSession()
+        if isinstance(self._host.jvm, Attached):
+            session.sparkContext.addJobTag(self._host.jvm.tag)
         cores = nominal_cores(self._host.how.master, self._host.cores)
         for key, value in sized_settings(size, cores).items():
             session.conf.set(key, value)
@@ -135,29 +145,41 @@ class _Host:
     """The JVM of this process and its root session."""
 
     def __init__(self, cache: Path, how: Start, size: Size, note: Callable[[str], None]) -> None:
-        java = find_java()
-        folder = new_folder(cache)
-        given = how.java_options
-        extra = options(java, note) if given is None else given
-        memory = how.memory or DEFAULT_MEMORY
-        heap = [f"-Xmx{memory}"]
         self.cores = how.cores or min(os.cpu_count() or 1, 8)
         self.how = how
         self.users = 0
         self.failed = False
         self.root: SparkSession | None = None
-        self.jvm = launch(
+        self._java = find_java()
+        self._cache = cache
+        self._size = size
+        self._note = note
+        self._lock = threading.Lock()
+        self.jvm: Jvm | Attached = self._resident() or self._own()
+        atexit.register(self.stop)
+
+    def _resident(self) -> Attached | None:
+        """Return an entrance to a JVM that is there, if one may be used and fits."""
+        how = self.how
+        if is_off(how.resident) or how.java_options is not None:
+            return None
+        wanted = partial(traits, self._java, how.master, how.memory, self.cores)
+        return attach(self._cache, wanted, python_program(how.master), _LOGGER.warning)
+
+    def _own(self) -> Jvm:
+        how, java, folder = self.how, self._java, new_folder(self._cache)
+        given = how.java_options
+        extra = options(java, self._note) if given is None else given
+        memory = how.memory or DEFAULT_MEMORY
+        quick = self._size is Size.SMALL
+        return launch(
             java,
-            java_options(java, quick=size is Size.SMALL, folder=folder, archive=[*heap, *extra]),
+            java_options(java, quick=quick, folder=folder, archive=[f"-Xmx{memory}", *extra]),
             fixed_settings(folder, place_settings(how.master, self.cores, memory)),
             folder,
             address=own_address(how.master),
             python=python_program(how.master),
         )
-        self._java = java
-        self._note = note
-        self._lock = threading.Lock()
-        atexit.register(self.stop)
 
     def suits(self, how: Start) -> bool:
         """Tell whether an engine that wants this start can use this JVM."""
@@ -169,16 +191,38 @@ class _Host:
         """Wait until Spark is ready and return its root session."""
         with self._lock:
             if self.root is None:
-                try:
-                    self.root = self.jvm.connect()
-                except BaseException:
-                    self.failed = True
-                    raise
+                self.root = self._first_connected()
             return self.root
 
+    def _first_connected(self) -> "SparkSession":
+        try:
+            if isinstance(self.jvm, Attached):
+                try:
+                    return self.jvm.connect()
+                except JvmFailedError as error:
+                    _LOGGER.warning("the resident engine is not used: %s", error.why)
+                    self.jvm.stop()
+                    self.jvm = self._own()
+            return self.jvm.connect()
+        except BaseException:
+            self.failed = True
+            raise
+
+    def cancel(self) -> None:
+        """Cancel the jobs of this process."""
+        if self.root is None:
+            return
+        if isinstance(self.jvm, Attached):
+            self.root.sparkContext.cancelJobsWithTag(self.jvm.tag)
+        else:
+            self.root.sparkContext.cancelAllJobs()
+
     def stop(self) -> None:
-        """End the JVM; after a good first use, let a class archive be made for the next."""
+        """End the JVM if it is ours; after a good first use, let a class archive be made."""
         atexit.unregister(self.stop)
+        if isinstance(self.jvm, Attached):
+            self.jvm.stop()
+            return
         used = self.root is not None and not self.failed
         if self.root is not None:
             with contextlib.suppress(Exception):
@@ -188,6 +232,8 @@ class _Host:
             build_later(self._java, self._note)
 
 
+_LOGGER = logging.getLogger("odfbuild.engine")
+_LENT: "WeakKeyDictionary[SparkSession, dict[str, object]]" = WeakKeyDictionary()
 _LOCK = threading.RLock()
 _running: list[_Host] = []  # none or one
 
@@ -219,24 +265,46 @@ def _leave(host: _Host) -> None:
 
 
 class Views:
-    """The temporary views of one step; a context that drops them when the step is over."""
+    """The temporary views of one step; a context that drops them when the step is over.
+
+    Those that are lent stay for the next step of the session that wants the same.
+    """
 
     def __init__(self, session: "SparkSession") -> None:
         self._session = session
         self._names: list[str] = []
+        self._lent = _LENT.setdefault(session, {})
 
     def add(self, name: str, frame: "DataFrame") -> None:
         """Make a frame readable under a name, dots and all."""
+        self._lent.pop(name, None)
         self._names.append(name)
         frame.createOrReplaceTempView(f"`{name.replace('`', '``')}`")
+
+    def only(self, names: Collection[str]) -> None:
+        """Drop what earlier steps were lent, but what has one of these names."""
+        for name in tuple(self._lent):
+            if name not in names:
+                del self._lent[name]
+                self._drop(name)
+
+    def lend(self, name: str, what: object, make: "Callable[[], DataFrame]") -> None:
+        """Make readable under a name what `make` returns, unless that is there: equal in `what`."""
+        if self._lent.get(name) != what:
+            self.add(name, make())
+            self._names.remove(name)
+            self._lent[name] = what
 
     def __enter__(self) -> "Views":
         return self
 
     def __exit__(self, *_: object) -> None:
         for name in self._names:
-            with contextlib.suppress(Exception):
-                self._session.catalog.dropTempView(name)
+            self._drop(name)
+
+    def _drop(self, name: str) -> None:
+        with contextlib.suppress(Exception):
+            self._session.catalog.dropTempView(name)
 
 
 def interrupted() -> InterruptedStepError:

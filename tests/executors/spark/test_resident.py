@@ -1,0 +1,240 @@
+"""A JVM that stays: shared, left as it was, and done without when it dies."""
+
+import json
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from odfbuild.executors.spark.session import Sessions, Start
+from odfbuild.executors.spark.settings import Size
+from tests.inside import lay_out
+from tests.projects import Done, environment, odfbuild, run
+
+pytestmark = pytest.mark.spark
+
+_ROOT = """\
+kind: DatasetSnapshot
+version: 1
+content:
+  name: {name}
+  kind: Root
+  metadata:
+    - kind: SetPollingSource
+      fetch: {{kind: FilesGlob, path: "data/*.csv"}}
+      read: {{kind: Csv, header: true, schema: [event_time TIMESTAMP, a BIGINT]}}
+      merge: {{kind: Append}}
+"""
+_MADE = """\
+kind: DatasetSnapshot
+version: 1
+content:
+  name: {name}.made
+  kind: Derivative
+  metadata:
+    - kind: SetTransform
+      inputs: [{{datasetRef: {name}, alias: source}}]
+      transform:
+        kind: Sql
+        engine: spark
+        query: select event_time, a * {factor} as b from source
+"""
+
+
+@pytest.fixture(scope="module")
+def project(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+    """Give a project whose resident engine was started where there is no Java and no home."""
+    folder = lay_out(
+        tmp_path_factory.mktemp("resident") / "project",
+        {
+            "data/1.csv": "event_time,a\n2031-01-01T00:00:00Z,1\n2031-01-02T00:00:00Z,2\n",
+            **{f"datasets/{name}.yaml": _ROOT.format(name=name) for name in "xy"},
+            **{
+                f"datasets/{name}-made.yaml": _MADE.format(name=name, factor=factor)
+                for name, factor in (("x", 10), ("y", 100))
+            },
+        },
+    )
+    started = command(folder, "engine", "start", "--idle", "10m")
+    assert (started.code, started.err) == (0, "")
+    yield folder
+    stopped = command(folder, "engine", "stop", "--now")
+    assert stopped.code == 0
+
+
+def bare(folder: Path) -> dict[str, str]:
+    """Return settings of a machine without a home and without a Java on its PATH."""
+    tools = folder.parent / "bin"
+    tools.mkdir(exist_ok=True)
+    for name in ("bash", "chmod", "id", "ls", "sh", "stat", "uname"):
+        found = shutil.which(name)
+        if found is not None and not (tools / name).exists():
+            (tools / name).symlink_to(found)
+    programs = f"{Path(sys.executable).parent}{os.pathsep}{tools}"
+    return {
+        "HOME": str(folder.parent / "home"), "PATH": programs, "JAVA_HOME": "",
+        "ODFBUILD_CLASS_ARCHIVE": "off",
+    }  # fmt: skip
+
+
+def command(folder: Path, *arguments: str, **more: str) -> Done:
+    return odfbuild(*arguments, cwd=folder, **{**bare(folder), **more})
+
+
+def status(folder: Path, **more: str) -> dict[str, object]:
+    found = json.loads(command(folder, "engine", "status", "-o", "json", **more).out)
+    assert isinstance(found, dict)
+    return found
+
+
+def test_commands_at_the_same_time_use_the_one_that_is_there(project: Path) -> None:
+    before = status(project)
+    assert (before["state"], before["users"], before["served"]) == ("ready", [], 0)
+    program = str(Path(sys.executable).parent / "odfbuild")
+    running = [
+        subprocess.Popen(
+            [program, "apply", "--yes", f"+{name}.made"],
+            cwd=project, env=environment(**bare(project)), text=True,
+            stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+        )
+        for name in "xy"
+    ]  # fmt: skip
+    said = [each.communicate() for each in running]
+    assert [each.returncode for each in running] == [0, 0], said
+    assert not any("not used" in err for _, err in said)
+    for name, factor in (("x", 10), ("y", 100)):
+        shown = command(project, "sql", f"select b from `{name}.made` order by b", "-o", "json")
+        assert [row["b"] for row in json.loads(shown.out)] == [factor, 2 * factor], shown.err
+    after = status(project)
+    assert (after["served"], after["users"], after["pid"]) == (4, [], before["pid"])
+    assert command(project, "engine", "start").out.startswith("It runs already.")
+
+
+def test_it_is_left_alone_where_it_is_switched_off_or_does_not_fit(project: Path) -> None:
+    off = status(project, ODFBUILD_ENGINE="off")
+    assert (off["state"], off["why"]) == ("unfit", ["it is switched off here"])
+    settings = (project / "odfbuild.yaml").read_text()
+    more = settings + "engine: {spark: {memory: 1g}}\n"
+    (project / "odfbuild.yaml").write_text(more)
+    try:
+        unfit = status(project)
+        assert unfit["state"] == "unfit"
+        assert "memory is 2g, not 1g" in str(unfit["why"])
+        refused = command(project, "engine", "start")
+        assert refused.code == 1
+        assert "odfbuild engine stop" in refused.err
+    finally:
+        (project / "odfbuild.yaml").write_text(settings)
+
+
+def test_what_a_command_took_is_given_back_when_it_ends(
+    project: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Connect many times in turn, killing some: nothing of it stays in the JVM."""
+    for name, value in bare(project).items():
+        monkeypatch.setenv(name, value)
+    connect(project)
+    before = inside(project)
+    for _ in range(30):
+        connect(project)
+    killed = f"""
+import os
+from pathlib import Path
+from tests.executors.spark.test_resident import connect
+connect(Path({str(project)!r}), end=lambda: os.kill(os.getpid(), 9))
+"""
+    ended = run([sys.executable, "-c", killed], Path(__file__).parents[3], bare(project))
+    assert ended.code == -signal.SIGKILL, ended.err
+    until = time.monotonic() + 30
+    while status(project)["users"]:
+        assert time.monotonic() < until
+        time.sleep(0.05)
+    after = inside(project)
+    grown = {name: (before[name], count) for name, count in after.items() if count > before[name]}
+    assert not grown
+
+
+def connect(project: Path, end: Callable[[], None] | None = None) -> None:
+    """Be a command that runs a query over a view that it caches."""
+    sessions = sessions_of(project)
+    session = sessions.session(Size.SMALL)
+    assert sessions.log == project / ".odfbuild/cache/engine/jvm/jvm.log"
+    session.range(1000).cache().createOrReplaceTempView("numbers")
+    assert session.sql("select count(*) as n from numbers").toArrow().to_pylist() == [{"n": 1000}]
+    if end is not None:
+        end()
+    sessions.close()
+
+
+def sessions_of(project: Path) -> Sessions:
+    return Sessions(project / ".odfbuild" / "cache", Start(resident=True), lambda _: None)
+
+
+def inside(project: Path) -> dict[str, int]:
+    """Count threads, sessions, entrances and cached data of the JVM, once it has tidied up."""
+    sessions = sessions_of(project)
+    view = sessions.session(Size.SMALL)._jvm
+    assert view is not None
+    java = view.java.lang
+    for _ in range(3):
+        java.System.gc()
+        time.sleep(0.2)
+    manager = view.java.lang.management.ManagementFactory
+    name = view.javax.management.ObjectName("com.sun.management:type=DiagnosticCommand")
+    gateway = sessions.session(Size.SMALL).sparkContext._gateway
+    assert gateway is not None
+    texts = gateway.new_array(java.String, 0)
+    given = gateway.new_array(java.Object, 1)
+    given[0] = texts
+    kinds = gateway.new_array(java.String, 1)
+    kinds[0] = "[Ljava.lang.String;"
+    server = manager.getPlatformMBeanServer()
+    table = str(server.invoke(name, "gcClassHistogram", given, kinds))
+    counts = {line.split()[3]: int(line.split()[1]) for line in table.splitlines()[3:-1]}
+    sessions.close()
+    wanted = (
+        "org.apache.spark.sql.classic.SparkSession",
+        "org.apache.spark.sql.execution.QueryExecution",
+        "org.apache.spark.sql.execution.CachedData",
+        "py4j.Gateway",
+        "py4j.ClientServer",
+        "java.lang.Thread",
+    )
+    return {each: counts.get(each, 0) for each in wanted}
+
+
+def runs(pid: object) -> bool:
+    try:
+        return "Z" not in Path(f"/proc/{pid}/stat").read_text().split()
+    except FileNotFoundError:
+        return False
+
+
+def test_a_killed_one_is_done_without_and_its_files_do_no_harm(project: Path) -> None:
+    """The last test of this file: it ends the engine that the others use."""
+    there = status(project)
+    (project / "data/2.csv").write_text("event_time,a\n2031-01-03T00:00:00Z,3\n")
+    os.kill(int(str(there["pid"])), signal.SIGKILL)
+    until = time.monotonic() + 30
+    while runs(there["java_pid"]):
+        assert time.monotonic() < until, "the JVM outlives its keeper"
+        time.sleep(0.05)
+    assert status(project)["state"] == "none"
+    applied = command(project, "apply", "--yes", "+x.made")
+    assert applied.code == 0, applied.err
+    assert command(project, "engine", "start", "--idle", "1s").out.startswith("Started.")
+    until = time.monotonic() + 60
+    while status(project)["state"] != "none":
+        assert time.monotonic() < until, "it does not end by itself"
+        time.sleep(0.1)
+    assert sorted(each.name for each in (project / ".odfbuild/cache/engine").iterdir()) == [
+        "keeper.lock",
+        "keeper.log",
+        "start.lock",
+    ]
