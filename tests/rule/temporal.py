@@ -363,7 +363,7 @@ TEMPORAL: tuple[Temporal, ...] = (
         "windows over versions",
         "select window.start as event_time, k, count(*) as c from "
         f"({_JOINED}) group by window(event_time, '1 hour'), k",
-        "whole",
+        "keyed",
         _hours,
     ),
     _one(

@@ -1,13 +1,13 @@
 """Whether a query works key by key, and by which key: the parts of a query and how they combine.
 
 A key is a set of columns that keep their identity from the inputs on: through projections, as keys
-of groups, and across inner joins on equality.  Two operators share a key only if they mean the
-same columns all the way down.
+of groups, and across inner joins on equality.  Operators whose keys differ work together by the
+columns that these share: what a coarser key takes together is only more.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import count
 from typing import TypeAlias
@@ -23,6 +23,7 @@ from odfbuild.planner.sql.keyed_part import (
     partition_of,
     read_as,
     renamed,
+    shared,
     whole,
 )
 from odfbuild.planner.sql.row_by_row import is_aggregate, keys_of, obstacle, refusal, some
@@ -197,8 +198,9 @@ class Parts:
             return part
         if part.name == "linear":
             return replace(part, name="keyed", because=clause, keys=keys, group=None)
-        if part.keys is not None and self._roots(part.keys) == self._roots(keys):
-            return replace(part, name="keyed", because=clause, keys=keys, group=None)
+        common = self._roots(part.keys or ()) & self._roots(keys)
+        if common:
+            return replace(part, name="keyed", because=clause, keys=common, group=None)
         return whole(f"{clause} over {part.because} by another key")
 
     def _token(self, expr: Expr, part: Part) -> Token:
@@ -221,7 +223,7 @@ class Parts:
             token = self._same[token]
         return token
 
-    def _roots(self, keys: Keys) -> Keys:
+    def _roots(self, keys: Iterable[Token]) -> Keys:
         return frozenset(map(self.root, keys))
 
     # FROM
@@ -307,19 +309,15 @@ class Parts:
         right = read_as(self._table(table), table.alias or table.name)
         clause = "FOR SYSTEM_TIME AS OF"
         key = {right.column(None, name) for name in self.versions.get(table.name, ())}
-        pairs = [(a, b) for a, b in self._pairs(left, right, join) if b in key]
-        mine, theirs = frozenset(a for a, _ in pairs), frozenset(b for _, b in pairs)
-        if right.name == "whole" or table.time is None or not pairs:
+        found = [(a, b) for a, b in self._pairs(left, right, join) if b in key]
+        pairs = shared(left, right, found, self.root)
+        if right.name == "whole" or table.time is None or not found:
             return whole(clause if right.name != "whole" else right.because or clause)
-        if not (self._fits(left, mine) and self._fits(right, theirs)):
+        if not pairs:
             return whole(f"{clause} with {left.because or right.because} by another key")
         self.timed.append(self._known(table.time, left))
-        for a, b in pairs:
-            if join.kind == "inner" and self.root(a) != self.root(b):
-                self._same[b] = a
-            elif join.kind != "inner":
-                self.matched[self.root(b)] = self.root(a)
-        part = Part(name="keyed", because=clause, keys=mine)
+        self._joined(pairs, join)
+        part = Part(name="keyed", because=clause, keys=frozenset(a for a, _ in pairs))
         return replace(part, column=beside(left, right, join))
 
     def _pairs(self, left: Part, right: Part, join: Join) -> list[tuple[Token, Token]]:
@@ -349,30 +347,31 @@ class Parts:
     def _paired(
         self, left: Part, right: Part, pairs: Sequence[tuple[Token, Token]], join: Join
     ) -> Part:
-        mine, theirs = frozenset(a for a, _ in pairs), frozenset(b for _, b in pairs)
         inner = join.kind in {"inner", "cross"}
         clause = "JOIN" if inner else f"{join.kind.upper()} JOIN"
         if not inner and not pairs:
             return whole(f"{clause} without an equality of columns")
-        fits = self._fits(left, mine) and self._fits(right, theirs)
+        found = shared(left, right, pairs, self.root)
+        mine, theirs = frozenset(a for a, _ in found), frozenset(b for _, b in found)
         rank = max(left.name, right.name, key=["linear", "join", "keyed"].index)
-        if not fits and (rank == "keyed" or not inner):
+        if not found and (rank == "keyed" or not inner):
             other = left.because or right.because
             return whole(f"{clause} with {other} by another key")
+        self._joined(pairs, join)
         if inner:
-            self._same |= {b: a for a, b in pairs if self.root(a) != self.root(b)}
             name = "keyed" if rank == "keyed" else "join"
-            return Part(name=name, because=clause, keys=mine if fits else None)
-        for a, b in pairs:
-            ours, unmatched = (b, a) if join.kind == "right" else (a, b)
-            self.matched[self.root(unmatched)] = self.root(ours)
+            return Part(name=name, because=clause, keys=mine or None)
         keys = {"right": theirs, "full": frozenset({next(self._fresh)})}.get(join.kind, mine)
         return Part(name="keyed", because=clause, keys=keys)
 
-    def _fits(self, part: Part, keys: Keys) -> bool:
-        if part.name == "linear":
-            return True
-        return part.keys is not None and self._roots(part.keys) == self._roots(keys)
+    def _joined(self, pairs: Sequence[tuple[Token, Token]], join: Join) -> None:
+        """Note that columns are equal in all rows of a join, or in those that have both sides."""
+        for a, b in pairs:
+            ours, unmatched = (b, a) if join.kind == "right" else (a, b)
+            if join.kind not in {"inner", "cross"}:
+                self.matched[self.root(unmatched)] = self.root(ours)
+            elif self.root(a) != self.root(b):
+                self._same[self.root(b)] = self.root(a)
 
     # UNION, INTERSECT, EXCEPT
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TypeAlias
 
@@ -18,6 +18,7 @@ __all__ = [
     "partition_of",
     "read_as",
     "renamed",
+    "shared",
     "whole",
 ]
 
@@ -74,6 +75,21 @@ def beside(left: Part, right: Part, join: Join) -> Callable[[str | None, str], T
 
 def _first(*tokens: Token | None) -> Token | None:
     return next((token for token in tokens if token is not None), None)
+
+
+def shared(
+    left: Part, right: Part, pairs: Sequence[tuple[Token, Token]], root: Callable[[Token], Token]
+) -> list[tuple[Token, Token]]:
+    """Return the pairs of columns by which both sides of a join work; a linear one works by any.
+
+    `root` gives the token that stands for all that are equal to one.
+    """
+    keys = [None if p.name == "linear" else set(map(root, p.keys or ())) for p in (left, right)]
+    return [
+        pair
+        for pair in pairs
+        if all(k is None or root(token) in k for token, k in zip(pair, keys, strict=True))
+    ]
 
 
 def renamed(query: Query, columns: tuple[str, ...]) -> Query:

@@ -98,6 +98,20 @@ KEYED = {
     "select k, sum(n) over (partition by k) as t from (select k, sum(v) as n from a group by k)": (
         OVER
     ),
+    # several operators by keys that share a column
+    "select k, max(s) as m from (select k, d, sum(v) as s from a group by k, d) group by k": (
+        "GROUP BY"
+    ),
+    "select k, s from (select k, sum(v) as s from a group by k) group by k, s": "GROUP BY",
+    "select a.k, a.v, sum(b.z) as s from a join b on a.k = b.k group by a.k, a.v": "GROUP BY",
+    "select q.k, b.z from (select k, v from a group by k, v) q left join b on q.k = b.k": (
+        "LEFT JOIN"
+    ),
+    "select q.k from (select k, max(v) as v from a group by k) q join b on q.k = b.k and v = z": (
+        "JOIN"
+    ),
+    "select distinct k, n from (select k, count(*) as n from a group by k)": "DISTINCT",
+    "select k, sum(v) over (partition by k) s, sum(v) over (partition by k, d) t from a": OVER,
 }
 WHOLE = {
     "select sum(v) as s from a": "an aggregate without GROUP BY",
@@ -129,7 +143,7 @@ WHOLE = {
     "select s, count(*) as n from (select k, sum(v) as s from a group by k) group by s": (
         "GROUP BY over GROUP BY by another key"
     ),
-    "select k, max(s) as m from (select k, d, sum(v) as s from a group by k, d) group by k": (
+    "select d, max(s) m from (select k, sum(v) s, max(d) as d from a group by k) group by d": (
         "GROUP BY over GROUP BY by another key"
     ),
     "select a.d, sum(b.z) as s from a join b on a.k = b.k group by a.d": (
