@@ -89,12 +89,16 @@ def spread(figures: Sequence[float]) -> Spread:
     return Spread(min(figures), statistics.median(figures), max(figures))
 
 
-def compare(commands: Sequence[Command], *, runs: int) -> tuple[tuple[Run, ...], ...]:
+def compare(
+    commands: Sequence[Command], *, runs: int, cold: bool = False
+) -> tuple[tuple[Run, ...], ...]:
     """Run the commands in turn, A B A B ..., one round uncounted; return the runs of each.
 
-    Turns make the ratio of a pair hold when the machine's speed drifts.
+    Turns make the ratio of a pair hold when the machine's speed drifts.  `cold` counts the first
+    round too: of runs that take minutes.
     """
-    for command in commands:
-        command.run()
+    if not cold:
+        for command in commands:
+            command.run()
     rounds = [[command.run() for command in commands] for _ in range(runs)]
     return tuple(zip(*rounds, strict=True))

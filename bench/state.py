@@ -17,7 +17,7 @@ import pyarrow.compute as pc
 import pyarrow.csv
 
 from bench.measure import DATA, Command
-from bench.run import PROGRAM, made, odfbuild, report
+from bench.run import PROGRAM, against, made, odfbuild, report
 from odfbuild.executors.frames import Frame
 from odfbuild.executors.slices import seal
 from odfbuild.executors.staged import schema_events, staged_files
@@ -75,8 +75,8 @@ def ledger(runs: int, sizes: Sequence[int]) -> None:
         arguments=(sys.executable, script, str(last / "data" / "2.csv"), str(_slices(last))),
         folder=last, settings={},
     )  # fmt: skip
-    report([polls[-1], polls[0], *polls[1:-1], bare], runs)
-    report([polls[-1], bare], runs)
+    measured = report([polls[-1], polls[0], *polls[1:-1], bare], runs)
+    against(measured[0], measured[-1], f"{polls[-1].name} / {bare.name}")
 
 
 def snapshot(runs: int, _: Sequence[int]) -> None:
