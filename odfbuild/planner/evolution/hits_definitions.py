@@ -28,6 +28,10 @@ from odfbuild.planner.evolution.subject import Subject
 
 __all__ = ["definition_hits", "input_hits"]
 
+_TAKEN_BACK = (
+    "Rows made from it are taken back by the next step, as on_query_change: restate asks for."
+)
+
 
 def definition_hits(subject: Subject, state: ChainState) -> Iterator[Hit]:
     """Yield what the events to append say of a dataset that is there already."""
@@ -196,7 +200,8 @@ def input_hits(
             name = _called(ref, names)
             span = subject.declared.key_span(at)
             message = f"it no longer reads {name}"
-            yield hit("ODF118", subject.alias, message, other=name, span=span)
+            why = _TAKEN_BACK if subject.restates else None
+            yield hit("ODF118", subject.alias, message, why=why, other=name, span=span)
     kept = [[ref for ref in one if ref in other] for one, other in ((was, now), (now, was))]
     if kept[0] != kept[1]:
         span = subject.declared.key_span(at)

@@ -1,6 +1,7 @@
 """Which rules on queries a change meets: ODF301 to ODF304, ODF310 to ODF314, ODF110.  Pure."""
 
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 
 from odfbuild.odf.chain_state import ChainState
 from odfbuild.odf.events import (
@@ -15,7 +16,6 @@ from odfbuild.planner.changes import ColumnChange, Hit, QueryClass
 from odfbuild.planner.evolution.derive import Makes
 from odfbuild.planner.evolution.hits import hit
 from odfbuild.planner.evolution.subject import Subject
-from odfbuild.planner.policy import OnQueryChange
 from odfbuild.planner.sql.query import QueryStep
 
 __all__ = ["class_hits", "class_of_query", "query_hits"]
@@ -92,14 +92,22 @@ def _text(subject: Subject, columns: Sequence[ColumnChange] | None) -> Iterator[
         yield hit("ODF110", subject.alias, "its preprocess query changes", span=span)
     elif rewrite.values:
         message = "its values are computed in another way" + _then(subject)
-        yield hit("ODF301", subject.alias, message, span=span)
+        yield _unset(subject, hit("ODF301", subject.alias, message, span=span))
     else:
         message = "its query selects or groups rows in another way" + _then(subject)
-        yield hit("ODF311", subject.alias, message, span=span)
+        yield _unset(subject, hit("ODF311", subject.alias, message, span=span))
+
+
+def _unset(subject: Subject, found: Hit) -> Hit:
+    """Leave out the way on that the project has taken already."""
+    if not subject.restates:
+        return found
+    taken = "set on_query_change"
+    return replace(found, ways=tuple(way for way in found.ways if not way.startswith(taken)))
 
 
 def _then(subject: Subject) -> str:
-    if subject.declared.traits.on_query_change is OnQueryChange.RESTATE:
+    if subject.restates:
         return "; rows so far will be corrected"
     return "; rows so far stay as they are"
 

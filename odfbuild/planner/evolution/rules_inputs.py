@@ -26,7 +26,7 @@ INPUTS = (
         change=ChangeClass.BREAKING,
         severity=Severity.ERROR,
         explanation="Rows made from it stay, and nothing corrects them any more when that dataset "
-        "corrects its own.",
+        "corrects its own; `on_query_change: restate` takes them back.",
         before="inputs: [{datasetRef: trades}, {datasetRef: rates}]",
         after="inputs: [{datasetRef: trades}]",
         ways=("keep the input {other}", "publish the new form as {dataset}.v2"),

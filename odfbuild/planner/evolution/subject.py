@@ -20,6 +20,7 @@ from odfbuild.planner.declared import Declared
 from odfbuild.planner.diff import Change
 from odfbuild.planner.evolution.derive import Makes, makes_of, makes_of_events
 from odfbuild.planner.evolution.rewrite import Rewrite, compare_queries
+from odfbuild.planner.policy import OnQueryChange
 from odfbuild.planner.sql.query import QueryStep
 from odfbuild.planner.sql.statement import Place
 
@@ -41,6 +42,11 @@ class Subject:
     @property
     def alias(self) -> DatasetAlias:
         return self.declared.alias
+
+    @property
+    def restates(self) -> bool:
+        """Say whether a changed query is to correct all that was written before."""
+        return self.declared.traits.on_query_change is OnQueryChange.RESTATE
 
     def find(self, kind: type[_E]) -> tuple[_E, int] | None:
         """Return the change that is an event of some kind, and where that is declared."""

@@ -20,7 +20,7 @@ from odfbuild.planner.declared import Declared
 from odfbuild.planner.evolution.assess import Assessed, assess
 from odfbuild.planner.evolution.gate import verdict
 from odfbuild.planner.evolution.resolve import Resolver
-from odfbuild.planner.policy import Policy
+from odfbuild.planner.policy import OnQueryChange, Policy, Traits
 from tests.planner.evolution.assessing import (
     TODAY,
     Versions,
@@ -457,3 +457,22 @@ def test_inputs_are_called_by_the_names_of_their_datasets() -> None:
     messages = {each.code: each.message for each in versions.hits("out")}
     assert messages["ODF117"] == "it also reads b"
     assert messages["ODF118"] == "it no longer reads a"
+
+
+def test_what_restating_does_is_not_offered_nor_denied_where_it_is_set() -> None:
+    restating = Traits(on_query_change=OnQueryChange.RESTATE)
+    a, b = root("a"), root("b", source(path="b"))
+    both = "select event_time, id from a union all select event_time, id from b"
+    before = [a, b, derivative("out", both, "a", "b")]
+    after = derivative("out", "select event_time, id + 1 as id from a", "a")
+    stays = {each.code: each for each in Versions(before, [a, b, after]).hits("out")}
+    goes = {
+        each.code: each
+        for each in Versions(before, [a, b, replace(after, traits=restating)]).hits("out")
+    }
+    assert "Rows made from it stay" in stays["ODF118"].why
+    assert "Rows made from it are taken back" in goes["ODF118"].why
+    (changed,) = stays.keys() & {"ODF301", "ODF311"}
+    assert "set on_query_change for out" in stays[changed].ways
+    assert "set on_query_change for out" not in goes[changed].ways
+    assert stays[changed].ways[1:] == goes[changed].ways
