@@ -23,11 +23,12 @@ SCHEMA = pa.schema(
         ("event_time", MILLIS),
         ("k", pa.string()),
         ("v", pa.int64()),
+        ("u", pa.int64()),
     ]
 )
 A, R, FROM, TO = 0, 1, 2, 3
 Log = list[tuple[int, int, str | None, int | None]]
-"""Operation, event time in milliseconds, key, value."""
+"""Operation, event time in milliseconds, key, value; a last column is minus the value."""
 LOGS: dict[str, tuple[Log, str]] = {
     "one after the other": ([(A, 1, "p", 7), (A, 3, "p", 8), (A, 2, "q", 9)], "p1-3:7 p3:8 q2:9"),
     "in any order": ([(A, 3, "p", 8), (A, 1, "p", 7)], "p1-3:7 p3:8"),
@@ -61,13 +62,13 @@ LOGS: dict[str, tuple[Log, str]] = {
 def versions(engine: SparkEngine, folder: Path, log: Log) -> str:
     """Return the versions in a log as words: key, from when, until when, value."""
     rows: list[dict[str, Any]] = [
-        {"offset": at, "op": op, "event_time": time, "k": k, "v": v}
+        {"offset": at, "op": op, "event_time": time, "k": k, "v": v, "u": -(v or 0)}
         for at, (op, time, k, v) in enumerate(log)
     ]
     path = written(folder, pa.Table.from_pylist(rows, SCHEMA))
     with in_vain(), engine._views("read versions", Size.SMALL, 0) as (session, views):
         replaying = Replaying(session=session, views=views, size=Size.SMALL)
-        columns = ["event_time", "k", "v"]
+        columns = ["event_time", "k", "v", "u"]
         found = logged(replaying, [path], SCHEMA, columns, DatasetVocabulary(), ["k"], "log")
         frame = in_force(replaying, found, ["k"], "event_time", "versions")
         told = frame.selectExpr(
