@@ -219,6 +219,7 @@ def _compared(
             return (*findings, damaged), None
         sealed = execute(engine, step.before, work, step.system_time)
         findings += _schema_findings(schema_in_force(step.after), sealed.schema)
+        findings += _checkpoint_findings(step, work)
     found = list(_row_findings(step.event.new_data, None if sealed is None else sealed.slice))
     row = _first_row(step, sealed, past) if found else None
     if findings or found:
@@ -314,6 +315,23 @@ def _row_findings(recorded: DataSlice | None, computed: DataSlice | None) -> Ite
             f"the rows of {one} have the logical hash {recorded.logical_hash}, and those that "
             f"came out have {computed.logical_hash}"
         )
+
+
+def _checkpoint_findings(step: RecordedStep, work: TransformWork) -> Iterator[str]:
+    """Say that the groups came out otherwise which the step counted; bytes may differ."""
+    from odfbuild.executors.checkpoints import same_groups
+    from odfbuild.odf.digest import physical_hash
+
+    recorded, made = step.event.new_checkpoint, work.new_checkpoint
+    if recorded is None or made is None or not made.is_file():
+        return
+    if physical_hash(made) == recorded.physical_hash:
+        return
+    path = step.dataset.checkpoint_path(recorded.physical_hash)
+    if not path.is_file() or physical_hash(path) != recorded.physical_hash:
+        yield f"the checkpoint {recorded.physical_hash} is damaged or missing"
+    elif same_groups(path, made) is False:
+        yield f"the groups in the checkpoint {recorded.physical_hash} came out otherwise"
 
 
 def _offsets(piece: DataSlice | None) -> str:

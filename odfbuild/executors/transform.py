@@ -18,6 +18,13 @@ from odfbuild.executors.engine import (
     engine_version,
 )
 from odfbuild.executors.frames import Frame
+from odfbuild.executors.kept import (
+    NEW,
+    checkpoint_of_step,
+    keeps,
+    previous,
+    staged_checkpoint,
+)
 from odfbuild.executors.present import check_inputs
 from odfbuild.executors.report import Round
 from odfbuild.executors.site import Site
@@ -26,6 +33,7 @@ from odfbuild.executors.staged import schema_events, staged_files
 from odfbuild.odf.chain import ChainState
 from odfbuild.odf.chain_schema import schema_in_force
 from odfbuild.odf.events import (
+    Checkpoint,
     DataSchema,
     DataSlice,
     ExecuteTransform,
@@ -83,17 +91,19 @@ def transform(site: Site, dataset: Dataset, done: Callable[[Round], None]) -> No
     _refuse_version(name, state.transform.transform)
     now = max(site.clock(), state.system_time)
     with site.workspace.staging() as staging:
-        sealed = None
+        sealed, work = None, None
         if needs_engine(state, batch):
             inputs = [
                 Source(each, found.now.state)
                 for (_, each), found in zip(opened, pending, strict=True)
             ]
-            work = step_work(dataset, state, batch, inputs, staging)
+            work = step_work(dataset, state, batch, inputs, staging, name=name)
             sealed = execute(site.engine, state, work, now)
-        events = _events(state, batch, sealed)
+        checkpoint = checkpoint_of_step(state, work)
+        events = _events(state, batch, sealed, checkpoint)
         if events:
-            dataset.commit(Prepared(events, now, staged_files(sealed)), expected=state.head)
+            files = (*staged_files(sealed), *staged_checkpoint(work, checkpoint))
+            dataset.commit(Prepared(events, now, files), expected=state.head)
             names = ", ".join(each.alias for each in batch.inputs if each.slices)
             done(Round(names, len(events), 0 if sealed is None else sealed.records))
 
@@ -135,11 +145,13 @@ def step_work(
     inputs: Sequence[Source],
     staging: Path,
     slices: SlicesUpto = Dataset.slices,
+    name: Callable[[], str] = lambda: "NAME",
 ) -> TransformWork:
     """Return what the engine works on; all that was before only for a query that looks at it.
 
     `state` is the output as it was before the step, `slices` gives the slices of a dataset up to a
-    block.  Raises DivergedInputError for an input without a schema.
+    block, `name` that of the output.  Raises DivergedInputError for an input without a schema,
+    LostCheckpointError.
     """
     if state.transform is None:
         raise ValueError("a step without a transform")
@@ -160,8 +172,11 @@ def step_work(
     work = TransformWork(inputs=frames, transform=transform, vocab=state.vocab, staging=staging)
     if not looks_back:
         return work
+    kept = keeps(work)
     return replace(
         work,
+        checkpoint=previous(output, state, name) if kept else None,
+        new_checkpoint=staging / NEW if kept else None,
         output=tuple(path for _, path in slices(output, state.head)),
         in_force=schema_in_force(state),
         watermark=batch.watermark,
@@ -248,22 +263,28 @@ def _past(source: Source, recorded: ExecuteTransformInput, slices: SlicesUpto) -
     return tuple(path for _, path in slices(source.dataset, recorded.prev_block_hash))
 
 
-def _events(state: ChainState, batch: Batch, sealed: Sealed | None) -> tuple[MetadataEvent, ...]:
+def _events(
+    state: ChainState, batch: Batch, sealed: Sealed | None, checkpoint: Checkpoint | None
+) -> tuple[MetadataEvent, ...]:
     """Return the blocks of the step.
 
-    A step without rows records how far it read only with a watermark that moved: other such blocks
-    change nothing by the chain rules, so the interval stays open and the next step takes it again.
-    A query that found nothing to restate is recorded as one like any other.
+    A step without rows records how far it read only with a watermark that moved, or when it counted
+    what no row shows: other such blocks change nothing by the chain rules, so the interval stays
+    open and the next step takes it again.  A query that found nothing to restate is recorded as one
+    like any other.
     """
     events = schema_events(state, sealed)
     piece = None if sealed is None else sealed.slice
-    if piece is None and batch.watermark == state.watermark:
+    left = None if checkpoint is None else checkpoint.physical_hash
+    counted = batch.has_records and left is not None and left != state.checkpoint
+    if piece is None and batch.watermark == state.watermark and not counted:
         return (*events, restated(state)) if restates(state) else events
     executed = ExecuteTransform(
         query_inputs=batch.query_inputs,
         prev_checkpoint=state.checkpoint,
         prev_offset=state.last_offset,
         new_data=piece,
+        new_checkpoint=checkpoint,
         new_watermark=batch.watermark,
     )
     return (*events, executed)

@@ -3,6 +3,7 @@
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
@@ -37,6 +38,8 @@ from odfbuild.planner.sql.query import (
 if TYPE_CHECKING:
     import pyarrow as pa
     from pyspark.sql import SparkSession
+
+    from odfbuild.planner.sql.accumulators import Accumulators
 
 __all__ = ["RefusedQueryError", "SparkEngine"]
 
@@ -155,8 +158,14 @@ class SparkEngine:
         from odfbuild.executors.spark.errors import spark_errors
         from odfbuild.executors.spark.frames import cost, gather
         from odfbuild.executors.spark.transform import planned_step
+        from odfbuild.planner.sql.accumulators import accumulators
 
         facts = self._transform_facts(work)
+        kept = None
+        if work.new_checkpoint is not None:
+            kept = accumulators(facts.steps, seen_columns(work))
+        if kept is not None:
+            return self._accumulated(work, facts, kept)
         if work.in_full or not facts.is_linear:
             return self._changes(work, facts)
         planned = cost(*(path for source in work.inputs for path in source.paths))
@@ -180,6 +189,26 @@ class SparkEngine:
                 session=session, views=views, work=work, facts=facts, size=size,
                 log=self._sessions.log,
             ).changes()  # fmt: skip
+
+    def _accumulated(self, work: TransformWork, facts: QueryFacts, kept: "Accumulators") -> Frame:
+        """Run a step that goes on from what was counted by the one before."""
+        from odfbuild.executors.spark.accumulated import Accumulated, known_groups
+        from odfbuild.executors.spark.counting import Counting
+        from odfbuild.executors.spark.frames import cost
+
+        known = known_groups(work, kept)
+        read = [path for source in work.inputs for path in source.paths]
+        if known is None:
+            read += [*(path for source in work.inputs for path in source.past), *work.output]
+        planned = cost(*read)
+        size = size_of(planned, self._limit)
+        with self._views("run the query", size, planned) as (session, views):
+            counting = Counting(
+                session=session, views=views, work=work, facts=facts, size=size,
+                log=self._sessions.log, found=kept,
+            )  # fmt: skip
+            plainly = partial(self._changes, work, facts)
+            return Accumulated(counting=counting, known=known, plainly=plainly).changes()
 
     def spread(
         self, function: Callable[[Item], Result], items: Sequence[Item], /

@@ -1,0 +1,264 @@
+"""Steps of queries of the class `state`: what groups count is kept from step to step.
+
+The new rows are counted by group, with their sign, and added to what the checkpoint of the step
+before knows of these groups.  What the query makes of the numbers before, against what it makes of
+those after, is the step's changelog.  Of older rows only those are read whose group has lost its
+least or greatest value.
+"""
+
+# ruff: noqa: S608 - the texts are made of names of ours only
+
+import hashlib
+import json
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from functools import reduce
+from typing import TYPE_CHECKING, Final
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from odfbuild.executors.changelog import taken_back_in_vain
+from odfbuild.executors.checkpoints import (
+    MOST,
+    KnownGroups,
+    matched,
+    read_groups,
+    replaced,
+    write_groups,
+)
+from odfbuild.executors.engine import (
+    TransformWork,
+    engine_version,
+)
+from odfbuild.executors.frames import Frame
+from odfbuild.executors.spark.counting import OFFSETS, Counting
+from odfbuild.executors.spark.errors import SentQuery, spark_errors
+from odfbuild.executors.spark.frames import from_table, gather
+from odfbuild.executors.spark.group_texts import (
+    GONE_AT,
+    REDO,
+    key_names,
+    merged_text,
+    number_names,
+)
+from odfbuild.executors.spark.merge_parts import Kinds, kinds_of
+from odfbuild.executors.spark.replay import changelog_text
+from odfbuild.executors.spark.sqltypes import quoted
+from odfbuild.executors.spark.stateful import as_stored, paired
+from odfbuild.executors.spark.transform import (
+    check_columns,
+    check_event_time,
+    check_stable,
+)
+from odfbuild.odf.arrow import to_arrow
+from odfbuild.planner.sql.accumulators import GROUPS, Accumulators
+from odfbuild.planner.sql.carry import CarriedText
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+__all__ = ["Accumulated", "known_groups"]
+
+_BEFORE: Final = "__odf_before"
+_AFTER: Final = "__odf_after"
+_PAIRS: Final = "__odf_pairs"
+
+
+def known_groups(work: TransformWork, found: Accumulators) -> KnownGroups | None:
+    """Return what the checkpoint of the step before says, None if it says nothing of this query."""
+    if work.checkpoint is None or work.in_full:
+        return None
+    return read_groups(work.checkpoint, _made_for(work, found))
+
+
+def _made_for(work: TransformWork, found: Accumulators) -> str:
+    """Return what tells checkpoints apart: the query, its inputs' types, and the engine."""
+    sql = work.transform
+    steps = [[each.alias, each.query] for each in sql.queries or ()] or [[None, sql.query]]
+    inputs = [[each.alias, str(to_arrow(each.schema))] for each in work.inputs]
+    texts = [found.rows.text, found.result.text]
+    said = json.dumps([steps, inputs, texts, engine_version(sql.engine)], sort_keys=True)
+    return hashlib.sha3_256(said.encode()).hexdigest()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Accumulated:
+    """One step: how its groups are counted, and those that are known, if any are.
+
+    `plainly` takes the step as one of a query for which nothing is kept.
+    """
+
+    counting: Counting
+    known: KnownGroups | None
+    plainly: Callable[[], Frame]
+
+    def changes(self) -> Frame:
+        """Return the changes of the step as `Stateful` would, and write the next checkpoint.
+
+        Raises what that raises; InvalidChangelogError only for a group of which more is taken back
+        than there is.
+        """
+        if self.known is None:
+            return self._anew()
+        if self.known.table is None:
+            return self._as_keyed()
+        taken = self.counting.takes_back
+        rows = self.counting.new()
+        counted = self.counting.counted(rows, taken=taken)
+        if not _alike(counted, self.known.table, self._names):
+            return self._anew()
+        return self._step(counted, self.known.table, rows, taken=taken)
+
+    @property
+    def _keys(self) -> list[str]:
+        return key_names(self.counting.found)
+
+    @property
+    def _names(self) -> list[str]:
+        return [*self._keys, *number_names(self.counting.found)]
+
+    # Kinds of steps
+
+    def _as_keyed(self) -> Frame:
+        """Take the step as one of a query for which nothing is kept: there are too many groups."""
+        self._write(KnownGroups(None))
+        return self.plainly()
+
+    def _anew(self) -> Frame:
+        """Count everything; what the dataset holds is compared, if it holds anything."""
+        if self.counting.work.output or self.counting.work.in_full:
+            frame = self.plainly()
+            self._write(self._of_all())
+            return frame
+        groups = self._of_all()
+        if groups.table is None:
+            return self._as_keyed()
+        self._write(groups)
+        return self._difference(groups.table.slice(0, 0), groups.table)
+
+    def _of_all(self) -> KnownGroups:
+        counted = self.counting.of_all()
+        return KnownGroups(counted if counted.num_rows <= MOST else None)
+
+    def _step(self, counted: pa.Table, known: pa.Table, rows: "DataFrame", *, taken: bool) -> Frame:
+        at = matched(counted, known, self._keys)
+        was = known.take(_places(at, counted.num_rows))
+        now = self._merged(counted, was, taken=taken)
+        self._check(now)
+        now = self._redone(now, rows)
+        gone = pc.equal(now.column("__odf_n"), 0).combine_chunks()
+        after = now.select(self._names)
+        groups = replaced(known, after, at, gone)
+        self._write(KnownGroups(groups if groups.num_rows <= MOST else None))
+        before = was.filter(pc.is_valid(was.column("__odf_n")))
+        return self._difference(before, after.filter(pc.invert(gone)))
+
+    def _merged(self, counted: pa.Table, was: pa.Table, *, taken: bool) -> pa.Table:
+        """Return the groups as they are now, in the order of `counted`."""
+        pairs = counted
+        for name in number_names(self.counting.found):
+            pairs = pairs.append_column(f"{name}_was", was.column(name))
+        self.counting.views.add(_PAIRS, from_table(self.counting.session, pairs))
+        with spark_errors("run the query", log=self.counting.log):
+            return self.counting.table(
+                self.counting.session.sql(merged_text(self.counting.found, _PAIRS, taken=taken))
+            )
+
+    def _check(self, now: pa.Table) -> None:
+        """Refuse groups of which more was taken than there was."""
+        counts = [name for name in self._names if name[:7] in {"__odf_n", "__odf_c"}]
+        less = [pc.less(now.column(name), 0) for name in counts]
+        rows = now.column("__odf_n")
+        more = [pc.greater(now.column(name), rows) for name in counts]
+        gone = now.column(GONE_AT).filter(reduce(pc.or_, [*less, *more]))
+        if len(gone):
+            raise taken_back_in_vain(pc.max(gone).as_py() & OFFSETS)
+
+    def _redone(self, now: pa.Table, rows: "DataFrame") -> pa.Table:
+        """Count the groups anew that lost their least or greatest value."""
+        flagged = now.filter(now.column(REDO)).select(self._keys)
+        if not flagged.num_rows:
+            return now
+        counted = self.counting.of_some(flagged, rows)
+        at = matched(counted, now, self._keys)
+        places = pc.coalesce(pc.add(at, now.num_rows), pa.array(range(now.num_rows), pa.int64()))
+        both = pa.concat_tables([now.select(self._names), counted.select(self._names)])
+        return both.take(places)
+
+    # The changes
+
+    def _difference(self, before: pa.Table, after: pa.Table) -> Frame:
+        """Return the changes from what the query makes of some groups to what of others."""
+        result = self._result(after)
+        check_stable(result)
+        check_columns(result, self.counting.work.vocab, raw=False)
+        now = as_stored(result, self.counting.work)
+        was = as_stored(self._result(before), self.counting.work)
+        kinds = kinds_of(now.schema)
+        key = paired(self.counting.key, kinds)
+        with spark_errors("run the query", self._sent(), self.counting.log):
+            return self._in_spark(was, now, kinds, key)
+
+    def _in_spark(
+        self, was: "DataFrame", now: "DataFrame", kinds: Kinds, key: Sequence[str]
+    ) -> Frame:
+        op = self.counting.work.vocab.operation_type_column
+        self.counting.views.add(_BEFORE, was)
+        self.counting.views.add(_AFTER, now)
+        changes = changelog_text(_BEFORE, _AFTER, kinds, op=op, key=key)
+        rows = self.counting.session.sql(
+            f"SELECT * FROM ({changes}) ORDER BY __odf_o, {quoted(op)}"
+        )
+        return gather(
+            rows, self.counting.size, self.counting.work.staging, [op, *kinds], self._checked
+        )
+
+    def _checked(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        for batch in batches:
+            check_event_time(batch, self.counting.work.vocab)
+            yield batch
+
+    def _result(self, groups: pa.Table) -> "DataFrame":
+        """Return what the query makes of some groups."""
+        self.counting.views.add(GROUPS, from_table(self.counting.session, groups))
+        frame = None
+        for step, sent in zip(self.counting.facts.steps, self._sent(), strict=True):
+            if sent.step < self.counting.found.step:
+                continue
+            with spark_errors("read the query", (sent,), self.counting.log):
+                frame = self.counting.session.sql(sent.carried.text)
+            if step.alias is not None:
+                self.counting.views.add(step.alias, frame)
+        assert frame is not None  # noqa: S101 - a query has a step
+        return frame
+
+    def _sent(self) -> tuple[SentQuery, ...]:
+        steps = self.counting.facts.steps
+        made = [
+            self.counting.found.result
+            if number == self.counting.found.step
+            else CarriedText(step.text, ())
+            for number, step in enumerate(steps)
+        ]
+        return tuple(SentQuery(n, len(steps), each) for n, each in enumerate(made))
+
+    def _write(self, groups: KnownGroups) -> None:
+        into = self.counting.work.new_checkpoint
+        if into is not None:
+            write_groups(
+                into, groups, self._keys, _made_for(self.counting.work, self.counting.found)
+            )
+
+
+def _places(at: pa.Array, count: int) -> pa.Array:
+    """Turn what `matched` says around: where each of so many rows is, null if it is nowhere."""
+    where = pc.index_in(pa.array(range(count), pa.int64()), value_set=at, skip_nulls=True)
+    return where.cast(pa.int64())
+
+
+def _alike(one: pa.Table, other: pa.Table, names: Sequence[str]) -> bool:
+    """Tell whether the same columns have the same types in two tables."""
+    if set(names) - set(other.column_names):
+        return False
+    return all(one.schema.field(name).type == other.schema.field(name).type for name in names)

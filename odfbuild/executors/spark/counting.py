@@ -1,0 +1,223 @@
+"""What groups count, from rows of the inputs: the new ones, all, or those of some groups."""
+
+# ruff: noqa: S608 - the texts are made of names of ours only
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from odfbuild.executors.changelog import only_appends
+from odfbuild.executors.checkpoints import MOST
+from odfbuild.executors.engine import TransformInputFrame, TransformWork, seen_columns
+from odfbuild.executors.lookup import Keys, in_millis, look_up
+from odfbuild.executors.spark.errors import SentQuery, spark_errors
+from odfbuild.executors.spark.frames import POSITION, from_table, gather, slice_table
+from odfbuild.executors.spark.group_texts import counted_text, key_names
+from odfbuild.executors.spark.replay import Replaying, in_vain, standing_text
+from odfbuild.executors.spark.session import Views
+from odfbuild.executors.spark.settings import Size
+from odfbuild.executors.spark.sqltypes import quoted
+from odfbuild.executors.spark.transform import (
+    OPERATION,
+    check_stable,
+    hidden,
+    system_columns,
+    visible,
+)
+from odfbuild.odf.arrow import to_arrow
+from odfbuild.planner.sql.accumulators import Accumulators
+from odfbuild.planner.sql.carry import CarriedText, TwiceCarried, carry
+from odfbuild.planner.sql.key_columns import KeyColumns, key_columns
+from odfbuild.planner.sql.query import QueryFacts
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+__all__ = ["OFFSETS", "Counting"]
+
+OFFSETS: Final = (1 << 48) - 1
+"""What of a position is the offset; behind it stands the number of the input."""
+
+_ROWS: Final = "__odf_rows"
+_FLAGGED: Final = "__odf_flagged"
+_FOUND: Final = 256 << 20  # bytes of older rows of some groups that are held in memory
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Counting:
+    """Where a step runs, what it works on, and what of its groups is to be counted."""
+
+    session: "SparkSession"
+    views: Views
+    work: TransformWork
+    facts: QueryFacts
+    size: Size
+    log: Path | None
+    found: Accumulators
+
+    @property
+    def takes_back(self) -> bool:
+        """Tell whether some of the new rows take others back."""
+        return not all(self._appends(each) for _, each in self._sources())
+
+    @property
+    def key(self) -> KeyColumns | None:
+        """Return the columns of the inputs and of the result by which the query works."""
+        seen = seen_columns(self.work)
+        used = {name: schema for name, schema in seen.items() if name in self.facts.inputs}
+        return key_columns(self.facts.steps, used)
+
+    def new(self) -> "DataFrame":
+        """Return the key of each new row and what it counts, with its operation and position."""
+        return self._read({each.alias: self._new(n, each) for n, each in self._sources()})
+
+    def of_all(self) -> pa.Table:
+        """Return what every group counts."""
+        rows = self._read({each.alias: self._all(each) for _, each in self._sources()})
+        return self.counted(rows, taken=False)
+
+    def of_some(self, groups: pa.Table, rows: "DataFrame") -> pa.Table:
+        """Return what some groups count, each of which is that of some of the new rows.
+
+        A group that has no rows is left out.
+        """
+        match = " AND ".join(f"r.{name} <=> f.{name}" for name in key_names(self.found))
+        touching = f"LEFT SEMI JOIN {_FLAGGED} AS f ON {match}"
+        self.views.add(_FLAGGED, from_table(self.session, groups))
+        self.views.add(_ROWS, rows)
+        places = self.session.sql(f"SELECT {POSITION} FROM {_ROWS} AS r {touching}")
+        keys = self._touched(self.table(places.distinct()))
+        every = self._read(
+            {each.alias: self._all(each, keys.get(each.alias)) for _, each in self._sources()}
+        )
+        self.views.add(_ROWS, every)
+        chosen = self.session.sql(f"SELECT * FROM {_ROWS} AS r {touching}")
+        return self.counted(chosen, taken=False)
+
+    def _new(self, number: int, source: TransformInputFrame) -> "DataFrame":
+        """Return the new rows of an input, with their operations and positions."""
+        schema, vocab = to_arrow(source.schema), source.vocab
+        names = visible(schema, vocab, raw=False)
+        op, offset = vocab.operation_type_column, vocab.offset_column
+        needed = pa.schema([schema.field(name) for name in (offset, op, *names)])
+        replaying = Replaying(session=self.session, views=self.views, size=self.size)
+        rows = replaying.rows(source.paths, needed)
+        if source.interval is not None:
+            first, last = source.interval.start, source.interval.end
+            rows = rows.where(f"{quoted(offset)} BETWEEN {first} AND {last}")
+        position = f"{number << 48} + CAST({quoted(offset)} AS BIGINT) AS {POSITION}"
+        operation = f"CAST({quoted(op)} AS INT) AS {OPERATION}"
+        return rows.selectExpr(operation, position, *map(quoted, names))
+
+    def _all(self, source: TransformInputFrame, key: pa.Table | None = None) -> "DataFrame":
+        """Return the rows of an input that nothing took back, those of some keys if given."""
+        schema, vocab = to_arrow(source.schema), source.vocab
+        names, view = visible(schema, vocab, raw=False), f"__odf_log_{source.alias}"
+        rows = None if key is None else self._looked_up(source, key, view)
+        if rows is None:
+            replaying = Replaying(session=self.session, views=self.views, size=self.size)
+            paths = (*source.past, *source.paths)
+            rows = replaying.standing(paths, schema, names, vocab, view)
+        return rows.selectExpr(f"0 AS {OPERATION}", f"0L AS {POSITION}", *map(quoted, names))
+
+    def _looked_up(
+        self, source: TransformInputFrame, key: pa.Table, view: str
+    ) -> "DataFrame | None":
+        """Return the standing rows of some keys, None if they cannot be looked up."""
+        schema, vocab = to_arrow(source.schema), source.vocab
+        names = visible(schema, vocab, raw=False)
+        op, offset = vocab.operation_type_column, vocab.offset_column
+        wanted = pa.schema(
+            [pa.field(name, in_millis(schema.field(name).type)) for name in (op, offset, *names)]
+        )
+        condition = Keys.of(key)
+        paths = (*source.past, *source.paths)
+        found = None if condition is None else look_up(paths, wanted, condition, most=_FOUND)
+        if found is None:
+            return None
+        self.views.add(view, from_table(self.session, found.rows))
+        return self.session.sql(standing_text(quoted(view), names, op=op, offset=offset))
+
+    @staticmethod
+    def _appends(source: TransformInputFrame) -> bool:
+        return only_appends(source.paths, source.vocab.operation_type_column)
+
+    def _read(self, sources: Mapping[str, "DataFrame"]) -> "DataFrame":
+        """Return the key of each row and what it counts, beside its operation and position."""
+        for alias, rows in sources.items():
+            self.views.add(alias, rows)
+        frame = None
+        for step, sent in zip(self.facts.steps, self._carried(), strict=False):
+            with spark_errors("read the query", (sent,), self.log):
+                frame = self.session.sql(sent.carried.text)
+            if step.alias is not None and sent.step < self.found.step:
+                self.views.add(step.alias, frame)
+        assert frame is not None  # noqa: S101 - a query has a step
+        check_stable(frame)
+        return frame
+
+    def _carried(self) -> tuple[SentQuery, ...]:
+        """Return the steps up to the one that groups, as they are run row by row."""
+        steps, last = self.facts.steps, self.found.step
+        firsts = [*(CarriedText(step.text, ()) for step in steps[:last]), self.found.rows]
+        absent = {name for each in self.work.inputs for name in system_columns(each.vocab)}
+        return tuple(
+            SentQuery(
+                number,
+                len(steps),
+                TwiceCarried(first, carry(first.text, hidden(raw=False), absent)),
+            )
+            for number, first in enumerate(firsts)
+        )
+
+    def counted(self, rows: "DataFrame", *, taken: bool) -> pa.Table:
+        """Return what the groups of some rows count; one group too many tells that it is so."""
+        self.views.add(_ROWS, rows)
+        text = counted_text(self.found, _ROWS, taken=taken)
+        with in_vain(), spark_errors("run the query", self._carried(), self.log):
+            return self.table(self.session.sql(f"{text} LIMIT {MOST + 1}"))
+
+    def table(self, frame: "DataFrame") -> pa.Table:
+        found = gather(frame, Size.SMALL, self.work.staging, frame.columns, lambda rows: rows).table
+        assert found is not None  # noqa: S101 - small results are tables
+        return found
+
+    def _sources(self) -> list[tuple[int, TransformInputFrame]]:
+        """Return the inputs that the query reads, each with its number."""
+        used = self.facts.inputs
+        return [(n, each) for n, each in enumerate(self.work.inputs) if each.alias in used]
+
+    def _touched(self, places: pa.Table) -> Mapping[str, pa.Table]:
+        """Return what the new rows at some positions have in the columns of the key, by input.
+
+        Nothing for a key that is not made of columns that all inputs have.
+        """
+        key = self.key
+        if key is None or any(each.alias not in key.inputs for _, each in self._sources()):
+            return {}
+        numbers = pc.shift_right(places.column(POSITION), 48)
+        found = []
+        for number, each in self._sources():
+            offsets = pc.bit_wise_and(places.column(POSITION), OFFSETS)
+            chosen = offsets.filter(pc.equal(numbers, number)).combine_chunks()
+            found.append(_key_rows(each, key.inputs[each.alias], chosen))
+        if len({tuple(each.schema.types) for each in found}) > 1:
+            return {}
+        both = pa.concat_tables(found)
+        keys = both.group_by(both.column_names, use_threads=False).aggregate([])
+        return {alias: keys.rename_columns(list(names)) for alias, names in key.inputs.items()}
+
+
+def _key_rows(source: TransformInputFrame, names: Sequence[str], offsets: pa.Array) -> pa.Table:
+    """Return the columns of a key of the new rows of an input at some offsets."""
+    schema, offset = to_arrow(source.schema), source.vocab.offset_column
+    needed = [offset, *(name for name in names if name != offset)]
+    fields = [pa.field(name, in_millis(schema.field(name).type)) for name in needed]
+    empty = pa.schema(fields).empty_table()
+    rows = pa.concat_tables([empty, *(slice_table(p, empty.schema) for p in source.paths)])
+    rows = rows.filter(pc.is_in(rows.column(offset), value_set=offsets.cast(fields[0].type)))
+    return rows.select(list(names)).rename_columns([f"k{n}" for n in range(len(names))])
