@@ -49,6 +49,7 @@ def check(engine: SparkEngine, folder: Path, shape: Shape, found: History) -> No
         columns = step.columns
         if not shape.by_row:
             _check_shortest(step.changes, columns)
+            _check_order(step.changes)
         batch.add(step.inputs, step.watermark)
         steps.append((step.number, counted(standing(step.output, columns), columns)))
     if not steps:
@@ -71,6 +72,12 @@ def _check_shortest(changes: Sequence[Row], columns: Sequence[str]) -> None:
     back = counted((each for each in changes if each["op"] in {1, 2}), columns)
     added = counted((each for each in changes if each["op"] in {0, 3}), columns)
     assert not back & added, "a row is taken back and added again"
+
+
+def _check_order(changes: Sequence[Row]) -> None:
+    """Rows come by event time, a pair where its first half belongs."""
+    times = [each["event_time"] for each in changes if each["op"] != 3]
+    assert times == sorted(times), "rows are out of order"
 
 
 def main() -> None:

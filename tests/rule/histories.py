@@ -46,9 +46,14 @@ def history(draw: Random, inputs: Sequence[str], sizes: Sequence[int] = _FEW) ->
             for name, rows in standing.items()
         }
         if draw.random() < 0.7:
-            watermark = max(watermark or 0, draw.randint(0, 9) * HOUR // 2)
+            watermark = max(watermark or 0, _time(draw))
         portions.append(Portion(records, watermark))
     return History(schemas, tuple(portions))
+
+
+def _time(draw: Random) -> int:
+    """Return where a watermark may be: often just where windows end."""
+    return draw.randint(0, 3) * 2 * HOUR if draw.random() < 0.5 else draw.randint(0, 12) * HOUR // 2
 
 
 def _records(

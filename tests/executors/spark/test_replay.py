@@ -5,15 +5,18 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 
 from odfbuild.executors.past import Past
 from odfbuild.executors.replay import replay
 from odfbuild.executors.spark.engine import SparkEngine
+from odfbuild.executors.spark.java import find_java
 from odfbuild.odf.events import ExecuteTransform
 from odfbuild.state.dataset import Dataset
 from tests.executors.spark.replaying import QUERIES, Built, again, built
+from tests.executors.spark.standalone import cluster
 from tests.planner.builders import sql
 from tests.projects import REPOSITORY, environment
 
@@ -52,13 +55,29 @@ def test_each_step_gives_its_rows_again(
     assert sum(each.rows for each in found) > 0
 
 
-def test_one_core_gives_what_two_gave(made: Built) -> None:
+def elsewhere(made: Built, master: str) -> dict[str, list[list[str]]]:
+    """Return the findings of every step of a process whose Spark runs in another way."""
     done = subprocess.run(
-        [sys.executable, "-m", "tests.executors.spark.replaying", "local[1]", str(made.folder)],
+        [sys.executable, "-m", "tests.executors.spark.replaying", master, str(made.folder)],
         cwd=REPOSITORY, env=environment(), capture_output=True, text=True, check=False,
     )  # fmt: skip
     assert done.returncode == 0, done.stderr
-    assert json.loads(done.stdout.splitlines()[-1]) == {name: [[]] * 4 for name in QUERIES}
+    found: dict[str, list[list[str]]] = json.loads(done.stdout.splitlines()[-1])
+    return found
+
+
+def test_one_core_gives_what_two_gave(made: Built) -> None:
+    assert elsewhere(made, "local[1]") == {name: [[]] * 4 for name in QUERIES}
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(
+    not find_java().has_vector_module,
+    reason="Spark starts executors with a module that this Java lacks",
+)
+def test_a_cluster_of_two_workers_gives_what_two_cores_gave(made: Built, tmp_path: Path) -> None:
+    with cluster(tmp_path) as master:
+        assert elsewhere(made, master) == {name: [[]] * 4 for name in QUERIES}
 
 
 def test_another_sum_is_found_with_its_row(made: Built, spark: SparkEngine) -> None:
