@@ -4,9 +4,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Final
 
-import pyarrow.parquet as pq
-
 from odfbuild.errors import EngineError
+from odfbuild.executors.footers import footer
 
 __all__ = ["COMES", "InvalidChangelogError", "only_appends", "taken_back_in_vain"]
 
@@ -36,11 +35,11 @@ def only_appends(paths: Sequence[Path], op: str) -> bool:
 
 def _highest(path: Path, op: str) -> int | None:
     """Return the greatest operation in a slice, None if its footer does not tell."""
-    footer = pq.read_metadata(path)
-    names = [footer.schema.column(at).path for at in range(footer.num_columns)]
+    known = footer(path)
+    names = [known.schema.column(at).path for at in range(known.num_columns)]
     if op not in names:
         return None
-    found = [footer.row_group(at).column(names.index(op)) for at in range(footer.num_row_groups)]
+    found = [known.row_group(at).column(names.index(op)) for at in range(known.num_row_groups)]
     if any(each.statistics is None or not each.statistics.has_min_max for each in found):
         return None
     return max((int(each.statistics.max) for each in found), default=0)

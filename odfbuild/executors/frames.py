@@ -1,7 +1,7 @@
 """Frames: rows on their way between the steps of a build, in memory or in Parquet files."""
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -9,10 +9,29 @@ if TYPE_CHECKING:
     import pyarrow as pa
     import pyarrow.parquet as pq
 
-__all__ = ["Frame", "Part", "file_batches"]
+__all__ = ["Frame", "Part", "Read", "file_batches"]
 
 BATCH_ROWS = 1 << 17
 BATCH_BYTES = 64 << 20
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Read:
+    """How much was read: rows that were looked at, and bytes of columns, as they are stored.
+
+    `of` is the size of all files that might have been read.
+    """
+
+    rows: int = 0
+    bytes: int = 0
+    of: int = 0
+
+    def __add__(self, other: "Read") -> "Read":
+        return Read(
+            rows=self.rows + other.rows,
+            bytes=self.bytes + other.bytes,
+            of=self.of + other.of,
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,12 +87,14 @@ class Frame:
     """Rows in order with their schema: those of `table`, or those of `parts` one after the other.
 
     The columns of parts have the names of the schema; their types may be other encodings of the
-    same values (text as large text), batches come out in the types of `schema`.
+    same values (text as large text), batches come out in the types of `schema`.  `read` is what was
+    read of slices to make the rows, None if that was not counted.
     """
 
     schema: "pa.Schema"
     table: "pa.Table | None" = None
     parts: tuple[Part, ...] = ()
+    read: Read | None = None
 
     def __post_init__(self) -> None:
         if self.table is not None and self.parts:
@@ -104,10 +125,9 @@ class Frame:
         import pyarrow as pa
 
         if self.table is not None:
-            return Frame.of(self.table.select(list(names)))
-        return Frame(
-            schema=pa.schema([self.schema.field(name) for name in names]), parts=self.parts
-        )
+            return replace(Frame.of(self.table.select(list(names))), read=self.read)
+        kept = pa.schema([self.schema.field(name) for name in names])
+        return Frame(schema=kept, parts=self.parts, read=self.read)
 
     def slice(self, start: int, rows: int) -> "Frame":
         """Return the frame of at most so many rows, from row `start` on."""

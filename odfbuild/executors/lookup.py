@@ -20,31 +20,13 @@ import pyarrow.parquet as pq
 
 from odfbuild.executors.conform import conform
 from odfbuild.executors.footers import columns_of_file, footer
+from odfbuild.executors.frames import Read
 
-__all__ = ["Condition", "Found", "Keys", "Read", "Times", "in_millis", "look_up"]
+__all__ = ["Condition", "Found", "Keys", "Times", "in_millis", "look_up"]
 
 _THREADS: Final = 2
 _DAY: Final = 86_400_000
 _ALONE: Final = 1 << 17  # rows up to which one thread is quicker than several
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Read:
-    """How much was read: rows that were looked at, and bytes of columns, as they are stored.
-
-    `of` is the size of all files that might have been read.
-    """
-
-    rows: int = 0
-    bytes: int = 0
-    of: int = 0
-
-    def __add__(self, other: "Read") -> "Read":
-        return Read(
-            rows=self.rows + other.rows,
-            bytes=self.bytes + other.bytes,
-            of=self.of + other.of,
-        )
 
 
 @dataclass(frozen=True, slots=True)

@@ -18,7 +18,7 @@ from odfbuild.executors.slice_files import scan_slices
 from odfbuild.odf.events import DataSchema, DatasetVocabulary
 from odfbuild.odf.timestamp import Timestamp
 
-__all__ = ["standing"]
+__all__ = ["left_standing", "standing"]
 
 _LEAST: Final = 1 << 17
 _PER_SECOND: Final = {"s": 1, "ms": 10**3, "us": 10**6, "ns": 10**9}
@@ -43,6 +43,21 @@ def standing(
         scanned = scan_slices(paths, columns, schema=schema)
         return _until(scanned, vocab.event_time_column, until)
     return _replayed(paths, schema, vocab, columns, until)
+
+
+def left_standing(rows: pa.Table, columns: Sequence[str], vocab: DatasetVocabulary) -> pa.Table:
+    """Return these columns of the rows of a changelog that nothing in it took back.
+
+    Raises InvalidChangelogError when one is taken back that is not there.
+    """
+    op, offset = vocab.operation_type_column, vocab.offset_column
+    gone = _Gone(_where(rows.to_batches(), op, comes=False), columns, offset)
+    if not gone.rows:
+        return rows.select(list(columns))
+    came = rows.filter(pc.is_in(rows.column(op), value_set=pa.array(COMES, rows.field(op).type)))
+    left = gone.left_of(came.select(list(columns)))
+    gone.check()
+    return left
 
 
 def _replayed(

@@ -1,0 +1,247 @@
+"""What a step works on, read without an engine: the rows of the keys that it touches, or all.
+
+The result of a query for some keys depends on the rows of these alone; so the step computes it
+anew for them, and corrects what the dataset holds of them.  Too much for memory is not read: then
+the engine scans.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final, TypeAlias
+
+import pyarrow as pa
+
+from odfbuild.executors.changelog import only_appends
+from odfbuild.executors.difference import with_one_zero
+from odfbuild.executors.engine import TransformInputFrame, TransformWork, seen_columns
+from odfbuild.executors.footers import columns_of_file
+from odfbuild.executors.frames import Read
+from odfbuild.executors.lookup import Condition, Keys, Times, in_millis, look_up
+from odfbuild.executors.standing import left_standing
+from odfbuild.odf.arrow import from_arrow, to_arrow
+from odfbuild.odf.events import DataSchema, DatasetVocabulary
+from odfbuild.planner.sql.key_columns import KeyColumns, key_columns
+from odfbuild.planner.sql.query import QueryFacts
+from odfbuild.planner.sql.windows import has_windows, longest_window
+
+__all__ = [
+    "MOST_KEYS",
+    "Inputs",
+    "Sides",
+    "TooMuchError",
+    "all_rows",
+    "rows_of",
+    "seen_types",
+    "sides",
+]
+
+MOST_KEYS: Final = 200_000
+_EXPANSION: Final = 4  # bytes in memory for a byte of Parquet, roughly
+
+Inputs: TypeAlias = Mapping[str, pa.Table]
+"""The rows of inputs that stand, by their aliases, with the columns that queries see."""
+
+
+class TooMuchError(Exception):
+    """What there is to read does not fit into the memory that it may take."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Sides:
+    """Two states of a result, in part: `after` are inputs of the query that give the one.
+
+    The other is `held`, rows of the dataset, and what the query gives of the inputs `before`.  What
+    is in several of them counts as often.  There are inputs for at least one run.
+    """
+
+    after: tuple[Inputs, ...]
+    before: tuple[Inputs, ...] = ()
+    held: pa.Table | None = None
+    read: Read
+
+
+def sides(work: TransformWork, facts: QueryFacts, *, most: int) -> Sides | None:
+    """Return what a step compares; None if it does not fit into so many bytes.
+
+    None also for a query that sees the event log itself, or versions of a table.
+    """
+    versioned = any("SYSTEM_TIME" in step.text.upper() for step in facts.steps)
+    if most < 0 or facts.names_op or versioned:
+        return None
+    reading = _Reading(work, facts, most)
+    try:
+        return reading.by_key() or reading.whole()
+    except TooMuchError:
+        return None
+
+
+def _system_columns(vocab: DatasetVocabulary) -> tuple[str, str, str]:
+    """Return the columns that queries do not see."""
+    return (vocab.offset_column, vocab.operation_type_column, vocab.system_time_column)
+
+
+def rows_of(
+    paths: Sequence[Path],
+    schema: DataSchema,
+    vocab: DatasetVocabulary,
+    condition: Condition | None,
+    *,
+    most: int,
+) -> tuple[pa.Table, Read]:
+    """Return the rows of slices that stand and meet a condition, which goes by values alone.
+
+    Raises TooMuchError, and InvalidChangelogError.
+    """
+    columns = _columns(schema, _system_columns(vocab))
+    op, offset = vocab.operation_type_column, vocab.offset_column
+    appended = only_appends(paths, op)
+    log = [] if appended else [pa.field(op, pa.int32()), pa.field(offset, pa.int64())]
+    wanted = pa.schema([*log, *columns])
+    rows, read = all_rows(paths, wanted, condition, most)
+    return with_one_zero(rows if appended else left_standing(rows, columns.names, vocab)), read
+
+
+def all_rows(
+    paths: Sequence[Path], wanted: pa.Schema, condition: Condition | None, most: int
+) -> tuple[pa.Table, Read]:
+    """Return columns of slices as they are, of rows that meet a condition.  Raises TooMuchError."""
+    if condition is None:
+        _check_cost(paths, most)
+    found = look_up(paths, wanted, condition, most=most)
+    if found is None:
+        raise TooMuchError
+    return found.rows, found.read
+
+
+def seen_types(source: TransformInputFrame) -> pa.Schema:
+    """Return the columns of an input that queries see, with types as they are read."""
+    return _columns(source.schema, _system_columns(source.vocab))
+
+
+@dataclass(frozen=True, slots=True)
+class _Reading:
+    work: TransformWork
+    facts: QueryFacts
+    most: int
+
+    def whole(self) -> Sides:
+        """Return all rows."""
+        return self._sides(None, {}, Read())
+
+    def by_key(self) -> Sides | None:
+        """Return the rows of the touched keys; None if the query has to run over everything."""
+        key = None if self.work.in_full else self._key
+        if key is None or key.outputs is None:
+            return None
+        found = self._touched(key)
+        if found is None or found[0].num_rows > MOST_KEYS:
+            return None
+        touched, read = found
+        named = {alias: touched.rename_columns(list(names)) for alias, names in key.inputs.items()}
+        conditions = {alias: Keys.of(table) for alias, table in named.items()}
+        held = self._as_held(touched.rename_columns(list(key.outputs)))
+        if held is None or any(each is None for each in conditions.values()):
+            return None
+        return self._sides(Keys.of(held), conditions, read)
+
+    @property
+    def _key(self) -> KeyColumns | None:
+        seen = seen_columns(self.work)
+        used = {name: schema for name, schema in seen.items() if name in self.facts.inputs}
+        return key_columns(self.facts.steps, used)
+
+    @property
+    def _sources(self) -> tuple[TransformInputFrame, ...]:
+        return tuple(each for each in self.work.inputs if each.alias in self.facts.inputs)
+
+    def _sides(self, held: Keys | None, conditions: Mapping[str, Keys | None], read: Read) -> Sides:
+        inputs = {}
+        for each in self._sources:
+            condition = conditions.get(each.alias)
+            inputs[each.alias], more = rows_of(
+                (*each.past, *each.paths), each.schema, each.vocab, condition, most=self.most
+            )
+            read += more
+        before, more = self._held(held)
+        return Sides(after=(inputs,), held=before, read=read + more)
+
+    def _as_held(self, keys: pa.Table) -> pa.Table | None:
+        """Return keys in the types of the dataset's columns; None if it has none for them."""
+        if self._stored is None:
+            return keys
+        schema = _columns(self._stored, ())
+        if not set(keys.column_names) <= set(schema.names):
+            return None
+        try:
+            return keys.cast(pa.schema([schema.field(name) for name in keys.column_names]))
+        except pa.ArrowInvalid:
+            return None
+
+    def _held(self, condition: Keys | None) -> tuple[pa.Table | None, Read]:
+        """Return the rows that the dataset holds, of some keys or all."""
+        work = self.work
+        if self._stored is None:
+            return None, Read()
+        return rows_of(work.output, self._stored, work.vocab, condition, most=self.most)
+
+    @property
+    def _stored(self) -> DataSchema | None:
+        """Return the columns of the dataset, None if it has no rows."""
+        if not self.work.output:
+            return None
+        return self.work.in_force or from_arrow(columns_of_file(self.work.output[-1]))
+
+    def _touched(self, key: KeyColumns) -> tuple[pa.Table, Read] | None:
+        """Return the keys of new rows, and of those in windows that a moved watermark closes."""
+        closed = list(self._closed(key))
+        if None in closed:
+            return None
+        names = [f"k{number}" for number in range(len(next(iter(key.inputs.values()))))]
+        found, read = [], Read()
+        for each, condition in [*((each, None) for each in self._sources), *filter(None, closed)]:
+            wanted = _chosen(each.schema, key.inputs[each.alias])
+            paths = each.paths if condition is None else each.past
+            rows, more = all_rows(paths, wanted, condition, self.most)
+            found.append(rows.rename_columns(names))
+            read += more
+        if len({tuple(each.schema.types) for each in found}) > 1:
+            return None  # compared across types, which is not by value
+        return pa.concat_tables(found).group_by(names).aggregate([]), read
+
+    def _closed(self, key: KeyColumns) -> "Iterator[tuple[TransformInputFrame, Times] | None]":
+        """Yield which earlier rows are in windows that end behind where the step begins.
+
+        A row is in no window that ends later than the length of one behind it.  None if that is
+        not known.
+        """
+        windowed = [step.text for step in self.facts.steps if has_windows(step.text)]
+        mark, before = self.work.watermark, self.work.watermark_before
+        if not windowed or mark is None or mark == before:
+            return
+        lengths = [length for text in windowed if (length := longest_window(text)) is not None]
+        if key.times is None or len(lengths) < len(windowed):
+            yield None
+            return
+        start = None if before is None else before.millis - max(lengths)
+        sources = {each.alias: each for each in self._sources}
+        for alias, times in key.times.items():
+            schema = _columns(sources[alias].schema, ())
+            for time in sorted(times):
+                found = Times.of(time, schema.field(time).type, start, mark.millis)
+                yield None if found is None else (sources[alias], found)
+
+
+def _check_cost(paths: Sequence[Path], most: int) -> None:
+    if _EXPANSION * sum(path.stat().st_size for path in paths) > most:
+        raise TooMuchError
+
+
+def _columns(schema: DataSchema, without: Sequence[str]) -> pa.Schema:
+    fields = (each for each in to_arrow(schema) if each.name not in without)
+    return pa.schema([pa.field(each.name, in_millis(each.type)) for each in fields])
+
+
+def _chosen(schema: DataSchema, names: Sequence[str]) -> pa.Schema:
+    known = _columns(schema, ())
+    return pa.schema([known.field(name) for name in names])
