@@ -20,6 +20,7 @@ from odfbuild.cli.commands import (
     help,
     ingest,
     keep,
+    lineage,
     look,
     mark,
     read,
@@ -28,6 +29,7 @@ from odfbuild.cli.commands import (
 from odfbuild.cli.commands.ci import ci_app
 from odfbuild.cli.commands.engine import engine_app
 from odfbuild.cli.commands.groups import inspect_app, key_app, ref_app
+from odfbuild.cli.commands.lineage import lineage_app
 from odfbuild.cli.options import ProjectGroup
 from odfbuild.errors import OdfBuildError
 
@@ -60,9 +62,12 @@ def _globals(
         raise Exit(EXIT_USAGE)
 
 
-for each in (author, edit, checks, decide, act, ingest, keep, mark, look, read, render, help):
+for each in (author, edit, checks, decide, act, ingest, keep, mark, look, lineage, read):
+    app.add_typer(each.commands)
+for each in (render, help):
     app.add_typer(each.commands)
 app.add_typer(inspect_app, name="inspect")
+app.add_typer(lineage_app, name="lineage")
 app.add_typer(ref_app, name="ref")
 app.add_typer(key_app, name="key")
 app.add_typer(engine_app, name="engine")

@@ -8,9 +8,10 @@ from odfbuild.lineage.ids import node_id
 from odfbuild.lineage.store import SqliteLineageResource, enter_relations, take
 from odfbuild.odf.identity import DatasetId, Multihash
 
-__all__ = ["heads_of", "inputs_of", "put_inputs"]
+__all__ = ["heads_of", "inputs_of", "is_recorded", "put_inputs"]
 
 _INPUTS = "select did, classifier, block, is_read from input where derived = ? order by source"
+_IS_INPUT = "select 1 from input where derived = ? and source = ?"
 _GONE = "delete from relation where derived = ? and source = ?"
 
 
@@ -34,6 +35,13 @@ def inputs_of(
         for did, classifier, block, is_read in rows
     ]
     return (Multihash.parse(heads[0][0]), tuple(inputs)) if heads else (None, ())
+
+
+def is_recorded(store: SqliteLineageResource, derived: UUID, source: UUID) -> bool:
+    """Tell whether a chain says that a dataset is made of another."""
+    with store.tables.reading() as db:
+        found = db.execute(_IS_INPUT, (derived.bytes, source.bytes)).fetchall()
+    return bool(found)
 
 
 def put_inputs(

@@ -50,6 +50,7 @@ select i.key from incoming i join home h on h.dataset = i.key and h.home <> i.va
 """
 _HOMES = "select dataset, home from home where dataset in ({marks})"
 _CLEAR = "delete from home where dataset in ({marks})"
+_REMOVE = "delete from relation where derived = ? and source = ?"
 _FORGET = """
 delete from chain where dataset in (
     select i.derived from input i where not exists (
@@ -124,6 +125,12 @@ class SqliteLineageResource(AbstractLineageResource):
         with self.tables.writing() as db:
             remove_from(db, node_id(id_), direction, max_depth)
             db.execute(_FORGET)
+
+    def remove_relation(self, derived: DSID, source: DSID) -> bool:
+        """Remove the relation of two datasets; False if there was none."""
+        ends = node_id(derived).bytes, node_id(source).bytes
+        with self.tables.writing() as db:
+            return db.execute(_REMOVE, ends).rowcount > 0
 
     def set_home(self, home: str | None, *args: DSID, allow_updates: bool = False) -> int:
         if home is None:

@@ -13,9 +13,10 @@ from odfbuild.odf.chain import ChainState
 from odfbuild.odf.events import DataSchema, SetTransform
 from odfbuild.odf.opaque import is_opaque
 from odfbuild.odf.refs import DatasetAlias
-from odfbuild.planner.changes import QueryClass
+from odfbuild.planner.changes import Affected, QueryClass
 from odfbuild.planner.declared import Declared
-from odfbuild.planner.evolution.derive import makes_of_events
+from odfbuild.planner.evolution.derive import Made, makes_of_events
+from odfbuild.planner.evolution.impact import Reach, affected, readers_of
 from odfbuild.planner.evolution.resolve import Resolver
 from odfbuild.planner.sql.query import steps_of
 
@@ -46,11 +47,12 @@ class ColumnUse:
         current: Mapping[DatasetAlias, ChainState],
         locked: Mapping[DatasetAlias, DataSchema],
     ) -> None:
+        self._declared = tuple(declared)
         self._resolver = Resolver(current, locked)
         self._inputs: dict[DatasetAlias, dict[str, DatasetAlias]] = {}
         self._readers: dict[DatasetAlias, list[DatasetAlias]] = {}
         self._transforms: dict[DatasetAlias, SetTransform] = {}
-        for each in declared:
+        for each in self._declared:
             makes = makes_of_events(each.snapshot.kind, each.snapshot.metadata)
             self._resolver.put(each.alias, makes)
             if makes.transform is not None:
@@ -69,6 +71,25 @@ class ColumnUse:
             MadeOf(each.name, tuple(sorted(_located(each.sources, inputs))))
             for each in found.columns
         )
+
+    def shaping(self, dataset: DatasetAlias) -> tuple[tuple[DatasetAlias, str], ...] | None:
+        """Return the columns of inputs that decide on the rows of a dataset; None if unknown."""
+        known = self._query(dataset)
+        if known is None:
+            return None if dataset in self._transforms else ()
+        if known.outputs is None:
+            return None
+        return tuple(sorted(_located(known.shaping, self._inputs.get(dataset, {}))))
+
+    def affected(self, dataset: DatasetAlias, columns: Reach) -> tuple[Affected, ...]:
+        """Return whom a change of some columns of a dataset, or of all, reaches; inputs first."""
+        readers = readers_of(self._declared, self._resolver.by_id)
+        order = {each.alias: number for number, each in enumerate(self._declared)}
+        return affected(dataset, columns, readers, order, self._made)
+
+    def _made(self, dataset: DatasetAlias) -> tuple[Made, ...]:
+        found = self._resolver.made_after(dataset)
+        return () if found is None else (found,)
 
     def query_class(self, dataset: DatasetAlias) -> QueryClass | None:
         """Return how a declared transform can be computed; None where there is none to read."""

@@ -1,0 +1,276 @@
+"""odfbuild lineage: where a dataset comes from, and what chains cannot know of that."""
+
+import sys
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from time import time_ns
+from uuid import UUID
+
+from odfbuild import app
+from odfbuild.app.lineage import catch_up, lineage_of, relations_at
+from odfbuild.cli import exits
+from odfbuild.cli.diagnostics import render_diagnostics
+from odfbuild.cli.lineage_text import Shown, dot, mermaid, record, relation_rows, tree
+from odfbuild.cli.opened import open_given
+from odfbuild.cli.options import Given
+from odfbuild.cli.printable import printable
+from odfbuild.cli.rows import write_rows
+from odfbuild.cli.usage import UsageRefusedError
+from odfbuild.cli.views import is_time
+from odfbuild.cli.watermark import moment
+from odfbuild.errors import Diagnostic, Level, StateError
+from odfbuild.lineage.ids import node_id
+from odfbuild.lineage.model import InconsistentLineageException, LineageRelation, LineageTree
+from odfbuild.lineage.recorded import is_recorded
+from odfbuild.lineage.store import KnownDataset, SqliteLineageResource
+from odfbuild.odf.identity import DatasetId, Multihash
+from odfbuild.odf.refs import DatasetAlias, InvalidNameError
+from odfbuild.odf.timestamp import Timestamp
+from odfbuild.state.block_refs import find_block
+
+__all__ = [
+    "InconsistentLineageError",
+    "RecordedLineageError",
+    "UnknownLineageError",
+    "add",
+    "home",
+    "remove",
+    "show_lineage",
+]
+
+_AT = "--as-at takes a block of the dataset, or the time up to which blocks count"
+_WRITERS: Mapping[str, Callable[[Shown], str]] = {
+    "tree": tree, "json": record, "dot": dot, "mermaid": mermaid,
+}  # fmt: skip
+
+
+class UnknownLineageError(StateError):
+    """Nothing is known of a dataset, or of a relation between two."""
+
+    code = "unknown-lineage"
+
+
+class InconsistentLineageError(StateError):
+    """What is noted contradicts itself, what chains tell, or what was noted before."""
+
+    code = "inconsistent-lineage"
+
+
+class RecordedLineageError(StateError):
+    """What a chain tells cannot be taken back."""
+
+    code = "recorded-lineage"
+
+
+def show_lineage(
+    given: Given, name: str, *, up: bool, down: bool, depth: int, as_at: str | None, output: str
+) -> int:
+    """Print what a dataset was made of and what was made of it, as far as chains and notes tell."""
+    project = open_given(given)
+    with _store(project) as store:
+        root = _subject(project, name)
+        known, homes = store.get_datasets(), dict(store.get_all_homes())
+        if as_at is not None:
+            with _in_memory(project, root, as_at, name) as then:
+                trees = _trees(then, root, depth, up=up, down=down)
+        else:
+            trees = _trees(store, root, depth, up=up, down=down)
+    if not any(each.children for each in trees) and root not in known and root not in homes:
+        raise _unknown(name)
+    shown = Shown(root, trees, known, homes)
+    if output == "csv":
+        write_rows(relation_rows(shown), "csv", sys.stdout)
+    else:
+        sys.stdout.write(_WRITERS[output](shown))
+    return exits.DONE
+
+
+def add(given: Given, name: str, source: str, classifier: str, home: str | None) -> int:
+    """Note a relation, and where its source is kept."""
+    project = open_given(given)
+    with _store(project, writes=True) as store:
+        derived, origin = _subject(project, name), _subject(project, source)
+        relation = LineageRelation(classifier, source_id=origin, derived_id=derived)
+        try:
+            with store.transaction():
+                _keep_dids(store, name, source)
+                done = store.bulk_add([relation])
+                if home is not None:
+                    store.bulk_add_homes([(origin, home)])
+        except InconsistentLineageException as error:
+            raise _inconsistent(store, error) from error
+    word = "is noted" if done.completed else "was noted already"
+    sys.stdout.write(printable(f"{name} is made of {source} ({classifier}): {word}") + "\n")
+    return exits.DONE
+
+
+def remove(given: Given, name: str, source: str) -> int:
+    """Take back a relation that no chain tells."""
+    project = open_given(given)
+    with _store(project, writes=True) as store:
+        derived, origin = _subject(project, name), _subject(project, source)
+        if is_recorded(store, derived, origin):
+            raise RecordedLineageError(
+                what=f"that {name} is made of {source} is what its chain says",
+                why="only what was noted with `odfbuild lineage add` can be taken back",
+                fix="leave it; under another query it is made of other datasets from then on",
+            )
+        if not store.remove_relation(derived, origin):
+            raise UnknownLineageError(
+                what=f"nothing says that {name} is made of {source}",
+                why="there is no such relation in this workspace",
+                fix=f"odfbuild lineage {name} shows those that there are",
+            )
+    sys.stdout.write(printable(f"{name} is made of {source}: taken back") + "\n")
+    return exits.DONE
+
+
+def home(given: Given, name: str, home: str | None, *, replace: bool, clear: bool) -> int:
+    """Show, set or forget where a dataset is kept."""
+    if clear and home is not None:
+        raise UsageRefusedError(
+            what="--clear does not go with a home",
+            why="it forgets the one that there is",
+            fix="leave one of them out; --replace sets another one",
+        )
+    project = open_given(given)
+    with _store(project, writes=clear or home is not None) as store:
+        dataset = _subject(project, name)
+        before = store.get_homes(dataset).get(dataset)
+        if clear:
+            store.clear_home(dataset)
+        elif home is not None:
+            if before not in (None, home) and not replace:
+                raise InconsistentLineageError(
+                    what=f"{name} is kept in {before}, not in {home}",
+                    why="a dataset has one home",
+                    fix="add --replace to set the other one",
+                )
+            with store.transaction():
+                _keep_dids(store, name)
+                store.set_home(home, dataset, allow_updates=True)
+        after = store.get_homes(dataset).get(dataset)
+    sys.stdout.write(printable(f"{name}  {'no home' if after is None else after}") + "\n")
+    return exits.DONE
+
+
+@contextmanager
+def _store(project: app.Opened, *, writes: bool = False) -> Iterator[SqliteLineageResource]:
+    """Give the lineage of the workspace, caught up with its chains; say where that is not so."""
+    workspace = project.workspace
+    if writes:
+        workspace.root.mkdir(parents=True, exist_ok=True)
+    store = lineage_of(workspace)
+    try:
+        wrong = catch_up(workspace, store)
+        if wrong:
+            found = [_behind(store, each.dataset, each.why) for each in wrong]
+            sys.stderr.write(render_diagnostics(found) + "\n")
+        yield store
+    finally:
+        store.close()
+
+
+def _behind(
+    store: SqliteLineageResource, dataset: DatasetId, why: InconsistentLineageException
+) -> Diagnostic:
+    error = _inconsistent(store, why)
+    known = store.get_datasets().get(node_id(dataset))
+    return Diagnostic(
+        code=error.code,
+        what=f"lineage of {known.name or dataset if known else dataset} is not up to date:"
+        f" {error.what}",
+        why="its chain says otherwise than what was noted by hand",
+        fix="odfbuild lineage remove takes back what was noted",
+        level=Level.WARNING,
+    )
+
+
+@contextmanager
+def _in_memory(
+    project: app.Opened, root: UUID, as_at: str, name: str
+) -> Iterator[SqliteLineageResource]:
+    """Give what chains told by a time, or by a block of the dataset."""
+    now = Timestamp.from_millis(time_ns() // 1_000_000)
+    exactly: dict[DatasetId, Multihash] = {}
+    if is_time(as_at):
+        when = moment(as_at, now, why=_AT)
+    else:
+        ids = {node_id(id): id for id in project.workspace.heads()}
+        if root not in ids:
+            raise _unknown(name)
+        dataset = project.workspace.dataset(ids[root])
+        block = find_block(dataset, as_at)
+        exactly[dataset.id], when = block, dataset.block(block).system_time
+    store = SqliteLineageResource()
+    try:
+        store.merge(relations_at(project.workspace, when, exactly))
+        yield store
+    except InconsistentLineageException as error:
+        raise _inconsistent(store, error) from error
+    finally:
+        store.close()
+
+
+def _trees(
+    store: SqliteLineageResource, root: UUID, depth: int, *, up: bool, down: bool
+) -> tuple[LineageTree, ...]:
+    return (
+        *([store.get_source_tree(root, depth)] if up else []),
+        *([store.get_derived_tree(root, depth)] if down else []),
+    )
+
+
+def _subject(project: app.Opened, text: str) -> UUID:
+    """Return the id of a dataset that is named; StateError when there is none of that name."""
+    try:
+        if text.startswith("did:"):
+            return node_id(text)
+        if (id := _named(project, text)) is not None:
+            return node_id(id)
+        return UUID(text)
+    except ValueError:
+        if text.startswith("did:"):
+            raise _unknown(text) from None
+    return node_id(app.find_dataset(project, text).id)
+
+
+def _named(project: app.Opened, text: str) -> DatasetId | None:
+    try:
+        return project.workspace.names().get(DatasetAlias.parse(text))
+    except InvalidNameError:
+        return None
+
+
+def _keep_dids(store: SqliteLineageResource, *texts: str) -> None:
+    """Keep the DIDs that were given beside the ids that they become."""
+    known = store.get_datasets()
+    for text in texts:
+        if text.startswith("did:") and node_id(text) not in known:
+            store.put_datasets(KnownDataset(DatasetId.parse(text)))
+
+
+def _unknown(name: str) -> UnknownLineageError:
+    return UnknownLineageError(
+        what=f"nothing is known of {name}",
+        why="it is no dataset of the workspace, and no relation or home names it",
+        fix="check the id; odfbuild status lists the datasets of the workspace",
+    )
+
+
+def _inconsistent(
+    store: SqliteLineageResource, error: InconsistentLineageException
+) -> InconsistentLineageError:
+    known = store.get_datasets()
+    what = str(error)
+    for id_, each in known.items():
+        what = what.replace(str(id_), each.name or str(each.did))
+    if error.cycle:
+        why = "what a dataset is made of cannot be made of it"
+    else:
+        why = "two datasets have one relation, and a dataset has one home"
+    return InconsistentLineageError(
+        what=what,
+        why=why,
+        fix="odfbuild lineage NAME shows what is noted; lineage remove takes it back",
+    )
