@@ -114,10 +114,12 @@ def record(project: Opened, upgrades: Iterable[Upgrade]) -> Mapping[DatasetAlias
 
     Raises HeadMovedError at the first dataset that moved since.
     """
-    heads = {}
-    for each in upgrades:
-        now = max(Timestamp.from_millis(time_ns() // 1_000_000), each.system_time)
-        dataset = project.workspace.dataset(each.id)
-        heads[each.alias] = dataset.commit(Prepared((each.event,), now), expected=each.head)
-    record_applied(project.workspace, dict.fromkeys(heads, False))
+    heads: dict[DatasetAlias, Multihash] = {}
+    try:
+        for each in upgrades:
+            now = max(Timestamp.from_millis(time_ns() // 1_000_000), each.system_time)
+            dataset = project.workspace.dataset(each.id)
+            heads[each.alias] = dataset.commit(Prepared((each.event,), now), expected=each.head)
+    finally:
+        record_applied(project.workspace, dict.fromkeys(heads, False))
     return heads

@@ -8,13 +8,18 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
+from odfbuild import app
+from odfbuild.app.upgrading import outdated, record
 from odfbuild.executors import engine as engines
 from odfbuild.executors.engine import TransformWork
 from odfbuild.executors.frames import Frame
 from odfbuild.executors.spark import engine as spark
-from odfbuild.odf.events import SetTransform
+from odfbuild.odf.events import SetInfo, SetTransform
 from odfbuild.odf.refs import DatasetAlias
+from odfbuild.state.applied import recall_applied
 from odfbuild.state.dataset import Dataset
+from odfbuild.state.heads import HeadMovedError
+from odfbuild.state.prepared import Prepared
 from odfbuild.state.workspace import Workspace
 from tests.cli.within import Within
 from tests.engines import FakeEngine
@@ -232,6 +237,22 @@ def test_who_cannot_answer_is_refused_before_anything_is_run(newer: Within, proj
     assert (done.code, done.out) == (64, "")
     assert "odfbuild engine upgrade --yes" in done.err
     assert heads(project) == before
+
+
+@pytest.mark.usefixtures("newer")
+def test_what_was_upgraded_before_one_moved_is_known_to_be_ours(project: Path) -> None:
+    opened = app.open_project(project)
+    names = [DatasetAlias.parse(each) for each in ("last", "mid")]
+    wanted = outdated(opened, names)
+    moved = dataset(project, "mid")
+    moved.commit(
+        Prepared((SetInfo(description="x"),), wanted[1].system_time), expected=moved.head()
+    )
+    with pytest.raises(HeadMovedError):
+        record(opened, wanted)
+    kept = recall_applied(opened.workspace.root, names)
+    assert kept[names[0]].head == dataset(project, "last").head() != wanted[0].head
+    assert kept[names[1]].head == wanted[1].head
 
 
 def test_one_row_that_differs_keeps_all_from_being_upgraded(
