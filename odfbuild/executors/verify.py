@@ -178,7 +178,7 @@ def _row_problems(path: Path, expected: DataSlice) -> Iterator[str]:
             for batch in file.iter_batches():
                 hasher.update(batch)
         actual = hasher.finish()
-    except (OSError, pa.ArrowException) as error:
+    except (OSError, pa.ArrowException, OdfBuildError) as error:
         yield f"{of} cannot be read: {error}"
         return
     if actual != expected.logical_hash:

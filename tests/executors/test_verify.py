@@ -72,6 +72,18 @@ def test_a_changed_data_file_is_named_with_its_block(shop: Workshop) -> None:
     assert finding.what.startswith(f"data file {piece.physical_hash} has other bytes")
 
 
+def test_a_file_of_types_that_no_slice_has_ends_nothing(shop: Workshop) -> None:
+    dataset = shop.dataset("out")
+    (first, path), (second, other) = dataset.slices()
+    pq.write_table(pa.table({"k": pa.array([1], pa.duration("ms"))}), path)
+    other.unlink()
+    found = verify(dataset)
+    assert whats(found)[0].startswith(f"data file {first.physical_hash} has other bytes")
+    assert whats(found)[1:] == [f"data file {second.physical_hash} is missing"]
+    assert found.blocks == len(list(dataset.blocks()))
+    assert all(finding.block is not None for finding in found.findings)
+
+
 def test_a_data_file_that_is_gone_is_named(shop: Workshop) -> None:
     for name in ("src", "out"):
         dataset = shop.dataset(name)
