@@ -79,20 +79,19 @@ def catch_up(workspace: Workspace, store: SqliteLineageResource) -> tuple[Contra
 
     Returns those of which it cannot be recorded, because it would close a cycle.
     """
-    wrong: list[Contradicted] = []
-    known = heads_of(store)
+    known, before = heads_of(store), store.get_datasets()
     ahead = [id for id, head in workspace.heads().items() if known.get(node_id(id)) != head]
-    with store.transaction():
-        for id in ahead:
-            try:
-                record(store, workspace.dataset(id))
-            except InconsistentLineageException as error:
-                wrong.append(Contradicted(id, error))
-        named = {node_id(id): KnownDataset(id, str(name)) for name, id in workspace.names().items()}
-        before = store.get_datasets()
-        changed = [each for id_, each in named.items() if before.get(id_) != each]
-        if changed:
-            store.put_datasets(*changed)
+    named = {node_id(id): KnownDataset(id, str(name)) for name, id in workspace.names().items()}
+    renamed = [each for id_, each in named.items() if before.get(id_) != each]
+    wrong: list[Contradicted] = []
+    if ahead or renamed:
+        with store.transaction():
+            for id in ahead:
+                try:
+                    record(store, workspace.dataset(id))
+                except InconsistentLineageException as error:
+                    wrong.append(Contradicted(id, error))
+            store.put_datasets(*renamed)
     return tuple(wrong)
 
 

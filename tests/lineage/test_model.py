@@ -8,6 +8,7 @@ from uuid import UUID
 
 import pytest
 
+from odfbuild import lineage
 from odfbuild.lineage import (
     InconsistentLineageException,
     LineageDirection,
@@ -18,6 +19,12 @@ from odfbuild.lineage import (
 from tests.lineage.graphs import DERIVED, SOURCES, deep_tree, node, tree
 
 ID, OTHER = str(node(0)), str(node(1))
+
+
+def test_everything_offered_is_there() -> None:
+    assert all(hasattr(lineage, name) for name in lineage.__all__)
+    with pytest.raises(AttributeError):
+        lineage.nothing_of_the_kind  # noqa: B018
 
 
 def test_directions_have_the_numbers_and_labels_of_the_proposal() -> None:
