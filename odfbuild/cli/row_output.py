@@ -76,6 +76,12 @@ def destination(output: RowFormat | None, path: Path | None) -> Destination:
             fix="name the format, such as -o csv",
         )
     assert chosen is not None  # noqa: S101 - refused above
+    if path is not None and not path.resolve().parent.is_dir():
+        raise UsageRefusedError(
+            what=f"{path}: there is no folder {path.parent}",
+            why="the rows go to a file in it",
+            fix="make the folder, or name another one",
+        )
     if path is None and chosen in _BINARY and sys.stdout.isatty():
         raise UsageRefusedError(
             what=f"{chosen.value} is not for a terminal",

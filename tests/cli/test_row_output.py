@@ -169,3 +169,10 @@ def test_a_pipe_is_written_as_it_is(tmp_path: Path) -> None:
     assert os.read(reading, 100) == b'{"a": 1}\n'
     os.close(reading)
     assert pipe.is_fifo()
+
+
+def test_a_file_in_no_folder_is_refused_before_anything_is_asked(tmp_path: Path) -> None:
+    with pytest.raises(UsageRefusedError, match="there is no folder"):
+        destination(None, tmp_path / "none" / "rows.csv")
+    (tmp_path / "some").symlink_to(tmp_path)
+    assert destination(None, tmp_path / "some" / "rows.csv").output is RowFormat.CSV
