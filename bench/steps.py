@@ -18,7 +18,9 @@ import pyarrow.compute as pc
 
 from bench.measure import DATA
 from bench.run import made
+from odfbuild.executors.engine import engine_version
 from odfbuild.executors.frames import Frame
+from odfbuild.executors.report import Round
 from odfbuild.executors.site import Site
 from odfbuild.executors.slices import Sealed, seal
 from odfbuild.executors.spark.engine import SparkEngine
@@ -74,7 +76,8 @@ def main() -> None:
     parser.add_argument("--runs", type=int, default=7)
     chosen = parser.parse_args()
     DATA.mkdir(exist_ok=True)
-    print("| step | median ms | least to greatest | first |\n|---|---|---|---|", flush=True)
+    print("| step | median ms | least to greatest | first | rows looked at | KiB read, of |")
+    print("|---|---|---|---|---|---|", flush=True)
     with SparkEngine(DATA / "steps-cache") as engine:
         engine.prepare()
         for case in chosen.cases or CASES:
@@ -87,7 +90,15 @@ def main() -> None:
             )
 
 
-def _timed(engine: SparkEngine, folder: Path, name: str, runs: int) -> Iterator[float]:
+def _read(last: Round) -> str:
+    """Say what a step read beside its new rows, where it was counted."""
+    read = last.read
+    return "- | -" if read is None else f"{read.rows:,} | {read.bytes >> 10:,}, {read.of >> 10:,}"
+
+
+def _timed(
+    engine: SparkEngine, folder: Path, name: str, runs: int, done: Callable[[Round], None]
+) -> Iterator[float]:
     """Yield how many milliseconds steps took, each over other new rows."""
     workspace = Workspace(folder / "workspace")
     site = Site(
@@ -101,7 +112,7 @@ def _timed(engine: SparkEngine, folder: Path, name: str, runs: int) -> Iterator[
             _set_back(dataset, folder)
         _commit(source, _rows(rows + number * NEW, NEW, rows), folder)
         started = time.perf_counter()
-        transform(site, output, lambda _: None)
+        transform(site, output, done)
         yield (time.perf_counter() - started) * 1000
         if str(output.head()) == _mark(output, folder).read_text("ascii"):
             raise SystemExit(f"a step of {name} found nothing to do")
@@ -224,7 +235,9 @@ def _root(workspace: Workspace, name: str) -> Dataset:
 def _derivative(workspace: Workspace, name: str, query: Query) -> Dataset:
     inputs = tuple(TransformInput(_opened(workspace, each).id, each) for each in query.inputs)
     step = SqlQueryStep(query=query.text)
-    made = SetTransform(inputs, TransformSql(engine="spark", queries=(step,)))
+    made = SetTransform(
+        inputs, TransformSql(engine="spark", version=engine_version("spark"), queries=(step,))
+    )
     return _created(workspace, name, DatasetKind.DERIVATIVE, made)
 
 

@@ -90,4 +90,6 @@ def _step(step: Step, outcome: Outcome) -> dict[str, Any]:
 
 def _round(each: Round) -> dict[str, Any]:
     done = {"source": each.source, "blocks": each.blocks, "records": each.records}
-    return {**done, **told_json(each.told)}
+    read = each.read
+    looked = None if read is None else {"rows": read.rows, "bytes": read.bytes, "of_bytes": read.of}
+    return {**done, **told_json(each.told), "read": looked}

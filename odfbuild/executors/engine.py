@@ -110,6 +110,7 @@ class TransformWork:
     `output` are the slices that the dataset has, `in_force` their schema, `watermark` where the
     step ends in event time; all for a query that is not linear.  `in_full` asks to correct all that
     is there, which another query made: the result is compared as a whole, also of a linear query.
+    `unbroken` tells that all that is there came of this very query; it may be False where it is.
 
     `new_checkpoint` is where a step leaves what the next one continues from, None if it shall leave
     nothing; `checkpoint` is what the step before left.  The rows do not depend on either.
@@ -124,6 +125,7 @@ class TransformWork:
     watermark: Timestamp | None = None
     watermark_before: Timestamp | None = None
     in_full: bool = False
+    unbroken: bool = False
     checkpoint: Path | None = None
     new_checkpoint: Path | None = None
 

@@ -4,6 +4,7 @@ from dataclasses import dataclass
 from typing import TypeAlias
 
 from odfbuild.errors import OdfBuildError
+from odfbuild.executors.frames import Read
 from odfbuild.planner.plan import Step
 
 __all__ = ["Done", "Drifted", "Failed", "Outcome", "Report", "Round", "Skipped", "Told"]
@@ -43,13 +44,15 @@ _NOTHING = Told()
 class Round:
     """One commit of a step: what it read, and how many blocks and rows it added.
 
-    No blocks means that there was nothing to commit but something to tell.
+    No blocks means that there was nothing to commit but something to tell.  `read` is what a step
+    read of slices, as far as it was counted.
     """
 
     source: str
     blocks: int
     records: int
     told: Told = _NOTHING
+    read: Read | None = None
 
 
 @dataclass(frozen=True, slots=True)

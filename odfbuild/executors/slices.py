@@ -15,7 +15,7 @@ import pyarrow.compute as pc
 
 from odfbuild.errors import EngineError
 from odfbuild.executors.conform import conform, unexpected_nulls
-from odfbuild.executors.frames import Frame
+from odfbuild.executors.frames import Frame, Read
 from odfbuild.executors.slice_files import SliceWriter, read_slices, scan_slices
 from odfbuild.executors.slice_schema import BadInputSchemaError, slice_schema
 from odfbuild.odf.arrow import to_arrow
@@ -70,11 +70,12 @@ class Sealed:
     """A frame made ready to commit.
 
     `schema` is that of the dataset from now on, system columns included; `slices` hold the rows in
-    order, offsets without gaps, and are none when the frame had no rows.
+    order, offsets without gaps, and are none when the frame had no rows.  `read` is the frame's.
     """
 
     schema: DataSchema
     slices: tuple[SealedSlice, ...] = ()
+    read: Read | None = None
 
     @property
     def records(self) -> int:
@@ -142,7 +143,7 @@ def seal(
     )
     cuts = _cuts(frame, columns, start, into, slice_rows)
     if spread is None or frame.table is not None or len(cuts) < 2:
-        return Sealed(schema=schema, slices=tuple(map(_seal_cut, cuts)))
+        return Sealed(schema=schema, slices=tuple(map(_seal_cut, cuts)), read=frame.read)
     return Sealed(schema=schema, slices=spread(_seal_cut, cuts))
 
 

@@ -141,9 +141,8 @@ class _Reading:
         named = {alias: touched.rename_columns(list(names)) for alias, names in key.inputs.items()}
         conditions = {alias: Keys.of(table) for alias, table in named.items()}
         held = self._as_held(touched.rename_columns(list(key.outputs)))
-        if held is None or any(each is None for each in conditions.values()):
-            return None
-        return self._sides(Keys.of(held), conditions, read)
+        holding = None if held is None else Keys.of(held)
+        return None if holding is None else self._sides(holding, conditions, read)
 
     @property
     def _key(self) -> KeyColumns | None:
@@ -207,7 +206,10 @@ class _Reading:
             read += more
         if len({tuple(each.schema.types) for each in found}) > 1:
             return None  # compared across types, which is not by value
-        return pa.concat_tables(found).group_by(names).aggregate([]), read
+        keys = pa.concat_tables(found)
+        if Keys.of(keys) is None:
+            return None
+        return keys.group_by(names).aggregate([]), read
 
     def _closed(self, key: KeyColumns) -> "Iterator[tuple[TransformInputFrame, Times] | None]":
         """Yield which earlier rows are in windows that end behind where the step begins.

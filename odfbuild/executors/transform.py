@@ -30,6 +30,7 @@ from odfbuild.executors.report import Round
 from odfbuild.executors.site import Site
 from odfbuild.executors.slices import Sealed, seal
 from odfbuild.executors.staged import schema_events, staged_files
+from odfbuild.executors.unbroken import unbroken
 from odfbuild.odf.chain import ChainState
 from odfbuild.odf.chain_schema import schema_in_force
 from odfbuild.odf.events import (
@@ -105,7 +106,8 @@ def transform(site: Site, dataset: Dataset, done: Callable[[Round], None]) -> No
             files = (*staged_files(sealed), *staged_checkpoint(work, checkpoint))
             dataset.commit(Prepared(events, now, files), expected=state.head)
             names = ", ".join(each.alias for each in batch.inputs if each.slices)
-            done(Round(names, len(events), 0 if sealed is None else sealed.records))
+            records, read = (0, None) if sealed is None else (sealed.records, sealed.read)
+            done(Round(names, len(events), records, read=read))
 
 
 def needs_engine(state: ChainState, batch: Batch) -> bool:
@@ -173,7 +175,7 @@ def step_work(
     if not looks_back:
         return work
     kept = keeps(work)
-    return replace(
+    work = replace(
         work,
         checkpoint=previous(output, state, name) if kept else None,
         new_checkpoint=staging / NEW if kept else None,
@@ -183,6 +185,7 @@ def step_work(
         watermark_before=state.watermark,
         in_full=in_full,
     )
+    return replace(work, unbroken=unbroken(work, facts, output, state))
 
 
 def _bound_columns(frame: Frame, state: ChainState) -> Frame:

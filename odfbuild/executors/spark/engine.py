@@ -179,8 +179,18 @@ class SparkEngine:
     def _changes(self, work: TransformWork, facts: QueryFacts) -> Frame:
         """Run a step of a query that looks at more than one row."""
         from odfbuild.executors.spark.frames import cost
+        from odfbuild.executors.spark.quick import Quick
         from odfbuild.executors.spark.stateful import Stateful
+        from odfbuild.executors.touched import sides
+        from odfbuild.executors.weighted import weighted
 
+        found = weighted(work, facts, most=self._limit) or sides(work, facts, most=self._limit)
+        if found is not None:
+            with self._views("run the query", Size.SMALL, 0) as (session, views):
+                return Quick(
+                    session=session, views=views, work=work, facts=facts, size=Size.SMALL,
+                    log=self._sessions.log, sides=found,
+                ).changes()  # fmt: skip
         read = (path for source in work.inputs for path in (*source.past, *source.paths))
         planned = cost(*read, *work.output)
         size = size_of(planned, self._limit)

@@ -1,0 +1,56 @@
+"""Whether a chain's rows came of the query that it has now."""
+
+import pytest
+
+from odfbuild.executors.engine import engine_version
+from odfbuild.executors.unbroken import came_of_one_query
+from odfbuild.odf.chain_state import RESTATE
+from odfbuild.odf.events import (
+    ExecuteTransform,
+    MetadataEvent,
+    SetTransform,
+    SqlQueryStep,
+    TransformInput,
+    TransformSql,
+)
+from odfbuild.odf.refs import DatasetAlias
+
+RAN = ExecuteTransform(query_inputs=())
+OURS = engine_version("spark") or ""
+
+
+def _asks(text: str, version: str | None = OURS, source: str = "a") -> SetTransform:
+    inputs = (TransformInput(DatasetAlias.parse(source), source),)
+    steps = (SqlQueryStep(query=text),)
+    return SetTransform(inputs, TransformSql(engine="spark", version=version, queries=steps))
+
+
+@pytest.mark.parametrize(
+    "events",
+    [
+        [_asks("x")],
+        [_asks("x"), RAN, RAN],
+        [_asks("x"), _asks("y"), RAN],
+        [_asks("x"), RAN, _asks("x", "9.9.9+odfbuild.9"), RAN],
+        [_asks("x"), RAN, _asks("y", OURS + RESTATE), RAN],
+        [_asks("x"), RAN, _asks("y"), RAN, _asks("x", OURS + RESTATE), RAN, RAN],
+    ],
+)
+def test_one_query_made_all_rows(events: list[MetadataEvent]) -> None:
+    assert came_of_one_query(events)
+
+
+@pytest.mark.parametrize(
+    "events",
+    [
+        [_asks("x"), RAN, _asks("y")],
+        [_asks("x"), RAN, _asks("y"), RAN],
+        [_asks("x"), RAN, _asks("y"), RAN, _asks("x"), RAN],
+        [_asks("x"), RAN, _asks("x", source="b"), RAN],
+        [_asks("x"), RAN, _asks("y", OURS + RESTATE)],
+        [_asks("x", None), RAN],
+        [_asks("x", "1.2.3"), RAN, _asks("x"), RAN],
+    ],
+)
+def test_another_query_may_have_made_some(events: list[MetadataEvent]) -> None:
+    assert not came_of_one_query(events)
