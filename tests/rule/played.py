@@ -44,16 +44,16 @@ class Log:
     records: list[Row] = field(default_factory=list)
     slices: list[Path] = field(default_factory=list)
 
-    def add(self, records: Sequence[Row]) -> OffsetInterval | None:
+    def add(self, records: Sequence[Row]) -> None:
+        """Write a slice, if there is something to write."""
         if not records:
-            return None
+            return
         start = len(self.records)
         rows = [{"offset": start + n, "system_time": 0, **each} for n, each in enumerate(records)]
         self.records += rows
         path = self.folder / f"{self.name}-{start}.parquet"
         pq.write_table(pa.Table.from_pylist(rows, self.schema), path)
         self.slices.append(path)
-        return OffsetInterval(start, start + len(records) - 1)
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,29 +91,29 @@ def sealed(engine: SparkEngine, work: TransformWork, start: int) -> Sealed:
 def played(
     engine: SparkEngine, folder: Path, query: Query, found: History, step: Step = sealed
 ) -> Iterator[Played]:
-    """Yield the steps of a history, as they are run; those with nothing new are left out."""
+    """Yield the steps of a history, as they are run; those with nothing new are left out.
+
+    As in a chain, what a step read stays new for the next one where nothing is recorded of it.
+    """
     inputs = {name: Log(folder, name, schema) for name, schema in found.schemas.items()}
+    read = dict.fromkeys(inputs, 0)
     slices: list[Path] = []
     output: list[Row] = []
     in_force: DataSchema | None = None
     mark: int | None = None
+    checkpoint: Path | None = None
     for number, portion in enumerate(found.portions):
-        past = {name: tuple(log.slices) for name, log in inputs.items()}
-        news = {name: log.add(portion.records[name]) for name, log in inputs.items()}
+        for name, log in inputs.items():
+            log.add(portion.records[name])
+        frames = tuple(_frame(log, read[name]) for name, log in inputs.items())
         before, mark = mark, portion.watermark
-        if mark == before and not any(news.values()):
+        if mark == before and not any(each.paths for each in frames):
             continue
-        frames = tuple(
-            TransformInputFrame(
-                alias=name, paths=tuple(log.slices[len(past[name]) :]), interval=news[name],
-                schema=from_arrow(log.schema), vocab=VOCAB, past=past[name],
-            )
-            for name, log in inputs.items()
-        )  # fmt: skip
         work = TransformWork(
             inputs=frames, transform=query.transform, vocab=VOCAB, staging=folder,
             output=tuple(slices), in_force=in_force,
             watermark=_time(mark), watermark_before=_time(before),
+            checkpoint=checkpoint, new_checkpoint=folder / f"checkpoint-{number}.parquet",
         )  # fmt: skip
         done = step(engine, work, len(output))
         in_force = done.schema
@@ -121,7 +121,33 @@ def played(
         output += changes
         if done.path is not None:
             slices.append(done.path)
+        left = (
+            work.new_checkpoint if work.new_checkpoint and work.new_checkpoint.is_file() else None
+        )
+        if changes or mark != before or _others(checkpoint, left):
+            read = {name: len(log.slices) for name, log in inputs.items()}
+            checkpoint = left
         yield Played(number, done, changes, inputs, tuple(output), mark)
+
+
+def _others(before: Path | None, left: Path | None) -> bool:
+    """Tell whether a step counted what the one before did not."""
+    if left is None:
+        return False
+    return before is None or before.read_bytes() != left.read_bytes()
+
+
+def _frame(log: Log, read: int) -> TransformInputFrame:
+    """Return what is new of an input of which so many slices were read."""
+    new = log.slices[read:]
+    interval = None
+    if new:
+        start = int(new[0].stem.rpartition("-")[2])
+        interval = OffsetInterval(start, len(log.records) - 1)
+    return TransformInputFrame(
+        alias=log.name, paths=tuple(new), interval=interval, schema=from_arrow(log.schema),
+        vocab=VOCAB, past=tuple(log.slices[:read]),
+    )  # fmt: skip
 
 
 def _time(millis: int | None) -> Timestamp | None:
