@@ -5,6 +5,7 @@ from contextlib import contextmanager
 
 from odfbuild.app.engines import spark_of
 from odfbuild.app.opened import Opened
+from odfbuild.errors import EngineFailedError
 from odfbuild.executors.frames import Frame
 from odfbuild.executors.querying import Querier, QueryRequest
 from odfbuild.executors.views import DatasetView
@@ -18,13 +19,20 @@ def answered(
 ) -> Iterator[Frame]:
     """Yield the answer to one SELECT over views by name; it is there as long as the context is.
 
-    Raises as `Querier` does.
+    Raises as `Querier` does; and KeyboardInterrupt when Spark was interrupted first, as nothing
+    else ends a question.
     """
     with project.workspace.staging() as staging:
         request = QueryRequest(text=text, views=views, staging=staging, limit=limit)
         engine: Querier = spark_of(project)
         try:
             frame = engine.query(request)
+        except EngineFailedError as error:
+            from odfbuild.executors.spark.session import InterruptedStepError
+
+            if isinstance(error, InterruptedStepError):
+                raise KeyboardInterrupt from None
+            raise
         finally:
             engine.close()
         yield frame

@@ -7,6 +7,10 @@ from typing import Any
 import pyarrow.parquet as pq
 import pytest
 
+from odfbuild.errors import EngineFailedError
+from odfbuild.executors.frames import Frame
+from odfbuild.executors.querying import QueryRequest
+from odfbuild.executors.spark.session import interrupted
 from tests.engines import FakeEngine, copy_all
 from tests.inside import Inside, heads
 
@@ -143,3 +147,24 @@ def test_nothing_is_left_of_a_question_that_fails(
     assert path.read_text("utf-8") == "before"
     assert engine.started == ["close"]
     assert not list((market / ".odfbuild" / "staging").iterdir())
+
+
+@pytest.mark.parametrize(
+    ("error", "code"), [(interrupted(), 130), (EngineFailedError("it broke", "so", "none"), 1)]
+)
+def test_a_question_that_is_interrupted_is_no_failure(
+    error: EngineFailedError,
+    code: int,
+    market: Path,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    class Ending(FakeEngine):
+        def query(self, request: QueryRequest) -> Frame:
+            raise error
+
+    engine = Ending()
+    done = Inside(market, capsys, monkeypatch, engine)("sql", ALL)
+    assert (done.code, done.out) == (code, "")
+    assert ("interrupted; nothing half done is left" in done.err) == (code == 130)
+    assert engine.started == ["close"]
