@@ -114,6 +114,11 @@ KEYED = {
     "select k, sum(v) over (partition by k) s, sum(v) over (partition by k, d) t from a": OVER,
 }
 WHOLE = {
+    "select v, z from (select k, v, sum(v) over (partition by k) as s from a) q join b on v = z": (
+        "JOIN with a window function (OVER) by another key"
+    ),
+    "select q.v, z from b left join (select k, v, rank() over (partition by k order by v) as r "
+    "from a) q on q.v = b.z": "LEFT JOIN with a window function (OVER) by another key",
     "select sum(v) as s from a": "an aggregate without GROUP BY",
     "select k, sum(v) as s from a group by rollup(k)": "ROLLUP, CUBE or GROUPING SETS",
     "select k from a order by v": "ORDER BY",

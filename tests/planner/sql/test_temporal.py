@@ -250,6 +250,7 @@ def test_the_columns_of_a_version_come_with_a_row_and_its_key_decides() -> None:
     assert [(each.name, each.place and each.place.start) for each in absent] == [("q", 33)]
 
 
+@pytest.mark.parametrize("join", ["join", "left join"])
 @pytest.mark.parametrize(
     ("on", "keys", "used"),
     [
@@ -262,9 +263,9 @@ def test_the_columns_of_a_version_come_with_a_row_and_its_key_decides() -> None:
     ],
 )
 def test_a_step_works_by_the_columns_of_the_primary_key_that_are_compared(
-    on: str, keys: tuple[str, ...], used: tuple[str, ...] | None
+    join: str, on: str, keys: tuple[str, ...], used: tuple[str, ...] | None
 ) -> None:
-    text = f"select l.* from l join t for system_time as of l.event_time as r on {on}"
+    text = f"select l.* from l {join} t for system_time as of l.event_time as r on {on}"
     found = key_columns([QueryStep(None, text, (("t", keys),))], {"l": SCHEMA, "t": SCHEMA})
     assert (None if found is None else sorted(found.inputs["t"])) == (used and sorted(used))
     if found is not None:
@@ -277,3 +278,27 @@ def test_rows_wait_for_their_own_time_or_for_the_longest_window() -> None:
     assert longest_wait([join]) == 0
     assert longest_wait([join, group]) == 7_200_000
     assert longest_wait([join, "select 1 from l group by window(event_time, x)"]) is None
+
+
+def test_a_step_over_a_group_works_by_what_both_have_in_common() -> None:
+    text = (
+        "select q.*, r.v as rate from (select max(event_time) as event_time, k, v from l "
+        "group by k, v) q join t for system_time as of q.event_time as r on r.k = q.k"
+    )
+    found = key_columns([QueryStep(None, text, KEYS)], INPUTS)
+    assert found is not None
+    assert found.inputs == {"l": ("k",), "t": ("k",)}
+    assert found.times is None, "the greatest time of a group is no column of an input"
+    other = key_columns(
+        [QueryStep(None, text.replace("r.k = q.k", "r.k = q.event_time"), KEYS)], INPUTS
+    )
+    assert other is None
+
+
+def test_a_step_looks_at_everything_for_versions_by_another_key_than_the_left_side() -> None:
+    text = (
+        "select q.*, r.k as rk from (select event_time, k, v, sum(v) over (partition by k) as s "
+        "from l) q join t for system_time as of q.event_time as r on r.v = q.v"
+    )
+    assert key_columns([QueryStep(None, text, (("t", ("v",)),))], INPUTS) is None
+    assert key_columns([QueryStep(None, text.replace("by k", "by v"), (("t", ("v",)),))], INPUTS)
