@@ -1,8 +1,9 @@
 """odfbuild lineage: where a dataset comes from, and what chains cannot know of that."""
 
 import sys
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from pathlib import Path
 from time import time_ns
 from uuid import UUID
 
@@ -34,8 +35,10 @@ __all__ = [
     "UnknownLineageError",
     "add",
     "home",
+    "put_out",
     "remove",
     "show_lineage",
+    "take_in",
 ]
 
 _AT = "--as-at takes a block of the dataset, or the time up to which blocks count"
@@ -152,6 +155,54 @@ def home(given: Given, name: str, home: str | None, *, replace: bool, clear: boo
         after = store.get_homes(dataset).get(dataset)
     sys.stdout.write(printable(f"{name}  {'no home' if after is None else after}") + "\n")
     return exits.DONE
+
+
+def take_in(given: Given, files: Sequence[Path], home: str | None, *, replace: bool) -> int:
+    """Take in relations and homes from files: all of them, or nothing."""
+    from odfbuild.cli.lineage_files import read_file
+
+    project = open_given(given)
+    with _store(project, writes=True) as store:
+        before = _counts(store)
+        try:
+            with store.transaction():
+                for path in files:
+                    held, known = read_file(path, home)
+                    store.merge(held, allow_updates=replace)
+                    unknown = [
+                        each for each in known if node_id(each.did) not in store.get_datasets()
+                    ]
+                    store.put_datasets(*unknown)
+        except InconsistentLineageException as error:
+            raise _inconsistent(store, error) from error
+        relations, homes = (now - then for now, then in zip(_counts(store), before, strict=True))
+    sys.stdout.write(f"{relations:,} new relations, {homes:,} new homes\n")
+    return exits.DONE
+
+
+def put_out(given: Given, name: str | None, *, eo3: bool) -> int:
+    """Print all relations and homes as CSV, or what one dataset was made of as its document."""
+    from odfbuild.cli.lineage_files import COLUMNS, csv_rows, eo3_document
+
+    if eo3 == (name is None):
+        raise UsageRefusedError(
+            what="-o eo3 is for one dataset, -o csv for all of them",
+            why="a document holds the lineage of the dataset that it describes",
+            fix="odfbuild lineage export NAME -o eo3, or odfbuild lineage export -o csv",
+        )
+    project = open_given(given)
+    with _store(project) as store:
+        if name is not None:
+            tree = store.get_source_tree(_subject(project, name), 1)
+            sys.stdout.write(eo3_document(tree))
+        else:
+            homes = dict(store.get_all_homes())
+            write_rows((COLUMNS, csv_rows(store.get_all_lineage(), homes)), "csv", sys.stdout)
+    return exits.DONE
+
+
+def _counts(store: SqliteLineageResource) -> tuple[int, int]:
+    return sum(1 for _ in store.get_all_lineage()), sum(1 for _ in store.get_all_homes())
 
 
 @contextmanager

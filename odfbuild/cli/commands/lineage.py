@@ -4,6 +4,7 @@ Each imports what it needs when it runs, so that all start fast.
 """
 
 from enum import StrEnum
+from pathlib import Path
 from typing import Annotated, Any
 
 import typer
@@ -32,6 +33,13 @@ class LineageFormat(StrEnum):
     DOT = "dot"
     MERMAID = "mermaid"
     CSV = "csv"
+
+
+class ExportFormat(StrEnum):
+    """How lineage is written for other programs."""
+
+    CSV = "csv"
+    EO3 = "eo3"
 
 
 class ImpactFormat(StrEnum):
@@ -145,6 +153,37 @@ def home(
     from odfbuild.cli import lineage
 
     raise Exit(lineage.home(given(context), name, home, replace=replace, clear=clear))
+
+
+@lineage_app.command("import", cls=ProjectCommand)
+def import_(
+    context: typer.Context,
+    files: Annotated[
+        list[Path], typer.Argument(help="CSV, or documents of datasets (EO3) in YAML or JSON.")
+    ],
+    home: Annotated[
+        str | None, typer.Option("--home", metavar="HOME", help="Where the sources are kept.")
+    ] = None,
+    replace: Annotated[
+        bool, typer.Option("--replace", help="The files are right where they differ.")
+    ] = False,
+) -> None:
+    """Take in relations and homes from files: all of them, or nothing."""
+    from odfbuild.cli import lineage
+
+    raise Exit(lineage.take_in(given(context), files, home, replace=replace))
+
+
+@lineage_app.command("export", cls=ProjectCommand)
+def export(
+    context: typer.Context,
+    name: Annotated[str | None, typer.Argument(metavar="[NAME]", help="For eo3: whose.")] = None,
+    output: Annotated[ExportFormat, typer.Option("-o", "--output")] = ExportFormat.CSV,
+) -> None:
+    """Print all relations and homes as CSV, or what one dataset was made of as in its document."""
+    from odfbuild.cli import lineage
+
+    raise Exit(lineage.put_out(given(context), name, eo3=output is ExportFormat.EO3))
 
 
 @commands.command(cls=ProjectCommand)
