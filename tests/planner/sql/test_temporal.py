@@ -269,7 +269,7 @@ def test_a_step_works_by_the_columns_of_the_primary_key_that_are_compared(
     found = key_columns([QueryStep(None, text, (("t", keys),))], {"l": SCHEMA, "t": SCHEMA})
     assert (None if found is None else sorted(found.inputs["t"])) == (used and sorted(used))
     if found is not None:
-        assert found.times == {"l": {"event_time"}}
+        assert found.times == {"l": frozenset({"event_time"})}
 
 
 def test_rows_wait_for_their_own_time_or_for_the_longest_window() -> None:
