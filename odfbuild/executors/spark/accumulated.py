@@ -27,6 +27,7 @@ from odfbuild.executors.checkpoints import (
     replaced,
     write_groups,
 )
+from odfbuild.executors.difference import difference, is_orderly
 from odfbuild.executors.engine import (
     TransformWork,
     engine_version,
@@ -43,7 +44,7 @@ from odfbuild.executors.spark.group_texts import (
     number_names,
 )
 from odfbuild.executors.spark.merge_parts import Kinds, kinds_of
-from odfbuild.executors.spark.replay import changelog_text
+from odfbuild.executors.spark.replay import Replaying, changelog_text, in_vain
 from odfbuild.executors.spark.sqltypes import quoted
 from odfbuild.executors.spark.stateful import as_stored, paired
 from odfbuild.executors.spark.transform import (
@@ -52,6 +53,8 @@ from odfbuild.executors.spark.transform import (
     check_stable,
 )
 from odfbuild.odf.arrow import to_arrow
+from odfbuild.odf.digest import LogicalHasher
+from odfbuild.odf.identity import Multihash
 from odfbuild.planner.sql.accumulators import GROUPS, Accumulators
 from odfbuild.planner.sql.carry import CarriedText
 
@@ -62,7 +65,10 @@ __all__ = ["Accumulated", "known_groups"]
 
 _BEFORE: Final = "__odf_before"
 _AFTER: Final = "__odf_after"
+_HELD: Final = "__odf_held"
 _PAIRS: Final = "__odf_pairs"
+_SIDE: Final = "__odf_side"
+_FEW: Final = 1 << 14  # rows up to which changes are worked out in Arrow
 
 
 def known_groups(work: TransformWork, found: Accumulators) -> KnownGroups | None:
@@ -126,10 +132,17 @@ class Accumulated:
         return self.plainly()
 
     def _anew(self) -> Frame:
-        """Count everything; what the dataset holds is compared, if it holds anything."""
-        if self.counting.work.output or self.counting.work.in_full:
-            frame = self.plainly()
-            self._write(self._of_all())
+        """Count everything; what the dataset holds is compared, if it holds anything.
+
+        Rows of another query that stand in it cannot be told from groups: then nothing is kept.
+        """
+        work = self.counting.work
+        if work.output or work.in_full:
+            frame, groups = self.plainly(), self._of_all()
+            if groups.table is not None and not work.in_full:
+                whole = self._compared(groups.table, self._held)
+                groups = groups if _equal(frame, whole) else KnownGroups(None)
+            self._write(groups)
             return frame
         groups = self._of_all()
         if groups.table is None:
@@ -190,15 +203,53 @@ class Accumulated:
 
     def _difference(self, before: pa.Table, after: pa.Table) -> Frame:
         """Return the changes from what the query makes of some groups to what of others."""
-        result = self._result(after)
-        check_stable(result)
-        check_columns(result, self.counting.work.vocab, raw=False)
-        now = as_stored(result, self.counting.work)
-        was = as_stored(self._result(before), self.counting.work)
+        few = before.num_rows + after.num_rows <= _FEW
+        return self._compared(after, lambda _: self._made(before), few=few)
+
+    def _compared(
+        self, after: pa.Table, before: "Callable[[Kinds], DataFrame]", *, few: bool = False
+    ) -> Frame:
+        """Return the changes from some rows, whose columns it gets, to what is made of groups."""
+        now = self._made(after)
         kinds = kinds_of(now.schema)
+        was = before(kinds)
         key = paired(self.counting.key, kinds)
-        with spark_errors("run the query", self._sent(), self.counting.log):
-            return self._in_spark(was, now, kinds, key)
+        with in_vain(), spark_errors("run the query", self._sent(), self.counting.log):
+            found = self._in_arrow(was, now, key) if few else None
+            return self._in_spark(was, now, kinds, key) if found is None else found
+
+    def _made(self, groups: pa.Table) -> "DataFrame":
+        """Return what the query makes of some groups, as the dataset stores it."""
+        work = self.counting.work
+        result = self._result(groups)
+        check_stable(result)
+        check_columns(result, work.vocab, raw=False)
+        return as_stored(result, work)
+
+    def _held(self, kinds: Kinds) -> "DataFrame":
+        """Return the rows that the dataset holds, with the columns that the query gives."""
+        from pyspark.sql.pandas.types import to_arrow_type
+
+        counting, vocab = self.counting, self.counting.work.vocab
+        columns = [(name, to_arrow_type(kind, timezone="UTC")) for name, kind in kinds.items()]
+        system = [(vocab.offset_column, pa.int64()), (vocab.operation_type_column, pa.int32())]
+        replaying = Replaying(session=counting.session, views=counting.views, size=counting.size)
+        return replaying.standing(
+            counting.work.output, pa.schema([*system, *columns]), list(kinds), vocab, _HELD
+        )
+
+    def _in_arrow(self, was: "DataFrame", now: "DataFrame", key: Sequence[str]) -> Frame | None:
+        both = was.selectExpr(f"0 AS {_SIDE}", "*").unionAll(now.selectExpr(f"1 AS {_SIDE}", "*"))
+        rows = self.counting.table(both)
+        side, rows = rows.column(_SIDE), rows.drop_columns([_SIDE])
+        if not is_orderly(rows.schema):
+            return None
+        op = self.counting.work.vocab.operation_type_column
+        before, after = (rows.filter(pc.equal(side, each)) for each in (0, 1))
+        found = difference(before, after, op=op, key=key)
+        for batch in found.to_batches():
+            check_event_time(batch, self.counting.work.vocab)
+        return Frame.of(found)
 
     def _in_spark(
         self, was: "DataFrame", now: "DataFrame", kinds: Kinds, key: Sequence[str]
@@ -262,3 +313,15 @@ def _alike(one: pa.Table, other: pa.Table, names: Sequence[str]) -> bool:
     if set(names) - set(other.column_names):
         return False
     return all(one.schema.field(name).type == other.schema.field(name).type for name in names)
+
+
+def _equal(one: Frame, other: Frame) -> bool:
+    """Tell whether two frames have the same rows in the same order."""
+    return one.rows == other.rows and _digest(one) == _digest(other)
+
+
+def _digest(frame: Frame) -> Multihash:
+    hasher = LogicalHasher(frame.schema)
+    for batch in frame.batches():
+        hasher.update(batch)
+    return hasher.finish()

@@ -16,7 +16,7 @@ from odfbuild.executors.engine import TransformInputFrame, TransformWork
 from odfbuild.executors.spark import accumulated
 from odfbuild.executors.spark.engine import SparkEngine
 from odfbuild.odf.arrow import from_arrow
-from odfbuild.odf.events import DatasetVocabulary, OffsetInterval, TransformSql
+from odfbuild.odf.events import DataSchema, DatasetVocabulary, OffsetInterval, TransformSql
 from odfbuild.odf.identity import Multihash
 from tests.executors.spark.keeping import Keeping, Whole
 from tests.rule.histories import history
@@ -119,6 +119,7 @@ def test_many_groups_give_what_few_do(
     way: str, engine: SparkEngine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     expected = hashes(Whole(engine), tmp_path / "whole", QUERIES["ends"], 7)
+    monkeypatch.setattr(accumulated, "_FEW", -1)
     if way == "through files":
         monkeypatch.setattr(engine, "_limit", -1)
     assert hashes(Keeping(engine, tmp_path), tmp_path / "kept", QUERIES["ends"], 7) == expected
@@ -171,7 +172,9 @@ class Stepping:
         self.rows = 0
         folder.mkdir(exist_ok=True)
 
-    def step(self, engine: Keeping | Whole, rows: Sequence[tuple[int, str, object]]) -> pa.Table:
+    def step(
+        self, engine: Keeping | Whole | SparkEngine, rows: Sequence[tuple[int, str, object]]
+    ) -> pa.Table:
         names = self.schema.names
         records = [
             dict(zip(names, (self.rows + n, op, 0, 0, key, value), strict=True))
@@ -185,7 +188,7 @@ class Stepping:
         )  # fmt: skip
         work = TransformWork(
             inputs=(frame,), transform=TransformSql(engine="spark", query=self.query),
-            vocab=VOCAB, staging=self.folder, output=tuple(self.output),
+            vocab=VOCAB, staging=self.folder, output=tuple(self.output), in_force=self._in_force(),
         )  # fmt: skip
         found = engine.transform(work).table
         assert found is not None
@@ -193,6 +196,9 @@ class Stepping:
         self.rows += len(rows)
         self._wrote(found)
         return found
+
+    def _in_force(self) -> DataSchema | None:
+        return from_arrow(pq.read_schema(self.output[-1])) if self.output else None
 
     def _wrote(self, found: pa.Table) -> None:
         numbers = pa.array(range(found.num_rows), pa.int64())
@@ -262,3 +268,27 @@ def test_taking_back_more_than_there_is_names_the_record(
     steps.step(keeping, [(0, "x", 1), (0, "y", 1)])
     with pytest.raises(InvalidChangelogError, match="at offset 4 "):
         steps.step(keeping, [(0, "y", 2), (1, "x", 1), (1, "x", 1)])
+
+
+def test_rows_of_another_query_are_taken_back_as_they_were_written(
+    engine: SparkEngine, tmp_path: Path
+) -> None:
+    """Groups that the new query did not touch yet hold what the old one made of them."""
+    old = f"select max({_T}) as {_T}, k, count(*) as c from a group by k"
+    new = f"select max({_T}) as {_T}, k, count(*) + 10 as c from a group by k"
+    found = []
+    for folder in ("kept", "keyed"):
+        steps = Stepping(tmp_path / folder, pa.int64(), old)
+        steps.step(Keeping(engine, tmp_path / folder), [(0, "x", 1), (0, "y", 1)])
+        steps.query = new
+        asked: Keeping | SparkEngine = Keeping(engine, tmp_path / folder)
+        asked = asked if folder == "kept" else engine
+        steps.step(asked, [(0, "x", 2)])
+        found.append(steps.step(asked, [(0, "x", 3), (0, "y", 3)]))
+    assert found[0].select(["op", "k", "c"]).to_pylist() == [
+        {"op": 2, "k": "x", "c": 12},
+        {"op": 3, "k": "x", "c": 13},
+        {"op": 2, "k": "y", "c": 1},
+        {"op": 3, "k": "y", "c": 12},
+    ]
+    assert found[0].equals(found[1])
