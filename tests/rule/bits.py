@@ -17,7 +17,7 @@ from odfbuild.executors.slices import Sealed
 from odfbuild.executors.spark.engine import SparkEngine
 from odfbuild.executors.spark.settings import Size
 from tests.rule.histories import History, history
-from tests.rule.played import Step, played, sealed
+from tests.rule.played import Step, in_spark, played, sealed
 from tests.rule.shapes import SHAPES, Shape
 
 __all__ = ["as_a_whole", "hashes", "in_every_way", "long_history", "seed_of"]
@@ -31,10 +31,13 @@ def long_history(shape: Shape, number: int) -> History:
 
 
 def as_a_whole(engine: SparkEngine, work: TransformWork, start: int) -> Sealed:
-    """Run a step by its class, and again by both states in full; fail unless they are the same."""
+    """Run a step by its class, by its keys in Spark, and by both states in full: all the same."""
     done = sealed(engine, work, start)
-    plain = replace(work, in_full=True, checkpoint=None, new_checkpoint=None)
-    _same(done, sealed(engine, _apart(plain, "whole"), start), "whole")
+    plain = replace(work, unbroken=False, checkpoint=None, new_checkpoint=None)
+    with in_spark():
+        _same(done, sealed(engine, _apart(plain, "keys"), start), "by keys")
+        full = replace(_apart(plain, "full"), in_full=True)
+        _same(done, sealed(engine, full, start), "in full")
     return done
 
 

@@ -1,9 +1,11 @@
 """Run one query over one history, step by step, as a dataset would: on slices, into slices."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Protocol
+from unittest.mock import patch
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -17,7 +19,7 @@ from odfbuild.odf.timestamp import Timestamp
 from tests.rule.histories import History
 from tests.rule.inputs import Row
 
-__all__ = ["Log", "Played", "Query", "Step", "played", "sealed"]
+__all__ = ["Log", "Played", "Query", "Step", "in_spark", "played", "sealed"]
 
 VOCAB = DatasetVocabulary()
 _NOW = Timestamp.from_millis(0)
@@ -88,6 +90,16 @@ def sealed(engine: SparkEngine, work: TransformWork, start: int) -> Sealed:
     )
 
 
+@contextmanager
+def in_spark() -> Iterator[None]:
+    """Let steps be computed by Spark alone, however little they need."""
+    with (
+        patch("odfbuild.executors.touched.sides", return_value=None),
+        patch("odfbuild.executors.weighted.weighted", return_value=None),
+    ):
+        yield
+
+
 def played(
     engine: SparkEngine, folder: Path, query: Query, found: History, step: Step = sealed
 ) -> Iterator[Played]:
@@ -112,7 +124,7 @@ def played(
         work = TransformWork(
             inputs=frames, transform=query.transform, vocab=VOCAB, staging=folder,
             output=tuple(slices), in_force=in_force,
-            watermark=_time(mark), watermark_before=_time(before),
+            watermark=_time(mark), watermark_before=_time(before), unbroken=True,
             checkpoint=checkpoint, new_checkpoint=folder / f"checkpoint-{number}.parquet",
         )  # fmt: skip
         done = step(engine, work, len(output))

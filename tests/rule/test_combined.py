@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from odfbuild.executors.spark.engine import SparkEngine
-from tests.rule.check import check_number, check_whole
+from tests.rule.check import check_number
 from tests.rule.shapes.combined import COMBINED
 from tests.rule.shapes.shape import Shape
 
@@ -18,10 +18,3 @@ def test_every_step_leaves_what_one_batch_query_gives(
 ) -> None:
     for number in range(2):
         check_number(engine, tmp_path, shape, number)
-
-
-@pytest.mark.parametrize("shape", COMBINED, ids=str)
-def test_every_step_is_that_of_both_states_in_full(
-    engine: SparkEngine, tmp_path: Path, shape: Shape
-) -> None:
-    check_whole(engine, tmp_path, shape, 2)
