@@ -19,7 +19,7 @@ from bench.layered import Node, for_dbt, for_odfbuild, for_sqlmesh, layered
 from bench.measure import DATA, Command
 from bench.run import PROGRAM, made, report
 
-__all__ = ["main"]
+__all__ = ["QUIET", "installed", "main"]
 
 PEERS = DATA / "peers"
 QUIET = {
@@ -70,7 +70,7 @@ def _ours(count: int, nodes: tuple[Node, ...]) -> list[Command]:
 def _dbt(count: int, nodes: tuple[Node, ...]) -> list[Command]:
     folder = _made(f"layered-{count}-dbt", for_dbt, nodes)
     forget = partial(shutil.rmtree, folder / "target", ignore_errors=True)
-    parse = (str(_installed("dbt") / "dbt"), "parse", "--profiles-dir", ".")
+    parse = (str(installed("dbt") / "dbt"), "parse", "--profiles-dir", ".")
     return [
         Command(
             name="dbt parse, cold", arguments=parse, folder=folder, settings=QUIET, prepare=forget
@@ -82,7 +82,7 @@ def _dbt(count: int, nodes: tuple[Node, ...]) -> list[Command]:
 def _sqlmesh(count: int, nodes: tuple[Node, ...]) -> list[Command]:
     folder = _made(f"layered-{count}-sqlmesh", for_sqlmesh, nodes)
     forget = partial(shutil.rmtree, folder / ".cache", ignore_errors=True)
-    load = (str(_installed("sqlmesh") / "sqlmesh"), "info", "--skip-connection")
+    load = (str(installed("sqlmesh") / "sqlmesh"), "info", "--skip-connection")
     return [
         Command(
             name="sqlmesh info, cold", arguments=load, folder=folder, settings=QUIET, prepare=forget
@@ -97,7 +97,7 @@ def _made(
     return made(name, lambda folder: write(folder, nodes))
 
 
-def _installed(peer: str) -> Path:
+def installed(peer: str) -> Path:
     """Return where the programs of another tool are, installing it the first time."""
     place = PEERS / peer
     programs = place / "bin"

@@ -1,6 +1,7 @@
 """The JVM of a resident engine as its keeper handles it: over Py4J, without PySpark."""
 
 import contextlib
+import gc
 import struct
 import subprocess
 import threading
@@ -85,9 +86,11 @@ class JavaDoor:
         with contextlib.suppress(Exception):
             self.context.cancelJobsWithTag(tag)
             entrance.shutdown()
+            self.gateway.detach(entrance)
         if last:
             with contextlib.suppress(Exception):
                 self._clear()
+        gc.collect()  # what Py4J gave us refers to itself, and keeps what it stands for alive
 
     def _clear(self) -> None:
         """Let go of what users left in the caches, and of a long log."""

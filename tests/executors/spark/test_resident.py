@@ -177,7 +177,7 @@ def sessions_of(project: Path) -> Sessions:
 
 
 def inside(project: Path) -> dict[str, int]:
-    """Count threads, sessions, entrances and cached data of the JVM, once it has tidied up."""
+    """Count connections, sessions, entrances and cached data of the JVM, once it has tidied up."""
     sessions = sessions_of(project)
     view = sessions.session(Size.SMALL)._jvm
     assert view is not None
@@ -185,17 +185,19 @@ def inside(project: Path) -> dict[str, int]:
     for _ in range(3):
         java.System.gc()
         time.sleep(0.2)
-    manager = view.java.lang.management.ManagementFactory
-    name = view.javax.management.ObjectName("com.sun.management:type=DiagnosticCommand")
     gateway = sessions.session(Size.SMALL).sparkContext._gateway
     assert gateway is not None
-    texts = gateway.new_array(java.String, 0)
-    given = gateway.new_array(java.Object, 1)
-    given[0] = texts
     kinds = gateway.new_array(java.String, 1)
     kinds[0] = "[Ljava.lang.String;"
-    server = manager.getPlatformMBeanServer()
-    table = str(server.invoke(name, "gcClassHistogram", given, kinds))
+    given = gateway.new_array(java.Object, 1)
+    given[0] = gateway.new_array(java.String, 0)
+    asked = gateway.new_array(java.Object, 4)
+    asked[0] = view.javax.management.ObjectName("com.sun.management:type=DiagnosticCommand")
+    asked[1], asked[2], asked[3] = "gcClassHistogram", given, kinds
+    methods = java.Class.forName("javax.management.MBeanServer").getMethods()
+    method = next(each for each in methods if each.getName() == "invoke")
+    server = view.java.lang.management.ManagementFactory.getPlatformMBeanServer()
+    table = str(method.invoke(server, asked))
     counts = {line.split()[3]: int(line.split()[1]) for line in table.splitlines()[3:-1]}
     sessions.close()
     wanted = (
@@ -204,7 +206,7 @@ def inside(project: Path) -> dict[str, int]:
         "org.apache.spark.sql.execution.CachedData",
         "py4j.Gateway",
         "py4j.ClientServer",
-        "java.lang.Thread",
+        "py4j.ClientServerConnection",
     )
     return {each: counts.get(each, 0) for each in wanted}
 
