@@ -85,4 +85,9 @@ WINDOWS: tuple[Shape, ...] = (
         f"sum(n) as s from a group by window({T}, '1 hour'), k having window.end <= {{W}}) "
         "group by k",
     ),
+    windowed(
+        "long windows by a key",
+        f"select window.start as {T}, k, count(*) as c from a "
+        f"group by window({T}, '4 hours', '1 hour'), k",
+    ),
 )
