@@ -18,6 +18,7 @@ from pathlib import Path
 from bench.hundred_peers import dbt_commands, sqlmesh_commands
 from bench.measure import Command
 from bench.run import PROGRAM, made, report
+from odfbuild.executors.engine import engine_version
 
 __all__ = ["main"]
 
@@ -143,11 +144,19 @@ def _csv(path: Path, root: int, *, first: int) -> None:
 
 def _built(folder: Path) -> None:
     """Build the first rows, once, and keep what came of it."""
-    if (folder / "base").exists():
+    if _base(folder).exists():
         return
     print("building once ...", flush=True)
+    shutil.rmtree(folder / ".odfbuild", ignore_errors=True)
+    for path in (folder / "data").glob("*/2.csv"):
+        path.unlink()
     subprocess.run([PROGRAM, "apply", "--yes"], cwd=folder, check=True, stdout=subprocess.DEVNULL)
-    shutil.copytree(folder / ".odfbuild", folder / "base", ignore=_no_engine)
+    shutil.copytree(folder / ".odfbuild", _base(folder), ignore=_no_cache)
+
+
+def _base(folder: Path) -> Path:
+    """Return where the first build is kept: another version of the engine refuses to go on."""
+    return folder / f"base-{engine_version('spark')}"
 
 
 def _fresh(folder: Path) -> None:
@@ -157,13 +166,13 @@ def _fresh(folder: Path) -> None:
         if path.name == "cache":
             continue
         shutil.rmtree(path) if path.is_dir() else path.unlink()
-    shutil.copytree(folder / "base", workspace, dirs_exist_ok=True)
+    shutil.copytree(_base(folder), workspace, dirs_exist_ok=True)
     for path in (folder / "next").iterdir():
         shutil.copy2(path, folder / "data" / path.stem / "2.csv")
 
 
-def _no_engine(folder: str, names: list[str]) -> list[str]:
-    return [name for name in names if Path(folder).name == "cache" or name == "cache"]
+def _no_cache(_: str, names: list[str]) -> list[str]:
+    return [name for name in names if name == "cache"]
 
 
 if __name__ == "__main__":

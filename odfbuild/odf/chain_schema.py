@@ -4,6 +4,8 @@ Order and attributes of fields are free.  Arrow says of nearly every field that 
 optionality is compared only between schemas in ODF form.
 """
 
+from functools import lru_cache
+
 from odfbuild.odf.chain_errors import invalid, no_op
 from odfbuild.odf.chain_state import ChainState
 from odfbuild.odf.datatypes import inner, is_optional, spelled_out
@@ -46,11 +48,17 @@ def schema_of(event: SetDataSchema) -> DataSchema:
 
     Raises ProtocolError when the bytes are no schema, or use a type that ODF does not have.
     """
-    from odfbuild.odf.schema import from_arrow_bytes
-
     if event.schema is not None:
         return event.schema
-    return from_arrow_bytes(event.raw_arrow_schema or b"")
+    return _decoded(event.raw_arrow_schema or b"")
+
+
+@lru_cache(maxsize=1024)
+def _decoded(raw: bytes) -> DataSchema:
+    """Return the schema of Arrow bytes; many blocks hold the same ones."""
+    from odfbuild.odf.schema import from_arrow_bytes
+
+    return from_arrow_bytes(raw)
 
 
 def _field_problems(

@@ -293,7 +293,8 @@ class SparkEngine:
         try:
             self._sessions.start(planned_bytes)
             session = self._sessions.session(size)
-            with spark_errors(doing, log=self._sessions.log), Views(session) as views:
+            lent = self._sessions.lent(size)
+            with spark_errors(doing, log=self._sessions.log), Views(session, lent) as views:
                 yield session, views
         except EngineFailedError as error:
             if not isinstance(error, InterruptedStepError):

@@ -17,6 +17,7 @@ import pyarrow.parquet as pq
 
 from odfbuild.executors.frames import Frame, Part
 from odfbuild.executors.spark.geometry import check_storable
+from odfbuild.executors.spark.local_rows import local_table
 from odfbuild.executors.spark.places import to_read, to_write
 from odfbuild.executors.spark.settings import Size
 from odfbuild.executors.spark.sqltypes import spark_schema
@@ -80,13 +81,18 @@ def _from_parts(session: "SparkSession", frame: Frame) -> "DataFrame":
     return reduce(lambda first, second: first.unionAll(second), frames)
 
 
-def from_table(session: "SparkSession", table: pa.Table) -> "DataFrame":
-    """Return the rows of a table, in order, in one partition."""
+def from_table(session: "SparkSession", table: pa.Table, *, whole: bool = True) -> "DataFrame":
+    """Return the rows of a table, in order.
+
+    `whole`: in one partition, as what looks at several rows wants them; what looks at one at a
+    time can be told without a job if they are left as they are.
+    """
     plain = table.cast(spark_schema(table.schema))
     # PySpark loses the rows behind an empty chunk; and nested columns need a chunk, be it empty
     filled = [batch for batch in plain.to_batches() if batch.num_rows]
-    whole = pa.Table.from_batches(filled or [_empty(plain.schema)], plain.schema)
-    return session.createDataFrame(whole).coalesce(1)
+    given = pa.Table.from_batches(filled or [_empty(plain.schema)], plain.schema)
+    frame = session.createDataFrame(given)
+    return frame.coalesce(1) if whole else frame
 
 
 def from_files(
@@ -128,7 +134,8 @@ def gather(
     check_storable(frame)
     if size is Size.BIG:
         return _through_files(frame, staging, columns, edit)
-    table = _utc(frame.toArrow())
+    found = local_table(frame)
+    table = _utc(frame.toArrow() if found is None else found)
     edited = edit(iter(table.to_batches() or [_empty(table.schema)]))
     return Frame.of(_nullable(pa.Table.from_batches(edited).select(list(columns))))
 

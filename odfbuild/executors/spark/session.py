@@ -8,12 +8,11 @@ import contextlib
 import logging
 import os
 import threading
-from collections.abc import Callable, Collection
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
-from weakref import WeakKeyDictionary
 
 from odfbuild.errors import EngineFailedError
 from odfbuild.executors.spark.archive import build_later, options
@@ -102,6 +101,13 @@ class Sessions:
         if size not in known:
             known[size] = self._child(size)
         return known[size]
+
+    def lent(self, size: Size) -> "Lent":
+        """Return what this thread's session for work of this size keeps for later steps."""
+        known: dict[Size, Lent] | None = getattr(self._local, "lent", None)
+        if known is None:
+            known = self._local.lent = {}
+        return known.setdefault(size, Lent())
 
     def cancel(self) -> None:
         """Interrupt all queries that run, and refuse new ones."""
@@ -233,7 +239,6 @@ class _Host:
 
 
 _LOGGER = logging.getLogger("odfbuild.engine")
-_LENT: "WeakKeyDictionary[SparkSession, dict[str, object]]" = WeakKeyDictionary()
 _LOCK = threading.RLock()
 _running: list[_Host] = []  # none or one
 
@@ -264,47 +269,52 @@ def _leave(host: _Host) -> None:
         host.stop()
 
 
+_MOST_LENT = 8
+
+
+class Lent:
+    """The frames that a session keeps for later steps, which may read the same."""
+
+    def __init__(self) -> None:
+        self._frames: list[tuple[object, DataFrame]] = []
+
+    def frame(self, what: object, make: "Callable[[], DataFrame]") -> "DataFrame":
+        """Return what `make` returned for an equal `what` lately, else what it returns now."""
+        for known, frame in self._frames:
+            if known == what:
+                return frame
+        made = make()
+        self._frames = [*self._frames[1 - _MOST_LENT :], (what, made)]
+        return made
+
+
 class Views:
-    """The temporary views of one step; a context that drops them when the step is over.
+    """The temporary views of one step; a context that drops them when the step is over."""
 
-    Those that are lent stay for the next step of the session that wants the same.
-    """
-
-    def __init__(self, session: "SparkSession") -> None:
+    def __init__(self, session: "SparkSession", lent: Lent | None = None) -> None:
         self._session = session
-        self._names: list[str] = []
-        self._lent = _LENT.setdefault(session, {})
+        self._views: list[tuple[str, bool]] = []
+        self.lent = lent or Lent()
 
     def add(self, name: str, frame: "DataFrame") -> None:
         """Make a frame readable under a name, dots and all."""
-        self._lent.pop(name, None)
-        self._names.append(name)
+        self._views.append((name, frame.is_cached))
         frame.createOrReplaceTempView(f"`{name.replace('`', '``')}`")
-
-    def only(self, names: Collection[str]) -> None:
-        """Drop what earlier steps were lent, but what has one of these names."""
-        for name in tuple(self._lent):
-            if name not in names:
-                del self._lent[name]
-                self._drop(name)
-
-    def lend(self, name: str, what: object, make: "Callable[[], DataFrame]") -> None:
-        """Make readable under a name what `make` returns, unless that is there: equal in `what`."""
-        if self._lent.get(name) != what:
-            self.add(name, make())
-            self._names.remove(name)
-            self._lent[name] = what
 
     def __enter__(self) -> "Views":
         return self
 
     def __exit__(self, *_: object) -> None:
-        for name in self._names:
-            self._drop(name)
+        for name, is_cached in self._views:
+            with contextlib.suppress(Exception):
+                self._drop(name, is_cached=is_cached)
 
-    def _drop(self, name: str) -> None:
-        with contextlib.suppress(Exception):
+    def _drop(self, name: str, *, is_cached: bool) -> None:
+        """Drop a view; what was cached under it is looked for only if there is something."""
+        if is_cached:
             self._session.catalog.dropTempView(name)
+        else:
+            self._session._jsparkSession.sessionState().catalog().dropTempView(name)
 
 
 def interrupted() -> InterruptedStepError:

@@ -12,8 +12,9 @@ system time as plain columns, and what it selects as `op` is the operation (abse
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -21,9 +22,15 @@ import pyarrow.compute as pc
 from odfbuild.errors import InvalidQueryError
 from odfbuild.executors.engine import TransformInputFrame, TransformWork
 from odfbuild.executors.spark.errors import SentQuery, SparkQueryError, spark_errors
-from odfbuild.executors.spark.frames import POSITION, from_files, from_table, slice_table
-from odfbuild.executors.spark.geometry import check_storable
+from odfbuild.executors.spark.frames import (
+    POSITION,
+    cost,
+    from_files,
+    from_table,
+    slice_table,
+)
 from odfbuild.executors.spark.pairs import mended
+from odfbuild.executors.spark.result_columns import OPERATION, check_columns, hidden
 from odfbuild.executors.spark.session import Views
 from odfbuild.executors.spark.settings import Size
 from odfbuild.executors.spark.sqltypes import comparable, quoted, spark_schema
@@ -36,10 +43,12 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 __all__ = [
+    "OPERATION",
     "Step",
     "check_columns",
     "check_event_time",
     "check_stable",
+    "hidden",
     "planned_step",
     "result_schema",
     "system_columns",
@@ -47,8 +56,8 @@ __all__ = [
     "with_hint",
 ]
 
-OPERATION = "__odf_op"
 _INPUT_SHIFT = 48
+_LENT = 4 << 20  # bytes of input up to which a session keeps them for the next steps
 _ROW_BY_ROW = re.compile(
     "Project|Filter|Generate|Union|SubqueryAlias|View|LocalRelation|LogicalRDD|Relation|"
     "LogicalRelation|Repartition|WithCTE|CTERelationDef|CTERelationRef"
@@ -57,10 +66,6 @@ _NODES = re.compile(r"(?:\A|^[: ]*[+:]- )(\w+)", re.MULTILINE)
 _UNSTABLE = re.compile(
     r"\b(current_user|current_timestamp|current_date|current_time|localtimestamp|now|reflect|"
     r"java_method|try_reflect|input_file_name|version)\("
-)
-_STORABLE = re.compile(
-    "boolean|byte|short|integer|long|float|double|decimal|string|binary|date|timestamp|"
-    "timestamp_ntz|time|array|map|struct"
 )
 
 
@@ -147,7 +152,10 @@ def planned_step(
     raw = facts.names_op
     for number, source in enumerate(work.inputs):
         if source.alias in facts.inputs:
-            views.add(source.alias, _view(session, source, number, raw=raw, size=size, empty=empty))
+            make = partial(_view, session, source, number, raw=raw, size=size, empty=empty)
+            is_small = not empty and cost(*source.paths) <= _LENT
+            key = (source, number, raw)
+            views.add(source.alias, views.lent.frame(key, make) if is_small else make())
     sent = _sent(work, facts)
     result = _last(session, views, work, sent, facts, log)
     _check_plan(result)
@@ -163,11 +171,6 @@ def planned_step(
         ordered=ordered,
         sent=sent,
     )
-
-
-def hidden(*, raw: bool) -> tuple[str, ...]:
-    """Return the columns that are carried through a query."""
-    return (POSITION,) if raw else (OPERATION, POSITION)
 
 
 def _view(
@@ -197,7 +200,7 @@ def _view(
     columns = {} if raw else columns
     columns[POSITION] = positions
     columns |= {name: table.column(name) for name in visible(schema, vocab, raw=raw)}
-    return from_table(session, pa.table(columns))
+    return from_table(session, pa.table(columns), whole=False)
 
 
 def _new_rows(source: TransformInputFrame, schema: pa.Schema, *, empty: bool) -> pa.Table:
@@ -300,74 +303,6 @@ def check_stable(frame: "DataFrame") -> str:
             fix="use the columns of the input, such as its event time, instead",
         )
     return text
-
-
-def check_columns(frame: "DataFrame", vocab: DatasetVocabulary, *, raw: bool) -> None:
-    check_storable(frame)
-    fields = {f.name: f.dataType for f in frame.schema.fields}
-    names = [name for name in frame.columns if name not in hidden(raw=raw)]
-    twice = next((name for name in names if names.count(name) > 1), None)
-    if twice is not None:
-        raise InvalidQueryError(
-            what=f"the query gives two columns named {twice!r}",
-            why="the columns of a dataset have different names",
-            fix="rename one of them with AS",
-        )
-    reserved = {vocab.offset_column, vocab.system_time_column}
-    reserved |= set() if raw else {vocab.operation_type_column}
-    for name in names:
-        if name in reserved:
-            raise InvalidQueryError(
-                what=f"the query gives a column named {name!r}",
-                why="that is a system column: it is written when the step is committed",
-                fix="leave it out, or rename it with AS",
-            )
-        _check_storable(name, name, fields[name])
-    _check_event_time({name: fields[name] for name in names}, vocab)
-    op = fields.get(vocab.operation_type_column)
-    if raw and op is not None and op.typeName() not in {"byte", "short", "integer", "long"}:
-        raise InvalidQueryError(
-            what=f"{vocab.operation_type_column!r} is {op.simpleString()} in the query's result",
-            why="operations are the numbers 0 to 3",
-            fix="pass the op of the input through as it is",
-        )
-
-
-def _check_storable(column: str, part: str, kind: Any) -> None:
-    name = kind.typeName()
-    if not _STORABLE.fullmatch(name):
-        raise InvalidQueryError(
-            what=f"column {part!r} has the type {kind.simpleString()}, which cannot be stored",
-            why="a slice holds numbers, text, bytes, dates, times, timestamps and nestings of them",
-            fix=f"give it a type: CAST(... AS STRING) AS {quoted(column)}",
-        )
-    if name == "array":
-        _check_storable(column, f"{part}[]", kind.elementType)
-    elif name == "map":
-        _check_storable(column, f"{part}.key", kind.keyType)
-        _check_storable(column, f"{part}.value", kind.valueType)
-    elif name == "struct":
-        for field in kind.fields:
-            _check_storable(column, f"{part}.{field.name}", field.dataType)
-
-
-def _check_event_time(fields: dict[str, Any], vocab: DatasetVocabulary) -> None:
-    name, times = vocab.event_time_column, {"date", "timestamp", "timestamp_ntz"}
-    kind = fields.get(name)
-    if kind is not None and kind.typeName() in times:
-        return
-    could = [other for other, each in fields.items() if each.typeName() in times]
-    what = (
-        f"the query gives no column {name!r}"
-        if kind is None
-        else f"{name!r} is {kind.simpleString()} in the query's result, not DATE or TIMESTAMP"
-    )
-    fix = (
-        f"select {' or '.join(could)} AS {name}, or name that column in SetVocab"
-        if could
-        else f"select the {name} of the input as well"
-    )
-    raise InvalidQueryError(what, "every record of a dataset has an event time", fix)
 
 
 def _sorted(
