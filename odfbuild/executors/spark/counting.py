@@ -194,7 +194,7 @@ class Counting:
     def _touched(self, places: pa.Table) -> Mapping[str, pa.Table]:
         """Return what the new rows at some positions have in the columns of the key, by input.
 
-        Nothing for a key that is not made of columns that all inputs have.
+        Nothing for a key that is not made of columns that all inputs have, or cannot be looked up.
         """
         key = self.key
         if key is None or any(each.alias not in key.inputs for _, each in self._sources()):
@@ -208,6 +208,8 @@ class Counting:
         if len({tuple(each.schema.types) for each in found}) > 1:
             return {}
         both = pa.concat_tables(found)
+        if Keys.of(both) is None:
+            return {}
         keys = both.group_by(both.column_names, use_threads=False).aggregate([])
         return {alias: keys.rename_columns(list(names)) for alias, names in key.inputs.items()}
 
