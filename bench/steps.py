@@ -83,11 +83,10 @@ def main() -> None:
         for case in chosen.cases or CASES:
             name, _, rows = case.partition("-")
             folder = made(f"steps-{rows}", partial(_history, rows=CASES[case]))
-            first, *taken = _timed(engine, folder, name, chosen.runs + 1)
-            spread = f"{min(taken):.0f} to {max(taken):.0f}"
-            print(
-                f"| {case} | {statistics.median(taken):.0f} | {spread} | {first:.0f} |", flush=True
-            )
+            rounds: list[Round] = []
+            first, *taken = _timed(engine, folder, name, chosen.runs + 1, rounds.append)
+            times = f"{statistics.median(taken):.0f} | {min(taken):.0f} to {max(taken):.0f}"
+            print(f"| {case} | {times} | {first:.0f} | {_read(rounds[-1])} |", flush=True)
 
 
 def _read(last: Round) -> str:
