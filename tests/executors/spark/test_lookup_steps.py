@@ -64,11 +64,13 @@ def test_joins_add_up_what_is_new(
         return taken[-1]
 
     monkeypatch.setattr(weighing, "weighted", weighted)
-    for number in (20, 21):
+    for number in range(20, 30):
         folder = tmp_path / str(number)
         folder.mkdir()
         hashes(engine, folder, shape, numbered(shape, number), _twice(_unbroken, _plain))
-    assert any(each is not None for each in taken)
+        if any(each is not None for each in taken):
+            return
+    pytest.fail("no history has a step that adds to old rows")
 
 
 @pytest.mark.parametrize("name", ["left join", "tumbling window"])

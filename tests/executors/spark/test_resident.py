@@ -151,13 +151,17 @@ connect(Path({str(project)!r}), end=lambda: os.kill(os.getpid(), 9))
 """
     ended = run([sys.executable, "-c", killed], Path(__file__).parents[3], bare(project))
     assert ended.code == -signal.SIGKILL, ended.err
-    until = time.monotonic() + 30
+    until = time.monotonic() + 120
     while status(project)["users"]:
         assert time.monotonic() < until
         time.sleep(0.05)
-    after = inside(project)
-    grown = {name: (before[name], count) for name, count in after.items() if count > before[name]}
-    assert not grown
+    until = time.monotonic() + 60
+    while grown := more_than(before, inside(project)):
+        assert time.monotonic() < until, grown
+
+
+def more_than(before: dict[str, int], after: dict[str, int]) -> dict[str, tuple[int, int]]:
+    return {name: (before[name], count) for name, count in after.items() if count > before[name]}
 
 
 def connect(project: Path, end: Callable[[], None] | None = None) -> None:
@@ -223,7 +227,7 @@ def test_a_killed_one_is_done_without_and_its_files_do_no_harm(project: Path) ->
     there = status(project)
     (project / "data/2.csv").write_text("event_time,a\n2031-01-03T00:00:00Z,3\n")
     os.kill(int(str(there["pid"])), signal.SIGKILL)
-    until = time.monotonic() + 30
+    until = time.monotonic() + 120
     while runs(there["java_pid"]):
         assert time.monotonic() < until, "the JVM outlives its keeper"
         time.sleep(0.05)
