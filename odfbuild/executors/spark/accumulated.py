@@ -67,7 +67,6 @@ _BEFORE: Final = "__odf_before"
 _AFTER: Final = "__odf_after"
 _HELD: Final = "__odf_held"
 _PAIRS: Final = "__odf_pairs"
-_SIDE: Final = "__odf_side"
 _FEW: Final = 1 << 14  # rows up to which changes are worked out in Arrow
 
 
@@ -172,7 +171,8 @@ class Accumulated:
         pairs = counted
         for name in number_names(self.counting.found):
             pairs = pairs.append_column(f"{name}_was", was.column(name))
-        self.counting.views.add(_PAIRS, from_table(self.counting.session, pairs))
+        rows = from_table(self.counting.session, pairs, whole=False)
+        self.counting.views.add(_PAIRS, rows)
         with spark_errors("run the query", log=self.counting.log):
             return self.counting.table(
                 self.counting.session.sql(merged_text(self.counting.found, _PAIRS, taken=taken))
@@ -239,14 +239,11 @@ class Accumulated:
         )
 
     def _in_arrow(self, was: "DataFrame", now: "DataFrame", key: Sequence[str]) -> Frame | None:
-        both = was.selectExpr(f"0 AS {_SIDE}", "*").unionAll(now.selectExpr(f"1 AS {_SIDE}", "*"))
-        rows = self.counting.table(both)
-        side, rows = rows.column(_SIDE), rows.drop_columns([_SIDE])
-        if not is_orderly(rows.schema):
+        after = self.counting.table(now)
+        if not is_orderly(after.schema):
             return None
         op = self.counting.work.vocab.operation_type_column
-        before, after = (rows.filter(pc.equal(side, each)) for each in (0, 1))
-        found = difference(before, after, op=op, key=key)
+        found = difference(self.counting.table(was), after, op=op, key=key)
         for batch in found.to_batches():
             check_event_time(batch, self.counting.work.vocab)
         return Frame.of(found)
@@ -272,7 +269,8 @@ class Accumulated:
 
     def _result(self, groups: pa.Table) -> "DataFrame":
         """Return what the query makes of some groups."""
-        self.counting.views.add(GROUPS, from_table(self.counting.session, groups))
+        rows = from_table(self.counting.session, groups, whole=False)
+        self.counting.views.add(GROUPS, rows)
         frame = None
         for step, sent in zip(self.counting.facts.steps, self._sent(), strict=True):
             if sent.step < self.counting.found.step:

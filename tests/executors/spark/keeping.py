@@ -31,7 +31,8 @@ class Whole:
 class Keeping:
     """Goes on from the checkpoint of the step before, wherever there is one.
 
-    Every `forgets` steps it is lost.
+    Every `forgets` steps it is lost.  It is left where the step is asked to leave it, else in a
+    folder.
     """
 
     spark: SparkEngine
@@ -45,8 +46,8 @@ class Keeping:
     def transform(self, work: TransformWork) -> Frame:
         number = len(self.checkpoints)
         lost = not number or (self.forgets and number % self.forgets == 0)
-        new = self.folder / f"checkpoint-{number}.parquet"
-        before = None if lost else self.checkpoints[-1]
+        new = work.new_checkpoint or self.folder / f"checkpoint-{number}.parquet"
+        before = None if lost else work.checkpoint or self.checkpoints[-1]
         found = self.spark.transform(replace(_known(work), checkpoint=before, new_checkpoint=new))
         assert new.is_file(), "the step left no checkpoint"
         self.checkpoints.append(new)
