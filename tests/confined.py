@@ -66,6 +66,8 @@ class _Watch:
         if not isinstance(path, str | bytes | os.PathLike):
             return True  # an open file, which was allowed when it was opened
         real = os.path.realpath(os.fsdecode(path))
+        if real in map(os.path.realpath, filter(None, sys.path)):
+            return True  # where the interpreter looks for packages: Spark adds a folder there
         return any(
             real == each or real.startswith(each + os.sep)
             for each in (*(self.folders or ()), *_OWN)

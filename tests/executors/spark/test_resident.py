@@ -133,23 +133,28 @@ def test_it_is_left_alone_where_it_is_switched_off_or_does_not_fit(project: Path
         (project / "odfbuild.yaml").write_text(settings)
 
 
-def test_what_a_command_took_is_given_back_when_it_ends(
-    project: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_what_a_command_took_is_given_back_when_it_ends(project: Path) -> None:
+    """In a process of its own, which has no JVM yet."""
+    done = within(project, f"connect_often(Path({str(project)!r}))")
+    assert done.code == 0, done.err
+
+
+def within(project: Path, call: str) -> Done:
+    """Call something of this module in a process of its own."""
+    names = "import os\nfrom pathlib import Path\n"
+    module = "from tests.executors.spark.test_resident import connect, connect_often\n"
+    command = [sys.executable, "-c", f"{names}{module}{call}"]
+    return run(command, Path(__file__).parents[3], bare(project))
+
+
+def connect_often(project: Path) -> None:
     """Connect many times in turn, killing some: nothing of it stays in the JVM."""
-    for name, value in bare(project).items():
-        monkeypatch.setenv(name, value)
     connect(project)
     before = inside(project)
     for _ in range(30):
         connect(project)
-    killed = f"""
-import os
-from pathlib import Path
-from tests.executors.spark.test_resident import connect
-connect(Path({str(project)!r}), end=lambda: os.kill(os.getpid(), 9))
-"""
-    ended = run([sys.executable, "-c", killed], Path(__file__).parents[3], bare(project))
+    kill = "lambda: os.kill(os.getpid(), 9)"
+    ended = within(project, f"connect(Path({str(project)!r}), end={kill})")
     assert ended.code == -signal.SIGKILL, ended.err
     until = time.monotonic() + 120
     while status(project)["users"]:
