@@ -97,11 +97,11 @@ class AbstractLineageResource(ABC):
 
     @abstractmethod
     def get_all_lineage(self, batch_size: int = 1000) -> Iterator[LineageRelation]:
-        """Yield every relation, as they are at one moment."""
+        """Yield every relation, as they are at one moment, in the order of their ids."""
 
     @abstractmethod
     def get_all_homes(self, batch_size: int = 1000) -> Iterator[tuple[UUID, str]]:
-        """Yield every home, as they are at one moment."""
+        """Yield every home, as they are at one moment, in the order of their ids."""
 
     @abstractmethod
     def bulk_add(self, relations: Iterable[LineageRelation], batch_size: int = 1000) -> BatchStatus:

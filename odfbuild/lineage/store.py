@@ -163,7 +163,7 @@ class SqliteLineageResource(AbstractLineageResource):
         return self.get_derived_tree(id, 1).to_eo3_doc()
 
     def get_all_lineage(self, batch_size: int = 1000) -> Iterator[LineageRelation]:
-        query = "select classifier, source, derived from relation order by number"
+        query = "select classifier, source, derived from relation order by derived, source"
         for classifier, source, derived in self._all(query, batch_size):
             yield LineageRelation(classifier, UUID(bytes=source), UUID(bytes=derived))
 
