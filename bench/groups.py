@@ -46,7 +46,7 @@ def main() -> None:
         engine.prepare()
         for case in chosen.cases or CASES:
             groups, _, size = case.partition("-")
-            folder = made(f"steps-{size}", partial(steps._history, rows=SIZES[size]))
+            folder = made(f"steps-{size}", partial(steps.history, rows=SIZES[size]))
             _, *taken = _timed(engine, folder, GROUPS[groups], chosen.runs + 1)
             walls, cpus, bytes = zip(*taken, strict=True)
             spread = f"{min(walls):.0f} to {max(walls):.0f}"
@@ -65,14 +65,14 @@ def _timed(
         workspace=workspace, engine=engine, clock=lambda: Timestamp.from_millis(steps.START),
         project_dir=folder, env={},
     )  # fmt: skip
-    source = steps._opened(workspace, "a")
-    steps._set_back(source, folder)
+    source = steps.opened(workspace, "a")
+    steps.set_back(source, folder)
     output = _counted(site, workspace, folder, groups)
     rows = int((folder / "rows").read_text("ascii"))
     for number in range(runs):
         for dataset in (source, output):
-            steps._set_back(dataset, folder)
-        steps._commit(source, steps._rows(rows + number * steps.NEW, steps.NEW, rows), folder)
+            steps.set_back(dataset, folder)
+        steps.commit(source, steps.new_rows(rows + number * steps.NEW, steps.NEW, rows), folder)
         before, cpu, started = output.head(), time.process_time(), time.perf_counter()
         transform(site, output, lambda _: None)
         taken, used = time.perf_counter() - started, time.process_time() - cpu
@@ -86,12 +86,12 @@ def _counted(site: Site, workspace: Workspace, folder: Path, groups: int) -> Dat
     name = f"groups{groups}"
     if workspace.open(DatasetAlias.parse(name)) is None:
         query = steps.Query(("a",), QUERY.format(groups), lambda rows: rows)
-        output = steps._derivative(workspace, name, query)
+        output = steps.derivative(workspace, name, query)
         started = time.perf_counter()
         transform(site, output, lambda _: None)
         print(f"counting {name} in {folder.name} took {time.perf_counter() - started:.1f} s")
-        steps._mark(output, folder).write_text(str(output.head()), "ascii")
-    return steps._opened(workspace, name)
+        steps.mark_of(output, folder).write_text(str(output.head()), "ascii")
+    return steps.opened(workspace, name)
 
 
 def _bytes(output: Dataset) -> int:

@@ -50,7 +50,20 @@ from odfbuild.state.dataset import Dataset
 from odfbuild.state.prepared import Prepared
 from odfbuild.state.workspace import Workspace
 
-__all__ = ["main"]
+__all__ = [
+    "MILLION",
+    "NEW",
+    "START",
+    "Query",
+    "commit",
+    "derivative",
+    "history",
+    "main",
+    "mark_of",
+    "new_rows",
+    "opened",
+    "set_back",
+]
 
 MILLION = 1_000_000
 NEW = 1_000  # rows that a step finds
@@ -82,7 +95,7 @@ def main() -> None:
         engine.prepare()
         for case in chosen.cases or CASES:
             name, _, rows = case.partition("-")
-            folder = made(f"steps-{rows}", partial(_history, rows=CASES[case]))
+            folder = made(f"steps-{rows}", partial(history, rows=CASES[case]))
             rounds: list[Round] = []
             first, *taken = _timed(engine, folder, name, chosen.runs + 1, rounds.append)
             times = f"{statistics.median(taken):.0f} | {min(taken):.0f} to {max(taken):.0f}"
@@ -104,20 +117,20 @@ def _timed(
         workspace=workspace, engine=engine, clock=lambda: Timestamp.from_millis(START),
         project_dir=folder, env={},
     )  # fmt: skip
-    source, output = _opened(workspace, "a"), _opened(workspace, name)
+    source, output = opened(workspace, "a"), opened(workspace, name)
     rows = int((folder / "rows").read_text("ascii"))
     for number in range(runs):
         for dataset in (source, output):
-            _set_back(dataset, folder)
-        _commit(source, _rows(rows + number * NEW, NEW, rows), folder)
+            set_back(dataset, folder)
+        commit(source, new_rows(rows + number * NEW, NEW, rows), folder)
         started = time.perf_counter()
         transform(site, output, done)
         yield (time.perf_counter() - started) * 1000
-        if str(output.head()) == _mark(output, folder).read_text("ascii"):
+        if str(output.head()) == mark_of(output, folder).read_text("ascii"):
             raise SystemExit(f"a step of {name} found nothing to do")
 
 
-def _history(folder: Path, rows: int) -> None:
+def history(folder: Path, rows: int) -> None:
     """Make the chains of a size: two roots, and a derivative of each query."""
     folder.mkdir(parents=True)
     workspace = Workspace(folder / "workspace")
@@ -125,22 +138,22 @@ def _history(folder: Path, rows: int) -> None:
     sizes = [min(MILLION, rows - start) for start in starts]
     a = _root(workspace, "a")
     for start, size in zip(starts, sizes, strict=True):
-        _commit(a, _rows(start, size, rows), folder)
+        commit(a, new_rows(start, size, rows), folder)
     b = _root(workspace, "b")
-    _commit(b, _names(rows // PER_KEY), folder)
+    commit(b, _names(rows // PER_KEY), folder)
     known = [case.partition("-")[0] for case, count in CASES.items() if count == rows]
     for name in known:
         query = QUERIES[name]
-        output = _derivative(workspace, name, query)
+        output = derivative(workspace, name, query)
         for table in _results(query, rows):
-            _commit(output, table, folder, workspace)
+            commit(output, table, folder, workspace)
     (folder / "rows").write_text(str(rows), "ascii")
     for name in ("a", "b", *known):
-        dataset = _opened(workspace, name)
-        _mark(dataset, folder).write_text(str(dataset.head()), "ascii")
+        dataset = opened(workspace, name)
+        mark_of(dataset, folder).write_text(str(dataset.head()), "ascii")
 
 
-def _rows(start: int, count: int, rows: int) -> pa.Table:
+def new_rows(start: int, count: int, rows: int) -> pa.Table:
     """Return rows of `a`: ten of each key, as far from each other as can be."""
     numbers = pa.array(range(start, start + count), pa.int64())
     keys = max(1, rows // PER_KEY)
@@ -180,11 +193,11 @@ def _times(numbers: pa.Array) -> pa.Array:
 def _results(query: Query, rows: int) -> Tables:
     """Yield what a query gave of the history, a million rows at a time at most."""
     if query.result is _grouped:
-        table = _grouped(_rows(0, rows, rows))
+        table = _grouped(new_rows(0, rows, rows))
         yield from (table.slice(at, MILLION) for at in range(0, table.num_rows, MILLION))
         return
     for start in range(0, rows, MILLION):
-        yield query.result(_rows(start, min(MILLION, rows - start), rows))
+        yield query.result(new_rows(start, min(MILLION, rows - start), rows))
 
 
 def _little(table: pa.Table) -> pa.Table:
@@ -231,8 +244,8 @@ def _root(workspace: Workspace, name: str) -> Dataset:
     return _created(workspace, name, DatasetKind.ROOT, source)
 
 
-def _derivative(workspace: Workspace, name: str, query: Query) -> Dataset:
-    inputs = tuple(TransformInput(_opened(workspace, each).id, each) for each in query.inputs)
+def derivative(workspace: Workspace, name: str, query: Query) -> Dataset:
+    inputs = tuple(TransformInput(opened(workspace, each).id, each) for each in query.inputs)
     step = SqlQueryStep(query=query.text)
     made = SetTransform(
         inputs, TransformSql(engine="spark", version=engine_version("spark"), queries=(step,))
@@ -243,16 +256,16 @@ def _derivative(workspace: Workspace, name: str, query: Query) -> Dataset:
 def _created(workspace: Workspace, name: str, kind: DatasetKind, event: MetadataEvent) -> Dataset:
     prepared = Prepared((event,), Timestamp.from_millis(START))
     workspace.create(DatasetAlias.parse(name), kind, prepared)
-    return _opened(workspace, name)
+    return opened(workspace, name)
 
 
-def _opened(workspace: Workspace, name: str) -> Dataset:
+def opened(workspace: Workspace, name: str) -> Dataset:
     dataset = workspace.open(DatasetAlias.parse(name))
     assert dataset is not None  # noqa: S101 - it was made
     return dataset
 
 
-def _commit(
+def commit(
     dataset: Dataset, table: pa.Table, folder: Path, workspace: Workspace | None = None
 ) -> None:
     """Commit rows; of a derivative, whose inputs are in the workspace, as if all was read."""
@@ -294,13 +307,13 @@ def _executed(state: ChainState, sealed: Sealed, workspace: Workspace) -> Execut
     )
 
 
-def _mark(dataset: Dataset, folder: Path) -> Path:
+def mark_of(dataset: Dataset, folder: Path) -> Path:
     """Return the file that says where a chain began."""
     return folder / dataset.id.multibase
 
 
-def _set_back(dataset: Dataset, folder: Path) -> None:
-    head, start = dataset.head(), Multihash.parse(_mark(dataset, folder).read_text("ascii"))
+def set_back(dataset: Dataset, folder: Path) -> None:
+    head, start = dataset.head(), Multihash.parse(mark_of(dataset, folder).read_text("ascii"))
     if head is not None and head != start:
         dataset.set_head(start, head)
 

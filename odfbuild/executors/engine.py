@@ -32,6 +32,7 @@ __all__ = [
     "TransformWork",
     "engine_version",
     "seen_columns",
+    "system_columns",
 ]
 
 Item = TypeVar("Item")
@@ -130,12 +131,16 @@ class TransformWork:
     new_checkpoint: Path | None = None
 
 
+def system_columns(vocab: DatasetVocabulary) -> tuple[str, str, str]:
+    """Return the columns of the event log that queries do not see."""
+    return (vocab.offset_column, vocab.operation_type_column, vocab.system_time_column)
+
+
 def seen_columns(work: TransformWork) -> dict[str, DataSchema]:
     """Return the columns of the inputs as a query sees them: without those of the event log."""
     found = {}
     for each in work.inputs:
-        vocab = each.vocab
-        hidden = (vocab.offset_column, vocab.operation_type_column, vocab.system_time_column)
+        hidden = system_columns(each.vocab)
         fields = tuple(field for field in each.schema.fields if field.name not in hidden)
         found[each.alias] = replace(each.schema, fields=fields)
     return found

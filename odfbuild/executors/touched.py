@@ -14,7 +14,12 @@ import pyarrow as pa
 
 from odfbuild.executors.changelog import only_appends
 from odfbuild.executors.difference import with_one_zero
-from odfbuild.executors.engine import TransformInputFrame, TransformWork, seen_columns
+from odfbuild.executors.engine import (
+    TransformInputFrame,
+    TransformWork,
+    seen_columns,
+    system_columns,
+)
 from odfbuild.executors.footers import columns_of_file
 from odfbuild.executors.frames import Read
 from odfbuild.executors.lookup import Condition, Keys, Times, in_millis, look_up
@@ -23,7 +28,8 @@ from odfbuild.odf.arrow import from_arrow, to_arrow
 from odfbuild.odf.events import DataSchema, DatasetVocabulary
 from odfbuild.planner.sql.key_columns import KeyColumns, key_columns
 from odfbuild.planner.sql.query import QueryFacts
-from odfbuild.planner.sql.windows import has_windows, longest_window
+from odfbuild.planner.sql.temporal import as_of_joins
+from odfbuild.planner.sql.waiting import longest_wait, waits
 
 __all__ = [
     "MOST_KEYS",
@@ -66,7 +72,7 @@ def sides(work: TransformWork, facts: QueryFacts, *, most: int) -> Sides | None:
 
     None also for a query that sees the event log itself, or versions of a table.
     """
-    versioned = any("SYSTEM_TIME" in step.text.upper() for step in facts.steps)
+    versioned = any(as_of_joins(step.text) for step in facts.steps)
     if most < 0 or facts.names_op or versioned:
         return None
     reading = _Reading(work, facts, most)
@@ -74,11 +80,6 @@ def sides(work: TransformWork, facts: QueryFacts, *, most: int) -> Sides | None:
         return reading.by_key() or reading.whole()
     except TooMuchError:
         return None
-
-
-def _system_columns(vocab: DatasetVocabulary) -> tuple[str, str, str]:
-    """Return the columns that queries do not see."""
-    return (vocab.offset_column, vocab.operation_type_column, vocab.system_time_column)
 
 
 def rows_of(
@@ -93,7 +94,7 @@ def rows_of(
 
     Raises TooMuchError, and InvalidChangelogError.
     """
-    columns = _columns(schema, _system_columns(vocab))
+    columns = _columns(schema, system_columns(vocab))
     op, offset = vocab.operation_type_column, vocab.offset_column
     appended = only_appends(paths, op)
     log = [] if appended else [pa.field(op, pa.int32()), pa.field(offset, pa.int64())]
@@ -116,7 +117,7 @@ def all_rows(
 
 def seen_types(source: TransformInputFrame) -> pa.Schema:
     """Return the columns of an input that queries see, with types as they are read."""
-    return _columns(source.schema, _system_columns(source.vocab))
+    return _columns(source.schema, system_columns(source.vocab))
 
 
 @dataclass(frozen=True, slots=True)
@@ -217,15 +218,14 @@ class _Reading:
         A row is in no window that ends later than the length of one behind it.  None if that is
         not known.
         """
-        windowed = [step.text for step in self.facts.steps if has_windows(step.text)]
         mark, before = self.work.watermark, self.work.watermark_before
-        if not windowed or mark is None or mark == before:
+        if mark is None or mark == before or not waits(self.facts.steps):
             return
-        lengths = [length for text in windowed if (length := longest_window(text)) is not None]
-        if key.times is None or len(lengths) < len(windowed):
+        wait = longest_wait([step.text for step in self.facts.steps])
+        if key.times is None or wait is None:
             yield None
             return
-        start = None if before is None else before.millis - max(lengths)
+        start = None if before is None else before.millis - wait
         sources = {each.alias: each for each in self._sources}
         for alias, times in key.times.items():
             schema = _columns(sources[alias].schema, ())

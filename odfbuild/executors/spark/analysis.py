@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 
 from odfbuild.executors.analysis import Analysis
+from odfbuild.executors.engine import system_columns
 from odfbuild.executors.spark.errors import SentQuery, SparkQueryError, spark_errors
 from odfbuild.executors.spark.frames import from_table
 from odfbuild.executors.spark.replay import Replaying
@@ -15,7 +16,6 @@ from odfbuild.executors.spark.sqltypes import quoted, spark_schema
 from odfbuild.executors.spark.transform import (
     check_columns,
     check_stable,
-    system_columns,
     visible,
     with_hint,
 )

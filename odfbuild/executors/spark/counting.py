@@ -12,7 +12,12 @@ import pyarrow.compute as pc
 
 from odfbuild.executors.changelog import only_appends
 from odfbuild.executors.checkpoints import MOST
-from odfbuild.executors.engine import TransformInputFrame, TransformWork, seen_columns
+from odfbuild.executors.engine import (
+    TransformInputFrame,
+    TransformWork,
+    seen_columns,
+    system_columns,
+)
 from odfbuild.executors.lookup import Keys, in_millis, look_up
 from odfbuild.executors.spark.errors import SentQuery, spark_errors
 from odfbuild.executors.spark.frames import POSITION, from_table, gather, slice_table
@@ -25,7 +30,6 @@ from odfbuild.executors.spark.transform import (
     OPERATION,
     check_stable,
     hidden,
-    system_columns,
     visible,
 )
 from odfbuild.odf.arrow import to_arrow

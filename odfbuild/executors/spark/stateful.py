@@ -16,7 +16,12 @@ from typing import TYPE_CHECKING, Any, Final
 
 import pyarrow as pa
 
-from odfbuild.executors.engine import TransformInputFrame, TransformWork, seen_columns
+from odfbuild.executors.engine import (
+    TransformInputFrame,
+    TransformWork,
+    seen_columns,
+    system_columns,
+)
 from odfbuild.executors.frames import Frame
 from odfbuild.executors.spark.errors import SentQuery, SparkQueryError, spark_errors
 from odfbuild.executors.spark.event_log import standing_result
@@ -31,7 +36,6 @@ from odfbuild.executors.spark.transform import (
     check_columns,
     check_event_time,
     check_stable,
-    system_columns,
     visible,
     with_hint,
 )

@@ -20,7 +20,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from odfbuild.errors import InvalidQueryError
-from odfbuild.executors.engine import TransformInputFrame, TransformWork
+from odfbuild.executors.engine import TransformInputFrame, TransformWork, system_columns
 from odfbuild.executors.spark.errors import SentQuery, SparkQueryError, spark_errors
 from odfbuild.executors.spark.frames import (
     POSITION,
@@ -51,7 +51,6 @@ __all__ = [
     "hidden",
     "planned_step",
     "result_schema",
-    "system_columns",
     "visible",
     "with_hint",
 ]
@@ -219,10 +218,6 @@ def visible(schema: pa.Schema, vocab: DatasetVocabulary, *, raw: bool) -> list[s
     """Return the columns that the query sees: event time and data, or all of the event log."""
     system = () if raw else system_columns(vocab)
     return [name for name in schema.names if name not in system]
-
-
-def system_columns(vocab: DatasetVocabulary) -> tuple[str, str, str]:
-    return (vocab.offset_column, vocab.operation_type_column, vocab.system_time_column)
 
 
 def _sent(work: TransformWork, facts: QueryFacts) -> tuple[SentQuery, ...]:
