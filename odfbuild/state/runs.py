@@ -1,0 +1,276 @@
+"""The records of past runs: who ran what and when, what was planned, and what became of it.
+
+    runs/<id>/summary.json     a few facts, written at the start and again at the end
+    runs/<id>/plan.json        what was to be done
+    runs/<id>/events.ndjson    what was done, a line each, as it happened
+
+They are for people, and for going on or back; nothing decides by them what is up to date.  While
+a run lasts its folder is locked, so one that was killed can be told from one that still runs.
+"""
+
+import json
+import os
+import shutil
+from collections.abc import Iterator, Mapping
+from contextlib import suppress
+from dataclasses import dataclass, fields, replace
+from enum import Enum
+from pathlib import Path
+from typing import Any, Final
+
+from odfbuild.errors import StateError
+from odfbuild.odf.timestamp import InvalidTimestampError, Timestamp
+from odfbuild.state.disk import Disk, pending, read_file
+from odfbuild.state.lock import open_locked
+
+__all__ = [
+    "Ended",
+    "OpenRun",
+    "Pruned",
+    "RunSummary",
+    "UnknownRunError",
+    "begin_run",
+    "find_run",
+    "list_runs",
+    "new_run_id",
+    "prune_runs",
+    "read_events",
+    "read_plan",
+    "runs_folder",
+]
+
+_DIGITS: Final = "0123456789abcdefghjkmnpqrstvwxyz"  # as Crockford writes base 32
+_TIME_DIGITS: Final = 9  # milliseconds since 1970 until the year 3084
+_RANDOM_DIGITS: Final = 3
+_SUMMARY, _PLAN, _EVENTS = "summary.json", "plan.json", "events.ndjson"
+
+
+class UnknownRunError(StateError):
+    """There is no record of such a run."""
+
+    code = "unknown-run"
+
+
+class Ended(Enum):
+    """How a run stands or ended; of a run that was killed nothing says so but its silence."""
+
+    RUNNING = "running"
+    DONE = "done"
+    PARTLY = "partly"
+    FAILED = "failed"
+    STOPPED = "stopped"
+    INTERRUPTED = "interrupted"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunSummary:
+    """A run in a few facts.
+
+    `follows` is the run that this one went on with, or took back.  `steps` counts those planned;
+    `done`, `failed`, `skipped` and what was committed are known at the end.
+    """
+
+    id: str
+    command: str
+    started: Timestamp
+    user: str
+    host: str
+    pid: int
+    project: str
+    target: str
+    version: str
+    steps: int
+    follows: str | None = None
+    ended: Timestamp | None = None
+    outcome: Ended = Ended.RUNNING
+    done: int = 0
+    failed: int = 0
+    skipped: int = 0
+    blocks: int = 0
+    records: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Pruned:
+    """The records that were, or would be, deleted, and their bytes."""
+
+    runs: tuple[str, ...]
+    bytes: int
+
+
+def runs_folder(workspace: Path) -> Path:
+    """Return where the records of a workspace are."""
+    return workspace / "runs"
+
+
+def new_run_id(millis: int, random: int) -> str:
+    """Return a short id: sorted as time is, to the millisecond; `random` has at least 15 bits."""
+    time = _digits(millis, _TIME_DIGITS)
+    return f"{time}-{_digits(random, _RANDOM_DIGITS)}"
+
+
+def _digits(number: int, count: int) -> str:
+    return "".join(_DIGITS[number >> 5 * place & 31] for place in reversed(range(count)))
+
+
+class OpenRun:
+    """The record of a run while it lasts; what cannot be written is left out."""
+
+    def __init__(self, folder: Path, summary: RunSummary, lock: int | None) -> None:
+        self.summary = summary
+        self._folder = folder
+        self._lock = lock
+        flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC
+        self._events = os.open(folder / _EVENTS, flags, 0o600)
+
+    def write(self, event: Mapping[str, Any]) -> None:
+        """Add a line, at once and whole."""
+        line = json.dumps(event, ensure_ascii=False, separators=(",", ":"))
+        with suppress(OSError):
+            os.write(self._events, f"{line}\n".encode("utf-8", "backslashreplace"))
+
+    def end(self, summary: RunSummary) -> None:
+        """Write the summary for good, and let go of the record."""
+        with suppress(OSError):
+            _write_summary(self._folder, summary)
+        self.summary = summary
+        self.close()
+
+    def close(self) -> None:
+        """Let go of the record as it is."""
+        for opened in (self._events, self._lock):
+            if opened is not None:
+                with suppress(OSError):
+                    os.close(opened)
+
+
+def begin_run(workspace: Path, summary: RunSummary, plan: str) -> OpenRun | None:
+    """Begin a record; None where it cannot be written, which is no reason not to run."""
+    folder = runs_folder(workspace) / summary.id
+    try:
+        folder.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        folder.mkdir(mode=0o700)
+        lock = open_locked(folder)
+        Disk().write(folder / _PLAN, plan.encode(), 0o600)
+        _write_summary(folder, summary)
+        return OpenRun(folder, summary, lock)
+    except OSError:
+        return None
+
+
+def list_runs(workspace: Path) -> tuple[RunSummary, ...]:
+    """Return the runs that there are records of, newest first; damaged ones are left out."""
+    folder = runs_folder(workspace)
+    found = (_read_summary(folder / name) for name in reversed(_names(folder)))
+    return tuple(each for each in found if each is not None)
+
+
+def find_run(workspace: Path, text: str) -> RunSummary:
+    """Return the run of an id, of a part of one that no other has, or the `last` one.
+
+    Raises UnknownRunError.
+    """
+    folder = runs_folder(workspace)
+    names = _names(folder)
+    fitting = names[-1:] if text == "last" else [each for each in names if text in each]
+    exact = [each for each in fitting if each == text]
+    fitting = exact or fitting
+    found = _read_summary(folder / fitting[0]) if len(fitting) == 1 and text else None
+    if found is None:
+        several = len(fitting) > 1
+        raise UnknownRunError(
+            what=f"'{text}' names {len(fitting)} runs" if several else f"no run '{text}'",
+            why="a run is named by its id, by a part of it that no other has, or by `last`",
+            fix="odfbuild runs lists them; `gc` deletes old ones",
+        )
+    return found
+
+
+def read_plan(workspace: Path, run: str) -> Any:
+    """Return what was planned for a run; None if that cannot be read."""
+    data = read_file(runs_folder(workspace) / run / _PLAN)
+    try:
+        return None if data is None else json.loads(data)
+    except ValueError:
+        return None
+
+
+def read_events(workspace: Path, run: str) -> Iterator[Mapping[str, Any]]:
+    """Yield what is recorded of a run, in order; a line that was cut off is left out."""
+    data = read_file(runs_folder(workspace) / run / _EVENTS) or b""
+    for line in data.splitlines():
+        with suppress(ValueError):
+            found = json.loads(line)
+            if isinstance(found, dict):
+                yield found
+
+
+def prune_runs(workspace: Path, *, keep: int, dry_run: bool = False) -> Pruned:
+    """Delete the records of all runs but the newest `keep`; those that still run stay.
+
+    With `dry_run` only say which, and how many bytes.
+    """
+    folder = runs_folder(workspace)
+    names = _names(folder)
+    old, size = [], 0
+    for name in names[: max(0, len(names) - keep)]:
+        with suppress(OSError):
+            lock = open_locked(folder / name)
+            if lock is None:
+                continue
+            size += sum(each.stat().st_size for each in (folder / name).iterdir())
+            old.append(name)
+            if not dry_run:
+                (folder / name / _SUMMARY).unlink(missing_ok=True)  # half of a record is none
+                shutil.rmtree(folder / name, ignore_errors=True)
+            os.close(lock)
+    return Pruned(tuple(old), size)
+
+
+def _names(folder: Path) -> list[str]:
+    """Return the ids of runs, oldest first."""
+    try:
+        return sorted(each for each in os.listdir(folder) if not each.startswith("."))  # noqa: PTH208
+    except FileNotFoundError:
+        return []
+
+
+def _write_summary(folder: Path, summary: RunSummary) -> None:
+    values = {each.name: _plain(getattr(summary, each.name)) for each in fields(summary)}
+    disk, near = Disk(), pending(folder)
+    disk.write(near, f"{json.dumps({'format_version': '1.0', **values})}\n".encode(), 0o600)
+    disk.rename(near, folder / _SUMMARY)
+
+
+def _plain(value: object) -> object:
+    if isinstance(value, Ended):
+        return value.value
+    return str(value) if isinstance(value, Timestamp) else value
+
+
+def _read_summary(folder: Path) -> RunSummary | None:
+    """Return the summary of a record; whether the run goes on, its lock says."""
+    data = read_file(f"{folder}{os.sep}{_SUMMARY}")
+    if data is None:
+        return None
+    with suppress(ValueError, TypeError, LookupError, InvalidTimestampError):
+        found = json.loads(data)
+        given = {each.name: found[each.name] for each in fields(RunSummary)}
+        given["started"] = Timestamp.parse(given["started"])
+        given["ended"] = None if given["ended"] is None else Timestamp.parse(given["ended"])
+        given["outcome"] = Ended(given["outcome"])
+        summary = RunSummary(**given)
+        if summary.outcome is Ended.RUNNING and not _is_locked(folder):
+            return replace(summary, outcome=Ended.INTERRUPTED)
+        return summary
+    return None
+
+
+def _is_locked(folder: Path) -> bool:
+    try:
+        opened = open_locked(folder)
+    except OSError:
+        return False
+    if opened is not None:
+        os.close(opened)
+    return opened is None
