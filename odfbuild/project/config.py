@@ -25,6 +25,7 @@ from odfbuild.project.targets import (
     add_targets,
     spark,
 )
+from odfbuild.project.telling import Telling, read_telling
 from odfbuild.project.texts import refuse_link_out
 from odfbuild.project.variables import Variable, read_variables
 from odfbuild.project.yaml import Document, Value, decode, read_documents
@@ -63,6 +64,7 @@ _KEYS = (
     "engine",
     "targets",
     "default_target",
+    "openlineage",
 )
 _NAME = re.compile(r"[A-Za-z0-9]+([._-][A-Za-z0-9]+)*")
 _ENV = re.compile(r"[A-Za-z_][A-Za-z0-9_]*", re.ASCII)
@@ -85,7 +87,8 @@ class Config:
     """What a project file says; `datasets` are folders, relative and inside the project.
 
     `env` names the parts of the environment that templates may read, `pools` how many steps at a
-    time may use what they stand for, `selectors` the texts of named selectors.
+    time may use what they stand for, `selectors` the texts of named selectors, `telling` where
+    events of runs are sent.
     """
 
     name: str
@@ -107,6 +110,7 @@ class Config:
     targets: Mapping[str, Target] = field(
         default_factory=lambda: {DEFAULT_TARGET: Target(DEFAULT_TARGET)}
     )
+    telling: Telling = field(default_factory=Telling)
 
     def target(self, name: str | None = None) -> Target:
         """Return a target by its name, or the default one."""
@@ -284,6 +288,7 @@ def _config(
         selectors=selectors,
         default_target=_default_target(reading, top, own, targets),
         targets=targets,
+        telling=read_telling(reading, top.get("openlineage")),
     )
     return config, of_profiles
 

@@ -47,6 +47,11 @@ targets:
   dev: {engine: {spark: {master: "local[*]"}}}
   prod: {workspace: ../shared, require_plan_file: true, protect: true}
 default_target: prod
+openlineage:
+  url: http://lineage.example.org:5000/base
+  endpoint: api/v2/lineage
+  token_env: LINEAGE_TOKEN
+  namespace: markets-prod
 """
 
 GOOD = {
