@@ -5,6 +5,7 @@ from time import time_ns
 from typing import TYPE_CHECKING
 
 from odfbuild.app.engines import spark_of
+from odfbuild.app.gating import gate_of
 from odfbuild.app.opened import Opened
 from odfbuild.app.planning import make
 from odfbuild.app.sources import planned_bytes
@@ -71,6 +72,7 @@ def site_of(project: Opened, engine: "Engine") -> "Site":
         project_dir=project.root,
         env=os.environ,
         slice_rows=project.spark.slice_rows or SLICE_ROWS,
+        gate=gate_of(project),
     )
 
 

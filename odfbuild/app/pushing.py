@@ -10,6 +10,7 @@ from time import time_ns
 from typing import IO, TYPE_CHECKING, Any, Final
 
 from odfbuild.app.engines import spark_of
+from odfbuild.app.gating import gate_of
 from odfbuild.app.loading import load
 from odfbuild.app.opened import Opened, find_dataset, find_name, open_project
 from odfbuild.errors import OdfBuildError, ProjectErrors, StateError
@@ -150,6 +151,7 @@ class Pusher:
             project_dir=self.project.root,
             env=os.environ,
             slice_rows=self.project.spark.slice_rows or SLICE_ROWS,
+            gate=gate_of(self.project),
         )
         return take_in(site, dataset, pushing, called=str(alias), soon=self._soon)
 

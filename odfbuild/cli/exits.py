@@ -25,7 +25,14 @@ LOCKED = 6
 NOT_VERIFIED = 7
 USAGE = 64
 
-_BY_CODE = {"stale-plan": STALE, "head-moved": STALE, "locked": LOCKED, "usage": USAGE}
+_BY_CODE = {
+    "stale-plan": STALE,
+    "head-moved": STALE,
+    "data-check": NOT_VERIFIED,
+    "locked": LOCKED,
+    "not-verified": NOT_VERIFIED,
+    "usage": USAGE,
+}
 
 
 def exit_code(error: OdfBuildError) -> int:

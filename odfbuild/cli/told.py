@@ -7,6 +7,7 @@ from odfbuild.cli.words import count
 from odfbuild.errors import Diagnostic, Level, SourceSpan
 from odfbuild.executors.report import Drifted, Told
 from odfbuild.odf.refs import DatasetAlias
+from odfbuild.planner.plan_json import diagnostic_json
 
 __all__ = ["told_json", "told_notes", "told_words"]
 
@@ -36,6 +37,7 @@ def told_json(told: Told) -> dict[str, Any]:
             "missing": list(drift.missing),
             "renamed": [list(pair) for pair in drift.renamed],
         },
+        "checks": [diagnostic_json(each) for each in told.checks],
     }
 
 
@@ -52,6 +54,7 @@ def told_notes(
     for name, told in inputs:
         if told.drifted is not None:
             yield _drift(alias, name, told.drifted, schema or dataset)
+        yield from told.checks
 
 
 def _bad_rows(alias: DatasetAlias, bad: Sequence[Input], span: SourceSpan | None) -> Diagnostic:

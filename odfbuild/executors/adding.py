@@ -18,6 +18,7 @@ from odfbuild.executors.report import Round
 from odfbuild.executors.site import Site
 from odfbuild.executors.slices import Sealed, SealedSlice, seal
 from odfbuild.executors.staged import schema_events, staged_files
+from odfbuild.executors.testing.gate import held_back
 from odfbuild.odf.chain import ChainState
 from odfbuild.odf.chain_schema import schema_in_force
 from odfbuild.odf.events import (
@@ -111,6 +112,7 @@ def _store(receiver: Receiver, intake: Intake, merged: Frame | None, staging: Pa
     """Commit what the engine made of an input."""
     sealed = None if merged is None else _slice(receiver, intake, merged, staging)
     events = _events(receiver, sealed, intake.state)
+    found = held_back(receiver.site, receiver.dataset.id, receiver.state, sealed)
     with telling(
         intake.besides,
         workspace=receiver.site.workspace,
@@ -122,6 +124,7 @@ def _store(receiver: Receiver, intake: Intake, merged: Frame | None, staging: Pa
         if events:
             prepared = Prepared(events, receiver.now, staged_files(sealed))
             receiver.dataset.commit(prepared, expected=receiver.state.head)
+    told = replace(told, checks=found) if found else told
     if not events and not told:
         return None
     return Round(intake.name, len(events), 0 if sealed is None else sealed.records, told)

@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from typing import TypeAlias
 
-from odfbuild.errors import OdfBuildError
+from odfbuild.errors import Diagnostic, OdfBuildError
 from odfbuild.executors.frames import Read
 from odfbuild.planner.plan import Step
 
@@ -27,14 +27,18 @@ class Drifted:
 
 @dataclass(frozen=True, slots=True)
 class Told:
-    """What an input had besides the rows taken in: bad ones, kept in a file, and drift."""
+    """What an input had besides the rows taken in: bad ones, kept in a file, and drift.
+
+    `checks` are what checks of the project found in the rows, and let pass.
+    """
 
     bad_rows: int = 0
     bad_rows_file: str | None = None
     drifted: Drifted | None = None
+    checks: tuple[Diagnostic, ...] = ()
 
     def __bool__(self) -> bool:
-        return self.bad_rows > 0 or self.drifted is not None
+        return self.bad_rows > 0 or self.drifted is not None or bool(self.checks)
 
 
 _NOTHING = Told()

@@ -3,10 +3,14 @@
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from odfbuild.executors.engine import Engine
 from odfbuild.odf.timestamp import Timestamp
 from odfbuild.state.workspace import Workspace
+
+if TYPE_CHECKING:
+    from odfbuild.executors.testing.gate import Gate
 
 __all__ = ["SLICE_ROWS", "Site"]
 
@@ -17,7 +21,8 @@ SLICE_ROWS = 2_500_000  # rows of a slice at most, unless the project says other
 class Site:
     """The one place where effects come from; tests give their own clock and engine.
 
-    Every `slice_rows` rows of an input become a slice of their own.
+    Every `slice_rows` rows of an input become a slice of their own.  `gate` has the checks that new
+    rows go through before they are committed, None if there are none.
     """
 
     workspace: Workspace
@@ -26,3 +31,4 @@ class Site:
     project_dir: Path
     env: Mapping[str, str]
     slice_rows: int = SLICE_ROWS
+    gate: "Gate | None" = None

@@ -18,7 +18,7 @@ from odfbuild.executors.slice_files import scan_slices
 from odfbuild.odf.events import DataSchema, DatasetVocabulary
 from odfbuild.odf.timestamp import Timestamp
 
-__all__ = ["left_standing", "standing"]
+__all__ = ["came_and_stand", "left_standing", "standing"]
 
 _LEAST: Final = 1 << 17
 _PER_SECOND: Final = {"s": 1, "ms": 10**3, "us": 10**6, "ns": 10**9}
@@ -45,17 +45,54 @@ def standing(
     return _replayed(paths, schema, vocab, columns, until)
 
 
-def left_standing(rows: pa.Table, columns: Sequence[str], vocab: DatasetVocabulary) -> pa.Table:
-    """Return these columns of the rows of a changelog that nothing in it took back.
+def came_and_stand(
+    paths: Sequence[Path],
+    schema: DataSchema,
+    vocab: DatasetVocabulary,
+    columns: Sequence[str],
+    *,
+    whole: bool = True,
+) -> Iterator[pa.RecordBatch]:
+    """Yield these columns, after the offset, of the rows that came with slices and stand then.
 
-    Raises InvalidChangelogError when one is taken back that is not there.
+    Of equal rows one of which was taken back, the later ones stand.  Without `whole` the slices are
+    the last ones of a changelog, and what they take back may have come before them.  Raises
+    InvalidChangelogError, after the rows, when one is taken back that is not there.
     """
     op, offset = vocab.operation_type_column, vocab.offset_column
+    shown = [offset, *(name for name in columns if name != offset)]
+    if only_appends(paths, op):
+        yield from scan_slices(paths, shown, schema=schema)
+        return
+    system = (offset, op, vocab.system_time_column)
+    keys = [field.name for field in schema.fields if field.name not in system]
+    taking = [path for path in paths if not only_appends([path], op)]
+    scanned = scan_slices(taking, [*keys, op, offset], schema=schema)
+    gone = _Gone(_where(scanned, op, comes=False), keys, offset)
+    came = _where(scan_slices(paths, schema=schema), op, comes=True)
+    for rows in _chunks(came, max(_LEAST, gone.rows)):
+        yield from gone.left_of(rows, keys).select(shown).to_batches()
+    if whole:
+        gone.check()
+
+
+def left_standing(
+    rows: pa.Table,
+    columns: Sequence[str],
+    vocab: DatasetVocabulary,
+    beside: Sequence[str] = (),
+) -> pa.Table:
+    """Return these columns of the rows of a changelog that nothing in it took back.
+
+    `beside` are columns to return that say nothing of which row is meant.  Raises
+    InvalidChangelogError when one is taken back that is not there.
+    """
+    op, offset, wanted = vocab.operation_type_column, vocab.offset_column, [*columns, *beside]
     gone = _Gone(_where(rows.to_batches(), op, comes=False), columns, offset)
     if not gone.rows:
-        return rows.select(list(columns))
+        return rows.select(wanted)
     came = rows.filter(pc.is_in(rows.column(op), value_set=pa.array(COMES, rows.field(op).type)))
-    left = gone.left_of(came.select(list(columns)))
+    left = gone.left_of(came.select(wanted), columns)
     gone.check()
     return left
 
@@ -99,12 +136,15 @@ class _Gone:
         """Count the different ones."""
         return 0 if self._table is None else int(self._table.num_rows)
 
-    def left_of(self, rows: pa.Table) -> pa.Table:
-        """Return the rows without those that were taken back, which count as met from now on."""
+    def left_of(self, rows: pa.Table, columns: Sequence[str] | None = None) -> pa.Table:
+        """Return the rows without those that were taken back, which count as met from now on.
+
+        `columns` are those that make rows equal, by default all.
+        """
         table = self._table
         if table is None or not table.num_rows or not rows.num_rows:
             return rows
-        keys = row_keys(rows)
+        keys = row_keys(rows if columns is None else rows.select(list(columns)))
         names = keys.column_names
         known = table.num_rows
         both = pa.concat_tables([table.select(names), keys])

@@ -26,10 +26,11 @@ from odfbuild.executors.kept import (
     staged_checkpoint,
 )
 from odfbuild.executors.present import check_inputs
-from odfbuild.executors.report import Round
+from odfbuild.executors.report import Round, Told
 from odfbuild.executors.site import Site
 from odfbuild.executors.slices import Sealed, seal
 from odfbuild.executors.staged import schema_events, staged_files
+from odfbuild.executors.testing.gate import held_back
 from odfbuild.executors.unbroken import unbroken
 from odfbuild.odf.chain import ChainState
 from odfbuild.odf.chain_schema import schema_in_force
@@ -103,11 +104,12 @@ def transform(site: Site, dataset: Dataset, done: Callable[[Round], None]) -> No
         checkpoint = checkpoint_of_step(state, work)
         events = _events(state, batch, sealed, checkpoint)
         if events:
+            told = Told(checks=held_back(site, dataset.id, state, sealed))
             files = (*staged_files(sealed), *staged_checkpoint(work, checkpoint))
             dataset.commit(Prepared(events, now, files), expected=state.head)
             names = ", ".join(each.alias for each in batch.inputs if each.slices)
             records, read = (0, None) if sealed is None else (sealed.records, sealed.read)
-            done(Round(names, len(events), records, read=read))
+            done(Round(names, len(events), records, told, read))
 
 
 def needs_engine(state: ChainState, batch: Batch) -> bool:

@@ -103,12 +103,13 @@ class Gates:
     """How the gate judges: `breaking` findings in general, single rules by their code.
 
     A rule's own entry goes before `breaking`.  `max_restated_rows` bounds how many rows a plan may
-    restate; None is no bound.
+    restate; None is no bound.  `data` says what becomes of new rows that fail a check.
     """
 
     breaking: Severity = Severity.ERROR
     rules: Mapping[str, Severity] = field(default_factory=dict)
     max_restated_rows: int | None = None
+    data: Severity = Severity.OFF
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -13,6 +13,7 @@ __all__ = ["read_accepted", "read_gates", "read_moved"]
 _CODE = re.compile(r"ODF[1-4][0-9]{2}", re.ASCII)
 _ACCEPT_KEYS = ("code", "dataset", "column", "until", "reason")
 _LEVELS = tuple(each.value for each in Severity)
+_GATES = ("breaking", "data", "max_restated_rows")
 _CODE_WHY = "rules are called ODF and three digits, the first of them 1 to 4"
 _CODE_FIX = "odfbuild help lists the rules"
 
@@ -25,14 +26,15 @@ def read_gates(reading: SettingsReader, value: Value) -> Gates:
     for key in entries:
         if _CODE.fullmatch(key) and (level := section.choice(key, _LEVELS)):
             rules[key] = Severity(level)
-        elif not _CODE.fullmatch(key) and key not in ("breaking", "max_restated_rows"):
-            fix = "write breaking, max_restated_rows, or the code of a rule, such as ODF201"
+        elif not _CODE.fullmatch(key) and key not in _GATES:
+            fix = f"write {', '.join(_GATES)}, or the code of a rule, such as ODF201"
             section.wrong(key, f"'{key}' is not a gate", _CODE_WHY, fix, at_key=True)
-    breaking = section.choice("breaking", _LEVELS)
+    breaking, data = section.choice("breaking", _LEVELS), section.choice("data", _LEVELS)
     return Gates(
         breaking=Severity.ERROR if breaking is None else Severity(breaking),
         rules=rules,
         max_restated_rows=section.count("max_restated_rows", 0),
+        data=Severity.OFF if data is None else Severity(data),
     )
 
 

@@ -1,0 +1,1 @@
+"""Tests of datasets: fixtures through the engine, checks on rows."""

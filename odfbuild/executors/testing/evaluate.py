@@ -1,0 +1,334 @@
+"""Make checks on rows: with Arrow, a batch at a time, all checks of a dataset in one pass.
+
+Only `unique` and `relationship` hold the columns that they look at in memory, and queries go to the
+engine.
+"""
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any, Protocol, TypeAlias
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from odfbuild.errors import OdfBuildError, ProjectErrors
+from odfbuild.executors.row_keys import row_keys
+from odfbuild.executors.standing import came_and_stand
+from odfbuild.executors.testing.results import SHOWN, BadRow, Result
+from odfbuild.executors.views import DatasetView
+from odfbuild.odf.arrow import to_arrow
+from odfbuild.odf.refs import DatasetAlias
+from odfbuild.odf.timestamp import Timestamp
+from odfbuild.project.lag import lag_text
+from odfbuild.project.testing.bound import check_problems, value_of
+from odfbuild.project.testing.model import (
+    AcceptedValues,
+    Check,
+    Freshness,
+    Given,
+    NotNull,
+    On,
+    Range,
+    Relationship,
+    RowCount,
+    SqlRule,
+    Unique,
+    Word,
+    columns_of,
+)
+
+__all__ = ["Ask", "Looked", "Others", "evaluate"]
+
+Ask: TypeAlias = Callable[[str, DatasetView, On], tuple[int, Sequence[BadRow]]]
+"""Put the query of a check to an engine: how many rows it gives, and the first of them."""
+Others: TypeAlias = Callable[[DatasetAlias], DatasetView | None]
+"""The rows of another dataset; None if there are none."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Looked:
+    """The rows that checks are about: slices of one dataset, all of them or the last ones."""
+
+    view: DatasetView
+    on: On
+
+    def batches(self, columns: Sequence[str]) -> Iterator[pa.Table]:
+        """Yield the offset and these columns of the rows that stand, or came and stand."""
+        view = self.view
+        found = came_and_stand(
+            view.paths, view.schema, view.vocab, columns, whole=self.on is On.STATE
+        )
+        yield from (pa.Table.from_batches([batch]) for batch in found)
+
+
+def evaluate(
+    checks: Sequence[Check],
+    looked: Looked,
+    *,
+    others: Others,
+    now: Timestamp,
+    ask: Ask,
+) -> tuple[Result, ...]:
+    """Return what becomes of checks of one dataset, in their order.
+
+    What is wrong with a check itself, or keeps it from being made, is its result.
+    """
+    found: dict[int, Result] = {}
+    running: list[tuple[int, _Watch]] = []
+    for number, check in enumerate(checks):
+        try:
+            if isinstance(check.rule, SqlRule):
+                count, rows = ask(check.rule.text, looked.view, looked.on)
+                found[number] = Result(check=check, failing=count, rows=tuple(rows))
+            else:
+                running.append((number, _watch(check, looked, others, now)))
+        except OdfBuildError as error:
+            found[number] = Result(check=check, error=_placed(check, error))
+    for number, result in _passed_by(running, looked):
+        found[number] = result
+    return tuple(found[number] for number in range(len(checks)))
+
+
+def _passed_by(
+    running: "Sequence[tuple[int, _Watch]]", looked: Looked
+) -> Iterator[tuple[int, Result]]:
+    """Let all rows pass by those who watch."""
+    if not running:
+        return
+    columns = dict.fromkeys(name for _, watch in running for name in watch.columns)
+    try:
+        for rows in looked.batches(list(columns)):
+            for _, watch in running:
+                watch.take(rows)
+    except OdfBuildError as error:
+        for number, watch in running:
+            yield number, Result(check=watch.check, error=_placed(watch.check, error))
+        return
+    for number, watch in running:
+        yield number, watch.result()
+
+
+def _placed(check: Check, error: OdfBuildError) -> Any:
+    first = error.diagnostics()[0]
+    if isinstance(error, ProjectErrors):
+        return first
+    return replace(first, what=f"check {check.label}: {first.what}",
+                   span=check.span)  # fmt: skip
+
+
+class _Watch(Protocol):
+    """Who looks at rows that pass by."""
+
+    check: Check
+    columns: tuple[str, ...]
+
+    def take(self, rows: pa.Table) -> None: ...
+
+    def result(self) -> Result: ...
+
+
+def _watch(check: Check, looked: Looked, others: Others, now: Timestamp) -> _Watch:
+    """Return who makes a check.  Raises ProjectErrors if its names or values do not fit."""
+    view = looked.view
+    other = others(check.rule.to) if isinstance(check.rule, Relationship) else None
+    known = {check.dataset: view.schema}
+    if isinstance(check.rule, Relationship) and other is not None:
+        known.setdefault(check.rule.to, other.schema)
+    wrong = list(check_problems(check, known.get))
+    if wrong:
+        raise ProjectErrors(wrong)
+    types = {each.name: each.type for each in to_arrow(view.schema)}
+    odf = {each.name: each.type for each in view.schema.fields}
+
+    def values(column: Word, given: Iterable[Given]) -> pa.Array:
+        found = [value_of(each, odf[column.text]) for each in given]
+        return pa.array(found, types[column.text])
+
+    where = tuple((word.text, values(word, given)) for word, given in check.where)
+    names = [word.text for word in columns_of(check.rule)]
+    offset = view.vocab.offset_column
+    columns = tuple(dict.fromkeys((*names, *(name for name, _ in where))))
+    match check.rule:
+        case RowCount() | Freshness():
+            time = view.vocab.event_time_column
+            return _Counting(check=check, columns=(*columns, time), where=where, time=time, now=now)
+        case Unique():
+            return _Twice(
+                check=check, columns=columns, where=where, names=tuple(names), offset=offset
+            )
+        case NotNull():
+            fails: Callable[[pa.Table], Any] = _null_in(names)
+        case AcceptedValues(column=column, values=given):
+            fails = _not_in(column.text, values(column, given))
+        case Range(column=column, least=least, most=most):
+            bounds = [None if each is None else values(column, [each])[0] for each in (least, most)]
+            fails = _outside(column.text, bounds[0], bounds[1])
+        case Relationship(column=column, field=field):
+            kind = types[column.text]
+            fails = _not_in(column.text, _values_of(other, field.text, kind))
+        case _:
+            raise ValueError("a query is asked, not watched")
+    return _Failing(
+        check=check, columns=columns, where=where, names=tuple(names), offset=offset, fails=fails
+    )
+
+
+def _null_in(names: Sequence[str]) -> Callable[[pa.Table], Any]:
+    def fails(rows: pa.Table) -> Any:
+        masks = [pc.is_null(rows.column(name)) for name in names]
+        found = masks[0]
+        for mask in masks[1:]:
+            found = pc.or_(found, mask)
+        return found
+
+    return fails
+
+
+def _not_in(name: str, values: pa.Array) -> Callable[[pa.Table], Any]:
+    def fails(rows: pa.Table) -> Any:
+        column = rows.column(name)
+        known = pc.is_in(column, value_set=values, skip_nulls=True)
+        return pc.and_(pc.invert(known), pc.is_valid(column))
+
+    return fails
+
+
+def _outside(name: str, least: Any, most: Any) -> Callable[[pa.Table], Any]:
+    """NaN is within no bounds."""
+
+    def fails(rows: pa.Table) -> Any:
+        column = rows.column(name)
+        inside = pc.is_valid(column)
+        if least is not None:
+            inside = pc.and_(inside, pc.greater_equal(column, least))
+        if most is not None:
+            inside = pc.and_(inside, pc.less_equal(column, most))
+        return pc.and_(pc.is_valid(column), pc.invert(pc.fill_null(inside, False)))
+
+    return fails
+
+
+def _values_of(view: DatasetView | None, name: str, kind: pa.DataType) -> pa.Array:
+    """Return the different values of a column that stand in a dataset."""
+    if view is None:
+        return pa.array([], kind)
+    found = pa.chunked_array([pa.array([], kind)])
+    for batch in came_and_stand(view.paths, view.schema, view.vocab, [name]):
+        column = pc.unique(batch.column(name)).cast(kind)
+        found = pa.chunked_array([pc.unique(pa.concat_arrays([*found.chunks, column]))])
+    return found.combine_chunks()
+
+
+@dataclass(slots=True, kw_only=True)
+class _Some:
+    """Looks at the rows that `where` keeps."""
+
+    check: Check
+    columns: tuple[str, ...]
+    where: tuple[tuple[str, pa.Array], ...]
+    looked: int = 0
+
+    def kept(self, rows: pa.Table) -> pa.Table:
+        for name, values in self.where:
+            rows = rows.filter(pc.is_in(rows.column(name), value_set=values))
+        self.looked += len(rows)
+        return rows
+
+
+@dataclass(slots=True, kw_only=True)
+class _Failing(_Some):
+    """Counts the rows that fail by themselves, and keeps the first."""
+
+    names: tuple[str, ...]
+    offset: str
+    fails: Callable[[pa.Table], Any]
+    failing: int = 0
+    rows: list[BadRow] = field(default_factory=list)
+
+    def take(self, rows: pa.Table) -> None:
+        rows = self.kept(rows)
+        bad = rows.filter(self.fails(rows))
+        self.failing += len(bad)
+        if len(self.rows) < SHOWN:
+            self.rows += _shown(bad.slice(0, SHOWN - len(self.rows)), self.names, self.offset)
+
+    def result(self) -> Result:
+        return Result(
+            check=self.check, looked=self.looked, failing=self.failing, rows=tuple(self.rows)
+        )
+
+
+@dataclass(slots=True, kw_only=True)
+class _Twice(_Some):
+    """Finds the rows that agree with another one; holds the columns that it looks at."""
+
+    names: tuple[str, ...]
+    offset: str
+    held: list[pa.Table] = field(default_factory=list)
+
+    def take(self, rows: pa.Table) -> None:
+        kept = self.kept(rows).select([self.offset, *(n for n in self.names if n != self.offset)])
+        for name in self.names:
+            kept = kept.filter(pc.is_valid(kept.column(name)))
+        self.held.append(kept)
+
+    def result(self) -> Result:
+        rows = pa.concat_tables(self.held) if self.held else None
+        if rows is None or not len(rows):
+            return Result(check=self.check, looked=self.looked)
+        keys = row_keys(rows.select(list(self.names)))
+        numbered = keys.append_column("i", pa.array(range(len(keys)), pa.int64()))
+        groups = numbered.group_by(keys.column_names, use_threads=False).aggregate([("i", "list")])
+        lists = groups.column("i_list").combine_chunks()
+        twice = lists.filter(pc.greater(pc.list_value_length(lists), 1))
+        places = pc.list_flatten(twice)
+        first = rows.take(places.slice(0, SHOWN))
+        shown = tuple(_shown(first, self.names, self.offset))
+        return Result(check=self.check, looked=self.looked, failing=len(places), rows=shown)
+
+
+@dataclass(slots=True, kw_only=True)
+class _Counting(_Some):
+    """Counts rows, and knows the latest event time."""
+
+    time: str
+    now: Timestamp
+    latest: Any = None
+
+    def take(self, rows: pa.Table) -> None:
+        times = self.kept(rows).column(self.time)
+        if isinstance(self.check.rule, Freshness):
+            found = pc.max(times)
+            known = [each for each in (self.latest, found) if each is not None and each.is_valid]
+            self.latest = max(known, key=lambda each: each.value, default=None)
+
+    def result(self) -> Result:
+        said = self._of_count() if isinstance(self.check.rule, RowCount) else self._of_time()
+        return Result(check=self.check, looked=self.looked, said=said)
+
+    def _of_count(self) -> str | None:
+        rule = self.check.rule
+        assert isinstance(rule, RowCount)  # noqa: S101 - it is asked of one only
+        noun = "row" if self.looked == 1 else "rows"
+        if rule.least is not None and self.looked < rule.least:
+            return f"{self.looked:,} {noun}, and at least {rule.least:,} are wanted"
+        if rule.most is not None and self.looked > rule.most:
+            return f"{self.looked:,} {noun}, and at most {rule.most:,} are wanted"
+        return None
+
+    def _of_time(self) -> str | None:
+        rule = self.check.rule
+        assert isinstance(rule, Freshness)  # noqa: S101 - it is asked of one only
+        wanted = f"the latest may be {lag_text(rule.max_age)} ago"
+        if self.latest is None:
+            return f"there are no rows, and {wanted}"
+        at = self.latest.cast(pa.timestamp("ms", tz="UTC")).value
+        if self.now.millis - at <= rule.max_age:
+            return None
+        return f"the latest event time is {Timestamp.from_millis(at)}, and {wanted}"
+
+
+def _shown(rows: pa.Table, names: Sequence[str], offset: str) -> Iterator[BadRow]:
+    for row in rows.to_pylist():
+        values = {name: row[name] for name in names if name != offset}
+        yield BadRow(row[offset], values)

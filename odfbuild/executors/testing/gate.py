@@ -1,0 +1,97 @@
+"""Checks before a commit: what a step is about to add is held back unless it passes.
+
+The checks on new rows of a dataset are made on its staged slices, all that one move of its head
+would add; if one fails, none of them is committed.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import cast
+
+from odfbuild.errors import Diagnostic, Level, OdfBuildError
+from odfbuild.executors.querying import Querier
+from odfbuild.executors.site import Site
+from odfbuild.executors.slices import Sealed
+from odfbuild.executors.testing.asking import asking, workspace_views
+from odfbuild.executors.testing.evaluate import Looked, evaluate
+from odfbuild.executors.testing.results import Result, result_diagnostic
+from odfbuild.executors.views import DatasetView
+from odfbuild.odf.chain import ChainState
+from odfbuild.odf.identity import DatasetId
+from odfbuild.odf.refs import DatasetAlias
+from odfbuild.planner.policy import Severity
+from odfbuild.project.testing.model import Check, On
+
+__all__ = ["DataCheckError", "Gate", "held_back"]
+
+_FIX = (
+    "correct the source or the query, or the check; the rows stay out until it passes "
+    "(`gates: {data: warn}` lets them in, and tells of them)"
+)
+_LOOK = "look at these rows, or at the check"
+
+
+class DataCheckError(OdfBuildError):
+    """Rows were held back: they fail a check of the project."""
+
+    code = "data-check"
+
+    def __init__(self, found: tuple[Diagnostic, ...]) -> None:
+        super().__init__(found[0].what, found[0].why, found[0].fix, found[0].span)
+        self.found = found
+
+    def diagnostics(self) -> tuple[Diagnostic, ...]:
+        return self.found
+
+
+@dataclass(frozen=True, slots=True)
+class Gate:
+    """The checks on new rows by dataset, and whether those that fail hold rows back or are told."""
+
+    level: Severity
+    checks: Mapping[DatasetAlias, tuple[Check, ...]]
+
+
+def held_back(
+    site: Site, dataset: DatasetId, state: ChainState, sealed: Sealed | None
+) -> tuple[Diagnostic, ...]:
+    """Make the checks on what is about to be committed; return what is only to be told of it.
+
+    `state` is the dataset before.  Raises DataCheckError when a check fails that holds rows back.
+    """
+    if site.gate is None or sealed is None or not sealed.slices:
+        return ()
+    checks = _checks(site, site.gate, dataset)
+    if not checks:
+        return ()
+    view = DatasetView(
+        paths=tuple(each.path for each in sealed.slices), schema=sealed.schema, vocab=state.vocab
+    )
+    with site.workspace.staging() as staging:
+        others = workspace_views(site.workspace)
+        results = evaluate(
+            checks,
+            Looked(view=view, on=On.NEW_ROWS),
+            others=others,
+            now=site.clock(),
+            ask=asking(cast(Querier, site.engine), checks[0].dataset, others, staging),
+        )
+    refused = [each for each in results if _refuses(each, site.gate.level)]
+    if refused:
+        raise DataCheckError(tuple(result_diagnostic(each, Level.ERROR, _FIX) for each in refused))
+    return tuple(_told(each) for each in results if not each.passed)
+
+
+def _told(result: Result) -> Diagnostic:
+    found = result_diagnostic(result, Level.WARNING, _LOOK)
+    what = f"{result.check.dataset}: {found.what}"
+    return replace(found, what=what, level=Level.WARNING)
+
+
+def _refuses(result: Result, level: Severity) -> bool:
+    return level is Severity.ERROR and result.refused
+
+
+def _checks(site: Site, gate: Gate, dataset: DatasetId) -> tuple[Check, ...]:
+    names = (name for name, id in site.workspace.names().items() if id == dataset)
+    return next((gate.checks[name] for name in names if name in gate.checks), ())

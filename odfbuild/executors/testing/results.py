@@ -1,0 +1,83 @@
+"""What checks on rows found: values."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Final
+
+from odfbuild.errors import Diagnostic, Level
+from odfbuild.planner.policy import Severity
+from odfbuild.project.testing.model import Check, On
+
+__all__ = ["SHOWN", "BadRow", "Result", "result_diagnostic", "row_words"]
+
+SHOWN: Final = 5
+"""How many failing rows of a check are shown."""
+
+
+@dataclass(frozen=True, slots=True)
+class BadRow:
+    """A row that fails a check: its offset, None if that is not known, and what was looked at."""
+
+    offset: int | None
+    values: Mapping[str, Any]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Result:
+    """What became of one check: how many rows fail, and the first of them.
+
+    `said` tells what no row shows, such as that there are too few.  `error` is why the check could
+    not be made, `skipped` why it was not.
+    """
+
+    check: Check
+    looked: int = 0
+    failing: int = 0
+    rows: tuple[BadRow, ...] = ()
+    said: str | None = None
+    error: Diagnostic | None = None
+    skipped: str | None = None
+
+    @property
+    def passed(self) -> bool:
+        """Say whether nothing was found; what was not looked at passes."""
+        return not self.failing and self.said is None and self.error is None
+
+    @property
+    def refused(self) -> bool:
+        """Say whether it fails, and not only warns."""
+        return not self.passed and self.check.severity is Severity.ERROR
+
+
+def row_words(row: BadRow) -> str:
+    """Return a row in one line: its offset, and the columns that were looked at."""
+    from odfbuild.executors.testing.cells import cell
+
+    parts = [] if row.offset is None else [f"offset {row.offset:,}"]
+    values = ", ".join(f"{name}={cell(value)}" for name, value in row.values.items())
+    return ": ".join([*parts, values]) if values else "".join(parts)
+
+
+def result_diagnostic(result: Result, level: Level, fix: str) -> Diagnostic:
+    """Return what a check found as a finding at its place."""
+    check = result.check
+    if result.error is not None:
+        return result.error
+    where = "the new rows" if check.on is On.NEW_ROWS else "the rows"
+    if result.said is not None:
+        first = f"{where}: {result.said}"
+    else:
+        verb = "fails" if result.failing == 1 else "fail"
+        of = f" of {result.looked:,}" if result.looked else ""
+        first = f"{result.failing:,}{of} {where.removeprefix('the ')} {verb}"
+    listed = [row_words(each) for each in result.rows]
+    if result.failing > len(result.rows) and listed:
+        listed.append(f"and {result.failing - len(result.rows):,} more")
+    return Diagnostic(
+        code="data-check",
+        what="\n  ".join([f"check {check.label}: {first}", *listed]),
+        why=f"the check is about {where}",
+        fix=fix,
+        span=check.span,
+        level=level,
+    )
