@@ -1,7 +1,8 @@
 """The scheduler: walk a plan in order, several steps at a time; skipped is not failed.
 
-Order is the plan's, and only that.  A step runs when those it waits for are done; when one fails,
-what follows from it is skipped, and everything else goes on.
+Order is the plan's, and only that.  A step runs when those it waits for are done and its pools have
+room; when one fails, what follows from it is skipped, and everything else goes on, unless asked
+otherwise.  The first interrupt ends the run after the open slices, the second at once.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -12,9 +13,10 @@ from typing import Protocol, assert_never
 from odfbuild.errors import OdfBuildError, StateError
 from odfbuild.executors.accept import Stood, check_definition
 from odfbuild.executors.ingest import ingest
+from odfbuild.executors.manner import Manner
 from odfbuild.executors.report import Done, Failed, Outcome, Report, Round, Skipped
 from odfbuild.executors.site import Site
-from odfbuild.executors.stopping import stop, stoppable
+from odfbuild.executors.stopping import StoppedError, interruptible, is_ending, stop, stoppable
 from odfbuild.executors.transform import transform
 from odfbuild.odf.events import MetadataEvent, SetTransform, TransformInput
 from odfbuild.odf.identity import Multihash
@@ -46,6 +48,13 @@ class Unwatched:
     def finished(self, step: Step, outcome: Outcome) -> None: ...
 
 
+_AS_USUAL = Manner()
+
+
+class _Enough(Exception):
+    """An ingest ends though its source may have more; what it committed stands."""
+
+
 class StalePlanError(StateError):
     """A dataset moved after the plan was made."""
 
@@ -56,6 +65,7 @@ class StalePlanError(StateError):
 class _Run:
     site: Site
     progress: Progress
+    manner: Manner
     waiting: dict[str, Step]
     stood: Stood
     outcomes: dict[str, Outcome] = field(default_factory=dict)
@@ -78,14 +88,23 @@ def check_heads(plan: Plan, heads: Mapping[DatasetAlias, Multihash]) -> None:
             )
 
 
-def run(plan: Plan, site: Site, *, jobs: int, progress: Progress) -> Report:
-    """Execute a plan, `jobs` steps at a time, and return what became of every step."""
-    state = _Run(site, progress, {step.id: step for step in plan.steps}, _stood(plan))
+def run(
+    plan: Plan, site: Site, *, jobs: int, progress: Progress, manner: Manner = _AS_USUAL
+) -> Report:
+    """Execute a plan, `jobs` steps at a time, and return what became of every step.
+
+    Raises KeyboardInterrupt after an interrupt, once nothing runs any more.
+    """
+    state = _Run(site, progress, manner, {step.id: step for step in plan.steps}, _stood(plan))
     running: dict[Future[None], Step] = {}
-    with stoppable(), ThreadPoolExecutor(max_workers=jobs, thread_name_prefix="step") as pool:
+    with (
+        stoppable(),
+        ThreadPoolExecutor(max_workers=jobs, thread_name_prefix="step") as pool,
+        interruptible(manner.ending),
+    ):
         try:
-            while state.waiting or running:
-                for step in _ready(state, jobs - len(running)):
+            while running or (state.waiting and not is_ending()):
+                for step in _ready(state, jobs, list(running.values())):
                     running[pool.submit(_run_step, state, step)] = step
                 if not running:
                     break
@@ -93,6 +112,8 @@ def run(plan: Plan, site: Site, *, jobs: int, progress: Progress) -> Report:
                 for future in finished:
                     del running[future]
                     future.result()
+            if is_ending():
+                raise KeyboardInterrupt
         except BaseException:
             stop()
             site.engine.cancel()
@@ -106,18 +127,35 @@ def _stood(plan: Plan) -> Stood:
     return {at.id: None if alias in changed else at.head for alias, at in based if at is not None}
 
 
-def _ready(state: _Run, room: int) -> Sequence[Step]:
+def _ready(state: _Run, jobs: int, running: Sequence[Step]) -> Sequence[Step]:
     """Take the steps that may start now out of the waiting ones; settle those that never may."""
     ready: list[Step] = []
+    if is_ending():
+        return ready
+    targets = [step.target for step in running]
     for step in tuple(state.waiting.values()):
-        failed = next((each for each in step.after if _failed(state, each)), None)
+        failed = _why_never(state, step)
         if failed is not None:
             del state.waiting[step.id]
             _settle(state, step, Skipped(_root_cause(state, failed)))
-        elif len(ready) < room and not any(_pending(state, each) for each in step.after):
+        elif (
+            len(targets) < jobs
+            and not any(_pending(state, each) for each in step.after)
+            and state.manner.has_room(step.target, targets)
+        ):
             del state.waiting[step.id]
             ready.append(step)
+            targets.append(step.target)
     return ready
+
+
+def _why_never(state: _Run, step: Step) -> str | None:
+    """Return the step for whose failure a step is not to run; None if it may."""
+    if state.manner.fail_fast:
+        known = tuple(state.outcomes.items())  # steps in other threads add to it
+        failed = (id for id, each in known if isinstance(each, Failed))
+        return next(failed, None)
+    return next((each for each in step.after if _failed(state, each)), None)
 
 
 def _failed(state: _Run, step: str) -> bool:
@@ -139,10 +177,15 @@ def _run_step(state: _Run, step: Step) -> None:
     def done(each: Round) -> None:
         rounds.append(each)
         state.progress.advanced(step, each)
+        if isinstance(step.work, Ingest) and (is_ending() or len(rounds) == state.manner.slices):
+            raise _Enough
 
     state.progress.started(step)
     try:
         _work(state, step, done)
+    except _Enough:
+        given = tuple(rounds)
+        _settle(state, step, Failed(StoppedError(), given) if is_ending() else Done(given))
     except OdfBuildError as error:
         _settle(state, step, Failed(error, tuple(rounds)))
     except OSError as error:

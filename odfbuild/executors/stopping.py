@@ -1,21 +1,33 @@
-"""Give up what is being done: processes are killed, pauses end, downloads break off.
+"""End or give up what is being done.
 
-Who presses Ctrl-C wants no step to go on in another thread.  Whatever waits or takes long looks
-here, and fails with a StoppedError once the run is given up.
+Who presses Ctrl-C once has the open slices finished, and no more begun; who presses it again, or
+stops the run otherwise, has processes killed, pauses ended and downloads broken off.  Whatever
+waits or takes long looks here, and fails with a StoppedError once the run is given up.
 """
 
 import os
 import signal
 import subprocess
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
+from types import FrameType
 from typing import Final
 
 from odfbuild.errors import EngineError
 
-__all__ = ["StoppedError", "go_on", "killable", "pause", "poll", "stop", "stoppable"]
+__all__ = [
+    "StoppedError",
+    "go_on",
+    "interruptible",
+    "is_ending",
+    "killable",
+    "pause",
+    "poll",
+    "stop",
+    "stoppable",
+]
 
 
 class StoppedError(EngineError):
@@ -37,6 +49,7 @@ class _Running:
 
     lock: threading.Lock = field(default_factory=threading.Lock)
     stopped: threading.Event = field(default_factory=threading.Event)
+    ending: threading.Event = field(default_factory=threading.Event)
     processes: set[subprocess.Popen[bytes]] = field(default_factory=set)
 
 
@@ -50,6 +63,37 @@ def stoppable() -> Iterator[None]:
         yield
     finally:
         _RUNNING.stopped.clear()
+        _RUNNING.ending.clear()
+
+
+@contextmanager
+def interruptible(ending: Callable[[], None]) -> Iterator[None]:
+    """Let the first interrupt ask for the end of what is done, and the second do what it did.
+
+    `ending` is called by the first.  Only the main thread hears of interrupts, and where they are
+    ignored they stay so.
+    """
+    before = signal.getsignal(signal.SIGINT)
+    here = threading.current_thread() is threading.main_thread()
+    if not here or not callable(before):
+        yield
+        return
+
+    def first(_signal: int, _frame: FrameType | None) -> None:
+        signal.signal(signal.SIGINT, before)
+        _RUNNING.ending.set()
+        ending()
+
+    signal.signal(signal.SIGINT, first)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, before)
+
+
+def is_ending() -> bool:
+    """Say whether no more is to be begun."""
+    return _RUNNING.ending.is_set()
 
 
 def stop() -> None:
