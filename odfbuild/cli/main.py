@@ -22,6 +22,7 @@ from odfbuild.cli.commands import (
     keep,
     lineage,
     look,
+    manage,
     mark,
     read,
     render,
@@ -62,7 +63,7 @@ def _globals(
         raise Exit(EXIT_USAGE)
 
 
-for each in (author, edit, checks, decide, act, ingest, keep, mark, look, lineage, read):
+for each in (author, edit, checks, decide, act, ingest, keep, manage, mark, look, lineage, read):
     app.add_typer(each.commands)
 for each in (render, help):
     app.add_typer(each.commands)

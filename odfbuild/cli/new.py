@@ -26,7 +26,13 @@ if TYPE_CHECKING:
     from odfbuild.executors.sampled import Sample
     from odfbuild.project.load import Project
 
-__all__ = ["OutsideError", "new_dataset"]
+__all__ = [
+    "OutsideError",
+    "definition_path",
+    "editor_line",
+    "new_dataset",
+    "write_definition",
+]
 
 _MOST = 1 << 20
 _EDITOR = "schemas/DatasetSnapshotManifest.schema.json"
@@ -54,13 +60,13 @@ def new_dataset(
     project = open_given(given)
     loaded = load(project)
     alias = _free(loaded, name)
-    path = _path(project, alias)
+    path = definition_path(project, alias)
     text = (
         root_text(_root(project, alias, origin))
         if root
         else derivative_text(str(alias), _inputs(project, loaded, name, origin))
     )
-    _write(given, project, path, formatted(_schema_of_editors(project, path) + text, str(path)))
+    write_definition(given, project, path, formatted(editor_line(project, path) + text, str(path)))
     sys.stdout.write(
         printable(f"Wrote {path}. Look at what was guessed, then: odfbuild plan") + "\n"
     )
@@ -79,7 +85,7 @@ def _free(loaded: "Project", name: str) -> DatasetAlias:
     return alias
 
 
-def _path(project: app.Opened, alias: DatasetAlias) -> PurePosixPath:
+def definition_path(project: app.Opened, alias: DatasetAlias) -> PurePosixPath:
     """Return where the definition goes: each part of the name is a folder, the last the file."""
     *folders, last = str(alias).replace("/", ".").split(".")
     path = PurePosixPath(project.folders[0], *folders, f"{last}.yaml")
@@ -92,7 +98,8 @@ def _path(project: app.Opened, alias: DatasetAlias) -> PurePosixPath:
     return path
 
 
-def _schema_of_editors(project: app.Opened, path: PurePosixPath) -> str:
+def editor_line(project: app.Opened, path: PurePosixPath) -> str:
+    """Return the comment that tells editors the schema of a definition, if the project has it."""
     if not (project.root / _EDITOR).is_file():
         return ""
     up = "../" * (len(path.parts) - 1)
@@ -200,7 +207,7 @@ def _columns(
     return found
 
 
-def _write(given: Given, project: app.Opened, path: PurePosixPath, text: str) -> None:
+def write_definition(given: Given, project: app.Opened, path: PurePosixPath, text: str) -> None:
     """Write a definition, and take it away again if the project cannot be read with it."""
     file = project.root / path
     made = [each for each in file.parents if not each.exists()]

@@ -20,6 +20,7 @@ __all__ = [
     "MemoryObjects",
     "MissingObjectError",
     "ObjectStore",
+    "check_bytes",
     "hash_file",
     "hash_files",
 ]
@@ -107,7 +108,7 @@ class LocalObjects:
             if source.exists() or not target.exists():
                 move(self._disk, source, target)
             return
-        _verify(name, source, str(self._folder))
+        check_bytes(name, source, str(self._folder))
         near = pending(self._folder)
         self._disk.write(near, source)
         self._disk.rename(near, target)
@@ -116,7 +117,7 @@ class LocalObjects:
         data = read_file(f"{self._prefix}{hash}")
         if data is None:
             raise MissingObjectError(hash, str(self._folder))
-        _verify(hash, data, str(self._folder))
+        check_bytes(hash, data, str(self._folder))
         return data
 
     def has(self, hash: Multihash) -> bool:
@@ -147,7 +148,7 @@ class MemoryObjects:
                 self._objects[name] = source.read_bytes()
                 source.unlink()
             else:
-                _verify(name, source, "memory")
+                check_bytes(name, source, "memory")
                 self._objects[name] = source
 
     def get(self, hash: Multihash) -> bytes:
@@ -191,7 +192,8 @@ def _algorithm(code: int) -> str:
     return "sha256" if code == Multicodec.SHA2_256 else "sha3_256"
 
 
-def _verify(name: Multihash, data: bytes, place: str) -> None:
+def check_bytes(name: Multihash, data: bytes, place: str) -> None:
+    """Raise CorruptObjectError if bytes do not hash to their name."""
     digest = _HASHES[_algorithm(name.code)](data).digest()
     if digest != name.digest:
         raise CorruptObjectError(name, Multihash(name.code, digest), place)

@@ -7,6 +7,7 @@
 A name is written last, so a dataset without one is what an interrupted creation left.
 """
 
+import errno
 import os
 import re
 import secrets
@@ -25,7 +26,7 @@ from odfbuild.state.disk import Disk, pending, read_file
 from odfbuild.state.heads import DEFAULT_LOCK_TIMEOUT, HEAD, LocalHeads, parse_head
 from odfbuild.state.index import Index
 from odfbuild.state.keys import Keys
-from odfbuild.state.lock import locked, open_locked
+from odfbuild.state.lock import LockedError, locked, open_locked
 from odfbuild.state.objects import LocalObjects
 from odfbuild.state.prepared import Prepared
 
@@ -168,6 +169,38 @@ class Workspace:
         for each in (folder, self._datasets, self.root):
             self._disk.sync(each)
         return self.dataset(id)
+
+    def take_in(self, id: DatasetId, folder: Path) -> Dataset:
+        """Make a folder that is whole and on disk a dataset, at once; it has no name yet.
+
+        The folder lies on the disk of the workspace.  What an interrupted creation left in its
+        place goes.  Raises StateError if there is a dataset, LockedError if one is being made.
+        """
+        place = self._datasets / id.multibase
+        self._datasets.mkdir(parents=True, exist_ok=True)
+        self._drop_headless(place)
+        try:
+            self._disk.rename(folder, place)
+        except OSError as error:
+            if error.errno not in (errno.ENOTEMPTY, errno.EEXIST):
+                raise
+            raise StateError(
+                what=f"there is a dataset {id} already",
+                why="somebody else brought it meanwhile",
+                fix="look at it: odfbuild status",
+            ) from error
+        for each in (place, self._datasets, self.root):
+            self._disk.sync(each)
+        return self.dataset(id)
+
+    def _drop_headless(self, place: Path) -> None:
+        if not place.is_dir() or (place / "refs" / HEAD).exists():
+            return
+        opened = open_locked(place)
+        if opened is None:
+            raise LockedError(place, None)
+        shutil.rmtree(place)
+        os.close(opened)
 
     def name(self, alias: DatasetAlias, id: DatasetId) -> None:
         """Give a dataset its name, the last step of making it; AliasTakenError if it is taken."""

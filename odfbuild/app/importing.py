@@ -1,0 +1,195 @@
+"""Take an existing chain into the workspace: copied, verified, then put in its place at once.
+
+The chain is there whole or not at all; its name comes after it, and its definition, which another
+layer writes, comes last.  Doing the same again goes on from where it was interrupted.
+"""
+
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+
+from odfbuild.app.opened import Opened
+from odfbuild.errors import OdfBuildError, ProtocolError, StateError
+from odfbuild.odf.chain import ChainState
+from odfbuild.odf.identity import DatasetId
+from odfbuild.odf.refs import DatasetAlias
+from odfbuild.planner.adopting import inputs_of
+from odfbuild.state.copying import Copied, copy_chain, noted_alias, seed_of
+from odfbuild.state.dataset import Dataset
+from odfbuild.state.index import Index
+from odfbuild.state.workspace import Workspace
+
+__all__ = [
+    "AlreadyHereError",
+    "Found",
+    "MissingInputsError",
+    "NamelessError",
+    "NotVerifiedError",
+    "examine",
+    "missing_inputs",
+    "name_of_folder",
+    "put_in_place",
+    "refuse_without_inputs",
+]
+
+
+class NotVerifiedError(StateError):
+    """A chain that was to be taken in is not what it says of itself."""
+
+    code = "not-verified"
+
+
+class AlreadyHereError(StateError):
+    """The workspace has the dataset that was to be taken in."""
+
+    code = "already-here"
+
+
+class NamelessError(StateError):
+    """Nothing says what a dataset is called."""
+
+    code = "nameless-dataset"
+
+
+class MissingInputsError(StateError):
+    """A derivative was to be taken in before what it is made of."""
+
+    code = "missing-inputs"
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """A chain that was copied aside and holds; `state` is that of its head."""
+
+    folder: Path
+    copied: Copied
+    state: ChainState
+
+
+def name_of_folder(folder: Path) -> DatasetAlias:
+    """Return what the dataset in a folder is called: by a note in it, its workspace, or the folder.
+
+    Raises NamelessError.
+    """
+    noted = noted_alias(folder)
+    for text in (noted, *_names_around(folder), folder.resolve().name):
+        if text is not None and not text.startswith("fed01"):
+            with suppress(ProtocolError):
+                return DatasetAlias.parse(text)
+    raise NamelessError(
+        what=f"nothing says what the dataset in {folder} is called",
+        why="a chain has an id, and its name is given to it by a workspace",
+        fix=f"name it: odfbuild import {folder} NAME",
+    )
+
+
+def _names_around(folder: Path) -> Sequence[str]:
+    """Return what a workspace calls the dataset, if the folder is one of its datasets."""
+    place = folder.resolve()
+    workspace = Workspace(place.parent.parent)
+    with suppress(StateError, OSError):
+        named = workspace.names().items()
+        return [str(alias) for alias, id in named if id.multibase == place.name]
+    return ()
+
+
+def examine(folder: Path, staging: Path) -> Found:
+    """Copy the chains of a folder into an empty one, and verify the copy whole.
+
+    Raises what `copy_chain` raises, and NotVerifiedError.
+    """
+    from odfbuild.executors.verify import verify
+    from odfbuild.state.dataset import Stores
+    from odfbuild.state.heads import LocalHeads
+    from odfbuild.state.objects import LocalObjects
+
+    copied = copy_chain(folder, staging)
+    parts = (LocalObjects(staging / part) for part in ("blocks", "data", "checkpoints"))
+    dataset = Dataset(copied.dataset, Stores(LocalHeads(staging), *parts), Index())
+    found = verify(dataset).findings
+    state = None if found else dataset.state()
+    if state is None:
+        listed = "".join(f"\n  {each.what}" for each in found[:10])
+        raise NotVerifiedError(
+            what=f"the dataset in {folder} does not verify, so it was not taken in{listed}",
+            why="every block and file must be what the chain says of it",
+            fix="copy it anew from where it was made, or have it verified there",
+        )
+    return Found(staging, copied, state)
+
+
+def missing_inputs(state: ChainState, names: Mapping[DatasetId, DatasetAlias]) -> list[DatasetId]:
+    """Return the inputs of the transform in force that the workspace does not have."""
+    return [each for each in inputs_of(state) if each not in names]
+
+
+def refuse_without_inputs(
+    folder: Path, alias: DatasetAlias, missing: Sequence[DatasetId]
+) -> MissingInputsError:
+    """Return the refusal of a derivative, with where each of its inputs may be found."""
+    lines = "".join(f"\n  {each}{_beside(folder, each)}" for each in missing)
+    noun = "an input" if len(missing) == 1 else f"{len(missing)} inputs"
+    return MissingInputsError(
+        what=f"{alias} reads {noun} that the workspace does not have{lines}",
+        why="its definition would name what is not there, and no plan could be made",
+        fix="import these first, or give --no-definition to take the chain in to be read only",
+    )
+
+
+def _beside(folder: Path, wanted: DatasetId) -> str:
+    """Say which folder beside another one holds a dataset, if any does."""
+    place = folder.resolve().parent
+    near = place / wanted.multibase
+    if near.is_dir():
+        return f"  in {near}"
+    with suppress(OSError):
+        for each in sorted(place.iterdir())[:1_000]:
+            if each.is_dir() and seed_of(each) == wanted:
+                return f"  in {each}"
+    return ""
+
+
+def put_in_place(project: Opened, found: Found, alias: DatasetAlias) -> Dataset:
+    """Make what was examined a dataset of the workspace, under a name.
+
+    A dataset that is there without a name, at the same head, gets its name; so an interrupted
+    import ends well.  Raises AlreadyHereError, AliasTakenError.
+    """
+    workspace, id = project.workspace, found.copied.dataset
+    there = workspace.open(id)
+    names = {each: name for name, each in workspace.names().items()}
+    if there is not None and (names.get(id, alias) != alias or there.head() != found.state.head):
+        raise _already_here(id, names.get(id), alias)
+    _refuse_name(workspace, alias, id)
+    if there is None:
+        workspace.take_in(id, found.folder)
+    if id not in names:
+        workspace.name(alias, id)
+    dataset = workspace.dataset(id)
+    workspace.index.put(found.state)
+    return dataset
+
+
+def _refuse_name(workspace: Workspace, alias: DatasetAlias, id: DatasetId) -> None:
+    other = workspace.names().get(alias)
+    if other not in (None, id):
+        raise AlreadyHereError(
+            what=f"the workspace has another dataset called {alias}: {other}",
+            why="a name is that of one dataset, and this one is another",
+            fix="give it another name: odfbuild import FOLDER NAME",
+        )
+
+
+def _already_here(id: DatasetId, known: DatasetAlias | None, alias: DatasetAlias) -> OdfBuildError:
+    if known is not None and known != alias:
+        return AlreadyHereError(
+            what=f"the workspace has this dataset already, as {known}",
+            why=f"{id} is one dataset, whatever it is called",
+            fix=f"odfbuild mv {known} {alias} renames it",
+        )
+    return AlreadyHereError(
+        what=f"the workspace has {known or id} already, at another head",
+        why="two copies of one dataset may have gone different ways, and none is overwritten",
+        fix="compare the two: odfbuild log, here and there",
+    )

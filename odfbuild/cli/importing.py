@@ -1,0 +1,226 @@
+"""odfbuild import: take an existing chain into the workspace, and write the definition of it."""
+
+import os
+import sys
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path, PurePosixPath
+
+from odfbuild import app
+from odfbuild.app.importing import (
+    Found,
+    examine,
+    missing_inputs,
+    name_of_folder,
+    put_in_place,
+    refuse_without_inputs,
+)
+from odfbuild.app.loading import load
+from odfbuild.cli import exits
+from odfbuild.cli.files import AlreadyThereError
+from odfbuild.cli.new import definition_path, editor_line, write_definition
+from odfbuild.cli.opened import open_given
+from odfbuild.cli.options import Given
+from odfbuild.cli.printable import printable
+from odfbuild.cli.usage import UsageRefusedError
+from odfbuild.cli.words import bytes_text, count, kind_word
+from odfbuild.errors import Diagnostic, Level, ProjectErrors
+from odfbuild.odf.chain import ChainState
+from odfbuild.odf.events import DatasetSnapshot
+from odfbuild.odf.identity import DatasetId
+from odfbuild.odf.manifest import to_yaml
+from odfbuild.odf.refs import DatasetAlias
+from odfbuild.planner.adopting import UndeclarableError, snapshot_of
+from odfbuild.planner.declared import normalize
+from odfbuild.planner.diff import diff
+from odfbuild.project.format import UnformattableError, formatted
+from odfbuild.project.load import Project
+from odfbuild.project.manifests import read_manifests
+from odfbuild.state.applied import record_applied
+
+__all__ = ["import_dataset"]
+
+_SHOWN = 5
+
+
+@dataclass(frozen=True, slots=True)
+class _Definition:
+    """A definition that is not written yet."""
+
+    path: PurePosixPath
+    text: str
+
+
+def import_dataset(given: Given, folder: Path, name: str | None, *, definition: bool) -> int:
+    """Take the chain of a folder in, under a name, and write the YAML that plans to no change.
+
+    A name in the place of the folder is a dataset of the workspace: only its definition is written.
+    """
+    project = open_given(given)
+    declared = load(project)
+    if not folder.is_dir() and name is None and (known := _in_workspace(project, folder)):
+        return _define_known(given, project, declared, known, definition=definition)
+    alias = name_of_folder(folder) if name is None else DatasetAlias.parse(name)
+    if definition:
+        _refuse_declared(declared, alias)
+    with project.workspace.staging() as staging:
+        aside = staging / "chain"
+        aside.mkdir()
+        found = examine(folder, aside)
+        written = _defined(project, found.state, alias, folder) if definition else None
+        dataset = put_in_place(project, found, alias)
+    _say_imported(folder, alias, found)
+    _finish(given, project, alias, written)
+    for line in _notes(project, dataset.id, found):
+        sys.stderr.write(printable(f"note: {line}") + "\n")
+    return exits.DONE
+
+
+def _in_workspace(project: app.Opened, text: Path) -> DatasetAlias | None:
+    known = {str(each).lower(): each for each in project.workspace.names()}
+    return known.get(str(text).lower())
+
+
+def _define_known(
+    given: Given,
+    project: app.Opened,
+    declared: Project,
+    alias: DatasetAlias,
+    *,
+    definition: bool,
+) -> int:
+    """Write the definition of a dataset that the workspace has and the project does not declare."""
+    if not definition:
+        raise UsageRefusedError(
+            what=f"the workspace has {alias}, and no definition is wanted",
+            why="then nothing is left to do",
+            fix="leave --no-definition out",
+        )
+    _refuse_declared(declared, alias)
+    state = app.find_dataset(project, str(alias)).state()
+    assert state is not None  # noqa: S101 - it has a head
+    written = _defined(project, state, alias, project.root)
+    sys.stdout.write(f"{alias} is in the workspace, at block {state.sequence}.\n")
+    _finish(given, project, alias, written)
+    return exits.DONE
+
+
+def _refuse_declared(declared: Project, alias: DatasetAlias) -> None:
+    for each in declared.declared:
+        if each.alias == alias:
+            raise AlreadyThereError(
+                what=f"the project has a dataset {each.alias}",
+                why=f"it is defined in {each.span()}",
+                fix="give another name: odfbuild import FOLDER NAME; or keep that definition, and "
+                "give --no-definition",
+            )
+
+
+def _defined(
+    project: app.Opened, state: ChainState, alias: DatasetAlias, folder: Path
+) -> _Definition:
+    """Return the definition of a chain, of which a plan finds nothing to change.
+
+    Raises MissingInputsError or UndeclarableError.
+    """
+    names = {id: known for known, id in project.workspace.names().items()}
+    if missing := missing_inputs(state, names):
+        raise refuse_without_inputs(folder, alias, missing)
+    snapshot = snapshot_of(state, alias, names)
+    path = definition_path(project, alias)
+    text = _text(project, path, snapshot)
+    _check(text, path, state, {known: id for id, known in names.items()})
+    return _Definition(path, text)
+
+
+def _text(project: app.Opened, path: PurePosixPath, snapshot: DatasetSnapshot) -> str:
+    text = editor_line(project, path) + to_yaml("DatasetSnapshot", snapshot)
+    try:
+        return formatted(text, str(path))
+    except UnformattableError:
+        return text
+
+
+def _check(
+    text: str, path: PurePosixPath, state: ChainState, names: Mapping[DatasetAlias, DatasetId]
+) -> None:
+    """Refuse a definition that cannot be declared here, or would change the chain."""
+    read = read_manifests(text, str(path))
+    if read.errors:
+        raise ProjectErrors([_as_refusal(each, path) for each in read.errors])
+    (declared,) = read.declared
+
+    def resolve(ref: DatasetAlias | DatasetId) -> DatasetAlias | DatasetId:
+        return names.get(ref, ref) if isinstance(ref, DatasetAlias) else ref
+
+    for change in diff(normalize(declared.snapshot), state, resolve, {}):
+        raise UndeclarableError(
+            what=f"no definition says what {declared.alias} is: {type(change.event).__name__} "
+            "would be appended again",
+            why="it holds something that a definition has no words for",
+            fix="give --no-definition to take the chain in to be read only",
+        )
+
+
+def _as_refusal(found: Diagnostic, path: PurePosixPath) -> Diagnostic:
+    """Say of a finding that it is about what would be written."""
+    return Diagnostic(
+        code=found.code,
+        what=f"{path} would not hold: {found.what}",
+        why=found.why,
+        fix="give --no-definition to take the chain in to be read only",
+        span=None,
+        level=Level.ERROR,
+    )
+
+
+def _finish(
+    given: Given,
+    project: app.Opened,
+    alias: DatasetAlias,
+    written: _Definition | None,
+) -> None:
+    """Write the definition, and note that the dataset is as this project left it."""
+    if written is not None:
+        write_definition(given, project, written.path, written.text)
+        sys.stdout.write(printable(f"Wrote {written.path}; a plan finds nothing to change.") + "\n")
+    else:
+        sys.stdout.write("No definition was written: others can read it, nothing is added to it.\n")
+    record_applied(project.workspace, {alias: False})
+
+
+def _say_imported(folder: Path, alias: DatasetAlias, found: Found) -> None:
+    copied = found.copied
+    parts = [
+        count(copied.blocks, "block"),
+        count(copied.files, "file"),
+        bytes_text(copied.bytes),
+        "verified",
+    ]
+    more = len(copied.heads) - 1
+    refs = f", {count(more, 'other reference')}" if more else ""
+    lines = [
+        f"Imported {alias} from {os.fspath(folder)}",
+        f"  {kind_word(found.state.kind)}  {copied.dataset}",
+        f"  head {found.state.head}{refs}",
+        f"  {', '.join(parts)}",
+    ]
+    sys.stdout.write("".join(printable(line) + "\n" for line in lines))
+
+
+def _notes(project: app.Opened, id: DatasetId, found: Found) -> Iterator[str]:
+    names = {each: alias for alias, each in project.workspace.names().items()}
+    if missing := missing_inputs(found.state, names):
+        yield f"it reads what the workspace does not have: {', '.join(map(str, missing))}"
+    if left := found.copied.left:
+        yield f"no part of the chain, and left where it is: {_some(left)}"
+    if not project.workspace.keys.has(id):
+        yield (
+            "its private key is not here; the dataset can be read and built all the same. "
+            "odfbuild key import takes the key, from where it was exported"
+        )
+
+
+def _some(names: Sequence[str]) -> str:
+    shown = ", ".join(names[:_SHOWN])
+    return shown if len(names) <= _SHOWN else f"{shown} and {len(names) - _SHOWN} more"
