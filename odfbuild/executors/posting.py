@@ -1,0 +1,121 @@
+"""Post JSON documents to one address from a thread beside; what fails is counted, never raised."""
+
+import queue
+import threading
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+if TYPE_CHECKING:
+    import httpx
+
+__all__ = ["Posted", "Posting"]
+
+_PAUSES: Final = (0.2, 1.0)
+_TIMEOUT: Final = 5.0
+_MAY_PASS: Final = frozenset({408, 425, 429, 500, 502, 503, 504})
+
+
+@dataclass(frozen=True, slots=True)
+class Posted:
+    """How many documents there were, how many were not taken, and why the first was not."""
+
+    documents: int
+    lost: int
+    why: str | None
+
+
+class _NotTakenError(Exception):
+    """A document was not taken; `passing` tells that it may be, when it is tried again."""
+
+    def __init__(self, why: str, *, passing: bool) -> None:
+        super().__init__(why)
+        self.why = why
+        self.passing = passing
+
+
+class Posting:
+    """Posts documents in the order in which they are put.
+
+    What may pass is tried three times; a server that cannot be reached then is not asked again.
+    The headers go to the address that was given, and to none that a redirect names.
+    """
+
+    def __init__(
+        self,
+        url: str,
+        headers: Mapping[str, str],
+        *,
+        pause: Callable[[float], None] = time.sleep,
+    ) -> None:
+        self._url = url
+        self._headers = dict(headers)
+        self._pause = pause
+        self._waiting: queue.SimpleQueue[bytes | None] = queue.SimpleQueue()
+        self._put = self._taken = 0
+        self._why: str | None = None
+        self._thread = threading.Thread(target=self._run, name="posting", daemon=True)
+        self._thread.start()
+
+    def put(self, document: bytes) -> None:
+        """Have a document posted, soon."""
+        self._put += 1
+        self._waiting.put(document)
+
+    def close(self, seconds: float) -> Posted:
+        """Wait until everything is posted, not longer than so many seconds; tell what was lost."""
+        self._waiting.put(None)
+        self._thread.join(seconds)
+        why = "the server is too slow" if self._thread.is_alive() else None
+        taken = self._taken
+        return Posted(self._put, self._put - taken, self._why or why)
+
+    def _run(self) -> None:
+        import httpx
+
+        from odfbuild.executors.http import certificates
+
+        with httpx.Client(
+            headers=self._headers, timeout=_TIMEOUT, follow_redirects=False, verify=certificates()
+        ) as client:
+            while (document := self._waiting.get()) is not None:
+                try:
+                    self._deliver(client, document)
+                except _NotTakenError as failure:
+                    self._why = self._why or failure.why
+                    if failure.passing:
+                        return
+                else:
+                    self._taken += 1
+
+    def _deliver(self, client: "httpx.Client", document: bytes) -> None:
+        for pause in (*_PAUSES, None):
+            failure = self._attempt(client, document)
+            if failure is None:
+                return
+            if pause is None or not failure.passing:
+                raise failure
+            self._pause(pause)
+
+    def _attempt(self, client: "httpx.Client", document: bytes) -> _NotTakenError | None:
+        import httpx
+
+        try:
+            response = client.post(
+                self._url, content=document, headers={"Content-Type": "application/json"}
+            )
+        except (httpx.HTTPError, httpx.InvalidURL, ValueError) as error:
+            return _NotTakenError(_reason(error), passing=True)
+        if response.is_success:
+            return None
+        why = f"it answered {response.status_code}"
+        return _NotTakenError(why, passing=response.status_code in _MAY_PASS)
+
+
+def _reason(error: Exception) -> str:
+    import httpx
+
+    if isinstance(error, httpx.TimeoutException):
+        return f"no answer within {_TIMEOUT:g} seconds"
+    return f"it cannot be reached: {error}"
