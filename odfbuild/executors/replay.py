@@ -37,7 +37,15 @@ from odfbuild.planner.rebuild import InputNow, next_watermark
 from odfbuild.state.dataset import Dataset
 from odfbuild.state.workspace import Workspace
 
-__all__ = ["RecordedStep", "Refusal", "Replayed", "recorded_steps", "refusal", "replay"]
+__all__ = [
+    "RecordedStep",
+    "Refusal",
+    "Replayed",
+    "recorded_steps",
+    "recorded_work",
+    "refusal",
+    "replay",
+]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -205,15 +213,10 @@ def _compared(
     step: RecordedStep, past: Past, engine: Engine, staging: Path
 ) -> tuple[tuple[str, ...], DifferingRow | None]:
     inputs = _inputs(step, past)
-    batch = rebind(
-        step.event, [each.alias for each in inputs], [_pieces(each.slices) for each in inputs]
-    )
     findings = list(_watermark_findings(step, inputs))
     sealed = None
-    if needs_engine(step.before, batch):
-        work = step_work(
-            step.dataset, step.before, batch, [each.source for each in inputs], staging, past.slices
-        )
+    work = _work(step, inputs, past, staging)
+    if work is not None:
         damaged = _damaged(step, inputs, work, past)
         if damaged is not None:
             return (*findings, damaged), None
@@ -225,6 +228,26 @@ def _compared(
     if findings or found:
         found += _told_of_version(step)
     return (*findings, *found), row
+
+
+def recorded_work(step: RecordedStep, past: Past, staging: Path) -> TransformWork | None:
+    """Return what the engine worked on in a step, None if it was not needed.
+
+    Raises StateError for inputs that are not there any more.
+    """
+    return _work(step, _inputs(step, past), past, staging)
+
+
+def _work(
+    step: RecordedStep, inputs: Sequence[_Input], past: Past, staging: Path
+) -> TransformWork | None:
+    batch = rebind(
+        step.event, [each.alias for each in inputs], [_pieces(each.slices) for each in inputs]
+    )
+    if not needs_engine(step.before, batch):
+        return None
+    sources = [each.source for each in inputs]
+    return step_work(step.dataset, step.before, batch, sources, staging, past.slices)
 
 
 def _pieces(slices: Sequence[tuple[DataSlice, Path]]) -> tuple[DataSlice, ...]:

@@ -16,7 +16,7 @@ from odfbuild.executors.engine import (
     TransformWork,
     seen_columns,
 )
-from odfbuild.executors.frames import Frame
+from odfbuild.executors.frames import Frame, Read
 from odfbuild.executors.history import looks_back
 from odfbuild.executors.querying import QueryRequest
 from odfbuild.executors.spark.session import InterruptedStepError, Sessions, Start, Views
@@ -39,6 +39,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
     from pyspark.sql import SparkSession
 
+    from odfbuild.executors.touched import Inputs
     from odfbuild.planner.sql.accumulators import Accumulators
 
 __all__ = ["RefusedQueryError", "SparkEngine"]
@@ -175,6 +176,34 @@ class SparkEngine:
             step = planned_step(session, views, work, facts, size, log)
             with spark_errors("run the query", step.sent, log):
                 return gather(step.frame, size, work.staging, step.columns, step.finish)
+
+    def positions(self, work: TransformWork) -> Frame:
+        """Return the rows of a row-by-row step, with their positions; see `Again`."""
+        from odfbuild.executors.spark.errors import spark_errors
+        from odfbuild.executors.spark.frames import POSITION, cost, gather
+        from odfbuild.executors.spark.transform import planned_step
+
+        facts = self._transform_facts(work)
+        planned = cost(*(path for source in work.inputs for path in source.paths))
+        size = size_of(planned, self._limit)
+        with self._views("run the query again", size, planned) as (session, views):
+            log = self._sessions.log
+            step = planned_step(session, views, work, facts, size, log)
+            with spark_errors("run the query again", step.sent, log):
+                columns = (*step.columns, POSITION)
+                return gather(step.frame, size, work.staging, columns, step.finish)
+
+    def results(self, work: TransformWork, many: "Sequence[Inputs]") -> "tuple[pa.Table, ...]":
+        """Return what the query of a step gives of selections of rows; see `Again`."""
+        from odfbuild.executors.spark.again import Chosen
+        from odfbuild.executors.touched import Sides
+
+        facts = self._transform_facts(work)
+        with self._views("run the query again", Size.SMALL, 0) as (session, views):
+            return Chosen(
+                session=session, views=views, work=work, facts=facts, size=Size.SMALL,
+                log=self._sessions.log, sides=Sides(after=(), read=Read()),
+            ).results(many)  # fmt: skip
 
     def _changes(self, work: TransformWork, facts: QueryFacts) -> Frame:
         """Run a step of a query that looks at more than one row."""
