@@ -1,6 +1,7 @@
 """Execute plans."""
 
 import os
+from dataclasses import replace
 from time import time_ns
 from typing import TYPE_CHECKING
 
@@ -9,13 +10,18 @@ from odfbuild.app.gating import gate_of
 from odfbuild.app.opened import Opened
 from odfbuild.app.planning import make
 from odfbuild.app.sources import planned_bytes
+from odfbuild.app.telling import telling
 from odfbuild.errors import Level, ProjectErrors
 from odfbuild.odf.refs import DatasetAlias
 from odfbuild.odf.timestamp import Timestamp
 from odfbuild.planner.plan import Append, Plan
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
+    from odfbuild.app.recording import Asking
     from odfbuild.executors.engine import Engine
+    from odfbuild.executors.manner import Manner
     from odfbuild.executors.report import Report
     from odfbuild.executors.runner import Progress
     from odfbuild.executors.site import Site
@@ -30,13 +36,20 @@ def apply(
     jobs: int = 4,
     progress: "Progress | None" = None,
     settle: bool = True,
+    manner: "Manner | None" = None,
+    asking: "Asking | None" = None,
+    events: "Path | None" = None,
 ) -> "Report":
     """Execute a plan, `jobs` steps at a time, and return what became of each step.
 
     `settle` remembers that nothing is left to do, for which the project's files are read again.
-    Raises StalePlanError, with nothing done, when a dataset is not where the plan found it.
+    The run is recorded as one that was asked for as `asking` says.  `events` is a file for events
+    of the run, beside where the settings send them.  Raises StalePlanError, with nothing done, when
+    a dataset is not where the plan found it.
     """
     from odfbuild.app.lineage import Recording
+    from odfbuild.app.recording import Asking, Recorder
+    from odfbuild.executors.manner import Manner
     from odfbuild.executors.runner import Unwatched, check_heads, run
     from odfbuild.state.applied import record_applied
 
@@ -46,13 +59,21 @@ def apply(
     check_heads(plan, project.workspace.named_heads())
     engine = spark_of(project)
     site = site_of(project, engine)
-    recording = Recording(project.workspace, progress or Unwatched())
+    recorder = Recorder(project, plan, asking or Asking(), progress or Unwatched())
+    recording = Recording(project.workspace, recorder)
+    report, stopped = None, False
     try:
         checks = plan.checks
         if any(not isinstance(s.work, Append) and s.id not in checks for s in plan.steps):
             engine.prepare(planned_bytes(project, plan))
-        report = run(plan, site, jobs=jobs, progress=recording)
+        with telling(project, recording, events) as told:
+            report = run(plan, site, jobs=jobs, progress=told.progress, manner=manner or Manner())
+        report = replace(report, notes=told.notes)
+    except KeyboardInterrupt:
+        stopped = True
+        raise
     finally:
+        recorder.close(report, stopped=stopped)
         engine.close()
         recording.close()
     record_applied(project.workspace, _worked(report))
