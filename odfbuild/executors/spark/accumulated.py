@@ -11,7 +11,7 @@ least or greatest value.
 import hashlib
 import json
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import reduce
 from typing import TYPE_CHECKING, Final
 
@@ -33,16 +33,11 @@ from odfbuild.executors.engine import (
     engine_version,
 )
 from odfbuild.executors.frames import Frame
+from odfbuild.executors.grouping import GONE_AT, REDO, key_names, merged, number_names
 from odfbuild.executors.spark.counting import OFFSETS, Counting
 from odfbuild.executors.spark.errors import SentQuery, spark_errors
 from odfbuild.executors.spark.frames import from_table, gather
-from odfbuild.executors.spark.group_texts import (
-    GONE_AT,
-    REDO,
-    key_names,
-    merged_text,
-    number_names,
-)
+from odfbuild.executors.spark.group_texts import merged_text
 from odfbuild.executors.spark.merge_parts import Kinds, kinds_of
 from odfbuild.executors.spark.replay import Replaying, changelog_text, in_vain
 from odfbuild.executors.spark.sqltypes import quoted
@@ -56,7 +51,8 @@ from odfbuild.odf.arrow import to_arrow
 from odfbuild.odf.digest import LogicalHasher
 from odfbuild.odf.identity import Multihash
 from odfbuild.planner.sql.accumulators import GROUPS, Accumulators
-from odfbuild.planner.sql.carry import CarriedText
+from odfbuild.planner.sql.carry import CarriedText, TwiceCarried, carry
+from odfbuild.planner.sql.query import QueryStep, examine
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -67,6 +63,7 @@ _BEFORE: Final = "__odf_before"
 _AFTER: Final = "__odf_after"
 _HELD: Final = "__odf_held"
 _PAIRS: Final = "__odf_pairs"
+_SIDE: Final = "__odf_side"
 _FEW: Final = 1 << 14  # rows up to which changes are worked out in Arrow
 
 
@@ -110,7 +107,7 @@ class Accumulated:
             return self._as_keyed()
         taken = self.counting.takes_back
         rows = self.counting.new()
-        counted = self.counting.counted(rows, taken=taken)
+        counted = self.counting.counted_new(rows, taken=taken)
         if not _alike(counted, self.known.table, self._names):
             return self._anew()
         return self._step(counted, self.known.table, rows, taken=taken)
@@ -168,6 +165,9 @@ class Accumulated:
 
     def _merged(self, counted: pa.Table, was: pa.Table, *, taken: bool) -> pa.Table:
         """Return the groups as they are now, in the order of `counted`."""
+        quickly = merged(self.counting.found, counted, was, taken=taken)
+        if quickly is not None:
+            return quickly
         pairs = counted
         for name in number_names(self.counting.found):
             pairs = pairs.append_column(f"{name}_was", was.column(name))
@@ -204,24 +204,48 @@ class Accumulated:
     def _difference(self, before: pa.Table, after: pa.Table) -> Frame:
         """Return the changes from what the query makes of some groups to what of others."""
         few = before.num_rows + after.num_rows <= _FEW
-        return self._compared(after, lambda _: self._made(before), few=few)
+        found = self._at_once(before, after) if few else None
+        return self._compared(after, lambda _: self._made(before)) if found is None else found
 
-    def _compared(
-        self, after: pa.Table, before: "Callable[[Kinds], DataFrame]", *, few: bool = False
-    ) -> Frame:
+    def _at_once(self, before: pa.Table, after: pa.Table) -> Frame | None:
+        """Return the changes from one query over the groups of both sides, compared in Arrow.
+
+        None if the rows of its result cannot be told apart, or not be put in order.
+        """
+        carried = self._carried()
+        if carried is None:
+            return None
+        sides = (
+            each.append_column(_SIDE, _side(n, each)) for n, each in enumerate((before, after))
+        )
+        with spark_errors("run the query", carried, self.counting.log):
+            made = self._made(pa.concat_tables(sides), carried)
+            rows = self.counting.table(made)
+        if not is_orderly(rows.schema):
+            return None
+        was, now = (
+            rows.filter(pc.equal(rows.column(_SIDE), n)).drop_columns([_SIDE]) for n in (0, 1)
+        )
+        op = self.counting.work.vocab.operation_type_column
+        key = paired(self.counting.key, dict.fromkeys(was.column_names))
+        found = difference(was, now, op=op, key=key)
+        for batch in found.to_batches():
+            check_event_time(batch, self.counting.work.vocab)
+        return Frame.of(found)
+
+    def _compared(self, after: pa.Table, before: "Callable[[Kinds], DataFrame]") -> Frame:
         """Return the changes from some rows, whose columns it gets, to what is made of groups."""
         now = self._made(after)
         kinds = kinds_of(now.schema)
         was = before(kinds)
         key = paired(self.counting.key, kinds)
         with in_vain(), spark_errors("run the query", self._sent(), self.counting.log):
-            found = self._in_arrow(was, now, key) if few else None
-            return self._in_spark(was, now, kinds, key) if found is None else found
+            return self._in_spark(was, now, kinds, key)
 
-    def _made(self, groups: pa.Table) -> "DataFrame":
+    def _made(self, groups: pa.Table, sent: "Sequence[SentQuery] | None" = None) -> "DataFrame":
         """Return what the query makes of some groups, as the dataset stores it."""
         work = self.counting.work
-        result = self._result(groups)
+        result = self._result(groups, self._sent() if sent is None else sent)
         check_stable(result)
         check_columns(result, work.vocab, raw=False)
         return as_stored(result, work)
@@ -237,16 +261,6 @@ class Accumulated:
         return replaying.standing(
             counting.work.output, pa.schema([*system, *columns]), list(kinds), vocab, _HELD
         )
-
-    def _in_arrow(self, was: "DataFrame", now: "DataFrame", key: Sequence[str]) -> Frame | None:
-        after = self.counting.table(now)
-        if not is_orderly(after.schema):
-            return None
-        op = self.counting.work.vocab.operation_type_column
-        found = difference(self.counting.table(was), after, op=op, key=key)
-        for batch in found.to_batches():
-            check_event_time(batch, self.counting.work.vocab)
-        return Frame.of(found)
 
     def _in_spark(
         self, was: "DataFrame", now: "DataFrame", kinds: Kinds, key: Sequence[str]
@@ -267,12 +281,12 @@ class Accumulated:
             check_event_time(batch, self.counting.work.vocab)
             yield batch
 
-    def _result(self, groups: pa.Table) -> "DataFrame":
+    def _result(self, groups: pa.Table, texts: Sequence[SentQuery]) -> "DataFrame":
         """Return what the query makes of some groups."""
         rows = from_table(self.counting.session, groups, whole=False)
         self.counting.views.add(GROUPS, rows)
         frame = None
-        for step, sent in zip(self.counting.facts.steps, self._sent(), strict=True):
+        for step, sent in zip(self.counting.facts.steps, texts, strict=True):
             if sent.step < self.counting.found.step:
                 continue
             with spark_errors("read the query", (sent,), self.counting.log):
@@ -292,12 +306,32 @@ class Accumulated:
         ]
         return tuple(SentQuery(n, len(steps), each) for n, each in enumerate(made))
 
+    def _carried(self) -> tuple[SentQuery, ...] | None:
+        """Return the steps with the side of each group in them, None if they cannot hold it."""
+        first, sent = self.counting.found.step, self._sent()
+        steps = [
+            QueryStep(step.alias, each.carried.text)
+            for step, each in zip(self.counting.facts.steps[first:], sent[first:], strict=True)
+        ]
+        read = {each.alias for each in self.counting.work.inputs}
+        facts = examine(steps, {GROUPS, *read}, ())
+        if not facts.is_linear or set(facts.inputs) - {GROUPS}:
+            return None
+        return tuple(
+            replace(each, carried=TwiceCarried(each.carried, carry(each.carried.text, (_SIDE,))))
+            for each in sent
+        )
+
     def _write(self, groups: KnownGroups) -> None:
         into = self.counting.work.new_checkpoint
         if into is not None:
             write_groups(
                 into, groups, self._keys, _made_for(self.counting.work, self.counting.found)
             )
+
+
+def _side(number: int, groups: pa.Table) -> pa.Array:
+    return pa.repeat(pa.scalar(number, pa.int32()), groups.num_rows)
 
 
 def _places(at: pa.Array, count: int) -> pa.Array:

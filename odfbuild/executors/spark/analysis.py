@@ -9,6 +9,7 @@ from odfbuild.executors.analysis import Analysis
 from odfbuild.executors.engine import system_columns
 from odfbuild.executors.spark.errors import SentQuery, SparkQueryError, spark_errors
 from odfbuild.executors.spark.frames import from_table
+from odfbuild.executors.spark.new_rows import visible
 from odfbuild.executors.spark.replay import Replaying
 from odfbuild.executors.spark.session import Views
 from odfbuild.executors.spark.settings import Size
@@ -16,7 +17,6 @@ from odfbuild.executors.spark.sqltypes import quoted, spark_schema
 from odfbuild.executors.spark.transform import (
     check_columns,
     check_stable,
-    visible,
     with_hint,
 )
 from odfbuild.executors.spark.versions import in_force, time_of

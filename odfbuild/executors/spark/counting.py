@@ -2,6 +2,7 @@
 
 # ruff: noqa: S608 - the texts are made of names of ours only
 
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -18,20 +19,18 @@ from odfbuild.executors.engine import (
     seen_columns,
     system_columns,
 )
+from odfbuild.executors.grouping import counted, key_names
 from odfbuild.executors.lookup import Keys, in_millis, look_up
 from odfbuild.executors.spark.errors import SentQuery, spark_errors
-from odfbuild.executors.spark.frames import POSITION, from_table, gather, slice_table
-from odfbuild.executors.spark.group_texts import counted_text, key_names
+from odfbuild.executors.spark.frames import POSITION, from_table, gather, slice_table, told
+from odfbuild.executors.spark.group_texts import counted_text
+from odfbuild.executors.spark.new_rows import INPUT_SHIFT, NewRows, visible
 from odfbuild.executors.spark.replay import Replaying, in_vain, standing_text
+from odfbuild.executors.spark.result_columns import OPERATION
 from odfbuild.executors.spark.session import Views
 from odfbuild.executors.spark.settings import Size
 from odfbuild.executors.spark.sqltypes import quoted
-from odfbuild.executors.spark.transform import (
-    OPERATION,
-    check_stable,
-    hidden,
-    visible,
-)
+from odfbuild.executors.spark.transform import check_stable, hidden
 from odfbuild.odf.arrow import to_arrow
 from odfbuild.planner.sql.accumulators import Accumulators
 from odfbuild.planner.sql.carry import CarriedText, TwiceCarried, carry
@@ -43,9 +42,14 @@ if TYPE_CHECKING:
 
 __all__ = ["OFFSETS", "Counting"]
 
-OFFSETS: Final = (1 << 48) - 1
+OFFSETS: Final = (1 << INPUT_SHIFT) - 1
 """What of a position is the offset; behind it stands the number of the input."""
 
+_ADDS: Final = pa.array([0, 3], pa.int32())
+_PLAIN: Final = re.compile(
+    r"boolean|tinyint|smallint|int|bigint|decimal\(\d+,\d+\)|float|double|date|timestamp(_ntz)?|"
+    "string|binary"
+)
 _ROWS: Final = "__odf_rows"
 _FLAGGED: Final = "__odf_flagged"
 _FOUND: Final = 256 << 20  # bytes of older rows of some groups that are held in memory
@@ -104,6 +108,9 @@ class Counting:
 
     def _new(self, number: int, source: TransformInputFrame) -> "DataFrame":
         """Return the new rows of an input, with their operations and positions."""
+        if self.size is Size.SMALL:
+            rows = NewRows(source=source, number=number, one_zero=True)
+            return rows.frame(self.session, self.views.lent, self.size)
         schema, vocab = to_arrow(source.schema), source.vocab
         names = visible(schema, vocab, raw=False)
         op, offset = vocab.operation_type_column, vocab.offset_column
@@ -113,7 +120,7 @@ class Counting:
         if source.interval is not None:
             first, last = source.interval.start, source.interval.end
             rows = rows.where(f"{quoted(offset)} BETWEEN {first} AND {last}")
-        position = f"{number << 48} + CAST({quoted(offset)} AS BIGINT) AS {POSITION}"
+        position = f"{number << INPUT_SHIFT} + CAST({quoted(offset)} AS BIGINT) AS {POSITION}"
         operation = f"CAST({quoted(op)} AS INT) AS {OPERATION}"
         return rows.selectExpr(operation, position, *map(quoted, names))
 
@@ -178,6 +185,17 @@ class Counting:
             for number, first in enumerate(firsts)
         )
 
+    def counted_new(self, rows: "DataFrame", *, taken: bool) -> pa.Table:
+        """Return what the groups of the new rows count, without a job where that can be."""
+        with spark_errors("run the query", self._carried(), self.log):
+            few = told(rows) if _are_plain(rows) else None
+        if few is not None:
+            takes = pc.invert(pc.is_in(few.column(OPERATION), value_set=_ADDS))
+            found = counted(self.found, few, takes, few.column(POSITION), taken=taken)
+            if found is not None:
+                return found
+        return self.counted(rows, taken=taken)
+
     def counted(self, rows: "DataFrame", *, taken: bool) -> pa.Table:
         """Return what the groups of some rows count; one group too many tells that it is so."""
         self.views.add(_ROWS, rows)
@@ -203,7 +221,7 @@ class Counting:
         key = self.key
         if key is None or any(each.alias not in key.inputs for _, each in self._sources()):
             return {}
-        numbers = pc.shift_right(places.column(POSITION), 48)
+        numbers = pc.shift_right(places.column(POSITION), INPUT_SHIFT)
         found = []
         for number, each in self._sources():
             offsets = pc.bit_wise_and(places.column(POSITION), OFFSETS)
@@ -216,6 +234,11 @@ class Counting:
             return {}
         keys = both.group_by(both.column_names, use_threads=False).aggregate([])
         return {alias: keys.rename_columns(list(names)) for alias, names in key.inputs.items()}
+
+
+def _are_plain(rows: "DataFrame") -> bool:
+    """Tell whether Arrow knows the columns as Spark does: no collation, nothing nested."""
+    return all(_PLAIN.fullmatch(each.dataType.simpleString()) for each in rows.schema.fields)
 
 
 def _key_rows(source: TransformInputFrame, names: Sequence[str], offsets: pa.Array) -> pa.Table:

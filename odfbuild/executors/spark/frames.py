@@ -36,6 +36,7 @@ __all__ = [
     "gather_checked",
     "in_doubt",
     "slice_table",
+    "told",
 ]
 
 POSITION = "__odf_pos"  # where a row stood in the input
@@ -134,10 +135,16 @@ def gather(
     check_storable(frame)
     if size is Size.BIG:
         return _through_files(frame, staging, columns, edit)
-    found = local_table(frame)
-    table = _utc(frame.toArrow() if found is None else found)
+    found = told(frame)
+    table = _utc(frame.toArrow()) if found is None else found
     edited = edit(iter(table.to_batches() or [_empty(table.schema)]))
     return Frame.of(_nullable(pa.Table.from_batches(edited).select(list(columns))))
+
+
+def told(frame: "DataFrame") -> pa.Table | None:
+    """Return the rows of a DataFrame over few rows; None if it takes a job to know them."""
+    found = local_table(frame)
+    return None if found is None else _utc(found)
 
 
 def _through_files(frame: "DataFrame", staging: Path, columns: Sequence[str], edit: Edit) -> Frame:

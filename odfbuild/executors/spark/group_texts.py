@@ -1,47 +1,18 @@
 """What groups count, as SQL texts: of rows, and of what was known and what is new together.
 
-Every column but those of the key stands for one number of a group: `__odf_n` counts its rows, and
-of the argument 0 `__odf_c0` counts the values, `__odf_s0` is their sum, `__odf_l0` the least and
-`__odf_h0` the greatest one.
+The columns are those of `executors.grouping`, which works out the same of few rows.
 """
 
 # ruff: noqa: S608 - the texts are made of names of ours only
 
-from collections.abc import Iterator
-
+from odfbuild.executors.grouping import GONE_AT, REDO, key_names
 from odfbuild.executors.spark.frames import POSITION
-from odfbuild.executors.spark.transform import OPERATION
-from odfbuild.planner.sql.accumulators import Accumulators, Kept
+from odfbuild.executors.spark.result_columns import OPERATION
+from odfbuild.planner.sql.accumulators import Accumulators
 
-__all__ = ["GONE_AT", "REDO", "counted_text", "key_names", "merged_text", "number_names"]
-
-GONE_AT = "__odf_gone"
-"""The position of the last row that was taken from a group."""
-
-REDO = "__odf_redo"
-"""Whether the least or greatest value was taken from a group, so that all of it must be read."""
+__all__ = ["counted_text", "merged_text"]
 
 _ADDS = f"{OPERATION} IN (0, 3)"
-
-
-def key_names(found: Accumulators) -> list[str]:
-    """Return the columns of the key."""
-    return [f"__odf_k{number}" for number in range(found.keys)]
-
-
-def number_names(found: Accumulators) -> list[str]:
-    """Return the columns of the numbers."""
-    return ["__odf_n", *(name for n, kept in enumerate(found.kept) for name in _names(n, kept))]
-
-
-def _names(number: int, kept: Kept) -> Iterator[str]:
-    yield f"__odf_c{number}"
-    if kept.scale is not None:
-        yield f"__odf_s{number}"
-    if kept.least:
-        yield f"__odf_l{number}"
-    if kept.greatest:
-        yield f"__odf_h{number}"
 
 
 def counted_text(found: Accumulators, rows: str, *, taken: bool) -> str:
@@ -108,7 +79,7 @@ def merged_text(found: Accumulators, pairs: str, *, taken: bool) -> str:
         count = f"(coalesce(__odf_c{n}_was, 0L) + __odf_c{n})"
         columns.append(f"{count} AS __odf_c{n}")
         if kept.scale is not None:
-            columns.append(f"{_added(n, kept.scale)} AS __odf_s{n}")
+            columns.append(f"IF({count} = 0, NULL, {_added(n, kept.scale)}) AS __odf_s{n}")
         if kept.least:
             columns.append(_end(n, count, "l", "least"))
             redo.append(f"({count} > 0 AND {_is_taken(n, 'l', 'm', '<=')})")

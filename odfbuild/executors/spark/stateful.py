@@ -28,6 +28,7 @@ from odfbuild.executors.spark.event_log import standing_result
 from odfbuild.executors.spark.frames import gather
 from odfbuild.executors.spark.merge import normal
 from odfbuild.executors.spark.merge_parts import kinds_of
+from odfbuild.executors.spark.new_rows import visible
 from odfbuild.executors.spark.replay import Replaying, changelog_text, in_vain
 from odfbuild.executors.spark.session import Views
 from odfbuild.executors.spark.settings import Size
@@ -36,7 +37,6 @@ from odfbuild.executors.spark.transform import (
     check_columns,
     check_event_time,
     check_stable,
-    visible,
     with_hint,
 )
 from odfbuild.executors.spark.versions import in_force, logged, time_of

@@ -12,7 +12,6 @@ system time as plain columns, and what it selects as `op` is the operation (abse
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -20,21 +19,15 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from odfbuild.errors import InvalidQueryError
-from odfbuild.executors.engine import TransformInputFrame, TransformWork, system_columns
+from odfbuild.executors.engine import TransformWork, system_columns
 from odfbuild.executors.spark.errors import SentQuery, SparkQueryError, spark_errors
-from odfbuild.executors.spark.frames import (
-    POSITION,
-    cost,
-    from_files,
-    from_table,
-    slice_table,
-)
+from odfbuild.executors.spark.frames import POSITION
+from odfbuild.executors.spark.new_rows import NewRows
 from odfbuild.executors.spark.pairs import mended
 from odfbuild.executors.spark.result_columns import OPERATION, check_columns, hidden
 from odfbuild.executors.spark.session import Views
 from odfbuild.executors.spark.settings import Size
 from odfbuild.executors.spark.sqltypes import comparable, quoted, spark_schema
-from odfbuild.odf.arrow import to_arrow
 from odfbuild.odf.events import DatasetVocabulary
 from odfbuild.planner.sql.carry import carry
 from odfbuild.planner.sql.query import QueryFacts
@@ -51,12 +44,9 @@ __all__ = [
     "hidden",
     "planned_step",
     "result_schema",
-    "visible",
     "with_hint",
 ]
 
-_INPUT_SHIFT = 48
-_LENT = 4 << 20  # bytes of input up to which a session keeps them for the next steps
 _ROW_BY_ROW = re.compile(
     "Project|Filter|Generate|Union|SubqueryAlias|View|LocalRelation|LogicalRDD|Relation|"
     "LogicalRelation|Repartition|WithCTE|CTERelationDef|CTERelationRef"
@@ -151,10 +141,8 @@ def planned_step(
     raw = facts.names_op
     for number, source in enumerate(work.inputs):
         if source.alias in facts.inputs:
-            make = partial(_view, session, source, number, raw=raw, size=size, empty=empty)
-            is_small = not empty and cost(*source.paths) <= _LENT
-            key = (source, number, raw)
-            views.add(source.alias, views.lent.frame(key, make) if is_small else make())
+            new = NewRows(source=source, number=number, raw=raw)
+            views.add(source.alias, new.frame(session, views.lent, size, empty=empty))
     sent = _sent(work, facts)
     result = _last(session, views, work, sent, facts, log)
     _check_plan(result)
@@ -170,54 +158,6 @@ def planned_step(
         ordered=ordered,
         sent=sent,
     )
-
-
-def _view(
-    session: "SparkSession",
-    source: TransformInputFrame,
-    number: int,
-    *,
-    raw: bool,
-    size: Size,
-    empty: bool,
-) -> "DataFrame":
-    schema = to_arrow(source.schema)
-    vocab = source.vocab
-    if size is Size.BIG and source.interval is not None and source.paths and not empty:
-        rows = from_files(session, source.paths, schema)
-        start, end = source.interval.start, source.interval.end
-        rows = rows.where(f"{quoted(vocab.offset_column)} BETWEEN {start} AND {end}")
-        offset = f"CAST({quoted(vocab.offset_column)} AS BIGINT)"
-        position = f"{number << _INPUT_SHIFT} + {offset} AS {POSITION}"
-        operation = f"CAST({quoted(vocab.operation_type_column)} AS INT) AS {OPERATION}"
-        carried = [position] if raw else [operation, position]
-        return rows.selectExpr(*carried, *map(quoted, visible(schema, vocab, raw=raw)))
-    table = _new_rows(source, schema, empty=empty)
-    offsets = table.column(vocab.offset_column).cast(pa.int64())
-    positions = pc.add(offsets, pa.scalar(number << _INPUT_SHIFT, pa.int64()))
-    columns = {OPERATION: table.column(vocab.operation_type_column).cast(pa.int32())}
-    columns = {} if raw else columns
-    columns[POSITION] = positions
-    columns |= {name: table.column(name) for name in visible(schema, vocab, raw=raw)}
-    return from_table(session, pa.table(columns), whole=False)
-
-
-def _new_rows(source: TransformInputFrame, schema: pa.Schema, *, empty: bool) -> pa.Table:
-    """Return the rows of the slices whose offsets lie in the interval."""
-    nullable = pa.schema([field.with_nullable(True) for field in schema])
-    if empty or source.interval is None or not source.paths:
-        return nullable.empty_table()
-    table = pa.concat_tables([slice_table(path, schema) for path in source.paths])
-    offsets = table.column(source.vocab.offset_column)
-    first, last = source.interval.start, source.interval.end
-    within = pc.and_(pc.greater_equal(offsets, first), pc.less_equal(offsets, last))
-    return table if pc.all(within, min_count=0).as_py() else table.filter(within)
-
-
-def visible(schema: pa.Schema, vocab: DatasetVocabulary, *, raw: bool) -> list[str]:
-    """Return the columns that the query sees: event time and data, or all of the event log."""
-    system = () if raw else system_columns(vocab)
-    return [name for name in schema.names if name not in system]
 
 
 def _sent(work: TransformWork, facts: QueryFacts) -> tuple[SentQuery, ...]:
