@@ -31,13 +31,15 @@ class OutputColumn:
     `name` is empty where only the engine can tell it (an item without alias that is no column).
     `type` is what is stored, None where it cannot be told; DataTypeOption where it may be null.
     `sources` are the columns whose values come out in it, also as conditions of a CASE; `place` is
-    the step and where in its text the column is made.
+    the step and where in its text the column is made.  `copied` says that the values come out as
+    they are; null may stand for those of the other side of an outer join.
     """
 
     name: str
     type: DataType | None
     sources: frozenset[ColumnRef]
     place: tuple[int, Place] | None
+    copied: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -124,9 +126,8 @@ class Tables:
         for each in schema.fields:
             kind, nullable = unwrapped(each.type)
             value = Value(as_read(kind), nullable)
-            columns.append(
-                Attribute(each.name, value, frozenset((ColumnRef(name, each.name),)), qualifier)
-            )
+            sources = frozenset((ColumnRef(name, each.name),))
+            columns.append(Attribute(each.name, value, sources, qualifier, copied=True))
         return Rows(columns, bases={qualifier: name})
 
 
@@ -139,7 +140,7 @@ def _outputs(rows: Rows) -> tuple[tuple[OutputColumn, ...] | None, str | None]:
 def _output(column: Attribute) -> OutputColumn:
     kind = as_stored(column.value.kind)
     known = DataTypeOption(kind) if kind is not None and column.value.nullable else kind
-    return OutputColumn(column.name, known, column.sources, column.place)
+    return OutputColumn(column.name, known, column.sources, column.place, column.copied)
 
 
 def _reason(parts: Iterable[OpenPart]) -> str:

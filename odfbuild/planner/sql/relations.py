@@ -9,7 +9,7 @@ from odfbuild.planner.sql.calls import Calls
 from odfbuild.planner.sql.functions import AGGREGATES
 from odfbuild.planner.sql.generators import GENERATORS, generated
 from odfbuild.planner.sql.output_names import output_name
-from odfbuild.planner.sql.scope import Attribute, OpenPart, Rows, Scope
+from odfbuild.planner.sql.scope import Attribute, Found, OpenPart, Rows, Scope
 from odfbuild.planner.sql.shape import (
     Call,
     Column,
@@ -108,7 +108,8 @@ class Relations(Calls):
             else:
                 name = output.aliases[0] if output.aliases else output_name(value)
                 made, sources = self.sourced(value, scope)
-                column = Attribute(name, made, sources, None, self.placed(output.place))
+                place, copied = self.placed(output.place), _is_copy(value, scope)
+                column = Attribute(name, made, sources, None, place, copied)
                 given.columns.append(column)
                 if output.aliases:
                     scope.aliases.setdefault(name, column)
@@ -336,7 +337,13 @@ def _both(kind: str, mine: Attribute, other: Attribute) -> Attribute:
         return Attribute(mine.name, UNKNOWN, sources, None, mine.place)
     nulls = [cast(each.value, widest).nullable for each in (mine, other)]
     nullable = {"union": any(nulls), "intersect": all(nulls)}.get(kind, nulls[0])
-    return Attribute(mine.name, Value(widest, nullable), sources, None, mine.place)
+    copied = mine.copied and other.copied and mine.value.kind == other.value.kind
+    return Attribute(mine.name, Value(widest, nullable), sources, None, mine.place, copied)
+
+
+def _is_copy(expr: Expr, scope: Scope) -> bool:
+    found = scope.resolve(expr.parts) if isinstance(expr, Column) else None
+    return isinstance(found, Found) and found.copied
 
 
 def _named(name: str, rows: Rows) -> Attribute | None:

@@ -27,13 +27,17 @@ class ColumnRef(NamedTuple):
 
 
 class Attribute(NamedTuple):
-    """A column in scope; `sources` are the input columns whose values come out in it."""
+    """A column in scope; `sources` are the input columns whose values come out in it.
+
+    `copied` says that they come out as they are.
+    """
 
     name: str
     value: Value
     sources: frozenset[ColumnRef]
     qualifier: str | None = None
     place: tuple[int, Place] | None = None
+    copied: bool = False
 
     def nulled(self) -> Attribute:
         return self if self.value.nullable else self._replace(value=self.value.or_null())
@@ -72,7 +76,7 @@ class Rows:
         fits = not self.open and len(names) == len(self.columns)
         listed = names if fits else tuple(each.name for each in self.columns)
         columns = [
-            Attribute(name, each.value, each.sources, qualifier, each.place)
+            Attribute(name, each.value, each.sources, qualifier, each.place, each.copied)
             for name, each in zip(listed, self.columns, strict=True)
         ]
         opened = [each._replace(qualifier=qualifier) for each in self.open]
@@ -97,11 +101,15 @@ class Rows:
 
 @dataclass(frozen=True, slots=True)
 class Found:
-    """What a name means.  Not `sure`: a relation may have it whose columns are not all known."""
+    """What a name means.  Not `sure`: a relation may have it whose columns are not all known.
+
+    `copied` says that it is a column of an input as it is.
+    """
 
     value: Value
     sources: frozenset[ColumnRef]
     sure: bool = True
+    copied: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -192,7 +200,7 @@ class Scope:
             if inner is None:
                 return None
             value = inner
-        return Found(value, attribute.sources)
+        return Found(value, attribute.sources, copied=attribute.copied and not path)
 
     def _indexed(self) -> dict[str, list[Attribute]]:
         if self._index is None:

@@ -53,6 +53,28 @@ def test_columns_are_followed_through_steps_to_the_inputs() -> None:
     }
 
 
+@pytest.mark.parametrize(
+    ("query", "copied"),
+    [
+        ("select symbol, price as p, price + 0 as q from trades", {"symbol", "p"}),
+        ("select * from (select t.symbol as s, upper(note) as n from trades t)", {"s"}),
+        ("select symbol as s, max(price) as m from trades group by symbol", {"s"}),
+        ("select symbol, qty from trades union all select symbol, 1 from rates", {"symbol"}),
+        ("select symbol, t.qty, rate from trades t left join rates using (symbol)", None),
+        ("with x (s, u) as (select symbol, 1 from trades) select s, u from x", {"s"}),
+        ("select a as b, a from (select symbol as a from trades)", {"a", "b"}),
+        ("select (select max(rate) from rates) as r, symbol from trades", {"symbol"}),
+    ],
+)
+def test_columns_that_come_out_as_they_are_are_told_from_computed_ones(
+    query: str, copied: set[str] | None
+) -> None:
+    outputs = of_steps(query).outputs
+    assert outputs is not None
+    names = {each.name for each in outputs}
+    assert {each.name for each in outputs if each.copied} == (names if copied is None else copied)
+
+
 def test_a_step_may_have_the_name_of_an_input() -> None:
     found = of_steps(("trades", "select symbol as s from trades"), "select s from trades")
     assert sources(found) == {"s": {"trades.symbol"}}
