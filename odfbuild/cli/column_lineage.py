@@ -65,6 +65,14 @@ def show_columns(
     near = _near(dataset, graph.inputs, depth, up=up, down=down)
     use = column_use(project, declared)
     shown = [each for each in declared if each.alias in near]
+    if output == "html":
+        from odfbuild.cli.lineage_page import definition_graph
+        from odfbuild.cli.page.document import document
+
+        chains, readers = project.workspace.states(), _readers(graph.inputs)
+        page = definition_graph(dataset, shown, use, chains, near, readers)
+        sys.stdout.write(document(page))
+        return exits.DONE
     found = [_Columns(d.alias, use.made(d.alias), use.shaping(d.alias)) for d in shown]
     if output in ("dot", "mermaid"):
         nodes = tuple(_node(each, graph.inputs[each.alias], near) for each in shown)
@@ -145,10 +153,7 @@ def _near(
     down: bool,
 ) -> set[DatasetAlias]:
     """Return a dataset and what lies at most so many steps before and after it (0: any)."""
-    readers: dict[DatasetAlias, list[DatasetAlias]] = {}
-    for alias, of in inputs.items():
-        for each in of:
-            readers.setdefault(each, []).append(alias)
+    readers = _readers(inputs)
     found = {start}
     for links in [inputs] * up + [readers] * down:
         edge, steps = {start}, 0
@@ -159,6 +164,16 @@ def _near(
             steps += 1
         found |= met
     return found
+
+
+def _readers(
+    inputs: Mapping[DatasetAlias, Collection[DatasetAlias]],
+) -> dict[DatasetAlias, list[DatasetAlias]]:
+    readers: dict[DatasetAlias, list[DatasetAlias]] = {}
+    for alias, of in inputs.items():
+        for each in of:
+            readers.setdefault(each, []).append(alias)
+    return readers
 
 
 def _node(each: Declared, inputs: Collection[DatasetAlias], near: set[DatasetAlias]) -> Node:

@@ -83,9 +83,34 @@ def show_lineage(
     shown = Shown(root, trees, known, homes)
     if output == "csv":
         write_rows(relation_rows(shown), "csv", sys.stdout)
+    elif output == "html":
+        sys.stdout.write(_page(project, shown, as_at))
     else:
         sys.stdout.write(_WRITERS[output](shown))
     return exits.DONE
+
+
+def _page(project: app.Opened, shown: Shown, as_at: str | None) -> str:
+    """Return relations as a page; with the columns that definitions tell, but not as of a time."""
+    from odfbuild.cli.lineage_page import Told, chain_graph, chain_told, definition_told
+    from odfbuild.cli.page.document import document
+    from odfbuild.cli.selection import column_use
+
+    states = {node_id(s.dataset): (a, s) for a, s in project.workspace.states().items()}
+    shows = [(id_, *states[id_]) for id_ in shown.datasets() if id_ in states]
+    if as_at is not None:
+        kinds = {id_: Told(state.kind) for id_, _, state in shows}
+        return document(chain_graph(shown, kinds, f"as chains told it at {as_at}"))
+    declared = app.load(project).declared
+    use, defined = column_use(project, declared), {each.alias: each for each in declared}
+    told = {
+        id_: definition_told(defined[alias], use)
+        if alias in defined
+        else chain_told(state, use, alias)
+        for id_, alias, state in shows
+    }
+    about = "as chains and notes tell; columns as the definitions say"
+    return document(chain_graph(shown, told, about))
 
 
 def add(given: Given, name: str, source: str, classifier: str, home: str | None) -> int:

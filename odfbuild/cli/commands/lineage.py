@@ -33,6 +33,7 @@ class LineageFormat(StrEnum):
     DOT = "dot"
     MERMAID = "mermaid"
     CSV = "csv"
+    HTML = "html"
 
 
 class ExportFormat(StrEnum):

@@ -1,0 +1,171 @@
+"""A graph as one file of HTML that needs nothing else: no network, no server, no other file.
+
+The data stands in the page as JSON that no text in it can end; the script makes elements of it and
+never markup.  The policy of the page allows its own script and style by their hashes, and nothing
+else: no image, no font, no request.
+"""
+
+import base64
+import hashlib
+import html
+import json
+import unicodedata
+from collections.abc import Mapping
+from importlib import resources
+from typing import Any
+
+from odfbuild.cli.page.graph import Box, Column, Graph, Ref
+from odfbuild.cli.page.layout import Size, laid_out
+from odfbuild.cli.page.links import links
+from odfbuild.cli.printable import printable
+
+__all__ = ["document", "page_data", "size_of"]
+
+_HEAD, _ROW, _FOOT = 46, 20, 6
+_LETTER, _COLUMN_LETTER, _BELOW_LETTER, _MARGIN = 8.8, 7.3, 6.6, 36
+_NARROW, _WIDE = 140, 340
+_SCRIPTS = ("paths.js", "drawing.js", "view.js", "panel.js", "search.js", "start.js")
+_ESCAPES = {
+    "<": "\\u003c",
+    ">": "\\u003e",
+    "&": "\\u0026",
+    "\u2028": "\\u2028",
+    "\u2029": "\\u2029",
+}
+
+_PAGE = """\
+<!DOCTYPE html>
+<html lang="en">
+<head>
+<meta charset="utf-8">
+<meta http-equiv="Content-Security-Policy" content="{policy}">
+<meta name="viewport" content="width=device-width, initial-scale=1">
+<meta name="color-scheme" content="light dark">
+<meta name="referrer" content="no-referrer">
+<title>{title}</title>
+<style>{style}</style>
+</head>
+<body>
+{body}
+<script type="application/json" id="data">{data}</script>
+<script>{script}</script>
+</body>
+</html>
+"""
+
+
+def document(graph: Graph) -> str:
+    """Return the page; it is ASCII, so that it is the same in every encoding."""
+    style = _file("page.css")
+    script = '(() => {\n"use strict";\n' + "".join(map(_file, _SCRIPTS)) + "})();\n"
+    policy = (
+        "default-src 'none'; base-uri 'none'; form-action 'none'; "
+        f"script-src {_hash(script)}; style-src {_hash(style)}"
+    )
+    return _PAGE.format(
+        policy=policy,
+        title=_ascii(html.escape(printable(graph.title))),
+        style=style,
+        body=_file("page.html"),
+        data=_safe_json(page_data(graph)),
+        script=script,
+    )
+
+
+def page_data(graph: Graph) -> dict[str, Any]:
+    """Return what the script of the page gets: everything by numbers, every place in pixels."""
+    sizes = [size_of(box) for box in graph.boxes]
+    layout = laid_out(sizes, [(each.source, each.derived) for each in graph.edges])
+    return {
+        "title": printable(graph.title),
+        "about": printable(graph.about),
+        "root": next(number for number, box in enumerate(graph.boxes) if box.asked_for),
+        "head": _HEAD,
+        "row": _ROW,
+        "width": layout.size.width,
+        "height": layout.size.height,
+        "boxes": [
+            {**_box(box), "place": [*corner, size.width, size.height]}
+            for box, corner, size in zip(graph.boxes, layout.corners, sizes, strict=True)
+        ],
+        "edges": [
+            [each.source, each.derived, printable(each.classifier), bends]
+            for each, bends in zip(graph.edges, layout.bends, strict=True)
+        ],
+        "links": links(graph),
+    }
+
+
+def size_of(box: Box) -> Size:
+    """Return how large a dataset is drawn; what is longer than that is cut with an ellipsis."""
+    columns = () if box.made is None else box.made.columns or ()
+    widest = max(
+        _letters(box.name) * _LETTER,
+        _letters(_below(box)) * _BELOW_LETTER,
+        *(_letters(each.name) * _COLUMN_LETTER for each in columns),
+    )
+    height = _HEAD + (len(columns) * _ROW + _FOOT if columns else 0)
+    return Size(round(min(max(widest + _MARGIN, _NARROW), _WIDE)), height)
+
+
+def _below(box: Box) -> str:
+    """Return what stands below the name of a dataset."""
+    home = None if box.home is None else f"in {box.home}"
+    parts = (box.kind, "asked for" if box.asked_for else None, home)
+    return " · ".join(filter(None, (*parts, "more not shown" if box.more else None)))
+
+
+def _letters(text: str) -> int:
+    """Return how wide a text is in letters; those of East Asia are two."""
+    shown = printable(text)
+    return sum(2 if unicodedata.east_asian_width(each) in "FW" else 1 for each in shown)
+
+
+def _box(box: Box) -> dict[str, Any]:
+    found: dict[str, Any] = {
+        "name": printable(box.name),
+        "below": printable(_below(box)),
+        "kind": box.kind,
+        "home": None if box.home is None else printable(box.home),
+        "facts": [[printable(label), printable(text)] for label, text in box.facts],
+        "query": None if box.query is None else _lines(box.query),
+        "clauses": [printable(each) for each in box.clauses],
+        "more": box.more,
+    }
+    if box.made is not None:
+        columns, rows = box.made.columns, box.made.rows
+        found["columns"] = None if columns is None else [_column(each) for each in columns]
+        found["rows"] = None if rows is None else [_ref(each) for each in rows]
+    return found
+
+
+def _column(column: Column) -> list[Any]:
+    return [printable(column.name), [_ref(each) for each in column.sources]]
+
+
+def _ref(ref: Ref) -> list[str]:
+    return [printable(each) for each in ref]
+
+
+def _lines(text: str) -> str:
+    return "\n".join(map(printable, text.expandtabs(4).strip("\n").split("\n")))
+
+
+def _safe_json(data: Mapping[str, Any]) -> str:
+    """Return JSON in which nothing can end the element that it stands in, nor a line."""
+    text = json.dumps(data, separators=(",", ":"))
+    return text.translate({ord(sign): escape for sign, escape in _ESCAPES.items()})
+
+
+def _ascii(text: str) -> str:
+    return text.encode("ascii", "xmlcharrefreplace").decode("ascii")
+
+
+def _file(name: str) -> str:
+    text = (resources.files("odfbuild.cli.page") / name).read_text("utf-8")
+    return text.replace("\r\n", "\n")
+
+
+def _hash(text: str) -> str:
+    digest = hashlib.sha256(text.encode("utf-8")).digest()
+    return f"'sha256-{base64.b64encode(digest).decode('ascii')}'"
