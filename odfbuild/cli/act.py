@@ -29,6 +29,7 @@ __all__ = [
     "UnfitPlanError",
     "apply_project",
     "confirm",
+    "events_file",
     "saved_file",
 ]
 
@@ -46,7 +47,8 @@ class UnfitPlanError(PlanError):
 class ApplyOptions:
     """What was asked of `apply`; `file` is a saved plan, None to plan now, and then `scope`.
 
-    With `json` stdout has one document, and the plan goes to stderr.
+    With `json` stdout has one document, and the plan goes to stderr.  `events` is a file for events
+    of the run, as OpenLineage has them.
     """
 
     file: Path | None = None
@@ -56,6 +58,27 @@ class ApplyOptions:
     progress: bool = True
     lock_timeout: float = 10.0
     json: bool = False
+    events: Path | None = None
+
+
+def events_file(reports: Sequence[str]) -> Path | None:
+    """Return the file that `--report openlineage=FILE` names, made empty.
+
+    Raises UsageRefusedError for anything else, and EventsFileError.
+    """
+    if not reports:
+        return None
+    name, _, path = reports[-1].partition("=")
+    if len(reports) > 1 or name != "openlineage" or not path:
+        raise UsageRefusedError(
+            what=f"--report {' --report '.join(reports)}: not what apply can report",
+            why="it reports the events of the run, in one file",
+            fix="write --report openlineage=FILE; -o json tells what became of each step",
+        )
+    from odfbuild.app.sinks import begin_events
+
+    begin_events(Path(path))
+    return Path(path)
 
 
 def saved_file(arguments: Sequence[str]) -> Path | None:
@@ -224,7 +247,14 @@ def _run(project: app.Opened, plan: Plan, options: ApplyOptions, *, settle: bool
     from odfbuild.cli.progress import watching
 
     with watching(len(plan.steps), live=options.progress) as progress:
-        return app.apply(project, plan, jobs=options.jobs, progress=progress, settle=settle)
+        return app.apply(
+            project,
+            plan,
+            jobs=options.jobs,
+            progress=progress,
+            settle=settle,
+            events=options.events,
+        )
 
 
 def _failures(plan: Plan, report: Report) -> Iterator[Diagnostic]:

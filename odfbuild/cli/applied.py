@@ -40,7 +40,8 @@ def report_json(plan: Plan | None, report: Report, notes: Sequence[Diagnostic]) 
 
 
 def told_of(project: app.Opened, plan: Plan, report: Report) -> Iterator[Diagnostic]:
-    """Yield what inputs had besides their rows, by dataset."""
+    """Yield what is to be told of the run, then what inputs had besides their rows, by dataset."""
+    yield from report.notes
     found: dict[DatasetAlias, list[Input]] = {}
     for step, outcome in report.outcomes:
         told = [(each.source, each.told) for each in _rounds(outcome) if each.told]

@@ -86,9 +86,10 @@ Outcome: TypeAlias = Done | Failed | Skipped
 
 @dataclass(frozen=True, slots=True)
 class Report:
-    """What became of every step, in the plan's order."""
+    """What became of every step, in the plan's order; `notes` are about the run as a whole."""
 
     outcomes: tuple[tuple[Step, Outcome], ...]
+    notes: tuple[Diagnostic, ...] = ()
 
     @property
     def committed(self) -> int:

@@ -55,6 +55,14 @@ def apply(
     output: Annotated[
         AppliedAs, typer.Option("-o", "--output", help="How it is told what was done.")
     ] = AppliedAs.TEXT,
+    report: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--report",
+            metavar="openlineage=FILE",
+            help="Write the events of the run, as OpenLineage has them, a line each.",
+        ),
+    ] = None,
     lock_timeout: Annotated[
         float,
         typer.Option(
@@ -66,7 +74,7 @@ def apply(
     ] = 10.0,
 ) -> None:
     """Plan, ask, and do what was planned; or carry out exactly a saved plan."""
-    from odfbuild.cli.act import ApplyOptions, apply_project, saved_file
+    from odfbuild.cli.act import ApplyOptions, apply_project, events_file, saved_file
     from odfbuild.cli.scope import Scope
 
     given_what = tuple(what or ())
@@ -88,6 +96,7 @@ def apply(
         progress=not no_progress,
         lock_timeout=lock_timeout,
         json=output is AppliedAs.JSON,
+        events=events_file(report or ()),
     )
     raise Exit(apply_project(given(context), options))
 
