@@ -1,4 +1,4 @@
-"""The commands of the command line: check, lock, deps.
+"""The commands of the command line: check, test, lock, deps.
 
 Each imports what it needs when it runs, so that all start fast.
 """
@@ -9,12 +9,21 @@ from typing import Annotated
 import typer
 from typer.exceptions import Exit
 
+from odfbuild.cli.commands.decide import Exclude
 from odfbuild.cli.options import ProjectCommand, given
 
 __all__ = ["commands", "deps_app"]
 
 commands = typer.Typer()
 deps_app = typer.Typer(help="Fetch the packages of the project.", no_args_is_help=True)
+
+
+class TestedAs(StrEnum):
+    """How `test` tells what it found."""
+
+    TEXT = "text"
+    JSON = "json"
+    NDJSON = "ndjson"
 
 
 class CheckFormat(StrEnum):
@@ -58,6 +67,50 @@ def check(
         output=output.value,
     )
     raise Exit(code)
+
+
+@commands.command("test", cls=ProjectCommand)
+def run_tests(
+    context: typer.Context,
+    selection: Selection = None,
+    exclude: Exclude = None,
+    unit: Annotated[
+        bool, typer.Option("--unit", help="Only the fixtures of queries, below tests/unit.")
+    ] = False,
+    data: Annotated[
+        bool, typer.Option("--data", help="Only the checks on rows, below tests/data.")
+    ] = False,
+    batches: Annotated[
+        bool,
+        typer.Option(
+            "--batches",
+            help="Run each fixture once more with all of its batches in one, which must give the "
+            "same rows.",
+        ),
+    ] = False,
+    jobs: Annotated[int, typer.Option("-j", "--jobs", min=1, help="Fixtures at a time.")] = 4,
+    output: Annotated[
+        TestedAs, typer.Option("-o", "--output", help="How it is told what was found.")
+    ] = TestedAs.TEXT,
+    report: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--report", metavar="FMT=FILE", help="Write junit or json to a file, too; repeatable."
+        ),
+    ] = None,
+) -> None:
+    """Run the fixtures of queries, and the checks on the rows of the workspace."""
+    from odfbuild.cli.testing import TestOptions, test_project
+
+    options = TestOptions(
+        unit=unit or not data,
+        data=data or not unit,
+        merged=batches,
+        jobs=jobs,
+        output=output.value,
+        reports=tuple(report or ()),
+    )
+    raise Exit(test_project(given(context), selection or [], exclude or [], options))
 
 
 @commands.command(cls=ProjectCommand)

@@ -6,19 +6,35 @@ passes and says so.
 
 import re
 from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
 from xml.etree.ElementTree import Element, SubElement, indent, tostring
 
 from odfbuild.cli.diagnostics import excerpt_lines, place_text
 from odfbuild.cli.formats.findings import Finding, message_lines, of_diagnostics, of_plan
 from odfbuild.cli.words import accepted_text, marks_of
-from odfbuild.errors import Diagnostic, Level
+from odfbuild.errors import Diagnostic, Level, SourceSpan
 from odfbuild.planner.changes import Judged
 from odfbuild.planner.plan import Plan
 
-__all__ = ["render", "render_diagnostics", "render_findings"]
+__all__ = ["Case", "render", "render_cases", "render_diagnostics", "render_findings"]
 
 _FORBIDDEN = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 _PROJECT = "project"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Case:
+    """One test case: whose, its name, where it is written, and what is said of it.
+
+    `outcome` is passed, failed, skipped, or warned, which passes.
+    """
+
+    owner: str
+    name: str
+    outcome: str
+    type: str = "test"
+    said: str = ""
+    span: SourceSpan | None = None
 
 
 def render(plan: Plan) -> str:
@@ -39,7 +55,29 @@ def render_findings(
     suite: str, found: Iterable[Finding], clean: Iterable[str], *, passing: str = "gate"
 ) -> str:
     """Return findings, and a case that passes for each of what is clean, by this name."""
-    cases = [*map(_case, found), *(_clean_case(each, passing) for each in clean)]
+    return _suite(suite, [*map(_case, found), *(_clean_case(each, passing) for each in clean)])
+
+
+def render_cases(suite: str, cases: Iterable[Case]) -> str:
+    """Return cases that are known one by one."""
+    return _suite(suite, [_whole_case(each) for each in cases])
+
+
+def _whole_case(each: Case) -> Element:
+    case = _clean_case(each.owner, _text(each.name))
+    _put_place(case, each.span)
+    said, first = _text(each.said), _text(each.said.split("\n")[0])
+    if each.outcome == "failed":
+        failure = SubElement(case, "failure", {"message": first, "type": _text(each.type)})
+        failure.text = said
+    elif each.outcome == "skipped":
+        SubElement(case, "skipped", {"message": first})
+    elif said:
+        SubElement(case, "system-out").text = said
+    return case
+
+
+def _suite(suite: str, cases: list[Element]) -> str:
     counts = {
         "tests": str(len(cases)),
         "failures": str(_having(cases, "failure")),
@@ -58,9 +96,7 @@ def _having(cases: Iterable[Element], tag: str) -> int:
 
 def _case(each: Finding) -> Element:
     case = Element("testcase", {"classname": _owner(each), "name": _name(each)})
-    if each.span is not None:
-        case.set("file", _text(each.span.file))
-        case.set("line", str(each.span.line))
+    _put_place(case, each.span)
     said = _text("\n".join(_lines(each)))
     if each.level is Level.ERROR:
         said_of = {"message": _text(each.message), "type": _text(each.code)}
@@ -72,6 +108,12 @@ def _case(each: Finding) -> Element:
     else:
         SubElement(case, "system-out").text = said
     return case
+
+
+def _put_place(case: Element, span: SourceSpan | None) -> None:
+    if span is not None:
+        case.set("file", _text(span.file))
+        case.set("line", str(span.line))
 
 
 def _clean_case(owner: str, name: str) -> Element:

@@ -68,8 +68,12 @@ def result_diagnostic(result: Result, level: Level, fix: str) -> Diagnostic:
         first = f"{where}: {result.said}"
     else:
         verb = "fails" if result.failing == 1 else "fail"
-        of = f" of {result.looked:,}" if result.looked else ""
-        first = f"{result.failing:,}{of} {where.removeprefix('the ')} {verb}"
+        rows = where.removeprefix("the ")
+        if not result.looked:  # a query tells the rows that fail, and no others
+            rows = rows.removesuffix("s") if result.failing == 1 else rows
+            first = f"{result.failing:,} {rows} {verb}"
+        else:
+            first = f"{result.failing:,} of {result.looked:,} {rows} {verb}"
     listed = [row_words(each) for each in result.rows]
     if result.failing > len(result.rows) and listed:
         listed.append(f"and {result.failing - len(result.rows):,} more")

@@ -1,0 +1,111 @@
+"""Compare the rows that came with those that were expected, in any order."""
+
+import math
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from decimal import Decimal
+from typing import Any, Final, TypeAlias
+
+__all__ = ["Difference", "Near", "Row", "compare"]
+
+Row: TypeAlias = Mapping[str, Any]
+
+_LOOKED: Final = 500
+_DIGITS: Final = 12
+
+
+@dataclass(frozen=True, slots=True)
+class Near:
+    """An expected row that did not come, the row most like it, and the columns that differ."""
+
+    expected: Row
+    came: Row | None = None
+    differing: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Difference:
+    """The rows that are missing, and those that were not expected and are like none of them."""
+
+    columns: tuple[str, ...]
+    missing: tuple[Near, ...]
+    unexpected: tuple[Row, ...]
+
+    @property
+    def paired(self) -> int:
+        """Count the missing rows that another one stands for."""
+        return sum(each.came is not None for each in self.missing)
+
+
+def compare(
+    expected: Sequence[Row], came: Sequence[Row], columns: Sequence[str]
+) -> Difference | None:
+    """Return how rows differ in these columns, None if they are the same as often each.
+
+    Doubles agree that have the same first 12 digits.
+    """
+    wanted, found = _by_key(expected, columns), _by_key(came, columns)
+    missing = _beyond(wanted, found)
+    unexpected = _beyond(found, wanted)
+    if not missing and not unexpected:
+        return None
+    pairs = []
+    for row in missing:
+        near = _nearest(row, unexpected, columns)
+        if near is None:
+            pairs.append(Near(row))
+        else:
+            unexpected.remove(near)
+            pairs.append(Near(row, near, _differing(row, near, columns)))
+    return Difference(tuple(columns), tuple(pairs), tuple(unexpected))
+
+
+def _by_key(rows: Iterable[Row], columns: Sequence[str]) -> Mapping[tuple[Any, ...], list[Row]]:
+    found: dict[tuple[Any, ...], list[Row]] = defaultdict(list)
+    for row in rows:
+        found[tuple(_key(row.get(name)) for name in columns)].append(row)
+    return found
+
+
+def _beyond(
+    one: Mapping[tuple[Any, ...], list[Row]], other: Mapping[tuple[Any, ...], list[Row]]
+) -> list[Row]:
+    """Return the rows of which the other side has fewer."""
+    has = Counter({key: len(rows) for key, rows in other.items()})
+    return [row for key, rows in one.items() for row in rows[has[key] :]]
+
+
+def _nearest(row: Row, among: Sequence[Row], columns: Sequence[str]) -> Row | None:
+    """Return the row that agrees in most columns, if any does in one."""
+    best, most = None, 0
+    for each in among[:_LOOKED]:
+        same = len(columns) - len(_differing(row, each, columns))
+        if same > most:
+            best, most = each, same
+    return best
+
+
+def _differing(one: Row, other: Row, columns: Sequence[str]) -> tuple[str, ...]:
+    return tuple(name for name in columns if _key(one.get(name)) != _key(other.get(name)))
+
+
+def _key(value: Any) -> Any:
+    """Return what equal values have in common, of a kind that can be counted."""
+    match value:
+        case float():
+            return _number(value)
+        case Decimal():
+            return value.normalize()
+        case list() | tuple():
+            return tuple(_key(each) for each in value)
+        case dict():
+            return tuple(sorted((name, repr(_key(each))) for name, each in value.items()))
+        case _:
+            return value
+
+
+def _number(value: float) -> Any:
+    if math.isnan(value):
+        return "NaN"
+    return float(f"{value:.{_DIGITS}g}") + 0.0

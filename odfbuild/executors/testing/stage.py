@@ -1,0 +1,213 @@
+"""The stage on which a fixture is played: a workspace that is thrown away, and what is in it."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Final
+
+import pyarrow as pa
+
+from odfbuild.errors import SourceSpan
+from odfbuild.executors.engine import Engine, engine_version
+from odfbuild.executors.frames import Frame
+from odfbuild.executors.site import Site
+from odfbuild.executors.slices import Sealed, read_slices, seal
+from odfbuild.executors.staged import staged_files
+from odfbuild.executors.testing.compare import Row
+from odfbuild.executors.transform import transform
+from odfbuild.executors.views import DatasetView
+from odfbuild.odf.arrow import to_arrow
+from odfbuild.odf.chain import ChainState
+from odfbuild.odf.chain_schema import schema_in_force
+from odfbuild.odf.events import (
+    AddData,
+    DataSchema,
+    DatasetKind,
+    DatasetVocabulary,
+    SetDataSchema,
+    SetTransform,
+    SetVocab,
+)
+from odfbuild.odf.identity import DatasetId
+from odfbuild.odf.refs import DatasetAlias
+from odfbuild.odf.schema import arrow_bytes
+from odfbuild.odf.timestamp import Timestamp
+from odfbuild.state.dataset import Dataset
+from odfbuild.state.disk import Disk
+from odfbuild.state.prepared import Prepared
+from odfbuild.state.workspace import Workspace
+
+__all__ = ["Input", "Portion", "Stage", "Subject"]
+
+_START: Final = Timestamp.parse("2020-01-01T00:00:00Z")
+_HOUR: Final = 3_600 * 10**9
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Input:
+    """An input of a dataset under test: how the query calls it, all of its columns."""
+
+    name: str
+    alias: DatasetAlias
+    schema: DataSchema
+    vocab: DatasetVocabulary
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Subject:
+    """A dataset under test: its transform as it is declared, its vocabulary, its inputs."""
+
+    alias: DatasetAlias
+    transform: SetTransform
+    vocab: DatasetVocabulary
+    inputs: tuple[Input, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Portion:
+    """What one input gains at a time: rows with all columns, and how far its time is known."""
+
+    rows: tuple[Row, ...]
+    watermark: Timestamp | None
+    span: SourceSpan
+
+
+class _Unsynced(Disk):
+    """A disk on which nothing has to last."""
+
+    def sync(self, path: Path) -> None:
+        """Leave it to the system when the content is written."""
+
+
+@dataclass(slots=True)
+class Stage:
+    """The workspace of one run, and the datasets in it."""
+
+    subject: Subject
+    site: Site
+    output: Dataset
+    inputs: Mapping[DatasetAlias, Dataset]
+    time: list[Timestamp]
+
+    @classmethod
+    def make(cls, folder: Path, subject: Subject, engine: Engine, root: Path) -> "Stage":
+        """Make the datasets, without rows."""
+        workspace = Workspace(folder, disk=_Unsynced())
+        time = [_START]
+        site = Site(
+            workspace=workspace, engine=engine, clock=lambda: time[0], project_dir=root, env={}
+        )
+        inputs = {}
+        for number, each in enumerate({one.alias: one for one in subject.inputs}.values()):
+            schema = SetDataSchema(raw_arrow_schema=arrow_bytes(each.schema))
+            inputs[each.alias] = workspace.create(
+                each.alias,
+                DatasetKind.ROOT,
+                Prepared((_vocab(each.vocab), schema), _START),
+                id=_id(number + 1),
+            )
+        events = (_vocab(subject.vocab), _resolved(subject.transform, subject, inputs))
+        output = workspace.create(
+            subject.alias, DatasetKind.DERIVATIVE, Prepared(events, _START), id=_id(0)
+        )
+        return cls(subject, site, output, inputs, time)
+
+    def step(self, gains: Mapping[DatasetAlias, Portion]) -> list[Row]:
+        """Let inputs gain rows, run the transform, and return the records that it added."""
+        self.time[0] = Timestamp(self.time[0].nanos + _HOUR)
+        for alias, portion in gains.items():
+            self._gain(self.inputs[alias], portion)
+        before = len(self.output.slices())
+        transform(self.site, self.output, lambda _: None)
+        schema = self.schema()
+        paths = [path for _, path in self.output.slices()[before:]]
+        if schema is None or not paths:
+            return []
+        return list(read_slices(paths, schema=schema).to_pylist())
+
+    def schema(self) -> DataSchema | None:
+        """Return the schema in force, None before the first step."""
+        state = self.output.state()
+        return None if state is None else schema_in_force(state)
+
+    def columns(self) -> list[str]:
+        """Return the event time and the data columns."""
+        schema, vocab = self.schema(), self.subject.vocab
+        hidden = {vocab.offset_column, vocab.operation_type_column, vocab.system_time_column}
+        return [] if schema is None else [f.name for f in schema.fields if f.name not in hidden]
+
+    def standing(self) -> list[Row]:
+        """Return the rows that stand now."""
+        schema = self.schema()
+        if schema is None:
+            return []
+        paths = tuple(path for _, path in self.output.slices())
+        view = DatasetView(paths=paths, schema=schema, vocab=self.subject.vocab)
+        return [row for batch in view.batches() for row in batch.to_pylist()]
+
+    def _gain(self, dataset: Dataset, portion: Portion) -> None:
+        state = dataset.state()
+        assert state is not None  # noqa: S101 - it was made with its schema
+        schema = schema_in_force(state)
+        assert schema is not None  # noqa: S101 - so it was
+        with self.site.workspace.staging() as staging:
+            sealed = _sealed(portion.rows, schema, state, self.time[0], staging)
+            watermark = _watermark(portion, sealed, state)
+            if not sealed.slices and watermark == state.watermark:
+                return
+            event = AddData(
+                prev_offset=state.last_offset, new_data=sealed.slice, new_watermark=watermark
+            )
+            prepared = Prepared((event,), self.time[0], staged_files(sealed))
+            dataset.commit(prepared, expected=state.head)
+
+
+def _watermark(portion: Portion, sealed: Sealed, state: ChainState) -> Timestamp | None:
+    """Return the watermark after a portion: as it says, else the latest event time so far."""
+    if portion.watermark is not None:
+        return portion.watermark
+    known = [each for each in (state.watermark, sealed.watermark) if each is not None]
+    return max(known, default=None)
+
+
+def _sealed(
+    rows: Sequence[Row], schema: DataSchema, state: ChainState, now: Timestamp, staging: Path
+) -> Sealed:
+    hidden = (state.vocab.offset_column, state.vocab.system_time_column)
+    arrow = pa.schema([field for field in to_arrow(schema) if field.name not in hidden])
+    table = pa.Table.from_pylist([dict(each) for each in rows], arrow)
+    return seal(
+        Frame.of(table),
+        vocab=state.vocab,
+        system_time=now,
+        event_time=now,
+        start=state.next_offset,
+        in_force=schema,
+        into=staging / "slice.parquet",
+    )
+
+
+def _vocab(of: DatasetVocabulary) -> SetVocab:
+    return SetVocab(
+        offset_column=of.offset_column,
+        operation_type_column=of.operation_type_column,
+        system_time_column=of.system_time_column,
+        event_time_column=of.event_time_column,
+    )
+
+
+def _resolved(
+    event: SetTransform, subject: Subject, inputs: Mapping[DatasetAlias, Dataset]
+) -> SetTransform:
+    """Return the transform with the ids of the inputs, for the engine that is installed."""
+    aliases = {each.name: each.alias for each in subject.inputs}
+    named = tuple(
+        replace(each, dataset_ref=inputs[aliases[each.alias or str(each.dataset_ref)]].id)
+        for each in event.inputs
+    )
+    version = engine_version(event.transform.engine)
+    return replace(event, inputs=named, transform=replace(event.transform, version=version))
+
+
+def _id(number: int) -> DatasetId:
+    return DatasetId(number.to_bytes(32, "big"))
