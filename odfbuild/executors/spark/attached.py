@@ -24,6 +24,7 @@ from odfbuild.executors.spark.jvm import (
     silence,
 )
 from odfbuild.executors.spark.resident import Place, ask, differences, read_kept
+from odfbuild.executors.spark.undelayed import undelayed
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -51,7 +52,9 @@ class Attached:
         silence()
         try:
             with pyspark_finds(self.port, self.secret, self.python), _interrupts_kept():
-                return _session()
+                session = _session()
+                undelayed(session.sparkContext._gateway)
+                return session
         except (Py4JError, OSError) as error:
             forget_gateway(self.port)
             raise JvmFailedError(

@@ -22,6 +22,7 @@ from typing import TYPE_CHECKING, Any
 
 from odfbuild.errors import EngineFailedError
 from odfbuild.executors.spark.java import Java
+from odfbuild.executors.spark.undelayed import undelayed
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -106,9 +107,11 @@ class Jvm:
 
         with pyspark_finds(port, secret, self.python):
             try:
-                return _session(self.settings)
+                session = _session(self.settings)
             except Py4JError:
                 raise _not_started(self) from None
+        undelayed(session.sparkContext._gateway)
+        return session
 
     def stop(self, *, keep_log: bool = False) -> None:
         """End the JVM and remove its files; the log stays if asked for."""

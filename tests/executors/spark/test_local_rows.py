@@ -1,5 +1,6 @@
 """Rows that are told without a job are those that a job gives, of every type, errors included."""
 
+import socket
 from datetime import date, time
 from decimal import Decimal
 
@@ -9,6 +10,7 @@ import pytest
 from odfbuild.executors.spark.engine import SparkEngine
 from odfbuild.executors.spark.local_rows import local_table
 from odfbuild.executors.spark.settings import Size
+from odfbuild.executors.spark.undelayed import Prompt
 
 pytestmark = pytest.mark.spark
 
@@ -54,3 +56,11 @@ def test_what_is_told_without_a_job_is_what_a_job_gives(engine: SparkEngine, que
 def test_what_needs_a_job_is_not_told(engine: SparkEngine) -> None:
     session = engine._sessions.session(Size.SMALL)
     assert local_table(session.sql("SELECT count(*) AS n FROM range(3) GROUP BY id")) is None
+
+
+def test_long_answers_come_whole_and_without_delay(engine: SparkEngine) -> None:
+    session = engine._sessions.session(Size.SMALL)
+    rows = pa.table({"n": range(30_000), "s": [f"{n * 7919:x}" for n in range(30_000)]})
+    assert local_table(session.createDataFrame(rows)) == rows
+    connection = session.sparkContext._gateway._gateway_client.get_thread_connection()
+    assert isinstance(connection.stream.raw, Prompt) or not hasattr(socket, "TCP_QUICKACK")
