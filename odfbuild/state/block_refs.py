@@ -161,13 +161,14 @@ def advance(dataset: Dataset, name: str, block: Multihash) -> Multihash | None:
     """
     _refuse_head(name, "set")
     heads = dataset.stores.heads
-    current = heads.read(name)
-    dataset.block(block)
-    if current == block:
-        return current
-    if current is not None and not any(hash == current for hash, _ in back(dataset, block)):
-        raise NotFastForwardError(name, current, block)
-    heads.swap(name, expected=current, new=block)
+    with heads.lock():  # of what no reference reaches, nothing goes meanwhile
+        current = heads.read(name)
+        dataset.block(block)
+        if current == block:
+            return current
+        if current is not None and not any(hash == current for hash, _ in back(dataset, block)):
+            raise NotFastForwardError(name, current, block)
+        heads.swap(name, expected=current, new=block)
     return current
 
 

@@ -213,14 +213,15 @@ class Dataset:
         Raises, having changed nothing: HeadMovedError when the head is not the expected one,
         MissingObjectError when a block or file that `to` reaches is not there.
         """
-        self._state_at(expected)
-        state = None
-        for hash, block in self.blocks(upto=to):
-            _check_present(block.event, self.stores, {})
-            state = fold(state, block, hash)
-        if state is None or state.dataset != self.id:
-            raise NotInChainError(self.id, to)
-        self.stores.heads.swap(HEAD, expected=expected, new=to)
+        with self.stores.heads.lock():  # of what no head reaches, nothing goes meanwhile
+            self._state_at(expected)
+            state = None
+            for hash, block in self.blocks(upto=to):
+                _check_present(block.event, self.stores, {})
+                state = fold(state, block, hash)
+            if state is None or state.dataset != self.id:
+                raise NotInChainError(self.id, to)
+            self.stores.heads.swap(HEAD, expected=expected, new=to)
         self._index.put(state)
 
     def _put(
@@ -288,10 +289,11 @@ class Dataset:
                 fix="give the chain to the dataset that it names",
             )
         stores = self.stores
-        stores.data.put({each.hash: each.path for each in files if each.kind == "data"})
-        stores.checkpoints.put({each.hash: each.path for each in files if each.kind != "data"})
-        stores.blocks.put(blocks)
-        stores.heads.swap(HEAD, expected=expected, new=state.head)
+        with stores.heads.lock():  # until the head reaches them, nobody else would keep them
+            stores.data.put({each.hash: each.path for each in files if each.kind == "data"})
+            stores.checkpoints.put({each.hash: each.path for each in files if each.kind != "data"})
+            stores.blocks.put(blocks)
+            stores.heads.swap(HEAD, expected=expected, new=state.head)
         self._index.put(state)
         return state.head
 

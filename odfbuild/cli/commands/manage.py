@@ -3,6 +3,7 @@
 Each imports what it needs when it runs, so that all start fast.
 """
 
+from enum import StrEnum
 from pathlib import Path
 from typing import Annotated
 
@@ -14,6 +15,13 @@ from odfbuild.cli.options import ProjectCommand, given
 __all__ = ["commands"]
 
 commands = typer.Typer()
+
+
+class TextFormat(StrEnum):
+    """How findings are told."""
+
+    TEXT = "text"
+    JSON = "json"
 
 
 @commands.command("import", cls=ProjectCommand)
@@ -41,3 +49,32 @@ def import_(
     from odfbuild.cli.importing import import_dataset
 
     raise Exit(import_dataset(given(context), folder, name, definition=not no_definition))
+
+
+@commands.command(cls=ProjectCommand)
+def gc(
+    context: typer.Context,
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="Say what would go, and delete nothing.")
+    ] = False,
+    older_than: Annotated[
+        str,
+        typer.Option("--older-than", metavar="TIME", help="Keep what is younger, such as 30m."),
+    ] = "1h",
+    keep_runs: Annotated[
+        int, typer.Option("--keep-runs", min=0, help="Keep the records of so many runs.")
+    ] = 100,
+    output: Annotated[TextFormat, typer.Option("-o", "--output")] = TextFormat.TEXT,
+) -> None:
+    """Free the space of what nothing reaches any more."""
+    from odfbuild.cli.collecting import free_space
+
+    raise Exit(
+        free_space(
+            given(context),
+            older_than=older_than,
+            keep_runs=keep_runs,
+            dry_run=dry_run,
+            as_json=output is TextFormat.JSON,
+        )
+    )

@@ -1,0 +1,65 @@
+"""Free the space of what nobody needs: of all datasets, of work that was cut off, of old runs."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from odfbuild.app.opened import Opened
+from odfbuild.odf.identity import DatasetId
+from odfbuild.odf.refs import DatasetAlias
+from odfbuild.state.garbage import Freed, blocks_read, collect
+from odfbuild.state.leftovers import Leftover, find_leftovers, remove_leftover
+from odfbuild.state.runs import Pruned, prune_runs
+
+__all__ = ["Collected", "Collection", "collect_garbage"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Collection:
+    """What is to go: not touched since `before` (seconds since 1970), runs but the last ones."""
+
+    before: float
+    keep_runs: int
+    dry_run: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Collected:
+    """What went, or would; `names` has those that datasets have, `unnamed` those with none."""
+
+    datasets: Sequence[Freed]
+    names: Mapping[DatasetId, DatasetAlias]
+    leftovers: Sequence[Leftover]
+    runs: Pruned
+
+    @property
+    def bytes(self) -> int:
+        """Return how many bytes are free now, or would be."""
+        of_datasets = sum(each.bytes for each in self.datasets)
+        return of_datasets + sum(each.bytes for each in self.leftovers) + self.runs.bytes
+
+    @property
+    def unnamed(self) -> tuple[DatasetId, ...]:
+        """Return the datasets that have a head and no name: what was cut off before it got one."""
+        return tuple(each.dataset for each in self.datasets if each.dataset not in self.names)
+
+
+def collect_garbage(project: Opened, wanted: Collection) -> Collected:
+    """Delete what no reference reaches and what was left, or say what would be deleted.
+
+    What is being changed is left alone.
+    """
+    workspace = project.workspace
+    names = {id: alias for alias, id in workspace.names().items()}
+    datasets = [workspace.dataset(id) for id in workspace.heads()]
+    read = blocks_read(datasets)
+    freed = [
+        collect(each, read.get(each.id, ()), before=wanted.before, dry_run=wanted.dry_run)
+        for each in datasets
+    ]
+    left = find_leftovers(workspace.root, names, before=wanted.before)
+    if not wanted.dry_run:
+        left = tuple(
+            each for each in left if remove_leftover(workspace.root, each, before=wanted.before)
+        )
+    runs = prune_runs(workspace.root, keep=wanted.keep_runs, dry_run=wanted.dry_run)
+    return Collected(datasets=freed, names=names, leftovers=left, runs=runs)

@@ -1,0 +1,176 @@
+"""What work that was cut off left in a workspace, outside of the chains.
+
+staging/<random>/             of a process that is gone: nobody holds its lock
+datasets/<id>/                without a head and without a name: a creation that never ended
+.pending-<random>             a file that never came to its place
+cache/<kind>/<id>, cache/spark/<pid>-<random>    of datasets and processes that are gone
+"""
+
+import os
+import re
+import shutil
+from collections.abc import Collection, Iterator
+from contextlib import suppress
+from dataclasses import dataclass
+from enum import Enum
+from pathlib import Path
+
+from odfbuild.odf.identity import DatasetId
+from odfbuild.state.lock import locked, open_locked
+
+__all__ = ["Kind", "Leftover", "find_leftovers", "remove_leftover", "tree_bytes"]
+
+_DATASET = re.compile(r"fed01[0-9a-f]{64}")
+_PENDING = re.compile(r"\.pending-[0-9a-f]{16}")
+_PROCESS = re.compile(r"([0-9]{1,9})-[0-9a-f]{8}")
+_PARTS = ("refs", "blocks", "data", "checkpoints")
+_BY_DATASET = ("fetch", "merge", "drift", "push")  # folders of the cache
+
+
+class Kind(Enum):
+    """What a leftover is of."""
+
+    STAGING = "staging"
+    CREATION = "creation"
+    UNFINISHED = "unfinished"
+    CACHE = "cache"
+
+
+@dataclass(frozen=True, slots=True)
+class Leftover:
+    """A file or folder that nobody needs, and its bytes."""
+
+    kind: Kind
+    path: Path
+    bytes: int
+
+
+def find_leftovers(
+    root: Path, named: Collection[DatasetId], *, before: float
+) -> tuple[Leftover, ...]:
+    """Return what was left in a workspace, and not touched since `before` (in seconds).
+
+    Staging folders count whatever their age: who works in one holds its lock.
+    """
+    known = {each.multibase for each in named}
+    return (
+        *_staging(root / "staging"),
+        *_creations(root / "datasets", known, before),
+        *_unfinished(root, before),
+        *_caches(root, known, before),
+    )
+
+
+def remove_leftover(root: Path, found: Leftover, *, before: float) -> bool:
+    """Delete a leftover; say whether it was still one."""
+    match found.kind:
+        case Kind.STAGING:
+            with suppress(FileNotFoundError), locked(root / "staging", timeout=10):
+                return _remove_locked(found.path)
+            return False
+        case Kind.CREATION:
+            is_one = not _has_head(found.path) and _newest(found.path) < before
+            return is_one and _remove_locked(found.path)
+        case Kind.UNFINISHED:
+            found.path.unlink(missing_ok=True)
+        case Kind.CACHE:
+            shutil.rmtree(found.path, ignore_errors=True)
+    return True
+
+
+def tree_bytes(path: Path) -> int:
+    """Return the bytes of all files below a folder; links count as themselves."""
+    return sum(status.st_size for status in _statuses(path))
+
+
+def _staging(folder: Path) -> Iterator[Leftover]:
+    for path in _entries(folder):
+        with suppress(FileNotFoundError, NotADirectoryError):
+            opened = open_locked(path)
+            if opened is not None:
+                os.close(opened)
+                yield Leftover(Kind.STAGING, path, tree_bytes(path))
+
+
+def _creations(folder: Path, known: Collection[str], before: float) -> Iterator[Leftover]:
+    for path in _entries(folder):
+        is_dataset = _DATASET.fullmatch(path.name) is not None and path.is_dir()
+        if not is_dataset or path.name in known or _has_head(path):
+            continue
+        if _newest(path) < before:
+            yield Leftover(Kind.CREATION, path, tree_bytes(path))
+
+
+def _unfinished(root: Path, before: float) -> Iterator[Leftover]:
+    folders = [root / "names", root / "keys"]
+    folders += [
+        path / part
+        for path in _entries(root / "datasets")
+        if _DATASET.fullmatch(path.name) is not None
+        for part in _PARTS
+    ]
+    for folder in folders:
+        for path in _entries(folder):
+            if _PENDING.fullmatch(path.name) is not None:
+                with suppress(FileNotFoundError):
+                    status = path.lstat()
+                    if max(status.st_mtime, status.st_ctime) < before:
+                        yield Leftover(Kind.UNFINISHED, path, status.st_size)
+
+
+def _caches(root: Path, known: Collection[str], before: float) -> Iterator[Leftover]:
+    for name in _BY_DATASET:
+        for path in _entries(root / "cache" / name):
+            gone = path.name not in known and not _has_head(root / "datasets" / path.name)
+            if gone and _DATASET.fullmatch(path.name) is not None and _newest(path) < before:
+                yield Leftover(Kind.CACHE, path, tree_bytes(path))
+    for path in _entries(root / "cache" / "spark"):
+        process = _PROCESS.fullmatch(path.name)
+        if process is not None and not _runs(int(process[1])) and _newest(path) < before:
+            yield Leftover(Kind.CACHE, path, tree_bytes(path))
+
+
+def _runs(process: int) -> bool:
+    try:
+        os.kill(process, 0)
+    except ProcessLookupError:
+        return False
+    except OSError:
+        return True
+    return True
+
+
+def _has_head(dataset: Path) -> bool:
+    return os.path.lexists(dataset / "refs" / "head")
+
+
+def _remove_locked(folder: Path) -> bool:
+    """Delete a folder that nobody holds."""
+    with suppress(FileNotFoundError, NotADirectoryError):
+        opened = open_locked(folder)
+        if opened is not None:
+            shutil.rmtree(folder, ignore_errors=True)
+            os.close(opened)
+            return True
+    return False
+
+
+def _entries(folder: Path) -> list[Path]:
+    try:
+        return sorted(folder.iterdir())
+    except (FileNotFoundError, NotADirectoryError):
+        return []
+
+
+def _newest(path: Path) -> float:
+    return max((max(each.st_mtime, each.st_ctime) for each in _statuses(path)), default=0.0)
+
+
+def _statuses(path: Path) -> Iterator[os.stat_result]:
+    """Yield the status of a path and of all below it; what vanishes meanwhile is left out."""
+    with suppress(FileNotFoundError):
+        yield path.lstat()
+    for folder, _, names in os.walk(path):
+        for each in names:
+            with suppress(FileNotFoundError):
+                yield Path(folder, each).lstat()
