@@ -44,6 +44,12 @@ def test_it_has_the_schemas_the_template_and_the_licence(unpacked: Path) -> None
     assert (unpacked / "odfbuild" / "py.typed").exists()
 
 
+def test_it_has_the_parts_of_the_page_of_lineage(unpacked: Path) -> None:
+    page = Path("odfbuild") / "cli" / "page"
+    parts = {each for each in files(REPOSITORY / page) if not each.endswith((".py", ".pyc"))}
+    assert {"page.css", "page.html", "start.js"} <= parts <= files(unpacked / page)
+
+
 def test_it_has_nothing_else(unpacked: Path) -> None:
     assert {path.suffix or path.name for path in unpacked.iterdir()} == {"odfbuild", ".dist-info"}
     assert not [name for name in files(unpacked) if name.endswith(".pyc")]

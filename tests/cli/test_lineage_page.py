@@ -58,7 +58,7 @@ def test_datasets_and_relations_are_those_of_json(ask: Within, arguments: list[s
     ids = [fact["UUID"] for fact, _ in boxes]
     assert [
         {"derived": ids[derived], "source": ids[source], "classifier": classifier}
-        for source, derived, classifier, _ in found["edges"]
+        for source, derived, classifier in found["edges"]
     ] == told["relations"]
     assert ids[found["root"]] == told["dataset"]
 

@@ -10,12 +10,12 @@ import hashlib
 import html
 import json
 import unicodedata
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from importlib import resources
 from typing import Any
 
 from odfbuild.cli.page.graph import Box, Column, Graph, Ref
-from odfbuild.cli.page.layout import Size, laid_out
+from odfbuild.cli.page.layout import Arrangement, Size, laid_out
 from odfbuild.cli.page.links import links
 from odfbuild.cli.printable import printable
 
@@ -24,7 +24,7 @@ __all__ = ["document", "page_data", "size_of"]
 _HEAD, _ROW, _FOOT = 46, 20, 6
 _LETTER, _COLUMN_LETTER, _BELOW_LETTER, _MARGIN = 8.8, 7.3, 6.6, 36
 _NARROW, _WIDE = 140, 340
-_SCRIPTS = ("paths.js", "drawing.js", "view.js", "panel.js", "search.js", "start.js")
+_SCRIPTS = ("paths.js", "geometry.js", "drawing.js", "view.js", "panel.js", "search.js", "start.js")
 _ESCAPES = {
     "<": "\\u003c",
     ">": "\\u003e",
@@ -74,25 +74,40 @@ def document(graph: Graph) -> str:
 
 def page_data(graph: Graph) -> dict[str, Any]:
     """Return what the script of the page gets: everything by numbers, every place in pixels."""
-    sizes = [size_of(box) for box in graph.boxes]
-    layout = laid_out(sizes, [(each.source, each.derived) for each in graph.edges])
     return {
         "title": printable(graph.title),
         "about": printable(graph.about),
         "root": next(number for number, box in enumerate(graph.boxes) if box.asked_for),
         "head": _HEAD,
         "row": _ROW,
-        "width": layout.size.width,
-        "height": layout.size.height,
-        "boxes": [
-            {**_box(box), "place": [*corner, size.width, size.height]}
-            for box, corner, size in zip(graph.boxes, layout.corners, sizes, strict=True)
-        ],
-        "edges": [
-            [each.source, each.derived, printable(each.classifier), bends]
-            for each, bends in zip(graph.edges, layout.bends, strict=True)
-        ],
+        "boxes": [_box(box) for box in graph.boxes],
+        "edges": [[each.source, each.derived, printable(each.classifier)] for each in graph.edges],
+        "forms": _forms(graph),
         "links": links(graph),
+    }
+
+
+def _forms(graph: Graph) -> dict[str, Any]:
+    """Return the layout with columns, and the one without if there are any."""
+    arcs = [(each.source, each.derived) for each in graph.edges]
+    arrangement = Arrangement(len(graph.boxes), arcs)
+    opened = [size_of(box) for box in graph.boxes]
+    closed = [Size(each.width, _HEAD) for each in opened]
+    return {
+        "open": _form(opened, arrangement),
+        "closed": None if closed == opened else _form(closed, arrangement),
+    }
+
+
+def _form(sizes: Sequence[Size], arrangement: Arrangement) -> dict[str, Any]:
+    layout = laid_out(sizes, arrangement)
+    return {
+        "size": [layout.size.width, layout.size.height],
+        "places": [
+            [*corner, each.width, each.height]
+            for corner, each in zip(layout.corners, sizes, strict=True)
+        ],
+        "bends": layout.bends,
     }
 
 

@@ -15,21 +15,15 @@ const shape = (tag, attributes) => {
 
 const world = make("div");
 world.id = "world";
-world.style.width = `${data.width}px`;
-world.style.height = `${data.height}px`;
-const lines = shape("svg", { width: data.width, height: data.height, "aria-hidden": "true" });
-const overlay = shape("svg", { width: data.width, height: data.height, "aria-hidden": "true" });
+const lines = shape("svg", { "aria-hidden": "true" });
+const overlay = shape("svg", { "aria-hidden": "true" });
 world.append(lines);
 const root = document.documentElement;
 root.style.setProperty("--head", `${data.head}px`);
 root.style.setProperty("--row", `${data.row}px`);
 
 const drawn = boxes.map((box, number) => {
-  const [left, top, width, height] = box.place;
   const element = make("div", number === data.root ? "box root" : "box");
-  Object.assign(element.style, {
-    left: `${left}px`, top: `${top}px`, width: `${width}px`, height: `${height}px`,
-  });
   const head = make("button", "head");
   head.type = "button";
   head.tabIndex = -1;
@@ -68,66 +62,22 @@ function columnElements(number) {
 }
 const elementOf = (box, column) => column === WHOLE ? drawn[box].head : columnElements(box)[column];
 
-// The heights at which edges arrive: those into one box beside each other.
-const arrival = new Map();
-edgesInto.forEach((numbers, box) => {
-  const from = (number) => edges[number][3].at(-1)?.[1] ??
-    boxes[edges[number][0]].place[1] + data.head / 2;
-  [...numbers].sort((a, b) => from(a) - from(b) || a - b).forEach((number, place) => {
-    const room = data.head / (numbers.length + 1);
-    arrival.set(number, { y: boxes[box].place[1] + room * (place + 1), room });
-  });
-});
-
-const middle = (box, column) => boxes[box].place[1] +
-  (column === WHOLE ? data.head / 2 : data.head + (column + 0.5) * data.row);
-
-const SHOWN_TAGS = 40;
-const shorten = (text) => [...text].length > 15 ? `${[...text].slice(0, 14).join("")}\u2026` : text;
-const isCrowded = (number) => edges.length > SHOWN_TAGS || arrival.get(number).room < 11;
-// How far an edge runs straight at its end: below its text, if that is always there.
-const stub = (number) => isCrowded(number) ? 12 :
-  18 + Math.min(60, 6 * [...shorten(edges[number][2])].length);
-
-// A way from the right of one box through bends to the left of another.
-function way(number, from, to) {
-  const [source, derived, , bends] = edges[number];
-  const [left, , width] = boxes[source].place;
-  const end = boxes[derived].place[0];
-  let [x, y] = [left + width, from];
-  let text = `M${x},${y}`;
-  const points = [...bends, [end - stub(number), to], [end - 7, to]];
-  points.forEach(([nextX, nextY], place) => {
-    if (place % 2 === 1) text += `L${nextX},${nextY}`;
-    else {
-      const half = (x + nextX) / 2;
-      text += `C${half},${y} ${half},${nextY} ${nextX},${nextY}`;
-    }
-    [x, y] = [nextX, nextY];
-  });
-  return text;
-}
-const tip = (box, y) => {
-  const x = boxes[box].place[0];
-  return `M${x},${y}l-8,-4.5v9z`;
-};
-
-const edgeParts = edges.map(([source, derived, classifier], number) => {
-  const { y } = arrival.get(number), crowded = isCrowded(number);
-  const line = shape("path", { class: "edge", d: way(number, middle(source, WHOLE), y) });
-  const head = shape("path", { class: "tip", d: tip(derived, y) });
-  const tag = shape("text", { class: "tag", x: boxes[derived].place[0] - 12, y: y - 5 });
+const edgeParts = edges.map(([, , classifier]) => {
+  const line = shape("path", { class: "edge" }), head = shape("path", { class: "tip" });
+  const tag = shape("text", { class: "tag" });
   tag.textContent = shorten(classifier);
   lines.append(line, head);
-  if (!crowded) lines.append(tag);
-  return { line, head, tag, crowded };
+  return { line, head, tag };
 });
 
 const edgeBetween = new Map(edges.map(([source, derived], number) =>
   [`${source}>${derived}`, number]));
 
 // What is marked now: boxes, points and the links that are drawn over the edges.
-let marked = { boxes: new Map(), points: new Map() };
+const nothing = () => ({
+  boxes: new Map(), points: new Map(), edges: new Map(), links: new Map(), near: new Set(),
+});
+let marked = nothing();
 const SIGNS = { up: "\u2191", down: "\u2193", here: "\u25cf" };
 const SPOKEN = { up: ", it comes from this", down: ", this comes from it", here: ", chosen" };
 
@@ -162,14 +112,14 @@ function mark(next) {
   marked = next;
   world.classList.toggle("chosen", next.boxes.size > 0);
   boxes.forEach((_, number) => markBox(number));
-  edgeParts.forEach(({ line, head, tag, crowded }, number) => {
+  edgeParts.forEach(({ line, head, tag }, number) => {
     const how = next.edges.get(number);
     for (const part of [line, head, tag]) {
       part.classList.remove("up", "down");
       if (how) part.classList.add(how);
     }
-    if (crowded && how && next.near.has(number)) lines.append(tag);
-    else if (crowded) tag.remove();
+    if (!isCrowded(number) || how && next.near.has(number)) lines.append(tag);
+    else tag.remove();
   });
   overlay.replaceChildren(...[...next.links].flatMap(([number, how]) => drawLink(number, how)));
 }
@@ -184,4 +134,31 @@ function drawLink(number, how) {
     shape("path", { class: look, d: way(edge, middle(source, sourceColumn), to) }),
     shape("path", { class: `tip ${how}`, d: tip(derived, to) }),
   ];
+}
+
+// Put everything where it is in a form.
+function arrange(next) {
+  form = next;
+  arrive();
+  world.classList.toggle("closed", form === "closed");
+  const [wide, high] = sizeOf();
+  Object.assign(world.style, { width: `${wide}px`, height: `${high}px` });
+  for (const each of [lines, overlay]) {
+    each.setAttribute("width", wide);
+    each.setAttribute("height", high);
+  }
+  drawn.forEach(({ element }, number) => {
+    const [left, top, width, height] = placeOf(number);
+    Object.assign(element.style, {
+      left: `${left}px`, top: `${top}px`, width: `${width}px`, height: `${height}px`,
+    });
+  });
+  edgeParts.forEach(({ line, head, tag }, number) => {
+    const [source, derived] = edges[number], { y } = arrival.get(number);
+    line.setAttribute("d", way(number, middle(source, WHOLE), y));
+    head.setAttribute("d", tip(derived, y));
+    tag.setAttribute("x", placeOf(derived)[0] - 12);
+    tag.setAttribute("y", y - 5);
+  });
+  mark(marked);
 }

@@ -11,7 +11,7 @@ from itertools import pairwise
 from odfbuild.cli.page.crossings import ordered
 from odfbuild.cli.page.layers import Arc, Layered, layered
 
-__all__ = ["Layout", "Size", "laid_out", "rising"]
+__all__ = ["Arrangement", "Layout", "Size", "laid_out", "rising"]
 
 _BETWEEN = 140
 _APART = 26
@@ -42,10 +42,20 @@ class Layout:
     size: Size
 
 
-def laid_out(sizes: Sequence[Size], edges: Sequence[Arc]) -> Layout:
-    """Return the places of boxes and edges.  Raises graphlib.CycleError."""
-    graph = layered(len(sizes), edges)
-    layers = ordered(graph)
+class Arrangement:
+    """Nodes and edges in their layers and order; boxes of any sizes can be laid out by it.
+
+    Raises graphlib.CycleError.
+    """
+
+    def __init__(self, nodes: int, edges: Sequence[Arc]) -> None:
+        self.graph = layered(nodes, edges)
+        self.layers = ordered(self.graph)
+
+
+def laid_out(sizes: Sequence[Size], arrangement: Arrangement) -> Layout:
+    """Return the places of boxes of these sizes, and of edges."""
+    graph, layers = arrangement.graph, arrangement.layers
     left, widths, end = _columns(sizes, graph, layers)
     height = [each.height for each in sizes] + [0] * (len(graph.level) - len(sizes))
     top = _tops(graph, layers, height)

@@ -11,8 +11,7 @@ const countOf = (count, one, many) => `${count.toLocaleString("en")} ${count ===
 function choose(box, column = WHOLE) {
   chosen = box === null ? null : { box, column };
   if (!chosen) {
-    mark({ boxes: new Map(), points: new Map(), edges: new Map(), links: new Map(),
-      near: new Set() });
+    mark(nothing());
     told.textContent = "Nothing is chosen.";
   } else if (column === WHOLE) markDataset(box);
   else markColumn(box, column);
@@ -24,12 +23,11 @@ function choose(box, column = WHOLE) {
 function markDataset(box) {
   const up = edgesFrom(box, true), down = edgesFrom(box, false);
   mark({
+    ...nothing(),
     boxes: new Map([...[...up.boxes].map((each) => [each, "up"]),
       ...[...down.boxes].map((each) => [each, "down"]), [box, "here"]]),
-    points: new Map(),
     edges: new Map([...[...up.edges].map((each) => [each, "up"]),
       ...[...down.edges].map((each) => [each, "down"])]),
-    links: new Map(),
     near: new Set([...edgesInto[box], ...edgesOutOf[box]]),
   });
   told.textContent = `${boxes[box].name}: it comes from ` +
@@ -51,18 +49,25 @@ function markColumn(box, column) {
   }
   points.set(pointOf(box, column), "here");
   near.set(box, "here");
-  mark({ boxes: near, points, edges: new Map(), links: drawnLinks, near: new Set() });
+  mark({ ...nothing(), boxes: near, points, links: drawnLinks });
   told.textContent = `${titleOf(box, column)}: it comes from ` +
     `${countOf(counts.up, "column", "columns")}, ` +
     `${countOf(counts.down, "comes", "come")} from it.`;
 }
 
+// Choose what is looked for, and bring it in sight; columns are shown for a column.
+function goTo(box, column) {
+  if (column !== WHOLE && form === "closed") show("open");
+  choose(box, column);
+  center(box, column);
+}
+
 // Elements of the panel
 
-function goTo(box, column, text, role) {
+function itemOf(box, column, text, role) {
   const item = make("li"), button = make("button", "", text);
   button.type = "button";
-  button.addEventListener("click", () => { choose(box, column); center(box, column); });
+  button.addEventListener("click", () => goTo(box, column));
   item.append(button);
   if (role) item.append(make("span", "role", ` ${role}`));
   return item;
@@ -87,7 +92,7 @@ function reference([dataset, column]) {
   const same = (name) => columnsOf(box).findIndex(([each]) =>
     each.toLowerCase() === name.toLowerCase());
   const exact = same(column), at = exact < 0 ? same(column.split(".")[0]) : exact;
-  return goTo(box, at < 0 ? WHOLE : at, text);
+  return itemOf(box, at < 0 ? WHOLE : at, text);
 }
 
 function about(box) {
@@ -106,15 +111,15 @@ function about(box) {
 function aboutDataset(box) {
   const one = boxes[box], parts = about(box);
   parts.push(...list("Made of",
-    edgesInto[box].map((each) => goTo(edges[each][0], WHOLE, boxes[edges[each][0]].name,
+    edgesInto[box].map((each) => itemOf(edges[each][0], WHOLE, boxes[edges[each][0]].name,
       `as ${edges[each][2]}`)), "Nothing on this page."));
   parts.push(...list("Used by",
-    edgesOutOf[box].map((each) => goTo(edges[each][1], WHOLE, boxes[edges[each][1]].name,
+    edgesOutOf[box].map((each) => itemOf(edges[each][1], WHOLE, boxes[edges[each][1]].name,
       `as ${edges[each][2]}`)), "Nothing on this page."));
   parts.push(...shapedBy(one));
   if (one.columns) {
     parts.push(...list("Columns",
-      one.columns.map(([name], column) => goTo(box, column, name)), "None."));
+      one.columns.map(([name], column) => itemOf(box, column, name)), "None."));
   } else if (one.columns === null) {
     parts.push(make("h3", "", "Columns"),
       make("p", "", "They cannot be told: they may come from all of its inputs."));
@@ -139,11 +144,11 @@ function aboutColumn(box, column) {
   const users = (use) => (linksOutOf.get(pointOf(box, column)) || [])
     .filter((number) => (links[number][4] === VALUE) === use)
     .map((number) => links[number])
-    .map(([, , derived, at]) => goTo(derived, at, titleOf(derived, at)));
+    .map(([, , derived, at]) => itemOf(derived, at, titleOf(derived, at)));
   const maybe = (linksOutOf.get(pointOf(box, WHOLE)) || []).map((number) => links[number])
     .filter(([, , , , use]) => use === UNKNOWN)
-    .map(([, , derived]) => goTo(derived, WHOLE, boxes[derived].name));
-  const item = goTo(box, WHOLE, boxes[box].name);
+    .map(([, , derived]) => itemOf(derived, WHOLE, boxes[derived].name));
+  const item = itemOf(box, WHOLE, boxes[box].name);
   const back = make("ul");
   back.append(item);
   return [
@@ -175,6 +180,6 @@ function overview() {
     make("p", "", `${counts.join(", ")}, ${data.about}.`),
     make("p", "", columns ? "Choose a dataset or a column to see where it comes from and where " +
       "it goes." : "Choose a dataset to see where it comes from and where it goes."),
-    ...list("Asked for", [goTo(data.root, WHOLE, boxes[data.root].name)], ""),
+    ...list("Asked for", [itemOf(data.root, WHOLE, boxes[data.root].name)], ""),
   ];
 }

@@ -62,8 +62,7 @@ function take(number) {
   const hit = hits[number];
   if (!hit) return;
   close();
-  choose(hit.box, hit.column);
-  center(hit.box, hit.column);
+  goTo(hit.box, hit.column);
   focusOn(hit.box, hit.column);
 }
 

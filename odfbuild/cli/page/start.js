@@ -2,7 +2,8 @@
 
 let current = { box: data.root, column: WHOLE };
 
-function focusOn(box, column) {
+function focusOn(box, wanted) {
+  const column = form === "closed" ? WHOLE : wanted;
   elementOf(current.box, current.column).tabIndex = -1;
   current = { box, column };
   const element = elementOf(box, column);
@@ -12,17 +13,18 @@ function focusOn(box, column) {
 }
 
 // The boxes of each layer from top to bottom, for the keys that go up and down.
-const layers = new Map();
-boxes.forEach(({ place: [left] }, number) => put(layers, left, number));
-for (const layer of layers.values()) layer.sort((a, b) => boxes[a].place[1] - boxes[b].place[1]);
+const layers = new Map(), layerOf = boxes.map((_, number) => placeOf(number)[0]);
+boxes.forEach((_, number) => put(layers, layerOf[number], number));
+for (const layer of layers.values()) layer.sort((a, b) => placeOf(a)[1] - placeOf(b)[1]);
 
 function beside(box, step) {
-  const layer = layers.get(boxes[box].place[0]);
+  const layer = layers.get(layerOf[box]);
   return layer[layer.indexOf(box) + step];
 }
+const reaches = () => form === "open" && view.scale >= FAR;
 
 function nextDown({ box, column }) {
-  if (column + 1 < columnsOf(box).length && view.scale >= FAR) return { box, column: column + 1 };
+  if (column + 1 < columnsOf(box).length && reaches()) return { box, column: column + 1 };
   const next = beside(box, 1);
   return next === undefined ? null : { box: next, column: WHOLE };
 }
@@ -31,7 +33,7 @@ function nextUp({ box, column }) {
   if (column !== WHOLE) return { box, column: column - 1 };
   const next = beside(box, -1);
   if (next === undefined) return null;
-  return { box: next, column: view.scale >= FAR ? columnsOf(next).length - 1 : WHOLE };
+  return { box: next, column: reaches() ? columnsOf(next).length - 1 : WHOLE };
 }
 
 function nextAside({ box, column }, up) {
@@ -70,6 +72,7 @@ document.addEventListener("keydown", (event) => {
   if (event.key === "+" || event.key === "=") zoom(1.25);
   else if (event.key === "-") zoom(0.8);
   else if (event.key === "0") fit();
+  else if (event.key === "c") toggle();
   else if (event.key === "/") search.select();
   else if (event.key === "Escape") choose(null);
   else return;
@@ -87,9 +90,28 @@ canvas.addEventListener("click", (event) => {
 document.getElementById("larger").addEventListener("click", () => zoom(1.25));
 document.getElementById("smaller").addEventListener("click", () => zoom(0.8));
 document.getElementById("fit").addEventListener("click", fit);
+const columnsButton = document.getElementById("columns");
+columnsButton.addEventListener("click", toggle);
 throughRows.addEventListener("change", () => {
   if (chosen) choose(chosen.box, chosen.column);
 });
+
+// Show columns or not, with what is looked at where it was.
+function show(next) {
+  const { box } = chosen || current, [left, top] = placeOf(box);
+  arrange(next);
+  view.x += (left - placeOf(box)[0]) * view.scale;
+  view.y += (top - placeOf(box)[1]) * view.scale;
+  place();
+  columnsButton.setAttribute("aria-pressed", String(form === "open"));
+}
+function toggle() {
+  if (!data.forms.closed) return;
+  show(form === "open" ? "closed" : "open");
+  if (canvas.contains(document.activeElement) && document.activeElement !== canvas) {
+    focusOn(current.box, current.column);
+  }
+}
 
 const theme = document.getElementById("theme");
 const THEMES = ["system", "light", "dark"];
@@ -105,8 +127,7 @@ function fromAddress() {
   try { wanted = decodeURIComponent(location.hash.slice(1)); } catch { return false; }
   const hit = wanted && entries.find(({ text }) => text === wanted);
   if (!hit) return false;
-  choose(hit.box, hit.column);
-  center(hit.box, hit.column);
+  goTo(hit.box, hit.column);
   return true;
 }
 window.addEventListener("hashchange", fromAddress);
@@ -117,7 +138,9 @@ canvas.setAttribute("aria-label", `Graph of ${countOf(boxes.length, "dataset", "
 document.getElementById("through").hidden = !links.length;
 document.querySelector(".sign.shapes").hidden = !links.length;
 drawn[data.root].head.tabIndex = 0;
-boxes.forEach((_, number) => markBox(number));
+columnsButton.hidden = !data.forms.closed;
+columnsButton.setAttribute("aria-pressed", String(form === "open"));
+arrange(form);
 showPanel();
 fit();
 if (!fromAddress() && view.scale < 0.45) { view.scale = 0.8; center(data.root, WHOLE); }

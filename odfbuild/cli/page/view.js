@@ -16,9 +16,10 @@ function place() {
 // Make the columns of the boxes that are in sight.
 function fillSeen() {
   const { clientWidth, clientHeight } = canvas;
-  boxes.forEach((box, number) => {
+  if (form === "closed") return;
+  boxes.forEach((_, number) => {
     if (drawn[number].columns || !columnsOf(number).length) return;
-    const [left, top, width, height] = box.place;
+    const [left, top, width, height] = placeOf(number);
     const x = view.x + left * view.scale, y = view.y + top * view.scale;
     if (x < clientWidth && y < clientHeight && x + width * view.scale > 0 &&
       y + height * view.scale > 0) columnElements(number);
@@ -40,19 +41,18 @@ function zoom(factor, x = canvas.clientWidth / 2, y = canvas.clientHeight / 2) {
 }
 
 const MARGIN = 28;
-const fitting = () => Math.min(1.25, (canvas.clientWidth - 2 * MARGIN) / Math.max(data.width, 1),
-  (canvas.clientHeight - 2 * MARGIN) / Math.max(data.height, 1));
-
 function fit() {
-  view.scale = Math.max(LEAST, fitting());
-  view.x = (canvas.clientWidth - data.width * view.scale) / 2;
-  view.y = (canvas.clientHeight - data.height * view.scale) / 2;
+  const { clientWidth, clientHeight } = canvas, [wide, high] = sizeOf();
+  const fitting = Math.min((clientWidth - 2 * MARGIN) / wide, (clientHeight - 2 * MARGIN) / high);
+  view.scale = Math.max(LEAST, Math.min(1.25, fitting));
+  view.x = (clientWidth - wide * view.scale) / 2;
+  view.y = (clientHeight - high * view.scale) / 2;
   place();
 }
 
 // Bring a point of a box to the middle, large enough to be read.
 function center(box, column) {
-  const [left, , width] = boxes[box].place;
+  const [left, , width] = placeOf(box);
   view.scale = Math.max(view.scale, 0.9);
   view.x = canvas.clientWidth / 2 - (left + width / 2) * view.scale;
   view.y = canvas.clientHeight / 2 - middle(box, column) * view.scale;
@@ -60,7 +60,7 @@ function center(box, column) {
 }
 
 function isSeen(box, column) {
-  const [left, , width] = boxes[box].place;
+  const [left, , width] = placeOf(box);
   const x = view.x + left * view.scale, y = view.y + middle(box, column) * view.scale;
   return view.scale >= FAR && x >= 0 && x + width * view.scale <= canvas.clientWidth &&
     y >= 12 && y <= canvas.clientHeight - 12;

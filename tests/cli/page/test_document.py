@@ -57,7 +57,7 @@ def test_the_script_gets_what_the_graph_says() -> None:
     assert (b["columns"], b["rows"]) == ([["x", [["a", "k"]]]], [["a", "k"]])
     assert (b["query"], b["clauses"]) == ("select k\nfrom a", ["filter"])
     assert found["root"] == 1
-    assert found["edges"] == [[0, 1, "src", []]]
+    assert found["edges"] == [[0, 1, "src"]]
     assert found["links"] == [[0, -1, 1, 0, 0], [0, -1, 1, -1, 1]]
 
 

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from odfbuild.cli.page.layout import Size, laid_out, rising
+from odfbuild.cli.page.layout import Arrangement, Size, laid_out, rising
 from tests.cli.page.graphs import Arcs, acyclic
 
 sizes = st.builds(Size, st.integers(100, 300), st.integers(40, 400))
@@ -16,7 +16,7 @@ sizes = st.builds(Size, st.integers(100, 300), st.integers(40, 400))
 def test_no_two_boxes_touch_and_all_are_within_the_room(arcs: Arcs, data: st.DataObject) -> None:
     count, edges = arcs
     large = data.draw(st.lists(sizes, min_size=count, max_size=count))
-    found = laid_out(large, edges)
+    found = laid_out(large, Arrangement(count, edges))
     boxes = [(x, y, s.width, s.height) for (x, y), s in zip(found.corners, large, strict=True)]
     for n, (x, y, wide, high) in enumerate(boxes):
         assert 0 <= x <= x + wide <= found.size.width
@@ -30,7 +30,7 @@ def test_no_two_boxes_touch_and_all_are_within_the_room(arcs: Arcs, data: st.Dat
 def test_edges_go_right_and_through_no_box(arcs: Arcs, data: st.DataObject) -> None:
     count, edges = arcs
     large = data.draw(st.lists(sizes, min_size=count, max_size=count))
-    found = laid_out(large, edges)
+    found = laid_out(large, Arrangement(count, edges))
     for (source, target), bends in zip(edges, found.bends, strict=True):
         right = found.corners[source][0] + large[source].width
         xs = [right, *(x for x, _ in bends), found.corners[target][0]]
@@ -45,17 +45,19 @@ def test_edges_go_right_and_through_no_box(arcs: Arcs, data: st.DataObject) -> N
 @given(acyclic())
 def test_the_same_graph_has_the_same_layout(arcs: Arcs) -> None:
     count, edges = arcs
-    assert laid_out([Size(100, 50)] * count, edges) == laid_out([Size(100, 50)] * count, edges)
+    boxes = [Size(100, 50)] * count
+    again = laid_out(boxes, Arrangement(count, edges))
+    assert laid_out(boxes, Arrangement(count, edges)) == again
 
 
 def test_a_chain_is_a_straight_line() -> None:
-    found = laid_out([Size(100, 50)] * 4, [(0, 1), (1, 2), (2, 3)])
+    found = laid_out([Size(100, 50)] * 4, Arrangement(4, [(0, 1), (1, 2), (2, 3)]))
     assert {y for _, y in found.corners} == {0}
     assert [x for x, _ in found.corners] == sorted({x for x, _ in found.corners})
 
 
 def test_one_box_takes_its_own_room() -> None:
-    assert laid_out([Size(120, 46)], []).size == Size(120, 46)
+    assert laid_out([Size(120, 46)], Arrangement(1, [])).size == Size(120, 46)
 
 
 @given(st.lists(st.tuples(st.integers(-50, 50), st.integers(1, 5)), min_size=1, max_size=12))
