@@ -124,6 +124,24 @@ class FakeEngine:
         schema = next(iter(tables.values())).schema
         return _frame(rows, schema, work.vocab)
 
+    def positions(self, work: TransformWork) -> Frame:
+        """Return the rows of a step that copies all of them, with their positions."""
+        table = self.transform(work).table
+        assert table is not None
+        places = [(n << 48) + at for n, each in enumerate(work.inputs) for at in _offsets(each)]
+        return Frame.of(table.append_column("position", pa.array(places, pa.int64())))
+
+    def results(
+        self, work: TransformWork, many: Sequence[Mapping[str, pa.Table]]
+    ) -> Sequence[pa.Table]:
+        """Return what a query gives of each of several selections of rows."""
+        (step,) = work.transform.queries or ()
+        query = self.queries.get(step.query, copy_all)
+        return [
+            pa.Table.from_pylist(query({name: table.to_pylist() for name, table in each.items()}))
+            for each in many
+        ]
+
     def validate(self, work: TransformWork) -> pa.Schema:
         return self.transform(work).schema
 
@@ -196,6 +214,13 @@ def _condensed(merge: MergeStrategy, old: Rows) -> Rows:
 
 def _key(row: Mapping[str, Any], key: Sequence[str]) -> tuple[Any, ...]:
     return tuple(row[column] for column in key)
+
+
+def _offsets(source: TransformInputFrame) -> list[int]:
+    """Return the offsets of the new rows, in order."""
+    if not source.paths or source.interval is None:
+        return []
+    return list(range(source.interval.start, source.interval.end + 1))
 
 
 def _read(source: TransformInputFrame) -> pa.Table:

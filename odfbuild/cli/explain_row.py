@@ -1,12 +1,21 @@
-"""odfbuild explain-row: which blocks and sources a record may come from."""
+"""odfbuild explain-row: which rows, blocks and sources a record comes from, or may come from."""
 
 import json
 import sys
 from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
+from odfbuild.app.explaining import Explained, RowKey, explain
 from odfbuild.app.tracing import Traced, trace
 from odfbuild.cli import exits
+from odfbuild.cli.explained_row import (
+    column_lines,
+    explained_json,
+    query_lines,
+    reason_lines,
+    step_lines,
+    why_lines,
+)
 from odfbuild.cli.opened import open_given
 from odfbuild.cli.options import Given
 from odfbuild.cli.printable import printable, printable_json
@@ -25,7 +34,6 @@ from odfbuild.odf.manifest import to_mapping
 from odfbuild.odf.opaque import is_opaque
 from odfbuild.odf.refs import DatasetAlias
 from odfbuild.planner.provenance import Origin, Read, Step, Written
-from odfbuild.planner.sql.query import steps_of
 
 __all__ = ["explain_row", "traced_json", "traced_lines"]
 
@@ -34,26 +42,60 @@ MOST_BLOCKS: Final = 10
 Names = Mapping[DatasetId, DatasetAlias]
 
 
-def explain_row(given: Given, name: str, offset: int, *, as_json: bool) -> int:
-    """Print where a record comes from."""
+def explain_row(
+    given: Given,
+    name: str,
+    offset: int,
+    *,
+    depth: int | None,
+    rows: int,
+    by_block: bool,
+    as_json: bool,
+) -> int:
+    """Print where a record comes from: row by row, or block by block as the chains alone tell."""
     project = open_given(given)
     traced = trace(project, name, offset)
     names = {id: alias for alias, id in project.workspace.names().items()}
+    found = None if by_block else explain(project, traced, depth=depth, rows=rows)
     if as_json:
-        document = json.dumps(traced_json(traced, names), indent=2, ensure_ascii=False)
-        sys.stdout.write(printable_json(document) + "\n")
+        document = dict(traced_json(traced, names))
+        if found is not None:
+            blocks = {key: _block_json(each.written) for key, each in found.items()}
+            document["why"] = explained_json(found, names, blocks)
+        text = json.dumps(document, indent=2, ensure_ascii=False)
+        sys.stdout.write(printable_json(text) + "\n")
     else:
-        sys.stdout.write("".join(f"{printable(line)}\n" for line in traced_lines(traced, names)))
+        lines = traced_lines(traced, names) if found is None else _lines(traced, found, names)
+        sys.stdout.write("".join(f"{printable(line)}\n" for line in lines))
     return exits.DONE
 
 
-def traced_lines(traced: Traced, names: Names) -> Iterator[str]:
-    """Yield what people read: the record, its block, the query, then one part a dataset."""
-    yield f"{traced.dataset}, offset {traced.offset:,}"
-    yield f"  {'its file is not there' if traced.row is None else row_text(traced.row)}"
+def _lines(traced: Traced, found: Mapping[RowKey, Explained], names: Names) -> Iterator[str]:
+    """Yield what people read: the record, its block, the query, then the tree of rows."""
+    first = next(iter(found.values()))
+    step = traced.written.step
+    if step is None or (first.derivation is None and first.unknown is None):
+        yield from traced_lines(traced, names)
+        return
+    yield from _head(traced)
+    yield from _step_lines(step)
+    yield from column_lines(first.columns)
     yield ""
+    yield from (line[:1].upper() + line[1:] for line in reason_lines(first))
+    if first.derivation is None:
+        for origin in traced.origins:
+            yield ""
+            yield from _origin_lines(origin, names)
+        return
+    roots = {key: _from(each.written) for key, each in found.items() if each.written.step is None}
+    yield from why_lines(first.key, found, names, roots)
+    yield from step_lines(first.key, found, names)
+
+
+def traced_lines(traced: Traced, names: Names) -> Iterator[str]:
+    """Yield what chains tell: the record, its block, the query, then one part a dataset."""
+    yield from _head(traced)
     written = traced.written
-    yield f"Written by {_block(written)}"
     if written.step is None:
         yield f"  {_from(written)}"
         return
@@ -65,30 +107,20 @@ def traced_lines(traced: Traced, names: Names) -> Iterator[str]:
         yield from _origin_lines(origin, names)
 
 
+def _head(traced: Traced) -> Iterator[str]:
+    yield f"{traced.dataset}, offset {traced.offset:,}"
+    yield f"  {'its file is not there' if traced.row is None else row_text(traced.row)}"
+    yield ""
+    yield f"Written by {_block(traced.written)}"
+
+
 def _step_lines(step: Step) -> Iterator[str]:
-    sql = step.transform.transform
-    if is_opaque(sql):
-        yield "  by a query of a kind that this version does not know"
+    yield from query_lines(step)
+    if is_opaque(step.transform.transform):
         return
-    yield f"  by {sql.engine} {sql.version or ''}, {_kind(step.kind)}:"
-    for each in steps_of(sql):
-        yield ""
-        yield from (f"    {line}" for line in each.text.strip().splitlines())
-        if each.alias is not None:
-            yield f"    (called {each.alias})"
     yield ""
     for read in step.inputs:
         yield f"  {read.alias}: {_read(read)}"
-
-
-def _kind(kind: str) -> str:
-    match kind:
-        case "linear":
-            return "looking at one row at a time"
-        case "restating":
-            return "correcting all that a query before it had written"
-        case _:
-            return f"looking at many rows ({kind})"
 
 
 def _read(read: Read) -> str:

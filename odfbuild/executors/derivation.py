@@ -59,11 +59,13 @@ class Derivation:
     """What a row was made of.
 
     `why` are rows that give it by themselves, none of which can be left out if it is `exact`; else
-    `reason` says what is not sure.  `of` counts the rows that might have mattered.
+    `reason` says what is not sure.  `of` counts the rows that might have mattered.  A record that
+    takes a row back does not `come`: `why` is then what the row had been made of.
     """
 
     why: Offsets
     of: Mapping[str, int]
+    comes: bool = True
     cause: Cause | None = None
     exact: bool = True
     reason: str | None = None
@@ -95,7 +97,7 @@ def derivation(
     op = row.column(work.vocab.operation_type_column)[0].as_py()
     data = row.drop_columns([n for n in system_columns(work.vocab) if n in row.column_names])
     if facts.is_linear and not work.in_full:
-        return _by_position(work, rerun(), data, number)
+        return replace(_by_position(work, rerun(), data, number), comes=op in COMES)
     if facts.names_op:
         raise InexactError("the query reads the event log itself")
     if any(as_of_joins(step.text) for step in facts.steps):
@@ -156,6 +158,7 @@ class _Trial:
         return Derivation(
             why={alias: offsets for alias, offsets in why.items() if offsets},
             of={alias: table.num_rows for alias, table in stood.items()},
+            comes=comes,
             cause=self._cause(comes=comes),
             exact=found.sure,
             reason=None

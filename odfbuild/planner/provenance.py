@@ -8,6 +8,7 @@ block down to the sources of the roots.  Which of these rows it was, only the ro
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Final
 
 from odfbuild.odf.chain_state import last_block_of
 from odfbuild.odf.events import (
@@ -29,13 +30,16 @@ from odfbuild.odf.timestamp import Timestamp
 from odfbuild.planner.restating import asks_to_restate
 from odfbuild.planner.sql.query import examine, steps_of
 
-__all__ = ["Origin", "Read", "Rule", "Step", "Written", "origins", "written_by"]
+__all__ = ["Origin", "Read", "Rule", "Step", "Written", "all_written", "origins", "written_by"]
 
 Blocks = Sequence[tuple[Multihash, MetadataBlock]]
 """A chain from its seed on."""
 
 Chains = Callable[[DatasetId, Multihash | None], Blocks | None]
 """Gives the chain of a dataset that holds a block, by default its head; None if it is not there."""
+
+
+_LAST: Final = 2**63 - 1  # the greatest offset that there can be
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -133,6 +137,11 @@ class Rule:
 def written_by(blocks: Blocks, offset: int) -> Written | None:
     """Return the block that holds the record at an offset; None if there is none."""
     return next(iter(_written(blocks, [OffsetInterval(offset, offset)])), None)
+
+
+def all_written(blocks: Blocks) -> tuple[Written, ...]:
+    """Return all blocks that hold records, oldest first."""
+    return tuple(_written(blocks, [OffsetInterval(0, _LAST)]))
 
 
 def origins(chains: Chains, dataset: DatasetId, written: Written) -> tuple[Origin, ...]:

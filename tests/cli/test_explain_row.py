@@ -22,7 +22,7 @@ from tests.planner.builders import Chain, polling, schema, slice_of, sql
 
 
 def test_a_record_is_followed_to_the_files_of_its_roots(ask: Inside) -> None:
-    done = ask("explain-row", "report", "1")
+    done = ask("explain-row", "--by-block", "report", "1")
     assert done.code == 0, done.err
     lines = steady(done.out).splitlines()
     assert lines[0] == "report, offset 1"
@@ -45,7 +45,7 @@ def test_a_record_of_a_root_has_a_source_and_no_query(ask: Inside) -> None:
 
 
 def test_programs_get_all_of_it(ask: Inside, market: Path) -> None:
-    found = json.loads(ask("explain-row", "report", "1", "-o", "json").out)
+    found = json.loads(ask("explain-row", "--by-block", "report", "1", "-o", "json").out)
     assert (found["dataset"], found["offset"]) == ("report", 1)
     assert found["row"]["k"] == "b"
     assert found["block"]["hash"] == str(dataset(market, "report").head())
@@ -56,6 +56,80 @@ def test_programs_get_all_of_it(ask: Inside, market: Path) -> None:
     (block,) = found["origins"][1]["blocks"]
     assert block["source"] == {"kind": "files", "source": "data/*.csv"}
     assert block["source_state"]["value"] == "1.csv"
+
+
+def test_a_record_is_followed_row_by_row(ask: Inside) -> None:
+    done = ask("explain-row", "report", "1")
+    assert done.code == 0, done.err
+    lines = [line for line in steady(done.out).splitlines() if line]
+    assert lines[5:] == [
+        "  src: offsets 0 to 1 new",
+        "Columns:",
+        "  t      copied from src.t",
+        "  k      copied from src.k",
+        "  total  copied from src.v",
+        "  rows by src.v",
+        "Made of 1 row",
+        "└─ out, offset 1: op=0, t=2024-01-02, k=b, v=2",
+        "   block 4, HASHHASH, looking at one row at a time",
+        "   └─ src, offset 1: op=0, t=2024-01-02, k=b, v=2",
+        "      block 4, HASHHASH, from files data/*.csv, file 1.csv",
+        "out was made",
+        "  by spark VERSION, looking at one row at a time:",
+        "    select t, k, v from src",
+        "Columns:",
+        "  t  copied from src.t",
+        "  k  copied from src.k",
+        "  v  copied from src.v",
+    ]
+
+
+def test_so_many_steps_back_are_followed_as_asked(ask: Inside) -> None:
+    lines = ask("explain-row", "report", "1", "--depth", "1").out.splitlines()
+    assert "   made of rows that are not followed (--depth)" in lines
+    assert not any("src, offset" in line for line in lines)
+    lines = ask("explain-row", "report", "1", "--rows", "0").out.splitlines()
+    assert "└─ out: and 1 row more, offset 1" in lines
+
+
+def test_programs_get_every_row(ask: Inside) -> None:
+    why = json.loads(ask("explain-row", "report", "1", "-o", "json").out)["why"]
+    assert why["exact"] is True
+    assert [(each["dataset"], each["offset"], each["depth"]) for each in why["rows"]] == [
+        ("report", 1, 0),
+        ("out", 1, 1),
+        ("src", 1, 2),
+    ]
+    first, _, last = why["rows"]
+    (made,) = first["made_of"]
+    assert (made["dataset"], made["offsets"]) == ("out", [{"start": 1, "end": 1}])
+    assert first["cause"] == {
+        "offsets": {"src": [{"start": 1, "end": 1}]},
+        "watermark": False,
+        "query": False,
+    }
+    assert (last["made_of"], last["exact"], last["row"]["k"]) == ([], None, "b")
+    assert last["block"]["source_state"]["value"] == "1.csv"
+    assert [each["dataset"] for each in why["steps"]] == ["report", "out"]
+    (_, _, total) = why["steps"][0]["columns"]["made"]
+    assert total == {"name": "total", "copied": True, "from": [{"input": "src", "column": "v"}]}
+
+
+def test_a_record_whose_inputs_are_gone_is_told_by_its_blocks(ask: Inside, market: Path) -> None:
+    for _, path in dataset(market, "src").slices():
+        path.unlink()
+    done = ask("explain-row", "out", "0")
+    lines = done.out.splitlines()
+    assert done.code == 0, done.err
+    assert any(
+        each.startswith("Made of rows that cannot be told: a data file of the input src is missing")
+        for each in lines
+    )
+    assert "src: offsets 0 to 1, 1 block" in lines
+    assert lines[-1] == "    from files data/*.csv, file 1.csv"
+    why = json.loads(ask("explain-row", "out", "0", "-o", "json").out)["why"]
+    assert (why["exact"], why["rows"][0]["exact"]) == (False, False)
+    assert "is missing" in why["rows"][0]["reason"]
 
 
 def test_many_blocks_are_counted_and_left_to_json() -> None:
@@ -108,7 +182,7 @@ def test_a_name_that_is_nearly_right_is_offered(ask: Inside) -> None:
 def test_a_record_whose_file_is_gone_is_traced_all_the_same(ask: Inside, market: Path) -> None:
     for _, path in dataset(market, "out").slices():
         path.unlink()
-    lines = ask("explain-row", "out", "0").out.splitlines()
+    lines = ask("explain-row", "--by-block", "out", "0").out.splitlines()
     assert lines[1] == "  its file is not there"
     assert lines[-1] == "    from files data/*.csv, file 1.csv"
 
@@ -117,7 +191,7 @@ def test_an_input_that_is_gone_is_said_to_be(ask: Inside, market: Path) -> None:
     (market / ".odfbuild" / "datasets" / dataset(market, "src").id.multibase / "refs").rename(
         market / "away"
     )
-    lines = ask("explain-row", "report", "0").out.splitlines()
+    lines = ask("explain-row", "--by-block", "report", "0").out.splitlines()
     assert lines[-1] == (
         "  its chain, as it was read then, is not in the workspace: no more is known of it"
     )

@@ -160,10 +160,33 @@ def explain_row(
     context: typer.Context,
     name: Name,
     offset: Annotated[int, typer.Argument(min=0, help="The offset of a record.")],
+    depth: Annotated[
+        int | None,
+        typer.Option(min=1, metavar="N", help="So many steps back; by default to the roots."),
+    ] = None,
+    rows: Annotated[
+        int,
+        typer.Option(min=0, metavar="N", help="Follow so many rows of each input of a step."),
+    ] = 10,
+    by_block: Annotated[
+        bool,
+        typer.Option(
+            "--by-block", help="Tell what the chains alone tell, block by block: no engine runs."
+        ),
+    ] = False,
     output: Annotated[TextFormat, typer.Option("-o", "--output")] = TextFormat.TEXT,
 ) -> None:
-    """Say which block wrote a record, by which query, and from which sources it may come."""
+    """Say which rows a record was made of and why, by which queries, down to the sources."""
     from odfbuild.cli.explain_row import explain_row as explain
 
-    as_json = output is TextFormat.JSON
-    raise Exit(explain(given(context), name, offset, as_json=as_json))
+    raise Exit(
+        explain(
+            given(context),
+            name,
+            offset,
+            depth=depth,
+            rows=rows,
+            by_block=by_block,
+            as_json=output is TextFormat.JSON,
+        )
+    )

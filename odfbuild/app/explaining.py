@@ -1,0 +1,263 @@
+"""Explain a record row by row: what it was made of, and these in turn, down to the sources."""
+
+import bisect
+from collections import deque
+from collections.abc import Mapping
+from contextlib import ExitStack
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+from odfbuild.app.engines import spark_of
+from odfbuild.app.opened import Opened
+from odfbuild.app.tracing import Traced
+from odfbuild.errors import EngineFailedError, OdfBuildError
+from odfbuild.odf.identity import DatasetId, Multihash
+from odfbuild.planner.provenance import Read, Written, all_written
+from odfbuild.planner.sql.columns import QueryColumns, columns_of
+from odfbuild.state.dataset import NotInChainError
+from odfbuild.state.objects import MissingObjectError
+
+if TYPE_CHECKING:
+    from odfbuild.executors.again import Again
+    from odfbuild.executors.derivation import Derivation
+    from odfbuild.executors.engine import TransformWork
+    from odfbuild.executors.frames import Frame
+    from odfbuild.executors.past import History, Past
+    from odfbuild.executors.replay import RecordedStep
+
+__all__ = ["Explained", "MadeOf", "RowKey", "explain"]
+
+_MOST_ROWS: Final = 200  # rows that are looked into, in all
+
+
+@dataclass(frozen=True, slots=True)
+class RowKey:
+    """A record: the block that wrote it, of which dataset, and its offset."""
+
+    dataset: DatasetId
+    block: Multihash
+    offset: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MadeOf:
+    """Records of one input that a row was made of: those that are `followed`, and how many more.
+
+    `missing` says that its chain is not there.
+    """
+
+    read: Read
+    offsets: tuple[int, ...]
+    followed: tuple[RowKey, ...]
+    missing: bool = False
+
+    @property
+    def more(self) -> int:
+        """Count those that are not followed."""
+        return len(self.offsets) - len(self.followed)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Explained:
+    """What is known of a record; `row` is None if its file is not there.
+
+    A record of a root has no `derivation`; for one of a derivative without it, `unknown` says why.
+    `columns` tells which columns were copied or computed, `depth` how many steps away it is.
+    """
+
+    key: RowKey
+    depth: int
+    row: Mapping[str, Any] | None
+    written: Written
+    derivation: "Derivation | None" = None
+    unknown: str | None = None
+    made_of: tuple[MadeOf, ...] = ()
+    columns: QueryColumns | None = None
+
+
+def explain(
+    project: Opened, traced: Traced, *, depth: int | None, rows: int
+) -> Mapping[RowKey, Explained]:
+    """Return what is known of a record and of what it was made of, nearest first.
+
+    `depth` bounds how many steps back, `rows` how many records of an input are followed.  The
+    engine is started only if some record is one of a derivative dataset.
+    """
+    from odfbuild.executors.past import Past
+
+    first = RowKey(traced.id, traced.written.block, traced.offset)
+    found: dict[RowKey, Explained] = {}
+    with ExitStack() as closing:
+        steps = _Steps(project, Past(project.workspace), closing)
+        due = deque([(first, 0, traced.written)])
+        seen = {first}
+        while due:
+            key, away, written = due.popleft()
+            goes_on = written.step is not None and (depth is None or away < depth)
+            each = steps.explained(key, away, written, follow=rows if goes_on else None)
+            found[key] = each
+            for followed in (one for made in each.made_of for one in made.followed):
+                if followed not in seen and len(seen) < _MOST_ROWS:
+                    seen.add(followed)
+                    due.append((followed, away + 1, steps.written(followed)))
+    return found
+
+
+class _Steps:
+    """The steps of the datasets of a workspace, and the engine that runs them again."""
+
+    def __init__(self, project: Opened, past: "Past", closing: ExitStack) -> None:
+        self._project = project
+        self._past = past
+        self._closing = closing
+        self._engine: Again | None = None
+        self._staging: Path | None = None
+        self._blocks: dict[tuple[DatasetId, Multihash], tuple[Written, ...]] = {}
+        self._known: dict[RowKey, Written] = {}
+        self._recorded: dict[Multihash, RecordedStep] = {}
+        self._works: dict[Multihash, TransformWork | None] = {}
+        self._rows: dict[Multihash, Frame] = {}
+
+    def written(self, key: RowKey) -> Written:
+        """Return the block of a record that was found before."""
+        return self._known[key]
+
+    def explained(
+        self, key: RowKey, depth: int, written: Written, *, follow: int | None
+    ) -> Explained:
+        """Return what is known of a record; None to follow says that nothing is asked beyond it."""
+        from odfbuild.executors.derivation import InexactError
+
+        derived, unknown, columns = None, None, None
+        if follow is not None:
+            try:
+                work = self._work(key, written)
+                columns = _columns(work)
+                derived = self._derivation(key, written, work)
+            except InexactError as error:
+                unknown = str(error)
+            except EngineFailedError:
+                raise
+            except OdfBuildError as error:
+                unknown = error.what
+        return Explained(
+            key=key,
+            depth=depth,
+            row=self._row(key, written),
+            written=written,
+            derivation=derived,
+            unknown=unknown,
+            made_of=() if derived is None else self._made_of(written, derived, follow or 0),
+            columns=columns,
+        )
+
+    def _derivation(self, key: RowKey, written: Written, work: "TransformWork") -> "Derivation":
+        from odfbuild.executors.derivation import InexactError, derivation
+
+        record = self._record(key, written)
+        if record is None:
+            raise InexactError("its file is not there")
+        engine = self._again()
+
+        def rerun() -> "Frame":
+            if key.block not in self._rows:
+                self._rows[key.block] = engine.positions(work)
+            return self._rows[key.block]
+
+        return derivation(engine, work, record, key.offset - written.offsets.start, rerun=rerun)
+
+    def _work(self, key: RowKey, written: Written) -> "TransformWork":
+        """Return the step that wrote a record, as it was."""
+        from odfbuild.executors.derivation import InexactError
+        from odfbuild.executors.present import check_inputs
+        from odfbuild.executors.replay import recorded_steps, recorded_work, refusal
+
+        if key.block not in self._works:
+            if key.block not in self._recorded:
+                history = self._history(key.dataset, key.block)
+                assert history is not None  # noqa: S101 - the block was found in it
+                self._recorded |= {each.block: each for each in recorded_steps(history)}
+            step = self._recorded[key.block]
+            refused = refusal(step)
+            if refused is not None:
+                raise InexactError(refused.why)
+            if self._staging is None:
+                staging = self._project.workspace.staging()
+                self._staging = self._closing.enter_context(staging)
+            folder = self._staging / str(len(self._works))
+            folder.mkdir()
+            self._works[key.block] = recorded_work(step, self._past, folder)
+        work = self._works[key.block]
+        if work is None or written.step is None:
+            raise InexactError("its step needed no engine")
+        check_inputs(work)
+        return work
+
+    def _made_of(self, written: Written, derived: "Derivation", follow: int) -> tuple[MadeOf, ...]:
+        reads = () if written.step is None else written.step.inputs
+        cause = {} if derived.cause is None else derived.cause.offsets
+        return tuple(
+            self._made_of_one(each, derived.why.get(each.alias, ()), follow)
+            for each in reads
+            if each.alias in derived.why or each.alias in cause
+        )
+
+    def _made_of_one(self, read: Read, offsets: tuple[int, ...], follow: int) -> MadeOf:
+        blocks = self._written(read)
+        if blocks is None:
+            return MadeOf(read=read, offsets=offsets, followed=(), missing=True)
+        ends = [each.offsets.end for each in blocks]
+        followed = []
+        for offset in offsets[:follow]:
+            block = blocks[bisect.bisect_left(ends, offset)]
+            key = RowKey(read.dataset, block.block, offset)
+            self._known[key] = block
+            followed.append(key)
+        return MadeOf(read=read, offsets=offsets, followed=tuple(followed))
+
+    def _written(self, read: Read) -> tuple[Written, ...] | None:
+        history = self._history(read.dataset, read.block)
+        if history is None:
+            return None
+        tip = history.blocks[-1][0]
+        if (read.dataset, tip) not in self._blocks:
+            self._blocks[read.dataset, tip] = all_written(history.blocks)
+        return self._blocks[read.dataset, tip]
+
+    def _history(self, dataset: DatasetId, at: Multihash | None) -> "History | None":
+        try:
+            return self._past.history(dataset, at)
+        except (MissingObjectError, NotInChainError):
+            return None
+
+    def _again(self) -> "Again":
+        if self._engine is None:
+            engine = spark_of(self._project)
+            self._closing.callback(engine.close)
+            self._engine = engine
+        return self._engine
+
+    def _row(self, key: RowKey, written: Written) -> Mapping[str, Any] | None:
+        record = self._record(key, written)
+        return None if record is None else dict(record.to_pylist()[0])
+
+    def _record(self, key: RowKey, written: Written) -> Any:
+        """Return a record as a table of one row, None if its file is not there."""
+        import pyarrow as pa
+
+        from odfbuild.executors.frames import Frame
+
+        dataset = self._project.workspace.dataset(key.dataset)
+        path = dataset.data_path(written.slice.physical_hash)
+        if not path.exists():
+            return None
+        one = Frame.at(path).slice(key.offset - written.offsets.start, 1)
+        return pa.Table.from_batches(one.batches(), one.schema)
+
+
+def _columns(work: "TransformWork") -> QueryColumns:
+    from odfbuild.executors.derivation import step_facts
+    from odfbuild.executors.engine import seen_columns
+
+    return columns_of(step_facts(work).steps, seen_columns(work))
