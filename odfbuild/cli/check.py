@@ -103,12 +103,36 @@ def _checked(
 
         lock = read_lock(project.root)
         found += column_findings(project, lock, loaded.declared, wanted, broken)
+    found += _test_findings(project, loaded, wanted, everything=not selectors)
     outdated = _outdated(project, loaded, wanted, everything=not selectors) if locked else None
     return Report(
         datasets=len(wanted),
         found=tuple(sorted(found, key=_by_place)),
         outdated=outdated,
     )
+
+
+def _test_findings(
+    project: app.Opened,
+    loaded: "Project",
+    wanted: Collection[DatasetAlias],
+    *,
+    everything: bool,
+) -> Iterator[Diagnostic]:
+    """Yield what is wrong with the files of tests, of those that are about selected datasets."""
+    from odfbuild.project.testing.documents import Tests, load_tests
+
+    tests = load_tests(project.root)
+    yield from tests.found
+    if not everything:
+        tests = Tests(
+            fixtures=tuple(each for each in tests.fixtures if each.dataset in wanted),
+            checks=tuple(each for each in tests.checks if each.dataset in wanted),
+        )
+    if tests.fixtures or tests.checks:
+        from odfbuild.app.test_schemas import Schemas, test_problems
+
+        yield from test_problems(project.root, Schemas(project, loaded.declared), tests)
 
 
 def _notes(

@@ -13,7 +13,12 @@ from tests.cli.within import Within
 from tests.projects import EXAMPLES, REPOSITORY
 
 SHIPPED = {path.name: path for path in (REPOSITORY / "schemas" / "json").iterdir()}
-MORE = ("Plan.schema.json", "Project.schema.json")
+MORE = (
+    "Plan.schema.json",
+    "Project.schema.json",
+    "UnitTest.schema.json",
+    "DataTest.schema.json",
+)
 MODELINE = re.compile(r"# yaml-language-server: \$schema=(\S+)")
 
 

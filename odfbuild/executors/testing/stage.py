@@ -1,5 +1,6 @@
 """The stage on which a fixture is played: a workspace that is thrown away, and what is in it."""
 
+import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -74,6 +75,12 @@ class Portion:
 
 class _Unsynced(Disk):
     """A disk on which nothing has to last."""
+
+    def write(self, path: Path, data: bytes, mode: int = 0o666) -> None:
+        """Make a new file; FileExistsError if there is one."""
+        flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC
+        with os.fdopen(os.open(path, flags, mode), "wb") as file:
+            file.write(data)
 
     def sync(self, path: Path) -> None:
         """Leave it to the system when the content is written."""
