@@ -6,6 +6,7 @@ import sys
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from odfbuild import app
 from odfbuild.cli import exits
@@ -24,12 +25,18 @@ from odfbuild.errors import Diagnostic, PlanError, ProjectErrors
 from odfbuild.executors.report import Report
 from odfbuild.planner.plan import Plan
 
+if TYPE_CHECKING:
+    from odfbuild.planner.declared import Declared
+
 __all__ = [
     "ApplyOptions",
+    "Running",
     "UnfitPlanError",
     "apply_project",
+    "carry_out",
     "confirm",
     "events_file",
+    "refuse_unplanned",
     "saved_file",
 ]
 
@@ -48,7 +55,8 @@ class ApplyOptions:
     """What was asked of `apply`; `file` is a saved plan, None to plan now, and then `scope`.
 
     With `json` stdout has one document, and the plan goes to stderr.  `events` is a file for events
-    of the run, as OpenLineage has them.
+    of the run, as OpenLineage has them.  `resume` names a run to go on with; with `partial` what
+    still fits of a stale plan is done.  `pools` are given as NAME=N.
     """
 
     file: Path | None = None
@@ -59,6 +67,10 @@ class ApplyOptions:
     lock_timeout: float = 10.0
     json: bool = False
     events: Path | None = None
+    resume: str | None = None
+    partial: bool = False
+    fail_fast: bool = False
+    pools: tuple[str, ...] = ()
 
 
 def events_file(reports: Sequence[str]) -> Path | None:
@@ -102,26 +114,30 @@ def saved_file(arguments: Sequence[str]) -> Path | None:
 
 def apply_project(given: Given, options: ApplyOptions) -> int:
     """Carry out a saved plan; without one plan, print, ask, and do that very plan."""
+    if options.resume is not None:
+        return _apply_rest(given, options.resume, options)
     if options.file is not None:
         return _apply_saved(given, options.file, options)
     try:
         project = open_given(given, lock_timeout=options.lock_timeout)
-        _refuse_unplanned(project, given)
+        refuse_unplanned(project, given)
         quick = app.known(project) if options.scope.is_plain else None
         if quick is not None and quick.idle:
             _say(report_json(None, Report(()), ()) if options.json else no_changes(quick.datasets))
             return exits.DONE
-        plan = scoped(project, options.scope).plan
+        made = scoped(project, options.scope)
     except ProjectErrors as error:
         raise whole(given, error) from None
+    plan = made.plan
     if _is_over(plan, options):
         return exits.DONE if plan.verdict.passed else exits.REFUSED
     if not plan.is_empty and not options.yes:
         confirm("apply")
-    return _done(project, plan, options, settle=options.scope.is_plain)
+    run = Running(settle=options.scope.is_plain, declared=made.loaded.declared)
+    return carry_out(project, plan, options, run)
 
 
-def _refuse_unplanned(project: app.Opened, given: Given) -> None:
+def refuse_unplanned(project: app.Opened, given: Given) -> None:
     """Keep to what the target asks for before anything is planned and applied in one go."""
     target = project.config.target(project.target)
     if target.require_plan_file:
@@ -130,6 +146,11 @@ def _refuse_unplanned(project: app.Opened, given: Given) -> None:
             why="odfbuild.yaml says require_plan_file: what is applied was reviewed before",
             fix="odfbuild plan --out plan.json, then: odfbuild apply plan.json",
         )
+    _refuse_unnamed(project, given)
+
+
+def _refuse_unnamed(project: app.Opened, given: Given) -> None:
+    target = project.config.target(project.target)
     if target.protect and given.target != target.name:
         raise UsageRefusedError(
             what=f"the target '{target.name}' is protected, and was not named",
@@ -141,8 +162,8 @@ def _refuse_unplanned(project: app.Opened, given: Given) -> None:
 def _apply_saved(given: Given, file: Path, options: ApplyOptions) -> int:
     """Carry out exactly a saved plan; the definitions of the project are not looked at."""
     from odfbuild.cli.housekeeping import apply_saved, is_housekeeping
-    from odfbuild.cli.saved import load_document
-    from odfbuild.executors.runner import check_heads
+    from odfbuild.cli.resumed import what_fits
+    from odfbuild.cli.saved import load_document, moved_datasets
     from odfbuild.planner.plan_json import from_json
 
     document = load_document(file)
@@ -152,10 +173,30 @@ def _apply_saved(given: Given, file: Path, options: ApplyOptions) -> int:
     target = given.target or plan.target
     project = open_given(replace(given, target=target), lock_timeout=options.lock_timeout)
     _refuse_unfit(plan, project)
-    check_heads(plan, project.workspace.named_heads())
+    moved = moved_datasets(plan, project.workspace.named_heads())
+    plan = what_fits(plan, moved, partial=options.partial)
     if _is_over(plan, options):
         return exits.DONE if plan.verdict.passed else exits.REFUSED
-    return _done(project, plan, options, settle=False)
+    return carry_out(project, plan, options, Running(left_out=bool(moved)))
+
+
+def _apply_rest(given: Given, run: str, options: ApplyOptions) -> int:
+    """Carry out what is left of the plan of a run."""
+    from odfbuild.app.resuming import resume
+    from odfbuild.cli.resumed import resumed_text, what_fits
+
+    project = open_given(given, lock_timeout=options.lock_timeout)
+    _refuse_unnamed(project, given)
+    found = resume(project, run)
+    (sys.stderr if options.json else sys.stdout).write(resumed_text(found))
+    plan = what_fits(found.plan, found.stale, partial=options.partial)
+    if not found.plan.steps:
+        _say(report_json(plan, Report(()), ()) if options.json else "Nothing is left to do.\n")
+        return exits.DONE
+    if _is_over(plan, options):
+        return exits.DONE if plan.verdict.passed else exits.REFUSED
+    doing = Running(left_out=bool(found.stale), follows=found.run.id)
+    return carry_out(project, plan, options, doing)
 
 
 def _is_over(plan: Plan, options: ApplyOptions) -> bool:
@@ -197,15 +238,41 @@ def _workspace_of(project: app.Opened) -> str:
     return project.config.target(project.target).workspace
 
 
-def _done(project: app.Opened, plan: Plan, options: ApplyOptions, *, settle: bool) -> int:
-    report = _run(project, plan, options, settle=settle)
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Running:
+    """What a run is to those who carry it out.
+
+    `settle` as in `app.apply`; `declared` the definitions, if they were read; `left_out` says that
+    something of the plan did not fit; `follows` is the run that this one goes on with.
+    """
+
+    command: str = "apply"
+    settle: bool = False
+    declared: "Sequence[Declared] | None" = None
+    left_out: bool = False
+    follows: str | None = None
+    slices: int | None = None
+
+
+def carry_out(project: app.Opened, plan: Plan, options: ApplyOptions, doing: Running) -> int:
+    """Run a plan, tell what became of it, and return the exit code."""
+    report, run = _run(project, plan, options, doing)
     for each in _failures(plan, report):
         sys.stderr.write(render_diagnostics([each]) + "\n")
     notes = tuple(told_of(project, plan, report))
     if notes:
         sys.stderr.write(render_diagnostics(notes) + "\n")
-    _say(report_json(plan, report, notes) if options.json else report_text(report))
-    return _code(report)
+    _say(report_json(plan, report, notes, run) if options.json else report_text(report))
+    if report.failures and run is not None:
+        _tell_way_on(run)
+    return _code(report, left_out=doing.left_out)
+
+
+def _tell_way_on(run: str) -> None:
+    sys.stderr.write(
+        f"The rest of this very plan: odfbuild apply --resume {run}\n"
+        "With files that changed since: odfbuild apply\n"
+    )
 
 
 def _say(text: str) -> None:
@@ -243,18 +310,39 @@ def _answer() -> str:
     return sys.stdin.readline().strip()
 
 
-def _run(project: app.Opened, plan: Plan, options: ApplyOptions, *, settle: bool) -> Report:
+def _run(
+    project: app.Opened, plan: Plan, options: ApplyOptions, doing: Running
+) -> tuple[Report, str | None]:
+    """Return what became of the steps, and the id of the run if it is recorded."""
+    from odfbuild.app.recording import Asking
+    from odfbuild.cli.pools import manner_of
     from odfbuild.cli.progress import watching
 
-    with watching(len(plan.steps), live=options.progress) as progress:
-        return app.apply(
-            project,
-            plan,
-            jobs=options.jobs,
-            progress=progress,
-            settle=settle,
-            events=options.events,
-        )
+    begun: list[str] = []
+    manner = manner_of(
+        project,
+        options.pools,
+        fail_fast=options.fail_fast,
+        slices=doing.slices,
+        declared=doing.declared,
+    )
+    try:
+        with watching(len(plan.steps), live=options.progress) as progress:
+            report = app.apply(
+                project,
+                plan,
+                jobs=options.jobs,
+                progress=progress,
+                settle=doing.settle,
+                manner=manner,
+                asking=Asking(command=doing.command, follows=doing.follows, began=begun.append),
+                events=options.events,
+            )
+    except KeyboardInterrupt:
+        if begun:
+            _tell_way_on(begun[0])
+        raise
+    return report, begun[0] if begun else None
 
 
 def _failures(plan: Plan, report: Report) -> Iterator[Diagnostic]:
@@ -266,7 +354,9 @@ def _failures(plan: Plan, report: Report) -> Iterator[Diagnostic]:
             yield replace(each, what=what, span=each.span or declared)
 
 
-def _code(report: Report) -> int:
+def _code(report: Report, *, left_out: bool) -> int:
+    if left_out:
+        return exits.PARTLY if report.committed else exits.STALE
     if not report.failures:
         return exits.DONE
     if report.committed:

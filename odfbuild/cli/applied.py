@@ -20,11 +20,17 @@ __all__ = ["report_json", "schema_place", "told_of"]
 _FORMAT: Final = "1.0"
 
 
-def report_json(plan: Plan | None, report: Report, notes: Sequence[Diagnostic]) -> str:
-    """Return what became of each step; without a plan there was nothing to do."""
+def report_json(
+    plan: Plan | None, report: Report, notes: Sequence[Diagnostic], run: str | None = None
+) -> str:
+    """Return what became of each step; without a plan there was nothing to do.
+
+    `run` is the id under which it is recorded.
+    """
     rounds = [each for _, outcome in report.outcomes for each in _rounds(outcome)]
     answer = {
         "format_version": _FORMAT,
+        "run": run,
         "gate_passed": plan is None or plan.verdict.passed,
         "steps": [_step(step, outcome) for step, outcome in report.outcomes],
         "notes": [diagnostic_json(each) for each in notes],

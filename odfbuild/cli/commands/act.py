@@ -13,7 +13,7 @@ from odfbuild.cli.commands.decide import Allow, Exclude, Gate, MetadataOnly
 from odfbuild.cli.commands.look import Selection
 from odfbuild.cli.options import ProjectCommand, given
 
-__all__ = ["commands"]
+__all__ = ["FailFast", "Pool", "commands"]
 
 commands = typer.Typer()
 
@@ -31,6 +31,24 @@ class VerifiedAs(StrEnum):
     TEXT = "text"
     JSON = "json"
     JUNIT = "junit"
+
+
+FailFast = Annotated[
+    bool,
+    typer.Option(
+        "--fail-fast/--keep-going",
+        help="Begin nothing more once a step failed, or go on with what does not depend on it.",
+    ),
+]
+Pool = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--pool",
+        metavar="NAME=N",
+        help="Let N steps at a time use a pool: a tag of datasets, or `default` for those without "
+        "one; may be repeated, and goes before `pools:` of odfbuild.yaml.",
+    ),
+]
 
 
 @commands.command(cls=ProjectCommand)
@@ -72,6 +90,23 @@ def apply(
             help="Seconds to wait for a dataset that another process is changing.",
         ),
     ] = 10.0,
+    fail_fast: FailFast = False,
+    pool: Pool = None,
+    resume: Annotated[
+        str | None,
+        typer.Option(
+            "--resume",
+            metavar="RUN",
+            help="Do what is left of the plan of a run that failed or was killed; see `runs`.",
+        ),
+    ] = None,
+    partial: Annotated[
+        bool,
+        typer.Option(
+            "--partial",
+            help="Of a saved plan, or of a run, do what still fits where datasets moved since.",
+        ),
+    ] = False,
 ) -> None:
     """Plan, ask, and do what was planned; or carry out exactly a saved plan."""
     from odfbuild.cli.act import ApplyOptions, apply_project, events_file, saved_file
@@ -88,6 +123,10 @@ def apply(
     )
     if file is not None and not scope.is_plain:
         raise typer.BadParameter("a saved plan is carried out as it is, with no other options")
+    if resume is not None and (file is not None or not scope.is_plain):
+        raise typer.BadParameter("--resume does what is left of one run, with no other options")
+    if partial and file is None and resume is None:
+        raise typer.BadParameter("--partial goes with a saved plan, or with --resume")
     options = ApplyOptions(
         file=file,
         scope=scope,
@@ -97,6 +136,10 @@ def apply(
         lock_timeout=lock_timeout,
         json=output is AppliedAs.JSON,
         events=events_file(report or ()),
+        resume=resume,
+        partial=partial,
+        fail_fast=fail_fast,
+        pools=tuple(pool or ()),
     )
     raise Exit(apply_project(given(context), options))
 

@@ -54,7 +54,8 @@ Allow = Annotated[
     ),
 ]
 MetadataOnly = Annotated[
-    bool, typer.Option("--metadata-only", help="Append definitions, run nothing.")
+    bool,
+    typer.Option("--metadata-only", "--no-data", help="Append definitions, run nothing."),
 ]
 PlanOutput = Annotated[Output, typer.Option("-o", "--output")]
 MaxBytes = Annotated[
