@@ -1,10 +1,12 @@
-"""odfbuild help: what a rule or the exit codes mean."""
+"""odfbuild help: what a rule, the code of an error or the exit codes mean."""
 
 import sys
+from textwrap import shorten, wrap
 
 from typer.exceptions import Exit
 
 from odfbuild.cli import exits
+from odfbuild.cli.error_codes import ErrorCode, error_codes
 from odfbuild.planner.evolution.rules import catalogue, find_rule
 from odfbuild.planner.evolution.rules_page import rule_list, rule_text
 from odfbuild.planner.names import did_you_mean
@@ -23,11 +25,16 @@ EXIT_CODES = """\
 64       wrong usage of the command line
 130/143  interrupted; nothing half done is left
 """
-_TOPICS = "odfbuild help ODF201 explains a rule, odfbuild help exit-codes how commands end.\n"
+_TOPICS = (
+    "odfbuild help ODF201 explains a rule, odfbuild help unknown-input the code of an error,\n"
+    "odfbuild help codes lists those, odfbuild help exit-codes how commands end.\n"
+)
+_WIDTH = 100
+_CODE_WIDTH = 26
 
 
 def show_help(topic: str | None) -> int:
-    """Print a rule, the exit codes, or without a topic the list of all rules."""
+    """Print a rule, a code, the codes, the exit codes, or without a topic the list of all rules."""
     if topic is None:
         sys.stdout.write(f"{_TOPICS}\n{rule_list()}")
         return exits.DONE
@@ -38,11 +45,34 @@ def show_help(topic: str | None) -> int:
     if rule is not None:
         sys.stdout.write(rule_text(rule))
         return exits.DONE
-    names = [*catalogue(), *(each.name for each in catalogue().values()), "exit-codes"]
+    codes = error_codes()
+    if topic.strip().lower() == "codes":
+        sys.stdout.write("".join(map(_code_line, codes.values())))
+        return exits.DONE
+    code = codes.get(topic.strip().lower().removeprefix("error[").removesuffix("]"))
+    if code is not None:
+        sys.stdout.write(_code_text(code))
+        return exits.DONE
+    names = [*catalogue(), *(each.name for each in catalogue().values()), *codes]
+    names += ["codes", "exit-codes"]
     guess = did_you_mean(topic, names)
     sys.stderr.write(
-        f"odfbuild: no rule is called {topic!r}" + (f"; {guess}" if guess else "") + "\n"
-        "Findings without a number say what they mean, why, and how to go on, where they are "
-        f"printed.\n{_TOPICS}\n{EXIT_CODES}\n{rule_list()}"
+        f"odfbuild: no rule and no code is called {topic!r}"
+        + (f"; {guess}" if guess else "")
+        + f"\n{_TOPICS}\n{EXIT_CODES}\n{rule_list()}"
     )
     raise Exit(exits.USAGE)
+
+
+def _code_text(code: ErrorCode) -> str:
+    """Return what a code means; where it is printed, why and the way out stand beside it."""
+    lines = [f"{code.code}  ({code.where[0].lower()}{code.where[1:]})"]
+    for meaning in code.meanings:
+        lines += wrap(meaning, _WIDTH, initial_indent="  ", subsequent_indent="  ")
+    lines.append("Where it is printed, `why` says why it is refused, and `fix` how to go on.")
+    return "\n".join(lines) + "\n"
+
+
+def _code_line(code: ErrorCode) -> str:
+    meaning = shorten(code.meanings[0], _WIDTH - _CODE_WIDTH, placeholder="...")
+    return f"{code.code:<{_CODE_WIDTH - 2}}  {meaning}\n"

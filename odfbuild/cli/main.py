@@ -39,6 +39,7 @@ __all__ = ["app", "main", "program"]
 EXIT_USAGE = 64
 EXIT_INTERRUPTED = 130
 _SELDOM = 200_000
+_COMPLETE = "_ODFBUILD_COMPLETE"  # what a shell asks
 
 app = typer.Typer(
     name="odfbuild",
@@ -97,7 +98,10 @@ def main() -> None:
     gc.set_threshold(_SELDOM)  # what a command makes lives until it ends
     code = 0
     try:
-        _run(sys.argv[1:])
+        if (asked := os.environ.get(_COMPLETE)) is not None:
+            code = _complete(asked)
+        else:
+            _run(sys.argv[1:])
         sys.stdout.flush()
     except Exit as done:
         code = done.exit_code
@@ -121,6 +125,12 @@ def _run(arguments: list[str]) -> None:
     command = typer.main.get_command(app)
     with command.make_context("odfbuild", arguments) as context:
         command.invoke(context)
+
+
+def _complete(asked: str) -> int:
+    from odfbuild.cli.completing import answer_shell
+
+    return answer_shell(app, asked)
 
 
 def _settled(code: int) -> int:

@@ -12,7 +12,15 @@ from typing import Annotated, Any
 import typer
 from typer.core import TyperCommand, TyperGroup, TyperOption
 
-__all__ = ["BlockName", "Given", "Name", "ProjectCommand", "ProjectGroup", "given"]
+__all__ = [
+    "BlockName",
+    "Given",
+    "Name",
+    "ProjectCommand",
+    "ProjectGroup",
+    "complete_names",
+    "given",
+]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -117,7 +125,14 @@ def _option(
     )
 
 
-Name = Annotated[str, typer.Argument(help="The name of a dataset.")]
+def complete_names(context: typer.Context, incomplete: str) -> list[str]:
+    """Return the datasets that a name or selector may become, for the completion of shells."""
+    from odfbuild.cli.completing import dataset_names
+
+    return dataset_names(context, incomplete)
+
+
+Name = Annotated[str, typer.Argument(help="The name of a dataset.", autocompletion=complete_names)]
 BlockName = Annotated[
     str,
     typer.Option(

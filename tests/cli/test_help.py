@@ -7,6 +7,7 @@ import pytest
 from odfbuild.cli import exits
 from odfbuild.planner.evolution.rules import catalogue
 from tests.cli.within import Within
+from tests.projects import REPOSITORY
 
 
 @pytest.fixture
@@ -55,3 +56,33 @@ def test_an_unknown_topic_lists_what_there_is(anywhere: Within, topic: str, says
     assert says in done.err
     assert "64       wrong usage" in done.err
     assert "ODF101  kind-changed" in done.err
+
+
+# codes of errors
+
+
+@pytest.mark.parametrize("topic", ["unknown-input", "Unknown-Input", "error[unknown-input]"])
+def test_the_code_of_an_error_is_explained(anywhere: Within, topic: str) -> None:
+    assert anywhere.done("help", topic) == (
+        "unknown-input  (in project files)\n"
+        "  datasets do not refer to each other as they should\n"
+        "Where it is printed, `why` says why it is refused, and `fix` how to go on.\n"
+    )
+
+
+def test_all_codes_of_the_page_are_known_and_listed(anywhere: Within) -> None:
+    page = (REPOSITORY / "docs" / "errors.md").read_text("utf-8")
+    rows = [line for line in page.splitlines() if line.startswith("| `")]
+    codes = {part for row in rows for part in row.split(" | ")[0].split("`")[1::2]}
+    listed = anywhere.done("help", "codes").splitlines()
+    assert {line.split()[0] for line in listed} == codes
+    assert len(codes) > 150
+    assert max(map(len, listed)) <= 100
+    for code in codes - {rule.name for rule in catalogue().values()}:
+        said = anywhere.done("help", code)
+        assert said.startswith(f"{code}  (")
+        assert "](" not in said
+
+
+def test_a_misspelled_code_is_recognised(anywhere: Within) -> None:
+    assert "did you mean 'unknown-input'?" in anywhere("help", "unkown-input").err

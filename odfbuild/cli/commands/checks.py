@@ -10,7 +10,7 @@ import typer
 from typer.exceptions import Exit
 
 from odfbuild.cli.commands.decide import Exclude
-from odfbuild.cli.options import ProjectCommand, given
+from odfbuild.cli.options import ProjectCommand, complete_names, given
 
 __all__ = ["commands", "deps_app"]
 
@@ -36,7 +36,10 @@ class CheckFormat(StrEnum):
 
 
 Selection = Annotated[
-    list[str] | None, typer.Argument(metavar="[SEL]...", help="Datasets. Default: all.")
+    list[str] | None,
+    typer.Argument(
+        metavar="[SEL]...", help="Datasets. Default: all.", autocompletion=complete_names
+    ),
 ]
 
 

@@ -15,12 +15,12 @@ def help(
     topic: Annotated[
         str | None,
         typer.Argument(
-            metavar="[CODE|exit-codes]",
-            help="A rule, such as ODF201, or exit-codes. Default: list.",
+            metavar="[CODE|codes|exit-codes]",
+            help="A rule, such as ODF201, the code of an error, or a list. Default: the rules.",
         ),
     ] = None,
 ) -> None:
-    """Explain a rule of the gate, or the exit codes."""
+    """Explain a rule of the gate, an error, or the exit codes."""
     from odfbuild.cli.help import show_help
 
     raise Exit(show_help(topic))

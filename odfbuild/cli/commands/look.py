@@ -10,7 +10,7 @@ from typing import Annotated
 import typer
 from typer.exceptions import Exit
 
-from odfbuild.cli.options import Name, ProjectCommand, given
+from odfbuild.cli.options import Name, ProjectCommand, complete_names, given
 
 __all__ = ["Exclude", "Selection", "commands"]
 
@@ -22,6 +22,7 @@ Selection = Annotated[
         metavar="[SEL]...",
         help="Datasets: name, glob*, +up, down+, tag:x, path:dir, state:stale and more. "
         "Default: all of them.",
+        autocompletion=complete_names,
     ),
 ]
 Exclude = Annotated[

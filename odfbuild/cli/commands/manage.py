@@ -24,6 +24,14 @@ class TextFormat(StrEnum):
     JSON = "json"
 
 
+class Shell(StrEnum):
+    """Shells that can complete."""
+
+    BASH = "bash"
+    ZSH = "zsh"
+    FISH = "fish"
+
+
 @commands.command("import", cls=ProjectCommand)
 def import_(
     context: typer.Context,
@@ -78,3 +86,23 @@ def gc(
             as_json=output is TextFormat.JSON,
         )
     )
+
+
+@commands.command()
+def completion(
+    shell: Annotated[Shell, typer.Argument(help="bash, zsh or fish.", show_choices=False)],
+) -> None:
+    """Print the script that makes a shell complete commands, options and names."""
+    from odfbuild.cli.completing import show_script
+
+    raise Exit(show_script(shell.value))
+
+
+@commands.command()
+def version(
+    output: Annotated[TextFormat, typer.Option("-o", "--output")] = TextFormat.TEXT,
+) -> None:
+    """Print the versions of odfbuild, Python, the engine and the specification."""
+    from odfbuild.cli.version import show_version
+
+    raise Exit(show_version(as_json=output is TextFormat.JSON))
