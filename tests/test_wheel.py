@@ -40,6 +40,7 @@ def test_it_has_the_schemas_the_template_and_the_licence(unpacked: Path) -> None
     published = {each for each in files(REPOSITORY / "schemas") if each.endswith((".json", ".fbs"))}
     assert files(data / "schemas") == published
     assert files(data / "project_template") == files(REPOSITORY / "project_template")
+    assert files(data / "docs") == {"errors.md"}
     assert list(unpacked.glob("*.dist-info/licenses/LICENSE"))
     assert (unpacked / "odfbuild" / "py.typed").exists()
 

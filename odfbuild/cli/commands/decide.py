@@ -10,7 +10,7 @@ from typing import Annotated
 import typer
 from typer.exceptions import Exit
 
-from odfbuild.cli.options import ProjectCommand, given
+from odfbuild.cli.options import ProjectCommand, complete_names, given
 from odfbuild.cli.outputs import MAX_BYTES, Output
 
 __all__ = [
@@ -33,6 +33,7 @@ Select = Annotated[
     typer.Argument(
         metavar="[SEL]...",
         help="Datasets, by name or selector: +name is all that feeds it, name+ all that reads it.",
+        autocompletion=complete_names,
     ),
 ]
 Exclude = Annotated[
