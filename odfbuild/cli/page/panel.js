@@ -17,7 +17,8 @@ function choose(box, column = WHOLE) {
   else markColumn(box, column);
   showPanel();
   const hash = chosen ? `#${encodeURIComponent(titleOf(box, column))}` : "#";
-  if (location.hash !== hash && (chosen || location.hash)) history.replaceState(null, "", hash);
+  if (location.hash === hash || !chosen && !location.hash) return;
+  try { history.replaceState(null, "", hash); } catch { /* not every browser lets a file do so */ }
 }
 
 function markDataset(box) {
