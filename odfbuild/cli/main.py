@@ -26,6 +26,7 @@ from odfbuild.cli.commands import (
     mark,
     read,
     render,
+    runs,
 )
 from odfbuild.cli.commands.ci import ci_app
 from odfbuild.cli.commands.engine import engine_app
@@ -66,7 +67,7 @@ def _globals(
 
 for each in (author, edit, checks, decide, act, ingest, keep, manage, mark, look, lineage, read):
     app.add_typer(each.commands)
-for each in (render, help):
+for each in (runs, render, help):
     app.add_typer(each.commands)
 app.add_typer(inspect_app, name="inspect")
 app.add_typer(lineage_app, name="lineage")

@@ -1,0 +1,256 @@
+"""odfbuild runs: past runs, one run, and what it did to one dataset."""
+
+import json
+import sys
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from odfbuild.cli import exits
+from odfbuild.cli.opened import open_given
+from odfbuild.cli.options import Given
+from odfbuild.cli.printable import printable, printable_json
+from odfbuild.cli.words import count
+from odfbuild.errors import StateError
+from odfbuild.odf.refs import DatasetAlias
+from odfbuild.odf.timestamp import Timestamp
+from odfbuild.state.runs import Ended, RunSummary, find_run, list_runs, read_events
+
+__all__ = ["TABLE_RUNS", "show_runs"]
+
+TABLE_RUNS = 20
+_COLUMNS = ("run", "started", "took", "command", "outcome", "blocks", "rows", "failed", "by")
+_STEPS = ("step", "outcome", "took", "blocks", "rows", "head before", "head after")
+_RIGHT = frozenset({"took", "blocks", "rows", "failed"})
+_HASH_END = 8
+
+Event = Mapping[str, Any]
+
+
+def show_runs(
+    given: Given, run: str | None, name: str | None, limit: int | None, *, as_json: bool
+) -> int:
+    """Print past runs, newest first; or one of them; or what it did to one dataset."""
+    project = open_given(given)
+    root = project.workspace.root
+    if run is None:
+        return _list(list_runs(root), limit, as_json=as_json)
+    found = find_run(root, run)
+    events = list(read_events(root, found.id))
+    if name is None:
+        return _one(found, events, as_json=as_json)
+    return _dataset(found, events, name, as_json=as_json)
+
+
+def _list(runs: Sequence[RunSummary], limit: int | None, *, as_json: bool) -> int:
+    shown = runs[: limit or (None if as_json else TABLE_RUNS)]
+    if as_json:
+        _print_json([summary_json(each) for each in shown])
+        return exits.DONE
+    from odfbuild.cli.tables import print_table
+
+    rows = [
+        (
+            each.id,
+            _short(each.started),
+            _took(each),
+            each.command,
+            each.outcome.value,
+            f"{each.blocks:,}",
+            f"{each.records:,}",
+            f"{each.failed:,}",
+            each.user,
+        )
+        for each in shown
+    ]
+    print_table(_COLUMNS, rows, [name in _RIGHT for name in _COLUMNS])
+    more = "" if len(shown) == len(runs) else f", the newest {len(shown):,} shown; -n for more"
+    sys.stdout.write(f"{count(len(runs), 'run')}{more}\n")
+    return exits.DONE
+
+
+def summary_json(run: RunSummary) -> dict[str, Any]:
+    """Return the facts of a run."""
+    return {
+        "run": run.id,
+        "command": run.command,
+        "outcome": run.outcome.value,
+        "started": str(run.started),
+        "ended": None if run.ended is None else str(run.ended),
+        "user": run.user,
+        "host": run.host,
+        "pid": run.pid,
+        "project": run.project,
+        "target": run.target,
+        "version": run.version,
+        "follows": run.follows,
+        "steps": run.steps,
+        "done": run.done,
+        "failed": run.failed,
+        "skipped": run.skipped,
+        "blocks": run.blocks,
+        "records": run.records,
+    }
+
+
+@dataclass(slots=True)
+class _Step:
+    """What the events of a run say of one step."""
+
+    id: str
+    dataset: str
+    outcome: str = "cut off"
+    seconds: float | None = None
+    blocks: int = 0
+    records: int = 0
+    before: str | None = None
+    after: str | None = None
+    errors: Sequence[Mapping[str, Any]] = ()
+    because: str | None = None
+
+    def hear(self, event: Event) -> None:
+        self.after = event.get("head")
+        if event.get("event") == "dataset_started":
+            self.before = event.get("head")
+        elif event.get("event") == "slice_committed":
+            self.blocks += int(event.get("blocks", 0))
+            self.records += int(event.get("records", 0))
+        elif event.get("event") == "dataset_finished":
+            self.outcome = str(event.get("outcome"))
+            self.seconds = event.get("seconds")
+            self.errors = event.get("errors", ())
+            self.because = event.get("because")
+
+
+def _steps(events: Iterable[Event]) -> tuple[_Step, ...]:
+    steps: dict[str, _Step] = {}
+    for event in events:
+        id, dataset = event.get("step"), event.get("dataset")
+        if isinstance(id, str) and isinstance(dataset, str):
+            steps.setdefault(id, _Step(id, dataset)).hear(event)
+    return tuple(steps.values())
+
+
+def _one(run: RunSummary, events: Sequence[Event], *, as_json: bool) -> int:
+    steps = _steps(events)
+    if as_json:
+        _print_json({**summary_json(run), "each_step": [_step_json(each) for each in steps]})
+        return exits.DONE
+    from odfbuild.cli.tables import print_table
+
+    sys.stdout.write("".join(f"{printable(line)}\n" for line in _facts(run, steps)))
+    rows = [
+        (
+            each.id,
+            each.outcome,
+            "-" if each.seconds is None else _seconds(each.seconds),
+            f"{each.blocks:,}",
+            f"{each.records:,}",
+            _hash(each.before),
+            _hash(each.after),
+        )
+        for each in steps
+    ]
+    if rows:
+        sys.stdout.write("\n")
+        print_table(_STEPS, rows, [name in _RIGHT for name in _STEPS])
+    for line in _reasons(steps):
+        sys.stdout.write(f"{printable(line)}\n")
+    return exits.DONE
+
+
+def _step_json(step: _Step) -> dict[str, Any]:
+    return {
+        "step": step.id,
+        "dataset": step.dataset,
+        "outcome": step.outcome.replace(" ", "-"),
+        "seconds": step.seconds,
+        "blocks": step.blocks,
+        "records": step.records,
+        "head_before": step.before,
+        "head_after": step.after,
+        "because": step.because,
+        "errors": list(step.errors),
+    }
+
+
+def _facts(run: RunSummary, steps: Sequence[_Step]) -> Iterator[str]:
+    yield f"Run      {run.id}  odfbuild {run.command}"
+    if run.follows is not None:
+        yield f"After    {run.follows}"
+    yield f"Target   {run.target} of {run.project}"
+    yield f"By       {run.user} on {run.host}, process {run.pid}, odfbuild {run.version}"
+    yield f"Started  {run.started}, took {_took(run)}"
+    begun = sum(each.outcome != "skipped" for each in steps)
+    told = f"{run.outcome.value}: {count(run.steps, 'step')} planned, {begun:,} begun"
+    blocks = sum(each.blocks for each in steps)
+    rows = sum(each.records for each in steps)
+    yield f"Ended    {told}, {count(blocks, 'block')}, {count(rows, 'row')}"
+    if run.outcome in (Ended.PARTLY, Ended.FAILED, Ended.STOPPED, Ended.INTERRUPTED):
+        yield f"         to go on: odfbuild apply --resume {run.id}"
+
+
+def _reasons(steps: Sequence[_Step]) -> Iterator[str]:
+    for step in steps:
+        for error in step.errors:
+            what = str(error.get("what", "")).split("\n")[0]
+            yield f"  {step.id}: error[{error.get('code')}]: {what}"
+
+
+def _dataset(run: RunSummary, events: Sequence[Event], name: str, *, as_json: bool) -> int:
+    wanted = DatasetAlias.parse(name)
+    found = [each for each in events if each.get("dataset") == str(wanted)]
+    if not found:
+        known = sorted({str(each["dataset"]) for each in events if each.get("dataset")})
+        raise StateError(
+            what=f"the run {run.id} did nothing to {name}",
+            why=f"it worked on {count(len(known), 'dataset')}",
+            fix=f"odfbuild runs {run.id} lists its steps",
+        )
+    if as_json:
+        _print_json(found)
+        return exits.DONE
+    for event in found:
+        sys.stdout.write(f"{printable(_told(event))}\n")
+    return exits.DONE
+
+
+def _told(event: Event) -> str:
+    parts = [f"{event.get('time')}  {event.get('event'):<16}", str(event.get("step", ""))]
+    kind = event.get("event")
+    if kind == "slice_committed":
+        records = count(int(event.get("records", 0)), "row")
+        parts.append(f"{event.get('source')}: {count(int(event.get('blocks', 0)), 'block')}")
+        parts.append(records)
+    elif kind == "dataset_finished":
+        parts.append(str(event.get("outcome")))
+        parts += [str(error.get("what", "")).split("\n")[0] for error in event.get("errors", ())]
+        if event.get("because"):
+            parts.append(f"because {event['because']} failed")
+    parts.append(f"head {_hash(event.get('head'))}")
+    return "  ".join(parts)
+
+
+def _print_json(value: object) -> None:
+    sys.stdout.write(printable_json(json.dumps(value, indent=2, ensure_ascii=False)) + "\n")
+
+
+def _short(time: Timestamp) -> str:
+    return str(time)[:19] + "Z"
+
+
+def _took(run: RunSummary) -> str:
+    if run.ended is None:
+        return "-"
+    return _seconds((run.ended.nanos - run.started.nanos) / 10**9)
+
+
+def _seconds(seconds: float) -> str:
+    if seconds < 60:
+        return f"{seconds:.1f} s"
+    minutes, rest = divmod(round(seconds), 60)
+    return f"{minutes // 60}:{minutes % 60:02}:{rest:02}"
+
+
+def _hash(text: str | None) -> str:
+    return "-" if text is None else text[-_HASH_END:]
