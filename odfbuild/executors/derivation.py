@@ -9,16 +9,13 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from odfbuild.executors.again import POSITION_SHIFT, Again
 from odfbuild.executors.changelog import COMES, InvalidChangelogError
-from odfbuild.executors.conform import conform
 from odfbuild.executors.engine import TransformWork, system_columns
 from odfbuild.executors.frames import Frame
-from odfbuild.executors.lookup import in_millis
-from odfbuild.executors.row_keys import row_keys
 from odfbuild.executors.row_logs import Log, Logs, read_logs
+from odfbuild.executors.selections import Selections, equal_rows, selections
 from odfbuild.executors.touched import Inputs, TooMuchError
 from odfbuild.planner.sql.query import QueryFacts, examine, steps_of
 from odfbuild.planner.sql.temporal import as_of_joins
@@ -36,10 +33,10 @@ class InexactError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Bounds:
-    """How much is tried: bytes of records that are read, and runs of a query."""
+    """How much is tried: bytes of records that are read, and selections of them at most."""
 
     bytes: int = 64 << 20
-    runs: int = 250
+    selections: int = 1 << 30
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -106,12 +103,13 @@ def derivation(
         logs = read_logs(work, facts, data, most=bounds.bytes)
     except TooMuchError:
         raise InexactError("the rows that might matter do not fit into memory") from None
-    return _Trial(again, work, logs, data, bounds).derivation(comes=op in COMES)
+    counting = selections(again, facts, work, logs.keyed, data)
+    return _Trial(counting, work, logs, bounds).derivation(comes=op in COMES)
 
 
 def _by_position(work: TransformWork, rows: Frame, data: pa.Table, number: int) -> Derivation:
     found = pa.Table.from_batches(rows.slice(number, 1).batches(), rows.schema)
-    if found.num_rows != 1 or not _count(found, data):
+    if found.num_rows != 1 or not equal_rows(found, data):
         raise InexactError("the step gives other rows when it is run again")
     position = found.column(rows.schema.names[-1])[0].as_py()
     source, offset = divmod(position, 1 << POSITION_SHIFT)
@@ -121,12 +119,11 @@ def _by_position(work: TransformWork, rows: Frame, data: pa.Table, number: int) 
 
 @dataclass(frozen=True, slots=True)
 class _Trial:
-    """A row, and the records on which the query of its step is tried."""
+    """The records on which the query of a step is tried, and how its row is counted."""
 
-    again: Again
+    counting: Selections
     work: TransformWork
     logs: Logs
-    row: pa.Table
     bounds: Bounds
 
     def derivation(self, *, comes: bool) -> Derivation:
@@ -147,12 +144,13 @@ class _Trial:
 
         def holds(selections: Sequence[tuple[int, ...]]) -> list[bool]:
             many = [self.logs.seen(chosen(each)) for each in selections]
-            return [count > 0 for count in self._counts(work, many)]
+            return [count > 0 for count in self.counting.counts(work, many)]
 
         every = tuple(range(len(places)))
         if not holds([every])[0]:
             raise InexactError("its query does not give the row of the rows that stood")
-        found = least(len(places), holds, most=self.bounds.runs)
+        most = self._most(len(places))
+        found = least(len(places), holds, most=most)
         rows = chosen(found.things)
         why = {log.alias: tuple(sorted(log.offsets(rows[log.alias]))) for log in self._each}
         return Derivation(
@@ -163,8 +161,8 @@ class _Trial:
             exact=found.sure,
             reason=None
             if found.sure
-            else f"these rows give it, and after {self.bounds.runs} trials it is not known whether "
-            "all of them are needed",
+            else f"the rows give it, and after {most:,} trials it is not known whether all of "
+            "them are needed",
         )
 
     def _cause(self, *, comes: bool) -> Cause | None:
@@ -173,7 +171,7 @@ class _Trial:
             return Cause(offsets={}, query=True)
         units = [(log, unit) for log in self._each for unit in log.units()]
         before = {each.alias: each.standing(_none(each)) for each in self._each}
-        count = self._counts(self._before, [self.logs.seen(before)])[0]
+        count = self.counting.counts(self._before, [self.logs.seen(before)])[0]
 
         def chosen(things: Sequence[int]) -> dict[str, pa.Table]:
             numbers = ((units[n][0], at) for n in things for at in units[n][1])
@@ -186,13 +184,14 @@ class _Trial:
 
         def holds(selections: Sequence[tuple[int, ...]]) -> list[bool]:
             found = [self._after(chosen(each)) for each in selections]
-            counts = iter(self._counts(self.work, [each for each in found if each is not None]))
+            given = [each for each in found if each is not None]
+            counts = iter(self.counting.counts(self.work, given))
             known = [None if each is None else next(counts) for each in found]
             return [n is not None and (n > count if comes else n < count) for n in known]
 
         if not holds([tuple(range(len(units)))])[0]:
             return None
-        records = chosen(least(len(units), holds, most=self.bounds.runs).things)
+        records = chosen(least(len(units), holds, most=self._most(len(units))).things)
         offsets = {log.alias: tuple(log.offsets(records[log.alias])) for log in self._each}
         told = {alias: found for alias, found in offsets.items() if found}
         return Cause(offsets=told, watermark=not told)
@@ -204,9 +203,8 @@ class _Trial:
         except InvalidChangelogError:
             return None
 
-    def _counts(self, work: TransformWork, many: Sequence[Inputs]) -> list[int]:
-        """Return how often the query gives the row, for each selection of rows."""
-        return [_count(each, self.row) for each in self.again.results(work, many)]
+    def _most(self, rows: int) -> int:
+        return min(self.bounds.selections, self.counting.most(rows))
 
     @property
     def _each(self) -> tuple[Log, ...]:
@@ -226,26 +224,3 @@ def _by_alias(logs: Iterable[Log], numbers: Iterable[tuple[Log, int]]) -> dict[s
     for log, at in numbers:
         found[log.alias].append(at)
     return found
-
-
-def _count(rows: pa.Table, row: pa.Table) -> int:
-    """Return how many rows are equal to one; columns that they do not have are null."""
-    there = set(rows.column_names)
-    columns = [
-        _typed(rows.column(each.name), each.type)
-        if each.name in there
-        else pa.nulls(rows.num_rows, each.type)
-        for each in row.schema
-    ]
-    plain = pa.schema([each.with_nullable(True) for each in row.schema])
-    both = pa.concat_tables([row.cast(plain), pa.Table.from_arrays(columns, schema=plain)])
-    keys = row_keys(both.combine_chunks())
-    names = keys.column_names
-    numbered = keys.append_column("i", pa.array(range(len(both)), pa.int64()))
-    groups = numbered.group_by(names, use_threads=False).aggregate([("i", "min"), ("i", "count")])
-    first = groups.filter(pc.equal(groups.column("i_min"), 0))
-    return int(first.column("i_count")[0].as_py()) - 1
-
-
-def _typed(column: pa.ChunkedArray, kind: pa.DataType) -> pa.Array:
-    return conform(conform(column.combine_chunks(), in_millis(kind)), kind)
