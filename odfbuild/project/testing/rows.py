@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Final
+from typing import Any, Final, TypeAlias
 
 from odfbuild.errors import Diagnostic, SourceSpan
 from odfbuild.odf.events import DataSchema, DataType
@@ -14,6 +14,8 @@ __all__ = ["OPERATIONS", "FileRow", "Typed", "from_file", "written_out"]
 
 OPERATIONS: Final = ("+A", "-R", "-C", "+C")
 """The operations of records, by their numbers."""
+Place: TypeAlias = Callable[[str | None, bool], SourceSpan]
+"""Where a value of a row is written, or its column's name if the second is true; or the row."""
 
 
 @dataclass(slots=True, kw_only=True)
@@ -33,7 +35,7 @@ class Typed:
     def row(
         self,
         given: Mapping[str, Any],
-        place: Callable[[str | None], SourceSpan],
+        place: Place,
         convert: Callable[[Any, DataType], Any] = typed,
     ) -> dict[str, Any]:
         """Return a row with the columns that are given, or with all of them."""
@@ -41,21 +43,23 @@ class Typed:
         made: dict[str, Any] = {}
         for name, value in given.items():
             if name == self.op:
-                made[name] = self._operation(value, place(name))
+                made[name] = self._operation(value, place(name, False))
             elif name not in types:
-                self._unknown(name, list(types), place(name))
+                self._unknown(name, list(types), place(name, True))
             else:
                 try:
                     made[name] = convert(value, types[name])
                 except WrongValueError as error:
-                    self._wrong(name, str(error), place(name))
-        if not self.partial:
+                    self._wrong(name, str(error), place(name, False))
+        if not self.partial and given.keys() <= {*types, self.op}:
             for name, kind in types.items():
                 if name not in given:
                     try:
                         made[name] = typed(None, kind)
                     except WrongValueError:
-                        self._wrong(name, "left out, and the column is required", place(None))
+                        self._wrong(
+                            name, "left out, and the column is required", place(None, False)
+                        )
         return made
 
     def _operation(self, value: Any, span: SourceSpan) -> int:
@@ -92,8 +96,11 @@ class Typed:
 def written_out(rows: Rows, into: Typed) -> list[dict[str, Any]]:
     """Return rows that stand in the fixture itself."""
 
-    def place(number: int) -> Callable[[str | None], SourceSpan]:
-        return lambda name: rows.cell(number, name)
+    def place(number: int) -> Place:
+        def of(name: str | None, key: bool) -> SourceSpan:
+            return rows.key(number, name) if key and name is not None else rows.cell(number, name)
+
+        return of
 
     return [into.row(each, place(at)) for at, each in enumerate(rows.items)]
 
@@ -110,8 +117,8 @@ class FileRow:
 def from_file(file: str, rows: Iterator[FileRow], into: Typed) -> list[dict[str, Any]]:
     """Return rows that stand in a file of the project."""
 
-    def place(line: int) -> Callable[[str | None], SourceSpan]:
-        return lambda _: SourceSpan(file=file, line=line)
+    def place(line: int) -> Place:
+        return lambda *_: SourceSpan(file=file, line=line)
 
     found = []
     for each in rows:
