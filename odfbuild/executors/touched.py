@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Final, TypeAlias
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from odfbuild.executors.changelog import only_appends
 from odfbuild.executors.difference import with_one_zero
@@ -26,7 +27,7 @@ from odfbuild.executors.lookup import Condition, Keys, Times, in_millis, look_up
 from odfbuild.executors.standing import left_standing
 from odfbuild.odf.arrow import from_arrow, to_arrow
 from odfbuild.odf.events import DataSchema, DatasetVocabulary
-from odfbuild.planner.sql.key_columns import KeyColumns, key_columns
+from odfbuild.planner.sql.key_columns import KeyColumns, key_columns, span_columns
 from odfbuild.planner.sql.query import QueryFacts
 from odfbuild.planner.sql.temporal import as_of_joins
 from odfbuild.planner.sql.waiting import longest_wait, waits
@@ -77,7 +78,7 @@ def sides(work: TransformWork, facts: QueryFacts, *, most: int) -> Sides | None:
         return None
     reading = _Reading(work, facts, most)
     try:
-        return reading.by_key() or reading.whole()
+        return reading.by_key() or reading.by_window() or reading.whole()
     except TooMuchError:
         return None
 
@@ -145,11 +146,56 @@ class _Reading:
         holding = None if held is None else Keys.of(held)
         return None if holding is None else self._sides(holding, conditions, read)
 
+    def by_window(self) -> Sides | None:
+        """Return the rows in the time that touched windows span, as they were and as they are.
+
+        Windows that lie only partly in it are the same in both.  None if the query does not work
+        by windows alone, or nothing tells which of them are touched.
+        """
+        work, steps = self.work, self.facts.steps
+        columns = {} if work.in_full or not work.unbroken else span_columns(steps, self._seen)
+        wait = longest_wait([step.text for step in steps]) if columns else None
+        if wait is None or work.watermark_before is None:
+            return None
+        span = self._span(columns, wait)
+        after, before = dict[str, pa.Table](), dict[str, pa.Table]()
+        read = Read()
+        for each in self._sources:
+            kind = _chosen(each.schema, (columns[each.alias],)).types[0]
+            condition = Times.of(columns[each.alias], kind, *span)
+            if condition is None:
+                return None
+            for paths, found in ((each.past, before), ((*each.past, *each.paths), after)):
+                found[each.alias], more = rows_of(
+                    paths, each.schema, each.vocab, condition, most=self.most
+                )
+                read += more
+        return Sides(after=(after,), before=(before,), read=read)
+
+    def _span(self, columns: Mapping[str, str], wait: int) -> tuple[int, int]:
+        """Return from when, and up to when, windows lie that have new rows or close."""
+        work = self.work
+        assert work.watermark_before is not None  # noqa: S101 - asked before
+        mark = work.watermark_before if work.watermark is None else work.watermark
+        ends = [work.watermark_before.millis - wait, mark.millis]
+        for each in self._sources:
+            wanted = _chosen(each.schema, (columns[each.alias],))
+            rows, _ = all_rows(each.paths, wanted, None, self.most)
+            times = rows.column(0).cast(pa.timestamp("ms")).cast(pa.int64())
+            found = pc.min_max(times).as_py()
+            if found["min"] is not None:
+                ends += [found["min"] - wait, found["max"] + wait]
+        return min(ends), max(ends) + 1
+
+    @property
+    def _seen(self) -> dict[str, DataSchema]:
+        """Return the columns of the inputs that the query reads."""
+        seen = seen_columns(self.work)
+        return {name: schema for name, schema in seen.items() if name in self.facts.inputs}
+
     @property
     def _key(self) -> KeyColumns | None:
-        seen = seen_columns(self.work)
-        used = {name: schema for name, schema in seen.items() if name in self.facts.inputs}
-        return key_columns(self.facts.steps, used)
+        return key_columns(self.facts.steps, self._seen)
 
     @property
     def _sources(self) -> tuple[TransformInputFrame, ...]:

@@ -11,6 +11,7 @@ from odfbuild.odf.chain import ChainState
 from odfbuild.odf.events import ExecuteTransform, MetadataEvent, SetTransform
 from odfbuild.odf.opaque import is_opaque
 from odfbuild.planner.restating import asks_to_restate
+from odfbuild.planner.sql.key_columns import span_columns
 from odfbuild.planner.sql.products import products
 from odfbuild.planner.sql.query import QueryFacts
 from odfbuild.state.dataset import Dataset
@@ -21,11 +22,14 @@ _OURS = "+odfbuild."  # in the version of an engine of ours
 
 
 def unbroken(work: TransformWork, facts: QueryFacts, output: Dataset, state: ChainState) -> bool:
-    """Tell whether a dataset holds what its query gave; looked up only for inner joins.
+    """Tell whether a dataset holds what its query gave; looked up only where a step adds to it.
 
-    `state` is that before the step.
+    Those are inner joins, and windows of fixed lengths.  `state` is that before the step.
     """
-    if work.in_full or products(facts.steps, seen_columns(work)) is None:
+    seen = seen_columns(work)
+    read = {name: seen[name] for name in facts.inputs if name in seen}
+    adds = products(facts.steps, seen) is not None or span_columns(facts.steps, read)
+    if work.in_full or not adds:
         return False
     return came_of_one_query(block.event for _, block in output.blocks(upto=state.head))
 

@@ -43,7 +43,8 @@ class Quick(Stateful):
 
     def changes(self) -> Frame:
         after = [self._run(inputs) for inputs in self.sides.after]
-        before = [self._run(inputs) for inputs in self.sides.before]
+        then = replace(self, work=replace(self.work, watermark=self.work.watermark_before))
+        before = [then._run(inputs) for inputs in self.sides.before]
         schema = (after or before)[0].schema
         if self.sides.held is not None:
             before.append(_as(self.sides.held, schema))

@@ -17,7 +17,7 @@ from odfbuild.planner.sql.shape import Query, Select, StarExpr
 from odfbuild.planner.sql.statement import SqlTextError
 from odfbuild.planner.sql.text import read
 
-__all__ = ["KeyColumns", "key_columns"]
+__all__ = ["KeyColumns", "key_columns", "span_columns"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,6 +38,34 @@ def key_columns(steps: Sequence[QueryStep], inputs: Mapping[str, DataSchema]) ->
 
     The rows of the result for some keys are what the query gives of the inputs' rows for these.
     """
+    found = _read(steps, inputs)
+    return None if found is None else _found(*found, inputs)
+
+
+def span_columns(steps: Sequence[QueryStep], inputs: Mapping[str, DataSchema]) -> dict[str, str]:
+    """Return the time of each input by whose windows, of fixed lengths, a query works.
+
+    The rows of the result for some windows are what the query gives of the inputs' rows that lie
+    in these.  Empty if it does not work by windows, or by those of something else.
+    """
+    found = _read(steps, inputs)
+    if found is None:
+        return {}
+    parts, part, _ = found
+    keys = {parts.root(token) for token in part.keys or ()}
+    times = {parts.root(time) for span, time in parts.spans.items() if parts.root(span) in keys}
+    named: dict[str, str] = {}
+    for name, tokens in parts.uses:
+        columns = [column for column, token in tokens.items() if parts.root(token) in times]
+        if len(columns) != 1 or named.setdefault(name, columns[0]) != columns[0]:
+            return {}
+    return named
+
+
+def _read(
+    steps: Sequence[QueryStep], inputs: Mapping[str, DataSchema]
+) -> tuple[Parts, Part, Query] | None:
+    """Return the parts of a query that works by a key, None for any other."""
     shapes: list[tuple[str | None, Query]] = []
     for step in steps:
         try:
@@ -52,7 +80,7 @@ def key_columns(steps: Sequence[QueryStep], inputs: Mapping[str, DataSchema]) ->
     part = parts.query(shapes[-1][1])
     if part.name not in {"keyed", "join"} or not part.keys:
         return None
-    return _found(parts, part, shapes[-1][1], inputs)
+    return parts, part, shapes[-1][1]
 
 
 def _found(

@@ -49,7 +49,6 @@ from odfbuild.planner.sql.shape import (
 
 __all__ = ["Parts"]
 
-
 _MOST = 500  # queries read, those that are used several times counted each time
 
 
@@ -62,6 +61,7 @@ class _Table:
 
 
 _Tables: TypeAlias = "dict[str, _Table]"
+_Pair: TypeAlias = tuple[Token, Token]
 
 
 class Parts:
@@ -71,7 +71,8 @@ class Parts:
     read of them: for each time that one is read, the tokens of the columns that mattered;
     `matched` leads from columns of the other side of an outer join to those of the preserved one;
     `timed` are the times of event-time windows and of rows that meet versions, None for one that
-    is no mere column.  `versions` are the primary keys of the tables that have versions.
+    is no mere column; `spans` leads from windows of a fixed length to their times.  `versions` are
+    the primary keys of the tables that have versions.
     """
 
     def __init__(
@@ -88,6 +89,7 @@ class Parts:
         self.uses: list[tuple[str, dict[str, Token]]] = []
         self.matched: dict[Token, Token] = {}
         self.timed: list[Token | None] = []
+        self.spans: dict[Token, Token] = {}
         self._fresh = count()
         self._same: dict[Token, Token] = {}
         self._left = _MOST
@@ -116,8 +118,7 @@ class Parts:
         part = self._from(select.source)
         if part.name == "whole":
             return part
-        clause = refusal(select)
-        if clause is not None:
+        if (clause := refusal(select)) is not None:
             return whole(clause)
         part = self._grouped(select, part)
         part = self._windowed(select, part)
@@ -136,15 +137,12 @@ class Parts:
             return whole("ROLLUP, CUBE or GROUPING SETS")
         keys = keys_of(group, select)
         tokens = {each: self._token(each, part) for each in keys}
-        times = [e.args[:1] for e in keys if isinstance(e, Call) and e.name in WINDOWED]
-        self.timed += [self._known(time[0], part) if time else None for time in times]
-        timed = bool(times)
+        timed = self._timed(tokens, part)
         clause = "an event-time window" if timed else "GROUP BY"
         found = self._by(part, frozenset(tokens.values()), clause)
         if found.name == "whole":
             return found
-        fresh = part.name == "linear" and not timed
-        inner = part.column
+        fresh, inner = part.name == "linear" and not timed, part.column
 
         def column(qualifier: str | None, name: str) -> Token | None:
             token = inner(qualifier, name)
@@ -152,6 +150,16 @@ class Parts:
             return named[0] if named and qualifier is None else token
 
         return replace(found, column=column, group=select if fresh else None)
+
+    def _timed(self, tokens: Mapping[Expr, Token], part: Part) -> bool:
+        """Note the times of the windows among some keys; tell whether there are any."""
+        calls = [e for e in tokens if isinstance(e, Call) and e.name in WINDOWED]
+        for call in calls:
+            time = self._known(call.args[0], part) if call.args else None
+            self.timed.append(time)
+            if time is not None and call.name not in {"session", "session_window"}:
+                self.spans[tokens[call]] = time
+        return bool(calls)
 
     def _windowed(self, select: Select, part: Part) -> Part:
         """Add the window functions, whose partitions must all be the same."""
@@ -320,16 +328,14 @@ class Parts:
         part = Part(name="keyed", because=clause, keys=frozenset(a for a, _ in pairs))
         return replace(part, column=beside(left, right, join))
 
-    def _pairs(self, left: Part, right: Part, join: Join) -> list[tuple[Token, Token]]:
+    def _pairs(self, left: Part, right: Part, join: Join) -> list[_Pair]:
         """Return the columns that a join compares for equality."""
         if join.using:
             found = ((left.column(None, k), right.column(None, k)) for k in join.using)
             return [(a, b) for a, b in found if a is not None and b is not None]
         return list(self._equalities(left, right, join.on))
 
-    def _equalities(
-        self, left: Part, right: Part, on: Expr | None
-    ) -> Iterator[tuple[Token, Token]]:
+    def _equalities(self, left: Part, right: Part, on: Expr | None) -> Iterator[_Pair]:
         if not isinstance(on, Operation):
             return
         if on.op == "and":
@@ -341,12 +347,9 @@ class Parts:
                 for first, second in (on.args, on.args[::-1])
             ]
             sure = [(a, b) for a, b in found if a is not None and b is not None]
-            if len(sure) == 1:
-                yield sure[0]
+            yield from sure if len(sure) == 1 else ()
 
-    def _paired(
-        self, left: Part, right: Part, pairs: Sequence[tuple[Token, Token]], join: Join
-    ) -> Part:
+    def _paired(self, left: Part, right: Part, pairs: Sequence[_Pair], join: Join) -> Part:
         inner = join.kind in {"inner", "cross"}
         clause = "JOIN" if inner else f"{join.kind.upper()} JOIN"
         if not inner and not pairs:
@@ -364,7 +367,7 @@ class Parts:
         keys = {"right": theirs, "full": frozenset({next(self._fresh)})}.get(join.kind, mine)
         return Part(name="keyed", because=clause, keys=keys)
 
-    def _joined(self, pairs: Sequence[tuple[Token, Token]], join: Join) -> None:
+    def _joined(self, pairs: Sequence[_Pair], join: Join) -> None:
         """Note that columns are equal in all rows of a join, or in those that have both sides."""
         for a, b in pairs:
             ours, unmatched = (b, a) if join.kind == "right" else (a, b)

@@ -73,6 +73,28 @@ def test_joins_add_up_what_is_new(
     pytest.fail("no history has a step that adds to old rows")
 
 
+@pytest.mark.parametrize("name", ["sliding window", "long windows"])
+def test_windows_read_the_time_that_they_span(
+    engine: SparkEngine, tmp_path: Path, name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    taken: list[bool] = []
+    original = touched._Reading.by_window
+
+    def by_window(reading: touched._Reading) -> Sides | None:
+        found = original(reading)
+        taken.append(found is not None)
+        return found
+
+    monkeypatch.setattr(touched._Reading, "by_window", by_window)
+    shape = next(each for each in SHAPES if each.name == name)
+    for number in range(40, 43):
+        folder = tmp_path / str(number)
+        folder.mkdir()
+        hashes(engine, folder, shape, numbered(shape, number), _twice(_unbroken, _plain))
+    assert sum(taken) > 3
+    assert not all(taken)
+
+
 @pytest.mark.parametrize("name", ["left join", "tumbling window"])
 def test_steps_by_key_are_those_that_scan(
     engine: SparkEngine, tmp_path: Path, name: str, monkeypatch: pytest.MonkeyPatch

@@ -3,7 +3,7 @@
 import pytest
 
 from odfbuild.odf.events import DataField, DataSchema, DataTypeInt32, DataTypeString
-from odfbuild.planner.sql.key_columns import KeyColumns, key_columns
+from odfbuild.planner.sql.key_columns import KeyColumns, key_columns, span_columns
 from odfbuild.planner.sql.query import QueryStep
 
 I = DataSchema(tuple(DataField(n, DataTypeString()) for n in ("k", "t", "u")))  # noqa: E741
@@ -54,3 +54,26 @@ def test_an_earlier_step_may_name_the_time() -> None:
 def test_without_a_key_that_the_inputs_have_there_is_none() -> None:
     assert key("select count(*) from i group by window(t, '1 day')") is None
     assert key("select count(*) from i") is None
+
+
+@pytest.mark.parametrize(
+    ("text", "columns"),
+    [
+        ("select count(*) as c from i group by window(t, '1 day')", {"i": "t"}),
+        ("select c + 1 as d from (select count(*) as c from (select u as v from i where k > 'a') "
+         "group by hop(v, interval '1' hour, interval '1' day)) where c > 1", {"i": "u"}),
+        ("select k, count(*) as c from i group by tumble(t, interval '1' day), k", {"i": "t"}),
+        ("select count(*) as c from i group by session_window(t, '1 day')", {}),
+        ("select count(*) as c from i group by window(t + interval 1 day, '1 day')", {}),
+        ("select count(*) as c from i join j on i.k = j.k group by window(i.t, '1 day')", {}),
+        ("select k, max(c) as c from (select k, count(*) as c from i group by window(t, '1 day'), "
+         "k) group by k", {}),
+        ("select k, count(*) as c from i group by k", {}),
+        ("select count(*) as c from i", {}),
+    ],
+)  # fmt: skip
+def test_a_query_that_works_by_windows_alone_tells_of_what_time(
+    text: str, columns: dict[str, str]
+) -> None:
+    inputs = {"i": I, "j": J} if " j " in text else {"i": I}
+    assert span_columns([QueryStep(None, text)], inputs) == columns
