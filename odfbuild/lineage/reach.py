@@ -21,6 +21,17 @@ select r.{near}, r.{far}, r.classifier, h.home
 from reach join relation r on r.{near} = reach.id left join home h on h.dataset = r.{far}
 order by r.number
 """
+_WHOLE = """
+select r.{near}, r.{far}, r.classifier, h.home
+from relation r left join home h on h.dataset = r.{far}
+order by r.number
+"""
+_SOME = """
+with recursive reach (id) as (
+    select ? union select r.{far} from reach join relation r on r.{near} = reach.id limit ?
+)
+select count(*) from reach
+"""
 _BELOW = """
 select r.{near}, r.{far}, r.classifier, h.home
 from relation r left join home h on h.dataset = r.{far}
@@ -40,6 +51,8 @@ reach (id) as (
 )
 select r.source, r.derived from reach join relation r on r.source = reach.id
 """
+_MUCH = 8  # the table is read whole for more than one of so many: in its order that is faster
+_MOST = 1_000_000  # but not a table with more relations, for the memory
 _Row = tuple[bytes, bytes, str, str | None]
 
 
@@ -53,22 +66,36 @@ def tree_of(
     """
     if max_depth > 0:
         return _limited(db, root, direction, max_depth)
-    query = (_REACH + _ALL).format(**_ends(direction))
-    ids: dict[bytes, UUID] = {root.bytes: root}
-    links: dict[UUID, dict[UUID, str]] = {}
-    homes = _home_of(db, root)
-    for near, far, classifier, home in db.execute(query, (root.bytes,)):
-        if (child := ids.get(far)) is None:
-            child = ids[far] = UUID(bytes=far)
+    links: dict[bytes, dict[bytes, str]] = {}
+    homes = {id_.bytes: home for id_, home in _home_of(db, root).items()}
+    for near, far, classifier, home in _reached(db, root, direction):
         if home is not None:
-            homes[child] = home
-        if (parent := ids.get(near)) is None:
-            parent = ids[near] = UUID(bytes=near)
-        if (below := links.get(parent)) is None:
-            links[parent] = {child: classifier}
+            homes[far] = home
+        if (below := links.get(near)) is None:
+            links[near] = {far: classifier}
         else:
-            below[child] = classifier
-    return grow(root, direction, links, homes)
+            below[far] = classifier
+    return grow(root.bytes, direction, links, homes, id_of=_Ids().__getitem__)
+
+
+def _reached(db: sqlite3.Connection, root: UUID, direction: LineageDirection) -> Iterator[_Row]:
+    """Return the relations that are reached from a dataset, and maybe others, in their order."""
+    ends = _ends(direction)
+    (last,) = db.execute("select coalesce(max(number), 0) from relation").fetchone()
+    if last <= _MOST:
+        limit = last // _MUCH + 1
+        (count,) = db.execute(_SOME.format(**ends), (root.bytes, limit)).fetchone()
+        if count == limit:
+            return db.execute(_WHOLE.format(**ends))
+    return db.execute((_REACH + _ALL).format(**ends), (root.bytes,))
+
+
+class _Ids(dict[bytes, UUID]):
+    """The id that bytes stand for, made once: hashing bytes is much faster than hashing ids."""
+
+    def __missing__(self, key: bytes) -> UUID:
+        made = self[key] = UUID(bytes=key)
+        return made
 
 
 def _limited(

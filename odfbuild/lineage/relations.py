@@ -3,10 +3,10 @@
 Every merge is whole or not at all: what contradicts the collection leaves it as it was.
 """
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from itertools import chain
 from types import MappingProxyType
-from typing import Any
+from typing import Any, TypeVar
 from uuid import UUID
 
 from odfbuild.lineage.acyclic import Levels, cycle_in, way_up
@@ -29,6 +29,7 @@ __all__ = ["LineageRelations", "grow"]
 Difference = tuple[
     dict[LineageIDPair, str], dict[LineageIDPair, str], dict[UUID, str], dict[UUID, str]
 ]
+K = TypeVar("K", bound=Hashable)
 _Links = Mapping[UUID, Mapping[UUID, str]]
 _FEW = 16  # so many times more relations than new ones, and these are looked at one by one
 
@@ -171,7 +172,15 @@ class LineageRelations:
         """
         links = self.by_derived if direction is LineageDirection.SOURCES else self.by_source
         with uncollected():
-            return grow(root, direction, links, self._homes, parents=parents, so_far=so_far)
+            return grow(
+                root,
+                direction,
+                links,
+                self._homes,
+                id_of=_itself,
+                parents=parents,
+                so_far=so_far,
+            )
 
     def _copy(self, pool: "LineageRelations") -> None:
         self.relations.extend(pool.relations)
@@ -247,53 +256,62 @@ _NOTHING: Mapping[UUID, str] = MappingProxyType({})
 
 
 def grow(
-    root: UUID,
+    root: K,
     direction: LineageDirection,
-    links: _Links,
-    homes: Mapping[UUID, str],
+    links: Mapping[K, Mapping[K, str]],
+    homes: Mapping[K, str],
     *,
-    parents: set[UUID] | None = None,
-    so_far: set[UUID] | None = None,
+    id_of: Callable[[K], UUID],
+    parents: set[K] | None = None,
+    so_far: set[K] | None = None,
 ) -> LineageTree:
     """Return the tree that hangs below a dataset, depth first and in the order of the links.
 
-    Raises InconsistentLineageException if a dataset stands below itself or below `parents`.
+    Datasets go by any key that `id_of` knows the id of.  Raises InconsistentLineageException if one
+    stands below itself or below `parents`.
     """
-    above = parents or frozenset[UUID]()
+    above = parents or frozenset[K]()
     path = dict.fromkeys(above)
     if root in path:
-        raise below_itself(root, path, direction)
+        raise _below_itself(root, path, direction, id_of)
     seen = so_far if so_far is not None else set()
-    home = homes.get
+    home, further = homes.get, links.get
     path[root] = None
     seen.add(root)
     children: dict[str, list[LineageTree]] = {}
-    top = LineageTree(direction, root, children, home(root))
-    walk = [(root, children, _links(links, root))]
+    top = LineageTree(direction, id_of(root), children, home(root))
+    walk = [(root, children, iter(links.get(root, {}).items()))]
     while walk:
         parent, children, rest = walk[-1]
-        for id_, classifier in rest:
-            node = LineageTree(direction, id_, None, home(id_))
+        for key, classifier in rest:
+            node = LineageTree(direction, id_of(key), None, home(key))
             if (siblings := children.get(classifier)) is None:
                 children[classifier] = [node]
             else:
                 siblings.append(node)
-            if id_ not in seen and id_ not in above:
+            if key not in seen and key not in above:
+                seen.add(key)
                 node.children = grandchildren = dict[str, list[LineageTree]]()
-                path[id_] = None
-                seen.add(id_)
-                walk.append((id_, grandchildren, _links(links, id_)))
-                break
-            if id_ in path:
-                raise below_itself(id_, path, direction)
+                if (found := further(key)) is not None:
+                    path[key] = None
+                    walk.append((key, grandchildren, iter(found.items())))
+                    break
+            elif key in path:
+                raise _below_itself(key, path, direction, id_of)
         else:
             walk.pop()
             del path[parent]
     return top
 
 
-def _links(links: _Links, dataset: UUID) -> Iterator[tuple[UUID, str]]:
-    return iter(links.get(dataset, _NOTHING).items())
+def _below_itself(
+    key: K, path: Iterable[K], direction: LineageDirection, id_of: Callable[[K], UUID]
+) -> InconsistentLineageException:
+    return below_itself(id_of(key), {id_of(each): None for each in path}, direction)
+
+
+def _itself(dataset: UUID) -> UUID:
+    return dataset
 
 
 def _read(

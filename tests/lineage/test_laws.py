@@ -188,5 +188,48 @@ def test_a_difference_applied_gives_the_union(
     assert all(other[dataset] != home for dataset, home in moved.items())
 
 
+@st.composite
+def trees(draw: st.DrawFn) -> LineageTree:
+    """Any trees of one direction: with children not known, none, and some, at any depth."""
+    direction = draw(directions)
+    leaves = st.builds(
+        LineageTree, st.just(direction), numbers.map(node), st.sampled_from([None, {}])
+    )
+    return draw(
+        st.recursive(
+            leaves,
+            lambda below: st.builds(
+                LineageTree,
+                st.just(direction),
+                numbers.map(node),
+                st.dictionaries(st.sampled_from("ab"), st.lists(below, max_size=3), max_size=2),
+                st.none() | st.just("here"),
+            ),
+            max_leaves=8,
+        )
+    )
+
+
+def shape(found: LineageTree) -> list[object]:
+    """Return what a tree is, children that are not known told from none: equality does not."""
+    return [
+        (
+            each.dataset_id,
+            each.direction,
+            each.home,
+            each.children is None,
+            set(each.children or ()),
+        )
+        for each, _ in walk(found)
+    ]
+
+
+@given(trees())
+def test_serialisation_keeps_every_node_as_it_is(found: LineageTree) -> None:
+    again = LineageTree.deserialise(found.serialise())
+    assert again == found
+    assert shape(again) == shape(found)
+
+
 def _numbered(found: Mapping[LineageIDPair, str]) -> Links:
     return pairs(LineageRelation(c, each.source_id, each.derived_id) for each, c in found.items())

@@ -374,11 +374,14 @@ def test_an_index_without_external_lineage_is_refused() -> None:
         SqliteLineageResource(Index())
 
 
-@given(acyclic(), st.integers(0, 7), st.sampled_from(LineageDirection), homes)
+@given(acyclic(), st.integers(0, 7), st.sampled_from(LineageDirection), homes, st.booleans())
 def test_a_whole_tree_is_that_of_the_definition(
-    found: Links, root: int, direction: LineageDirection, known: dict[UUID, str]
+    found: Links, root: int, direction: LineageDirection, known: dict[UUID, str], among_others: bool
 ) -> None:
     store = SqliteLineageResource()
+    if among_others:
+        store.bulk_add(relation(n + 1, n) for n in range(100, 300))
+        store.bulk_add_homes([(node(150), "elsewhere")])
     store.merge(LineageRelations(relations=relations_of(found), homes=known))
     get = store.get_source_tree if direction is SOURCES else store.get_derived_tree
     expected = LineageRelations(relations=relations_of(found), homes=known)
