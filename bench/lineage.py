@@ -1,7 +1,7 @@
 """Time lineage: the model by steps and shapes, and the store.
 
-python -m bench.lineage [--runs N] [--sizes N ...] [--peer MODULE]; every step runs in a process of
-its own.  With --peer, another implementation of the same classes, such as `datacube.model.lineage`
+python -m bench.lineage [--runs N] [--sizes N ...] [--steps STEP ...] [--peer MODULE]; every step runs
+in a process of its own.  With --peer, another implementation of the same classes, such as `datacube.model.lineage`
 where it is installed, runs the steps of the model in turn with ours.
 
 Two shapes of n relations: `dag` has n / 2 datasets and one root that reaches all of them, otherwise
@@ -51,6 +51,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.split("\n", maxsplit=1)[0])
     parser.add_argument("--runs", type=int, default=3)
     parser.add_argument("--sizes", type=int, nargs="+", default=[10_000, 100_000])
+    parser.add_argument("--steps", nargs="+", choices=(*MODEL, *STORE), default=(*MODEL, *STORE))
     parser.add_argument("--peer", default=None)
     parser.add_argument("--child", nargs=4, default=None, help=argparse.SUPPRESS)
     given = parser.parse_args()
@@ -60,14 +61,14 @@ def main() -> None:
         print(wall, spent)
         return
     for shape in ("dag", "prod"):
-        for step in (*MODEL, *STORE):
+        for step in given.steps:
             report(shape, step, given.sizes, given.runs, given.peer)
 
 
 def report(shape: str, step: str, sizes: list[int], runs: int, peer: str | None) -> None:
-    """Print the medians of a step by size, the growth, and the ratio to the peer."""
+    """Print the medians of a step by size, what a relation takes, and the ratio to the peer."""
     modules = [OURS, peer] if peer and step in MODEL else [OURS]
-    medians: dict[int, float] = {}
+    medians: dict[int, float] = {}  # processor seconds of ours
     for size in sizes:
         taken: dict[str, list[tuple[float, float]]] = {each: [] for each in modules}
         for _ in range(runs):
@@ -82,10 +83,11 @@ def report(shape: str, step: str, sizes: list[int], runs: int, peer: str | None)
                 f" ({min(walls):.3f} to {max(walls):.3f}), processor {spent:.3f} s",
                 flush=True,
             )
+    each = {size: spent / size * 1e6 for size, spent in medians.items()}
     for size in sizes[1:]:
-        growth = medians[size] / medians[sizes[0]]
         print(
-            f"{'':5}{size / sizes[0]:g} times the relations take {growth:.1f} times the processor"
+            f"{'':5}{size:,} relations take {each[size]:.2f} us of the processor each, {sizes[0]:,}"
+            f" took {each[sizes[0]]:.2f}: {each[size] / each[sizes[0]]:.2f} times"
         )
     if (told := PEER_SECONDS.get((shape, step))) and 100_000 in medians:
         ratio = told / medians[100_000]
