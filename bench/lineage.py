@@ -1,8 +1,8 @@
 """Time lineage: the model by steps and shapes, and the store.
 
-python -m bench.lineage [--runs N] [--sizes N ...] [--steps STEP ...] [--peer MODULE]; every step runs
-in a process of its own.  With --peer, another implementation of the same classes, such as `datacube.model.lineage`
-where it is installed, runs the steps of the model in turn with ours.
+python -m bench.lineage [--runs N] [--sizes N ...] [--steps STEP ...] [--peer MODULE]; every step
+runs in a process of its own.  With --peer, another implementation of the same classes, such as
+`datacube.model.lineage` where it is installed, runs the steps of the model in turn with ours.
 
 Two shapes of n relations: `dag` has n / 2 datasets and one root that reaches all of them, otherwise
 at random; `prod` is a root over years over about 20 products each, which have three sources of
