@@ -98,9 +98,8 @@ throughRows.addEventListener("change", () => {
 
 // Show columns or not, with what is looked at where it was.
 function show(next) {
-  const { box } = chosen || current, [left, top] = placeOf(box);
+  const { box } = chosen || current, top = placeOf(box)[1];
   arrange(next);
-  view.x += (left - placeOf(box)[0]) * view.scale;
   view.y += (top - placeOf(box)[1]) * view.scale;
   place();
   columnsButton.setAttribute("aria-pressed", String(form === "open"));

@@ -356,6 +356,11 @@ def test_ways_are_told_apart_without_colour(small: Opened) -> None:
     dashes = "getComputedStyle(document.querySelector('.edge.{}')).strokeDasharray"
     assert small.page.evaluate(dashes.format("up")) == "none"
     assert small.page.evaluate(dashes.format("down")) != "none"
+    small.page.click(small.selector("b", "w"))
+    sign = "document.querySelector('{}').lastChild.textContent"
+    ways = [small.selector("a", "v"), small.selector("b", "w"), small.selector("c", "n")]
+    assert [small.page.evaluate(sign.format(each)) for each in ways] == list("↑●↓")
+    small.page.click(small.selector("b"))
     label = "document.querySelector('{}').getAttribute('aria-label')"
     assert "it comes from this" in small.page.evaluate(label.format(small.selector("a")))
     assert "this comes from it" in small.page.evaluate(label.format(small.selector("c")))
