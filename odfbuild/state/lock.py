@@ -17,7 +17,7 @@ from pathlib import Path
 from odfbuild.errors import StateError
 from odfbuild.odf.timestamp import Timestamp
 
-__all__ = ["Holder", "LockedError", "locked", "open_locked"]
+__all__ = ["Holder", "LockedError", "locked", "open_locked", "read_note"]
 
 _FIRST_WAIT = 0.002
 _LONGEST_WAIT = 0.1
@@ -97,7 +97,7 @@ def _acquire(folder: Path, timeout: float, note: Path | None) -> int:
     while (opened := open_locked(folder)) is None:
         left = deadline - time.monotonic()
         if left <= 0:
-            raise LockedError(folder, None if note is None else _read_note(note))
+            raise LockedError(folder, None if note is None else read_note(note))
         time.sleep(min(wait, left))
         wait = min(2 * wait, _LONGEST_WAIT)
     return opened
@@ -111,7 +111,8 @@ def _write_note(note: Path) -> None:
         note.write_text(text, "utf-8")
 
 
-def _read_note(note: Path) -> Holder | None:
+def read_note(note: Path) -> Holder | None:
+    """Return who wrote a note, None if it is not there or cannot be read."""
     try:
         found = json.loads(note.read_text("utf-8"))
         return Holder(int(found["pid"]), str(found["host"]), str(found["since"]))

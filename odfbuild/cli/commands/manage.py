@@ -106,3 +106,18 @@ def version(
     from odfbuild.cli.version import show_version
 
     raise Exit(show_version(as_json=output is TextFormat.JSON))
+
+
+@commands.command(cls=ProjectCommand)
+def doctor(
+    context: typer.Context,
+    engine: Annotated[
+        bool, typer.Option("--engine", help="Start the engine, too, and ask it something.")
+    ] = False,
+    output: Annotated[TextFormat, typer.Option("-o", "--output")] = TextFormat.TEXT,
+) -> None:
+    """Say whether this machine and the workspace are well, and what to do if not."""
+    from odfbuild.cli.doctoring import tell_health
+
+    as_json = output is TextFormat.JSON
+    raise Exit(tell_health(given(context), engine=engine, as_json=as_json))

@@ -1,0 +1,291 @@
+"""Look at a machine and a workspace: what is as it should be, and the way out where it is not.
+
+Nothing but a cache is written, and no engine is started unless that is asked for.
+"""
+
+import os
+import shutil
+import tempfile
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from enum import Enum
+from importlib.metadata import PackageNotFoundError
+from pathlib import Path
+
+from odfbuild.app.opened import Opened
+from odfbuild.errors import OdfBuildError
+from odfbuild.executors.engine import engine_version
+from odfbuild.odf.chain import ChainState
+from odfbuild.odf.opaque import is_opaque
+from odfbuild.odf.refs import DatasetAlias
+from odfbuild.odf.timestamp import Timestamp
+from odfbuild.planner.engines import made_by_another
+from odfbuild.state.leftovers import find_leftovers, tree_bytes
+from odfbuild.state.locked import locks_held
+
+__all__ = ["Check", "Health", "look_at_clock", "look_at_machine", "look_at_project", "try_engine"]
+
+_LITTLE, _TOO_LITTLE = 2 << 30, 200 << 20  # bytes that are free
+_AHEAD = 120  # seconds by which another clock may be ahead
+_RELEASED = Timestamp.parse("2024-01-01T00:00:00Z")  # before this, no clock can be right
+_SHOWN = 3
+
+
+class Health(Enum):
+    """How something is."""
+
+    OK = "ok"
+    WARN = "warn"
+    BAD = "bad"
+
+
+@dataclass(frozen=True, slots=True)
+class Check:
+    """One thing that was looked at; `fix` is the way out where it is not well."""
+
+    name: str
+    health: Health
+    what: str
+    fix: str = ""
+
+
+Look = Callable[[], Iterator[Check]]
+
+
+def look_at_machine() -> Iterator[Check]:
+    """Yield how Java, the engine, its class archive and the folders of the user are."""
+    yield from _guarded("java", _java)
+    yield from _guarded("engine", _engine)
+    yield from _guarded("archive", _archive)
+    yield from _guarded("temporary", lambda: _folder("temporary", Path(tempfile.gettempdir())))
+
+
+def look_at_clock() -> Iterator[Check]:
+    """Yield how the clock is, where there are no blocks to compare it with."""
+    yield from _guarded("clock", lambda: _clock(()))
+
+
+def look_at_project(project: Opened) -> Iterator[Check]:
+    """Yield how a workspace is: folders, datasets, locks, leftovers, keys, and who made it when."""
+    root = project.workspace.root
+    yield from _guarded("workspace", lambda: _folder("workspace", root))
+    yield from _guarded("cache", lambda: _cache(root))
+    try:
+        states = project.workspace.states()
+    except (OdfBuildError, OSError) as error:
+        yield _failed("datasets", error)
+        states = {}
+    yield from _guarded("datasets", lambda: _datasets(project, states))
+    yield from _guarded("engine", lambda: _made_by(states))
+    yield from _guarded("clock", lambda: _clock([each.system_time for each in states.values()]))
+    yield from _guarded("locks", lambda: _locks(project))
+    yield from _guarded("leftovers", lambda: _leftovers(project))
+    yield from _guarded("keys", lambda: _keys(project))
+
+
+def try_engine(project: Opened) -> Iterator[Check]:
+    """Start the engine, and say how long that took."""
+    from odfbuild.app.querying import answered
+
+    def start() -> Iterator[Check]:
+        began = time.monotonic()
+        with answered(project, "select 1 as one", {}, 1) as frame:
+            rows = 0 if frame.table is None else frame.table.num_rows
+        took = time.monotonic() - began
+        yield _ok("started", f"the engine answered a query with {rows} row in {took:.1f} s")
+
+    yield from _guarded("started", start)
+
+
+def _guarded(name: str, look: Look) -> Iterator[Check]:
+    """Yield what a look finds; what it cannot look at is bad."""
+    try:
+        yield from look()
+    except (OdfBuildError, OSError) as error:
+        yield _failed(name, error)
+
+
+def _failed(name: str, error: OdfBuildError | OSError) -> Check:
+    if isinstance(error, OdfBuildError):
+        return Check(name, Health.BAD, error.what, error.fix)
+    place = "" if error.filename is None else f"{error.filename}: "
+    return Check(name, Health.BAD, f"{place}{error.strerror or error}", "look at its access rights")
+
+
+def _ok(name: str, what: str) -> Check:
+    return Check(name, Health.OK, what)
+
+
+# the machine
+
+
+def _java() -> Iterator[Check]:
+    from odfbuild.executors.spark.java import find_java
+
+    java = find_java()
+    yield _ok("java", f"{java.version} ({java.vendor or 'unknown vendor'}) in {java.home}")
+
+
+def _engine() -> Iterator[Check]:
+    try:
+        yield _ok("engine", f"spark {engine_version('spark')}")
+    except PackageNotFoundError:
+        fix = "install odfbuild again, with what it depends on"
+        yield Check("engine", Health.BAD, "the package pyspark is not installed", fix)
+
+
+def _archive() -> Iterator[Check]:
+    from odfbuild.executors.spark.archive import archive_of
+    from odfbuild.executors.spark.java import JavaNotFoundError, find_java
+
+    if os.environ.get("ODFBUILD_CLASS_ARCHIVE") == "off":
+        yield _ok("archive", "not used (ODFBUILD_CLASS_ARCHIVE=off); starts take a second longer")
+        return
+    try:
+        archive = archive_of(find_java())
+    except (PackageNotFoundError, JavaNotFoundError):
+        return  # which is told already
+    if archive.is_there:
+        size = archive.path.stat().st_size >> 20
+        yield _ok("archive", f"{size} MB in {archive.path}")
+    elif archive.has_failed:
+        yield Check(
+            "archive",
+            Health.WARN,
+            "making it was tried in vain, so starts take a second longer",
+            f"delete {archive.path.with_suffix('.failed')} to have it tried again; "
+            f"{archive.path.with_suffix('.log')} says why",
+        )
+    else:
+        yield _ok("archive", "not there yet; it is made after the first use of the engine")
+
+
+def _folder(name: str, folder: Path) -> Iterator[Check]:
+    """Yield whether a folder, or the one that it would be made in, can be written, and has room."""
+    there = next(each for each in (folder, *folder.absolute().parents) if each.exists())
+    if not os.access(there, os.W_OK | os.X_OK):
+        fix = f"chmod u+rwx {there}, or ask who owns it"
+        yield Check(name, Health.BAD, f"{there} cannot be written to", fix)
+        return
+    free = shutil.disk_usage(there).free
+    said = f"{folder}, {free / 1e9:.1f} GB free" + ("" if folder.exists() else ", not there yet")
+    if free >= _LITTLE:
+        yield _ok(name, said)
+    else:
+        health = Health.BAD if free < _TOO_LITTLE else Health.WARN
+        yield Check(name, health, said, "make room; odfbuild gc --dry-run shows what could go")
+
+
+def _clock(times: Sequence[Timestamp]) -> Iterator[Check]:
+    now = Timestamp.from_millis(time.time_ns() // 1_000_000)
+    if now < _RELEASED:
+        fix = "set the clock; blocks say when they were written"
+        yield Check("clock", Health.BAD, f"it says {now}, which is past", fix)
+        return
+    newest = max(times, default=None)
+    ahead = 0 if newest is None else (newest.nanos - now.nanos) // 10**9
+    if ahead > _AHEAD:
+        yield Check(
+            "clock",
+            Health.BAD,
+            f"it says {now}, and the newest block is of {newest}",
+            "set the clock of this machine, if the other one was right; new blocks get the later "
+            "time until this one has caught up",
+        )
+    elif newest is not None:
+        yield _ok("clock", f"{now}, the newest block is of {newest}")
+    else:
+        yield _ok("clock", str(now))
+
+
+# the workspace
+
+
+def _cache(root: Path) -> Iterator[Check]:
+    cache = root / "cache"
+    for each in _folder("cache", cache) if cache.exists() else ():
+        what = f"{tree_bytes(cache) / 1e6:.1f} MB in {cache}"
+        yield replace(each, what=what) if each.health is Health.OK else each
+
+
+def _datasets(project: Opened, states: Mapping[DatasetAlias, ChainState]) -> Iterator[Check]:
+    names, heads = project.workspace.names(), project.workspace.heads()
+    headless = [str(alias) for alias, id in names.items() if id not in heads]
+    nameless = [str(id) for id in heads if id not in set(names.values())]
+    if headless:
+        yield Check(
+            "datasets",
+            Health.BAD,
+            f"without a head: {_some(headless)}",
+            "restore refs/head from a copy; odfbuild verify tells more",
+        )
+    if nameless:
+        yield Check(
+            "datasets",
+            Health.WARN,
+            f"with a head and without a name: {_some(nameless)}",
+            "odfbuild import names one, by its folder",
+        )
+    if not headless and not nameless:
+        yield _ok("datasets", f"{len(states):,}, each with a name and a head")
+
+
+def _made_by(states: Mapping[DatasetAlias, ChainState]) -> Iterator[Check]:
+    try:
+        installed = engine_version("spark") or ""
+    except PackageNotFoundError:
+        return  # which is told already
+    others: dict[str, list[str]] = {}
+    for alias, state in states.items():
+        transform = None if state.transform is None else state.transform.transform
+        if transform is None or is_opaque(transform):
+            continue
+        if transform.engine != "spark" or made_by_another(transform, installed):
+            others.setdefault(f"{transform.engine} {transform.version}", []).append(str(alias))
+    for version, names in others.items():
+        yield Check(
+            "engine",
+            Health.WARN,
+            f"made by {version}: {_some(names)}",
+            "odfbuild engine upgrade runs their steps again, and goes over if all is equal",
+        )
+
+
+def _locks(project: Opened) -> Iterator[Check]:
+    names = {id: alias for alias, id in project.workspace.names().items()}
+    held = [f"{names.get(id, id)} by {holder}" for id, holder in locks_held(project.workspace.root)]
+    yield _ok("locks", f"held: {_some(held)}" if held else "none is held")
+
+
+def _leftovers(project: Opened) -> Iterator[Check]:
+    ids = project.workspace.names().values()
+    found = find_leftovers(project.workspace.root, ids, before=time.time() - 3_600)
+    if not found:
+        yield _ok("leftovers", "none")
+        return
+    size = sum(each.bytes for each in found) / 1e6
+    what = f"{len(found):,} of work that was cut off, {size:.1f} MB"
+    yield Check("leftovers", Health.WARN, what, "odfbuild gc deletes them")
+
+
+def _keys(project: Opened) -> Iterator[Check]:
+    kept = project.workspace.keys.kept()
+    folder = project.workspace.root / "keys"
+    is_open = folder.is_dir() and bool(folder.stat().st_mode & 0o077)
+    unsafe = [str(each.path) for each in kept if not each.is_private]
+    if is_open:
+        what = f"others can look into {folder}"
+        yield Check("keys", Health.WARN, what, f"chmod 700 {folder}")
+    if unsafe:
+        what = f"others can read {_some(unsafe)}"
+        yield Check(
+            "keys", Health.BAD, what, f"chmod 600 {folder}/fed01*; till then they are refused"
+        )
+    if not is_open and not unsafe:
+        yield _ok("keys", f"{len(kept):,}, which only you can read" if kept else "none here")
+
+
+def _some(names: list[str]) -> str:
+    shown = ", ".join(names[:_SHOWN])
+    return shown if len(names) <= _SHOWN else f"{shown} and {len(names) - _SHOWN:,} more"
