@@ -30,6 +30,7 @@ __all__ = ["Archive", "archive_of", "build", "build_later", "options"]
 
 _KEPT = 3  # archives that stay when a new one is made
 _ROOM = 1 << 30  # bytes that must be free before one is made
+_TRAINED = "2"  # counts what the training run does: one of less is made again
 
 Note = Callable[[str], None]
 
@@ -79,7 +80,7 @@ class Archive:
 def archive_of(java: Java) -> Archive:
     """Return the archive for this Java and the installed Spark; the file may not exist."""
     bound = [java.version, java.vendor, str(java.home), importlib.metadata.version("pyspark")]
-    bound += [class_path(), *module_options(java)]
+    bound += [class_path(), *module_options(java), _TRAINED]
     key = hashlib.sha256("\n".join(bound).encode()).hexdigest()[:16]
     return Archive(java, _folder() / f"java{java.major}-{key}.jsa")
 

@@ -1,6 +1,7 @@
 """A short run of everything that steps do, so that a class archive holds what they need."""
 
 from collections.abc import Sequence
+from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -30,9 +31,14 @@ _VOCAB = DatasetVocabulary(
     event_time_column="event_time",
 )
 _PREPROCESS = "SELECT name, CAST(size AS BIGINT) AS size, upper(name) AS code FROM input"
-_QUERY = (
+_GROUPS = "SELECT name, max(event_time) AS event_time, sum(size) AS total FROM a GROUP BY name"
+_QUERIES = (
     "SELECT event_time, name, size * 10 AS more, explode(split(name, ',')) AS part FROM a "
-    "WHERE size > 0 UNION ALL SELECT event_time, name, size, code FROM a"
+    "WHERE size > 0 UNION ALL SELECT event_time, name, size, code FROM a",
+    "SELECT event_time, upper(name) AS name, CASE WHEN size > 1 THEN size END AS size FROM a",
+    "SELECT event_time, name, row_number() OVER (PARTITION BY name ORDER BY size) AS n FROM a",
+    "SELECT x.event_time, x.name, y.size FROM a AS x JOIN a AS y ON x.name = y.name",
+    _GROUPS,
 )
 
 
@@ -56,7 +62,11 @@ def _work(engine: SparkEngine, history: Path, folder: Path) -> None:
     )
     for strategy in strategies:
         engine.ingest(_ingest(history, strategy, folder))
-    engine.transform(_transform(history, folder))
+    for query in _QUERIES:
+        engine.transform(_transform(history, folder, query))
+    known, groups = folder / f"groups-{id(engine)}", _transform(history, folder, _GROUPS)
+    engine.transform(replace(groups, new_checkpoint=known))
+    engine.transform(replace(groups, checkpoint=known))
 
 
 def _slice(folder: Path) -> Path:
@@ -95,7 +105,7 @@ def _ingest(history: Path, strategy: MergeStrategy, folder: Path) -> IngestReque
     )
 
 
-def _transform(history: Path, folder: Path) -> TransformWork:
+def _transform(history: Path, folder: Path, query: str) -> TransformWork:
     source = TransformInputFrame(
         alias="a",
         paths=(history,),
@@ -105,9 +115,7 @@ def _transform(history: Path, folder: Path) -> TransformWork:
     )
     return TransformWork(
         inputs=(source,),
-        transform=TransformSql(
-            engine="spark", version=None, query=_QUERY, queries=None, temporal_tables=None
-        ),
+        transform=TransformSql(engine="spark", query=query),
         vocab=_VOCAB,
         staging=folder,
     )
