@@ -102,8 +102,9 @@ def collect(
     """
     heads = dataset.stores.heads
     try:
+        reach = _reach_now(dataset)  # long chains are walked before anybody has to wait
         with nullcontext() if dry_run else heads.lock(timeout=0):
-            found = _find(dataset, read, before)
+            found = _find(dataset, reach, read, before)
             if not dry_run:
                 _delete(found, disk or Disk())
     except LockedError as error:
@@ -137,8 +138,16 @@ class _Object:
     touched: float
 
 
-def _find(dataset: Dataset, read: Collection[Multihash], before: float) -> _Found:
-    stores, reach = dataset.stores, _Reach()
+def _reach_now(dataset: Dataset) -> _Reach:
+    reach = _Reach()
+    for target in refs(dataset).values():
+        _walked(reach, dataset, target)
+    return reach
+
+
+def _find(dataset: Dataset, reach: _Reach, read: Collection[Multihash], before: float) -> _Found:
+    """Look for what is in the way; `reach` is what references reached, a moment ago maybe."""
+    stores = dataset.stores
     for target in refs(dataset).values():
         _walked(reach, dataset, target)
     for hash in read:

@@ -14,6 +14,8 @@ from odfbuild import app
 from odfbuild.cli.importing import import_dataset
 from odfbuild.cli.options import Given
 from odfbuild.executors.verify import verify
+from odfbuild.odf.chain import fold
+from odfbuild.odf.codec import block_hash, encode_block
 from odfbuild.odf.events import MetadataEvent, SetInfo
 from odfbuild.state.dataset import Dataset
 from odfbuild.state.disk import Disk
@@ -24,7 +26,7 @@ from tests.engines import FakeEngine
 from tests.executors.histories import Added, History, scripts
 from tests.inside import Inside, heads, lay_out
 from tests.projects import Done
-from tests.state.chains import DERIVATIVE, NOON, PUSH, ROOT, chain_of, set_transform
+from tests.state.chains import DERIVATIVE, NOON, PUSH, ROOT, after, chain_of, set_transform
 from tests.texts import derivative
 
 ORDER = ("src", "acme/side", "out", "report")
@@ -175,6 +177,22 @@ def chain_in(folder: Path, *events: MetadataEvent) -> Path:
     dataset = found.make_room(seed.dataset_id)  # type: ignore[union-attr]
     dataset.commit(Prepared((seed, *rest), NOON), expected=None)
     return folder_in(found, dataset)
+
+
+def test_blocks_of_another_version_keep_their_bytes(second: Inside, tmp_path: Path) -> None:
+    state, encoded = None, []
+    for event in (ROOT, PUSH, SetInfo(description="by another program")):
+        block = after(state, event).block
+        data = encode_block(block, version=3)
+        state = fold(state, block, block_hash(data))
+        encoded.append(data)
+    found = Workspace(tmp_path / "a")
+    made = found.make_room(ROOT.dataset_id)
+    made.append(encoded, expected=None)
+    take(second, folder_in(found, made), "newer")
+    assert dataset(second.project, "newer").head() == block_hash(encoded[-1])
+    assert "No changes" in second("plan").out
+    assert second("verify").code == 0
 
 
 # a part of the work was done

@@ -5,6 +5,7 @@ import time
 from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
+from threading import Event, Thread
 from types import SimpleNamespace
 
 import pytest
@@ -323,3 +324,30 @@ def test_whenever_it_is_cut_off_what_is_left_is_whole(n: int, tmp_path: Path) ->
     collected(made.dataset)
     assert objects(folder) == reached(folder)
     assert verify(made.dataset).findings == ()
+
+
+def test_commits_and_collecting_go_side_by_side(tmp_path: Path) -> None:
+    made, over = History(tmp_path, disk=Disk()), Event()
+    found: list[Freed] = []
+
+    def collecting() -> None:
+        while not over.wait(0.005):
+            other = History(tmp_path).dataset
+            found.append(collect(other, (), before=ALWAYS))
+
+    thread = Thread(target=collecting)
+    thread.start()
+    try:
+        for number in range(12):
+            made.add(Added(1, hours=1))
+            if number % 4 == 3:
+                back(made, 2)
+                made.add(licensed(number))
+    finally:
+        over.set()
+        thread.join()
+    assert verify(made.dataset).findings == ()
+    assert all(each.problem is None or "locked" in each.problem for each in found)
+    collected(made.dataset)
+    folder = folder_of(made.dataset)
+    assert objects(folder) == reached(folder)
