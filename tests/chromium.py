@@ -95,6 +95,7 @@ class Browser:
     read: int
     events: list[dict[str, Any]] = field(default_factory=list)
     number: int = 0
+    targets: list[str] = field(default_factory=list)
     _rest: bytes = b""
 
     def send(
@@ -129,6 +130,7 @@ class Browser:
     def open(self, url: str, *, dark: bool = False, size: tuple[int, int] = (1280, 800)) -> "Page":
         """Open a page in a tab of its own, and wait until it is loaded."""
         target = self.send("Target.createTarget", url="about:blank")["targetId"]
+        self.targets.append(target)
         session = self.send("Target.attachToTarget", targetId=target, flatten=True)["sessionId"]
         page = Page(self, session)
         for domain in ("Page", "Runtime", "Network", "Log"):
@@ -142,6 +144,13 @@ class Browser:
         page.send("Page.navigate", url=url)
         page.wait("document.readyState === 'complete'")
         return page
+
+    def close_pages(self) -> None:
+        """Close all tabs that were opened, and forget what was said about them."""
+        for target in self.targets:
+            self.send("Target.closeTarget", targetId=target)
+        self.targets.clear()
+        self.events.clear()
 
 
 @dataclass
