@@ -18,7 +18,7 @@ from odfbuild.odf.events import (
     SetDataSchema,
     SetTransform,
 )
-from odfbuild.odf.identity import Multihash
+from odfbuild.odf.identity import DatasetId, Multihash
 from odfbuild.odf.refs import DatasetAlias
 from odfbuild.planner.plan import Append, Based, Ingest, Move, Plan, Step
 from odfbuild.planner.plan_json import from_json
@@ -26,7 +26,18 @@ from odfbuild.planner.remaining import remaining
 from odfbuild.state.dataset import NotInChainError
 from odfbuild.state.runs import Ended, RunSummary, find_run, read_events, read_plan
 
-__all__ = ["NotResumableError", "Resumed", "RunGoesOnError", "resume"]
+__all__ = [
+    "NotResumableError",
+    "Resumed",
+    "RunGoesOnError",
+    "Told",
+    "ended_run",
+    "is_its_own",
+    "is_moved",
+    "last_head",
+    "resume",
+    "told_of",
+]
 
 
 class RunGoesOnError(StateError):
@@ -59,7 +70,7 @@ class Resumed:
 
 
 @dataclass(slots=True)
-class _Told:
+class Told:
     """What the record of a run says: the last head of each dataset, and how far steps came."""
 
     heads: dict[str, str | None] = field(default_factory=dict)
@@ -85,38 +96,48 @@ def resume(project: Opened, text: str) -> Resumed:
 
     Raises UnknownRunError, RunGoesOnError, NotResumableError, and what `from_json` raises.
     """
-    root = project.workspace.root
-    run = find_run(root, text)
-    if run.outcome is Ended.RUNNING:
-        raise RunGoesOnError(run)
-    document = read_plan(root, run.id)
+    run = ended_run(project, text)
+    document = read_plan(project.workspace.root, run.id)
     if not isinstance(document, dict) or "format_version" not in document:
         raise NotResumableError(
             what=f"nothing of the run {run.id} can be gone on with",
             why=f"it was made by `odfbuild {run.command}`, or its plan is damaged",
             fix="run that command again",
         )
-    plan, told = from_json(document), _Told()
-    for event in read_events(root, run.id):
+    return _left(project, run, from_json(document), told_of(project, run))
+
+
+def ended_run(project: Opened, text: str) -> RunSummary:
+    """Return a run that is over.  Raises UnknownRunError, RunGoesOnError."""
+    run = find_run(project.workspace.root, text)
+    if run.outcome is Ended.RUNNING:
+        raise RunGoesOnError(run)
+    return run
+
+
+def told_of(project: Opened, run: RunSummary) -> Told:
+    """Return what the record of a run says."""
+    told = Told()
+    for event in read_events(project.workspace.root, run.id):
         told.hear(event)
-    return _left(project, run, plan, told)
+    return told
 
 
-def _left(project: Opened, run: RunSummary, plan: Plan, told: _Told) -> Resumed:
+def _left(project: Opened, run: RunSummary, plan: Plan, told: Told) -> Resumed:
     names, heads = project.workspace.names(), project.workspace.heads()
     now = {alias: Based(id, heads[id]) for alias, id in names.items() if id in heads}
     done = {id for id, outcome in told.ended.items() if outcome == "done"}
-    done |= {s.id for s in plan.steps if isinstance(s.work, Move) and _is_moved(plan, s, now)}
+    done |= {s.id for s in plan.steps if isinstance(s.work, Move) and _was_moved(plan, s, names)}
     done |= {s.id for s in plan.steps if isinstance(s.work, Append) and s.id in told.committed}
     stale = []
     for alias in plan.datasets:
         steps = [step for step in plan.steps if step.target == alias]
         at = now.get(_name_now(plan, alias, steps, done))
-        stood = _stood(plan, alias, told)
+        stood = last_head(plan, alias, told)
         if (None if at is None else at.head) == stood:
             continue
         cut = next((s for s in steps if s.id in told.begun - told.ended.keys()), None)
-        if at is None or cut is None or not _is_its_own(project, cut, stood, at):
+        if at is None or cut is None or not is_its_own(project, cut, stood, at.id, at.head):
             stale.append(alias)
         elif isinstance(cut.work, Append):
             done.add(cut.id)
@@ -124,11 +145,20 @@ def _left(project: Opened, run: RunSummary, plan: Plan, told: _Told) -> Resumed:
     return Resumed(run, remaining(plan, done, now), ids, tuple(stale))
 
 
-def _is_moved(plan: Plan, step: Step, now: Mapping[DatasetAlias, Based]) -> bool:
-    """Say whether a dataset has its new name already, and only that."""
+def _was_moved(plan: Plan, step: Step, names: Mapping[DatasetAlias, DatasetId]) -> bool:
+    based = plan.datasets[step.target].based_on
     assert isinstance(step.work, Move)  # noqa: S101 - the caller looked
-    based, at = plan.datasets[step.target].based_on, now.get(step.target)
-    return based is not None and at is not None and at.id == based.id and step.work.old not in now
+    return based is not None and is_moved(based.id, step.work.old, step.target, names)
+
+
+def is_moved(
+    id: DatasetId,
+    old: DatasetAlias,
+    new: DatasetAlias,
+    names: Mapping[DatasetAlias, DatasetId],
+) -> bool:
+    """Say whether a dataset has its new name already, and only that."""
+    return names.get(new) == id and names.get(old) != id
 
 
 def _name_now(plan: Plan, alias: DatasetAlias, steps: list[Step], done: set[str]) -> DatasetAlias:
@@ -136,7 +166,7 @@ def _name_now(plan: Plan, alias: DatasetAlias, steps: list[Step], done: set[str]
     return alias if moved else plan.datasets[alias].moved_from or alias
 
 
-def _stood(plan: Plan, alias: DatasetAlias, told: _Told) -> Multihash | None:
+def last_head(plan: Plan, alias: DatasetAlias, told: Told) -> Multihash | None:
     """Return the last head of a dataset that the run knew of."""
     if str(alias) in told.heads:
         text = told.heads[str(alias)]
@@ -146,10 +176,12 @@ def _stood(plan: Plan, alias: DatasetAlias, told: _Told) -> Multihash | None:
     return None if based is None else based.head
 
 
-def _is_its_own(project: Opened, step: Step, stood: Multihash | None, at: Based) -> bool:
+def is_its_own(
+    project: Opened, step: Step, stood: Multihash | None, id: DatasetId, head: Multihash
+) -> bool:
     """Say whether what follows a block is what a step that was cut off would have committed."""
     try:
-        blocks = list(project.workspace.dataset(at.id).blocks(stood, at.head))
+        blocks = list(project.workspace.dataset(id).blocks(stood, head))
     except NotInChainError:
         return False
     events = [block.event for _, block in blocks]

@@ -36,6 +36,7 @@ __all__ = [
     "carry_out",
     "confirm",
     "events_file",
+    "refuse_unfit",
     "refuse_unplanned",
     "saved_file",
 ]
@@ -137,25 +138,27 @@ def apply_project(given: Given, options: ApplyOptions) -> int:
     return carry_out(project, plan, options, run)
 
 
-def refuse_unplanned(project: app.Opened, given: Given) -> None:
+def refuse_unplanned(project: app.Opened, given: Given, command: str = "plan") -> None:
     """Keep to what the target asks for before anything is planned and applied in one go."""
     target = project.config.target(project.target)
     if target.require_plan_file:
         raise UsageRefusedError(
             what=f"the target '{target.name}' is changed by saved plans only",
             why="odfbuild.yaml says require_plan_file: what is applied was reviewed before",
-            fix="odfbuild plan --out plan.json, then: odfbuild apply plan.json",
+            fix=f"odfbuild {command} ... --out plan.json, then: odfbuild apply plan.json"
+            if command == "undo"
+            else "odfbuild plan --out plan.json, then: odfbuild apply plan.json",
         )
-    _refuse_unnamed(project, given)
+    _refuse_unnamed(project, given, "apply" if command == "plan" else command)
 
 
-def _refuse_unnamed(project: app.Opened, given: Given) -> None:
+def _refuse_unnamed(project: app.Opened, given: Given, command: str = "apply") -> None:
     target = project.config.target(project.target)
     if target.protect and given.target != target.name:
         raise UsageRefusedError(
             what=f"the target '{target.name}' is protected, and was not named",
             why="odfbuild.yaml says protect: it is never changed by default",
-            fix=f"name it: odfbuild apply --target {target.name}",
+            fix=f"name it: odfbuild {command} --target {target.name}",
         )
 
 
@@ -164,15 +167,19 @@ def _apply_saved(given: Given, file: Path, options: ApplyOptions) -> int:
     from odfbuild.cli.housekeeping import apply_saved, is_housekeeping
     from odfbuild.cli.resumed import what_fits
     from odfbuild.cli.saved import load_document, moved_datasets
+    from odfbuild.cli.undo import apply_saved_undo, is_undo
     from odfbuild.planner.plan_json import from_json
 
     document = load_document(file)
     if is_housekeeping(document):
         return apply_saved(given, document, options.lock_timeout)
+    if is_undo(document):
+        return apply_saved_undo(given, document, options.lock_timeout)
     plan = from_json(document)
     target = given.target or plan.target
     project = open_given(replace(given, target=target), lock_timeout=options.lock_timeout)
-    _refuse_unfit(plan, project)
+    _refuse_compared(plan)
+    refuse_unfit((plan.project, plan.target, plan.workspace), project)
     moved = moved_datasets(plan, project.workspace.named_heads())
     plan = what_fits(plan, moved, partial=options.partial)
     if _is_over(plan, options):
@@ -212,20 +219,19 @@ def _is_over(plan: Plan, options: ApplyOptions) -> bool:
     return over
 
 
-def _refuse_unfit(plan: Plan, project: app.Opened) -> None:
+def _refuse_compared(plan: Plan) -> None:
     if plan.against is not None:
         raise UnfitPlanError(
             what=f"the plan was made against {plan.against}, so there is nothing to apply it to",
             why="it compares two states of the project, not the project with its datasets",
             fix="plan against the workspace: odfbuild plan --out FILE",
         )
+
+
+def refuse_unfit(place: tuple[str, str, str], project: app.Opened) -> None:
+    """Refuse what was planned for another project, target or workspace."""
     here = (project.config.name, project.target, _workspace_of(project))
-    for word, planned, found in zip(
-        ("project", "target", "workspace"),
-        (plan.project, plan.target, plan.workspace),
-        here,
-        strict=True,
-    ):
+    for word, planned, found in zip(("project", "target", "workspace"), place, here, strict=True):
         if planned != found:
             raise UnfitPlanError(
                 what=f"the plan is for the {word} '{planned}', and this is '{found}'",

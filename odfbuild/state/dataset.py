@@ -207,7 +207,7 @@ class Dataset:
         self._back(expected, base)
         return self._put(self.state(base), prepared, expected, profile)
 
-    def set_head(self, to: Multihash, expected: Multihash) -> None:
+    def set_head(self, to: Multihash, expected: Multihash | None) -> None:
         """Make `to` the last block: an earlier one, or one that was the head before.
 
         Raises, having changed nothing: HeadMovedError when the head is not the expected one,

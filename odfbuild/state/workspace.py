@@ -23,7 +23,13 @@ from odfbuild.odf.identity import DatasetId, Multihash
 from odfbuild.odf.refs import DatasetAlias
 from odfbuild.state.dataset import Dataset, Stores
 from odfbuild.state.disk import Disk, pending, read_file
-from odfbuild.state.heads import DEFAULT_LOCK_TIMEOUT, HEAD, LocalHeads, parse_head
+from odfbuild.state.heads import (
+    DEFAULT_LOCK_TIMEOUT,
+    HEAD,
+    HeadMovedError,
+    LocalHeads,
+    parse_head,
+)
 from odfbuild.state.index import Index
 from odfbuild.state.keys import Keys
 from odfbuild.state.lock import LockedError, locked, open_locked
@@ -238,6 +244,20 @@ class Workspace:
                 self.name(new, id)
             self._name_path(old).unlink(missing_ok=True)
         self._disk.sync(self._names)
+
+    def remove(self, alias: DatasetAlias, id: DatasetId, expected: Multihash) -> None:
+        """Take the name and then the head of a dataset away; its objects stay where they are.
+
+        Raises HeadMovedError, with nothing changed, when the head is another.
+        """
+        dataset = self.dataset(id)
+        with dataset.stores.heads.lock():
+            if dataset.head() != expected:
+                raise HeadMovedError(expected, dataset.head())
+            if self._id_of(alias) == id:
+                self._name_path(alias).unlink()
+                self._disk.sync(self._names)
+            dataset.stores.heads.delete(HEAD, expected=expected)
 
     # staging
 

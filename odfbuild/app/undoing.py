@@ -1,0 +1,226 @@
+"""Take a run back: worked out from its record and the chains, then done or not."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from odfbuild.app.opened import Opened
+from odfbuild.app.recording import Asking, Record
+from odfbuild.app.resuming import (
+    NotResumableError,
+    ended_run,
+    is_its_own,
+    is_moved,
+    last_head,
+    told_of,
+)
+from odfbuild.errors import OdfBuildError
+from odfbuild.odf.chain import ChainState
+from odfbuild.odf.identity import DatasetId, Multihash
+from odfbuild.odf.refs import DatasetAlias
+from odfbuild.planner.housekeeping import extent
+from odfbuild.planner.plan import Move, Plan
+from odfbuild.planner.plan_json import canonical, from_json
+from odfbuild.planner.undo import Back, Undo, diverging, in_order, to_json
+from odfbuild.state.applied import record_applied
+from odfbuild.state.dataset import NotInChainError
+from odfbuild.state.runs import Ended, RunSummary, read_plan
+
+__all__ = ["prepare_undo", "take_back"]
+
+
+@dataclass(frozen=True, slots=True)
+class _Moved:
+    """What a run did to one dataset: where it stood before and after, None where it was not."""
+
+    alias: DatasetAlias
+    id: DatasetId
+    before: Multihash | None
+    after: Multihash | None
+    old_name: DatasetAlias | None = None
+
+
+def prepare_undo(project: Opened, text: str) -> Undo:
+    """Work out what taking back a run does; without steps there is nothing to take back.
+
+    Raises UnknownRunError, RunGoesOnError, NotResumableError, and StalePlanError when a dataset
+    was moved by somebody else since.
+    """
+    run = ended_run(project, text)
+    moved = list(_moved(project, run))
+    names = project.workspace.names()
+    heads = project.workspace.heads()
+    steps = []
+    for each in moved:
+        now = heads.get(each.id)
+        if now == each.before and (each.old_name is None or each.old_name in names):
+            continue
+        if now != each.after or _is_taken(each, names):
+            raise _stale(run, each)
+        steps.append(_step(project, each))
+    states = project.workspace.states()
+    after = _after(project, steps, states)
+    ordered = in_order(steps, {**after, **states})
+    gone = {step.id: _vanishing(project, step) for step in ordered}
+    return Undo(
+        run=run.id,
+        project=project.config.name,
+        target=project.target,
+        workspace=project.config.target(project.target).workspace,
+        steps=ordered,
+        diverging=diverging(ordered, gone, after),
+    )
+
+
+def take_back(project: Opened, undo: Undo, asking: Asking) -> None:
+    """Do what was prepared, readers first.
+
+    Raises HeadMovedError when a dataset moved since; what was taken back before it stays so, and
+    the same can be prepared again.
+    """
+    record = Record(project, asking, len(undo.steps), lambda: canonical(to_json(undo)))
+    record.begin()
+    done = 0
+    try:
+        for step in undo.steps:
+            name = f"undo:{step.alias}"
+            head = None if step.expected is None else str(step.expected)
+            record.add("dataset_started", step.alias, step=name, work="undo", head=head)
+            _go_back(project, step)
+            to = None if step.to is None else str(step.to)
+            record.add("dataset_finished", step.alias, step=name, outcome="done", head=to)
+            done += 1
+    except (OdfBuildError, OSError):
+        record.end(Ended.PARTLY if done else Ended.FAILED, done=done, failed=1)
+        raise
+    except BaseException:
+        record.end(Ended.STOPPED, done=done)
+        raise
+    record.end(Ended.DONE, done=done)
+    record_applied(project.workspace, {step.old_name or step.alias: False for step in undo.steps})
+
+
+def _go_back(project: Opened, step: Back) -> None:
+    workspace = project.workspace
+    if step.to is None:
+        if step.expected is not None:
+            workspace.remove(step.alias, step.id, step.expected)
+        return
+    if step.to != step.expected:
+        workspace.dataset(step.id).set_head(step.to, step.expected)
+    if step.expected is None:
+        workspace.name(step.alias, step.id)
+    if step.old_name is not None:
+        workspace.rename(step.alias, step.old_name)
+
+
+def _moved(project: Opened, run: RunSummary) -> Iterator[_Moved]:
+    document = read_plan(project.workspace.root, run.id)
+    if isinstance(document, dict) and "undo_version" in document:
+        yield from map(_taken_back, document["steps"])
+    elif isinstance(document, dict) and "format_version" in document:
+        yield from _by_plan(project, run, from_json(document))
+    else:
+        raise NotResumableError(
+            what=f"what the run {run.id} did is not known",
+            why="its plan is damaged",
+            fix="odfbuild reset NAME BLOCK sets one dataset back",
+        )
+
+
+def _taken_back(step: Mapping[str, Any]) -> _Moved:
+    """Return what a run that took back did to a dataset."""
+    alias = DatasetAlias.parse(step["dataset"])
+    old = None if step["old_name"] is None else DatasetAlias.parse(step["old_name"])
+    before, after = (
+        None if step[key] is None else Multihash.parse(step[key])
+        for key in ("base_head", "new_head")
+    )
+    renamed = None if old is None else alias
+    return _Moved(old or alias, DatasetId.parse(step["did"]), before, after, renamed)
+
+
+def _by_plan(project: Opened, run: RunSummary, plan: Plan) -> Iterator[_Moved]:
+    told = told_of(project, run)
+    names, heads = project.workspace.names(), project.workspace.heads()
+    now = {alias: heads[id] for alias, id in names.items() if id in heads}
+    for alias in dict.fromkeys(step.target for step in plan.steps):
+        based = plan.datasets[alias].based_on
+        after = last_head(plan, alias, told)
+        steps = [step for step in plan.steps if step.target == alias]
+        id = based.id if based is not None else names.get(alias)
+        if id is None:
+            continue  # it was never made, or is gone again
+        cut = next((s for s in steps if s.id in told.begun - told.ended.keys()), None)
+        if cut is not None and alias in now and now[alias] != after:
+            after = now[alias] if is_its_own(project, cut, after, id, now[alias]) else after
+        before = None if based is None else based.head
+        old = next((s.work.old for s in steps if isinstance(s.work, Move)), None)
+        renamed = old is not None and is_moved(id, old, alias, names)
+        if before != after or renamed:
+            yield _Moved(alias, id, before, after, old if renamed else None)
+
+
+def _is_taken(each: _Moved, names: Mapping[DatasetAlias, DatasetId]) -> bool:
+    """Say whether a name that is needed belongs to another dataset."""
+    wanted = each.old_name or each.alias
+    return names.get(wanted, each.id) != each.id
+
+
+def _stale(run: RunSummary, each: _Moved) -> OdfBuildError:
+    from odfbuild.executors.runner import StalePlanError
+
+    return StalePlanError(
+        what=f"{each.alias} is not where the run {run.id} left it",
+        why="a head only goes back from where the run put it: what came since would be lost",
+        fix="take back the later runs first, newest first: odfbuild runs lists them",
+    )
+
+
+def _step(project: Opened, each: _Moved) -> Back:
+    dataset = project.workspace.dataset(each.id)
+    state = dataset.state(each.after or each.before)
+    assert state is not None  # noqa: S101 - one of the two is a block
+    given_up = extent(
+        block.event for _, block in _blocks(project, each.id, each.before, each.after)
+    )
+    return Back(
+        alias=each.alias,
+        id=each.id,
+        kind=state.kind,
+        expected=each.after,
+        to=each.before,
+        old_name=each.old_name,
+        blocks=given_up.blocks,
+        records=given_up.records,
+    )
+
+
+def _vanishing(project: Opened, step: Back) -> frozenset[Multihash]:
+    return frozenset(hash for hash, _ in _blocks(project, step.id, step.to, step.expected))
+
+
+def _blocks(
+    project: Opened, id: DatasetId, after: Multihash | None, upto: Multihash | None
+) -> list[Any]:
+    """Return the blocks that are given up between two heads; none where it goes forward."""
+    if upto is None:
+        return []
+    try:
+        return list(project.workspace.dataset(id).blocks(after, upto))
+    except NotInChainError:
+        return []
+
+
+def _after(
+    project: Opened, steps: Sequence[Back], states: Mapping[DatasetAlias, ChainState]
+) -> Mapping[DatasetAlias, ChainState]:
+    """Return where all datasets stand afterwards."""
+    found = dict(states)
+    for step in steps:
+        found.pop(step.alias, None)
+        if step.to is not None:
+            state = project.workspace.dataset(step.id).state(step.to)
+            assert state is not None  # noqa: S101 - it is a block
+            found[step.old_name or step.alias] = state
+    return found

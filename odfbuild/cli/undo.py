@@ -1,0 +1,158 @@
+"""odfbuild undo: say where heads go back to and who diverges, ask, and do it."""
+
+import json
+import sys
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from odfbuild import app
+from odfbuild.app.recording import Asking
+from odfbuild.app.undoing import prepare_undo, take_back
+from odfbuild.cli import exits
+from odfbuild.cli.act import confirm, refuse_unfit, refuse_unplanned
+from odfbuild.cli.opened import open_given
+from odfbuild.cli.options import Given
+from odfbuild.cli.printable import printable, printable_json
+from odfbuild.cli.words import count, kind_word
+from odfbuild.planner.housekeeping import Stranded
+from odfbuild.planner.plan_json import canonical
+from odfbuild.planner.plan_object import DamagedPlanError
+from odfbuild.planner.undo import Back, Undo, to_json
+
+__all__ = ["UndoOptions", "apply_saved_undo", "is_undo", "undo_lines", "undo_run"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class UndoOptions:
+    """What was asked of `undo`."""
+
+    out: Path | None = None
+    dry_run: bool = False
+    yes: bool = False
+    as_json: bool = False
+    lock_timeout: float = 10.0
+
+
+def undo_run(given: Given, run: str, options: UndoOptions) -> int:
+    """Print what taking a run back does; then save it, or ask and do it."""
+    project = open_given(given, lock_timeout=options.lock_timeout)
+    only_told = options.dry_run or options.out is not None
+    if not only_told:
+        refuse_unplanned(project, given, "undo")
+    undo = prepare_undo(project, run)
+    _tell(undo, as_json=options.as_json)
+    if options.out is not None and undo.steps:
+        from odfbuild.cli.files import write_output
+
+        write_output(options.out, f"{canonical(to_json(undo))}\n")
+    if only_told or not undo.steps:
+        return exits.DONE
+    if not options.yes:
+        confirm("undo")
+    return _done(project, undo, as_json=options.as_json)
+
+
+def is_undo(document: object) -> bool:
+    """Say whether a saved plan takes a run back."""
+    return isinstance(document, dict) and "undo_version" in document
+
+
+def apply_saved_undo(given: Given, document: dict[str, Any], lock_timeout: float) -> int:
+    """Do exactly what was saved; StalePlanError, with nothing done, if it would now be another."""
+    from odfbuild.executors.runner import StalePlanError
+
+    try:
+        run, target = str(document["run"]), document["target"]
+        place = (str(document["project"]), str(target["name"]), str(target["workspace"]))
+    except (LookupError, TypeError) as error:
+        raise DamagedPlanError.at("undo_version", "something is missing") from error
+    project = open_given(replace(given, target=given.target or place[1]), lock_timeout=lock_timeout)
+    refuse_unfit(place, project)
+    undo = prepare_undo(project, run)
+    if to_json(undo) != document:
+        raise StalePlanError(
+            what=f"taking back the run {run} would now do something else",
+            why="a saved plan is carried out as it was reviewed, or not at all",
+            fix=f"save it again: odfbuild undo {run} --out FILE",
+        )
+    _tell(undo, as_json=False)
+    return _done(project, undo, as_json=False)
+
+
+def _done(project: app.Opened, undo: Undo, *, as_json: bool) -> int:
+    begun: list[str] = []
+    take_back(project, undo, Asking(command="undo", follows=undo.run, began=begun.append))
+    out = sys.stderr if as_json else sys.stdout
+    forth = f"; odfbuild undo {begun[0]} goes forth again, until gc" if begun else ""
+    out.write(f"\nDone: {count(len(undo.steps), 'dataset')} taken back{forth}.\n")
+    return exits.DONE
+
+
+def _tell(undo: Undo, *, as_json: bool) -> None:
+    if as_json:
+        document = json.dumps(to_json(undo), indent=2, ensure_ascii=False)
+        sys.stdout.write(f"{printable_json(document)}\n")
+    else:
+        sys.stdout.write("".join(f"{printable(line)}\n" for line in undo_lines(undo)))
+    sys.stdout.flush()
+
+
+def undo_lines(undo: Undo) -> Iterator[str]:
+    """Yield what will happen, line by line."""
+    if not undo.steps:
+        yield f"Nothing to do: no dataset stands where the run {undo.run} put it."
+        return
+    yield f"Undo of the run {undo.run}"
+    yield ""
+    width = max(len(str(each.alias)) for each in undo.steps)
+    for each in undo.steps:
+        yield f"  {_mark(each)} {each.alias!s:<{width}}  {kind_word(each.kind):<10}  {_what(each)}"
+    yield ""
+    if any(each.to is None for each in undo.steps):
+        yield "A dataset that the run made is none any more: its name and head go, and an apply"
+        yield "that declares it makes another one, with another id."
+    if any(each.to is not None and each.expected is not None for each in undo.steps):
+        yield "The next apply goes on from there: it reads again what was taken in since."
+    yield "Blocks and files stay where they are until gc."
+    if undo.diverging:
+        yield ""
+        yield from _diverging(undo)
+
+
+def _mark(step: Back) -> str:
+    if step.to is None:
+        return "-"
+    return "+" if step.expected is None else "<"
+
+
+def _what(step: Back) -> str:
+    if step.to is None:
+        return f"was made by the run; gives up {_given_up(step)}"
+    if step.expected is None:
+        return f"is there again, head {step.to.short()}"
+    named = "" if step.old_name is None else f"; is called {step.old_name} again"
+    if step.to == step.expected:
+        return f"keeps its head{named}"
+    given_up = f"; gives up {_given_up(step)}" if step.blocks else ""
+    return f"head {step.expected.short()} → {step.to.short()}{given_up}{named}"
+
+
+def _given_up(step: Back) -> str:
+    return f"{count(step.blocks, 'block')}, {count(step.records, 'record')}"
+
+
+def _diverging(undo: Undo) -> Iterator[str]:
+    which = count(len({each.dataset for each in undo.diverging}), "dataset")
+    yield f"{which} cannot go on then, because what was read last is gone:"
+    width = max(len(str(each.dataset)) for each in undo.diverging)
+    for each in undo.diverging:
+        yield f"  ! {each.dataset!s:<{width}}  {_read_so_far(each)}"
+    yield "Take back the later runs that read it first, or: odfbuild rebuild NAME"
+
+
+def _read_so_far(each: Stranded) -> str:
+    read = "no records yet" if each.offset is None else f"read up to offset {each.offset:,}"
+    more = f"; then also {', '.join(map(str, each.readers))}" if each.readers else ""
+    return f"{read}{more}"
