@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from tests.chromium import Browser, why_no_chromium
-from tests.cli.page.opened import MIDDLE, Opened
+from tests.cli.page.opened import BOXES, MIDDLE, Opened
 from tests.cli.page.test_document import BAD, hostile
 
 pytestmark = pytest.mark.skipif(why_no_chromium() is not None, reason=str(why_no_chromium()))
@@ -23,6 +23,44 @@ def test_it_opens_from_disk_and_asks_for_nothing_else(small: Opened) -> None:
 
 def test_all_of_a_small_graph_is_in_sight_at_first(small: Opened) -> None:
     assert all(small.is_in_sight(small.selector(each)) for each in "abcd")
+
+
+_ENDS = """
+[...document.querySelectorAll('%s')].map(path => {
+  const at = length => { const p = path.getPointAtLength(length); return [p.x, p.y]; };
+  return [at(0), at(path.getTotalLength())];
+})
+"""
+
+
+def test_lines_run_from_box_to_box(middle: Opened) -> None:
+    for _ in range(2):
+        boxes = middle.page.evaluate(
+            f"{BOXES}.map(([e]) => [e.offsetLeft, e.offsetTop, e.offsetWidth, e.offsetHeight])"
+        )
+        ends = middle.page.evaluate(_ENDS % ".edge")
+        assert len(ends) == len(MIDDLE.edges)
+        for edge, ((x, y), (a, b)) in zip(MIDDLE.edges, ends, strict=True):
+            left, top, width, height = boxes[edge.source]
+            assert abs(x - left - width) <= 2
+            assert top < y < top + height
+            left, top, _, height = boxes[edge.derived]
+            assert 0 < left - a < 10
+            assert top < b < top + height
+        middle.page.press("c")
+
+
+def test_lines_of_columns_end_beside_them(small: Opened) -> None:
+    small.page.click(small.selector("a", "v"))
+    middle = (
+        "(() => {{ const e = document.querySelector('{}'), b = e.closest('.box');"
+        " return b.offsetTop + b.clientTop + e.parentElement.offsetTop + e.offsetTop"
+        " + e.offsetHeight / 2; }})()"
+    )
+    ends = small.page.evaluate(_ENDS % "path.down:not(.tip)")
+    heights = [small.page.evaluate(middle.format(small.selector(*at))) for at in ("av", "bw", "cn")]
+    assert [end[1] for end in ends[0]] == pytest.approx(heights[:2], abs=3)
+    assert [end[1] for end in ends[1]] == pytest.approx(heights[1:], abs=3)
 
 
 def test_hostile_names_are_shown_and_do_nothing(browser: Browser, tmp_path: Path) -> None:
