@@ -37,6 +37,7 @@ __all__ = [
     "confirm",
     "events_file",
     "refuse_unfit",
+    "refuse_unnamed",
     "refuse_unplanned",
     "saved_file",
 ]
@@ -149,10 +150,11 @@ def refuse_unplanned(project: app.Opened, given: Given, command: str = "plan") -
             if command == "undo"
             else "odfbuild plan --out plan.json, then: odfbuild apply plan.json",
         )
-    _refuse_unnamed(project, given, "apply" if command == "plan" else command)
+    refuse_unnamed(project, given, "apply" if command == "plan" else command)
 
 
-def _refuse_unnamed(project: app.Opened, given: Given, command: str = "apply") -> None:
+def refuse_unnamed(project: app.Opened, given: Given, command: str = "apply") -> None:
+    """Refuse to change a protected target that the user did not name."""
     target = project.config.target(project.target)
     if target.protect and given.target != target.name:
         raise UsageRefusedError(
@@ -193,7 +195,7 @@ def _apply_rest(given: Given, run: str, options: ApplyOptions) -> int:
     from odfbuild.cli.resumed import resumed_text, what_fits
 
     project = open_given(given, lock_timeout=options.lock_timeout)
-    _refuse_unnamed(project, given)
+    refuse_unnamed(project, given)
     found = resume(project, run)
     (sys.stderr if options.json else sys.stdout).write(resumed_text(found))
     plan = what_fits(found.plan, found.stale, partial=options.partial)

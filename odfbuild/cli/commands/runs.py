@@ -9,8 +9,10 @@ from typing import Annotated
 import typer
 from typer.exceptions import Exit
 
+from odfbuild.cli.commands.act import AppliedAs, FailFast, Pool
 from odfbuild.cli.commands.groups import Wait
 from odfbuild.cli.commands.keep import DryRun, Out, Told, ToldFormat, Yes
+from odfbuild.cli.commands.look import Exclude, Selection
 from odfbuild.cli.options import ProjectCommand, given
 
 __all__ = ["commands"]
@@ -23,6 +25,62 @@ class RunsFormat(StrEnum):
 
     TABLE = "table"
     JSON = "json"
+
+
+@commands.command(cls=ProjectCommand)
+def run(
+    context: typer.Context,
+    selection: Selection = None,
+    exclude: Exclude = None,
+    until_idle: Annotated[
+        bool,
+        typer.Option("--until-idle", help="Go on until sources and inputs have nothing new."),
+    ] = False,
+    max_slices: Annotated[
+        int | None,
+        typer.Option(
+            "--max-slices", metavar="N", min=1, help="Take in N slices of each source at most."
+        ),
+    ] = None,
+    watch: Annotated[
+        bool, typer.Option("--watch", help="Begin again after a pause, until ^C.")
+    ] = False,
+    interval: Annotated[
+        float, typer.Option("--interval", min=0.1, help="Seconds of the pause with --watch.")
+    ] = 10.0,
+    jobs: Annotated[int, typer.Option("-j", "--jobs", min=1, help="Steps at a time.")] = 4,
+    fail_fast: FailFast = False,
+    pool: Pool = None,
+    no_progress: Annotated[bool, typer.Option("--no-progress", help="Plain lines only.")] = False,
+    output: Annotated[
+        AppliedAs, typer.Option("-o", "--output", help="How it is told what was done.")
+    ] = AppliedAs.TEXT,
+    lock_timeout: Wait = 10.0,
+) -> None:
+    """Take in what sources have and derive what follows, without a change of definitions."""
+    from odfbuild.cli.act import ApplyOptions
+    from odfbuild.cli.run import RunOptions, run_data
+
+    if until_idle and max_slices is not None:
+        raise typer.BadParameter("--until-idle takes in everything, --max-slices does not")
+    if output is AppliedAs.JSON and (watch or until_idle):
+        raise typer.BadParameter("-o json is one document: leave out --watch and --until-idle")
+    options = RunOptions(
+        select=tuple(selection or ()),
+        exclude=tuple(exclude or ()),
+        until_idle=until_idle,
+        slices=max_slices,
+        watch=interval if watch else None,
+        apply=ApplyOptions(
+            jobs=jobs,
+            progress=not no_progress,
+            lock_timeout=lock_timeout,
+            json=output is AppliedAs.JSON,
+            fail_fast=fail_fast,
+            pools=tuple(pool or ()),
+        ),
+    )
+    raise Exit(run_data(given(context), options))
 
 
 @commands.command(cls=ProjectCommand)

@@ -1,0 +1,79 @@
+"""Take in what sources have and derive what follows, by the definitions that are in force."""
+
+from collections.abc import Collection
+from dataclasses import dataclass, replace
+
+from odfbuild.app.diverged import rewritten_inputs
+from odfbuild.app.foreseen import with_foreseen
+from odfbuild.app.idle import engines
+from odfbuild.app.loading import load
+from odfbuild.app.opened import Opened
+from odfbuild.app.sources import look
+from odfbuild.odf.refs import DatasetAlias
+from odfbuild.planner.declared import Declared
+from odfbuild.planner.make import Judging, Wanted, make_plan, project_hash
+from odfbuild.planner.plan import Append, Plan
+from odfbuild.planner.policy import Policy
+from odfbuild.planner.standing_as import as_in_force
+
+__all__ = ["Data", "data_plan"]
+
+
+@dataclass(frozen=True, slots=True)
+class Data:
+    """A plan that only runs data, and the declared datasets whose definitions wait for an apply.
+
+    `pending` go on by what is in force, under the name that they have; `missing` are not made yet.
+    """
+
+    plan: Plan
+    declared: tuple[Declared, ...]
+    pending: tuple[DatasetAlias, ...]
+    missing: tuple[DatasetAlias, ...]
+
+
+def data_plan(project: Opened) -> Data:
+    """Plan what sources and inputs have brought, for the declared datasets that there are.
+
+    Raises ProjectErrors with all that is wrong with the project.
+    """
+    current = project.workspace.states()
+    loaded = load(project, {alias: state.dataset for alias, state in current.items()})
+    moved = {each.new: each.old for each in project.policy.moved}
+    found = as_in_force(loaded.declared, current, moved, engines())
+    known = {each.alias: current[each.alias] for each in found.declared}
+    plan = make_plan(
+        found.declared,
+        current=current,
+        sources=look(project, found.declared, known),
+        engines=engines(),
+        project_hash=project_hash(loaded.declared),
+        wanted=Wanted(
+            judging=Judging(Policy(today=project.policy.today), "off"),
+            rewritten=rewritten_inputs(project.workspace, current),
+        ),
+    )
+    steps = tuple(step for step in plan.steps if not isinstance(step.work, Append))
+    plan = replace(
+        plan,
+        steps=steps,
+        notes=tuple(note for note in plan.notes if note.code != "unmanaged"),
+        project=project.config.name,
+        target=project.target,
+        workspace=project.config.target(project.target).workspace,
+    )
+    plan = with_foreseen(
+        _without_others(plan, {d.alias for d in found.declared}), project.workspace
+    )
+    return Data(plan, found.declared, found.pending, found.missing)
+
+
+def _without_others(plan: Plan, wanted: Collection[DatasetAlias]) -> Plan:
+    """Leave out what is in the workspace and not declared: it is not for this command."""
+    datasets = {
+        alias: replace(each, assessment=None)
+        for alias, each in plan.datasets.items()
+        if alias in wanted
+    }
+    unchanged = tuple(a for a in datasets if a not in {step.target for step in plan.steps})
+    return replace(plan, datasets=datasets, unchanged=unchanged)
