@@ -15,7 +15,7 @@ from odfbuild.odf.chain import ChainState
 from odfbuild.odf.identity import DatasetId
 from odfbuild.odf.refs import DatasetAlias
 from odfbuild.planner.adopting import inputs_of
-from odfbuild.state.copying import Copied, copy_chain, noted_alias, seed_of
+from odfbuild.state.copying import Copied, copy_chain, noted_alias, peek
 from odfbuild.state.dataset import Dataset
 from odfbuild.state.index import Index
 from odfbuild.state.workspace import Workspace
@@ -27,11 +27,14 @@ __all__ = [
     "NamelessError",
     "NotVerifiedError",
     "examine",
+    "folders_of_inputs",
     "missing_inputs",
     "name_of_folder",
     "put_in_place",
     "refuse_without_inputs",
 ]
+
+_MOST_FOLDERS = 1_000  # that are looked into for an input
 
 
 class NotVerifiedError(StateError):
@@ -124,30 +127,47 @@ def missing_inputs(state: ChainState, names: Mapping[DatasetId, DatasetAlias]) -
     return [each for each in inputs_of(state) if each not in names]
 
 
+def folders_of_inputs(
+    folder: Path, names: Mapping[DatasetId, DatasetAlias]
+) -> Mapping[DatasetId, Path | None]:
+    """Return where the inputs of a folder's dataset may be taken from that the workspace lacks.
+
+    They are looked for beside the folder; what the chain says is not verified here.
+    """
+    state = peek(folder)
+    missing = [] if state is None else missing_inputs(state, names)
+    return {each: _beside(folder, each) for each in missing}
+
+
+def _beside(folder: Path, wanted: DatasetId) -> Path | None:
+    place = folder.absolute().parent
+    near = place / wanted.multibase
+    if near.is_dir():
+        return near
+    with suppress(OSError):
+        for each in sorted(place.iterdir())[:_MOST_FOLDERS]:
+            found = peek(each) if each.is_dir() else None
+            if found is not None and found.dataset == wanted:
+                return each
+    return None
+
+
 def refuse_without_inputs(
-    folder: Path, alias: DatasetAlias, missing: Sequence[DatasetId]
+    alias: DatasetAlias, missing: Mapping[DatasetId, Path | None]
 ) -> MissingInputsError:
     """Return the refusal of a derivative, with where each of its inputs may be found."""
-    lines = "".join(f"\n  {each}{_beside(folder, each)}" for each in missing)
+    lines = "".join(
+        f"\n  {id}" + ("" if place is None else f"  in {place}") for id, place in missing.items()
+    )
     noun = "an input" if len(missing) == 1 else f"{len(missing)} inputs"
+    fix = "--with-inputs takes them in first"
+    if any(place is None for place in missing.values()):
+        fix = "import them first, from where they are"
     return MissingInputsError(
         what=f"{alias} reads {noun} that the workspace does not have{lines}",
         why="its definition would name what is not there, and no plan could be made",
-        fix="import these first, or give --no-definition to take the chain in to be read only",
+        fix=f"{fix}; --no-definition takes the chain in to be read only",
     )
-
-
-def _beside(folder: Path, wanted: DatasetId) -> str:
-    """Say which folder beside another one holds a dataset, if any does."""
-    place = folder.resolve().parent
-    near = place / wanted.multibase
-    if near.is_dir():
-        return f"  in {near}"
-    with suppress(OSError):
-        for each in sorted(place.iterdir())[:1_000]:
-            if each.is_dir() and seed_of(each) == wanted:
-                return f"  in {each}"
-    return ""
 
 
 def put_in_place(project: Opened, found: Found, alias: DatasetAlias) -> Dataset:

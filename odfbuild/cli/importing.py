@@ -10,6 +10,7 @@ from odfbuild import app
 from odfbuild.app.importing import (
     Found,
     examine,
+    folders_of_inputs,
     missing_inputs,
     name_of_folder,
     put_in_place,
@@ -38,7 +39,7 @@ from odfbuild.project.load import Project
 from odfbuild.project.manifests import read_manifests
 from odfbuild.state.applied import record_applied
 
-__all__ = ["import_dataset"]
+__all__ = ["Manner", "import_dataset"]
 
 _SHOWN = 5
 
@@ -51,7 +52,15 @@ class _Definition:
     text: str
 
 
-def import_dataset(given: Given, folder: Path, name: str | None, *, definition: bool) -> int:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Manner:
+    """Whether a definition is written, and whether inputs are taken in that are not here."""
+
+    definition: bool = True
+    with_inputs: bool = False
+
+
+def import_dataset(given: Given, folder: Path, name: str | None, manner: Manner) -> int:
     """Take the chain of a folder in, under a name, and write the YAML that plans to no change.
 
     A name in the place of the folder is a dataset of the workspace: only its definition is written.
@@ -59,21 +68,51 @@ def import_dataset(given: Given, folder: Path, name: str | None, *, definition: 
     project = open_given(given)
     declared = load(project)
     if not folder.is_dir() and name is None and (known := _in_workspace(project, folder)):
-        return _define_known(given, project, declared, known, definition=definition)
+        _define_known(given, project, declared, known, manner)
+    else:
+        _take(given, folder, name, manner, frozenset())
+    return exits.DONE
+
+
+def _take(
+    given: Given, folder: Path, name: str | None, manner: Manner, around: frozenset[Path]
+) -> None:
+    """Take a dataset in; `around` are the folders of what it is an input of."""
+    project = open_given(given)
     alias = name_of_folder(folder) if name is None else DatasetAlias.parse(name)
-    if definition:
-        _refuse_declared(declared, alias)
+    if manner.definition:
+        _refuse_declared(load(project), alias)
+    if manner.definition or manner.with_inputs:
+        _take_inputs(given, project, alias, folder, manner, around)
     with project.workspace.staging() as staging:
         aside = staging / "chain"
         aside.mkdir()
         found = examine(folder, aside)
-        written = _defined(project, found.state, alias, folder) if definition else None
+        written = _defined(project, found.state, alias) if manner.definition else None
         dataset = put_in_place(project, found, alias)
     _say_imported(folder, alias, found)
     _finish(given, project, alias, written)
     for line in _notes(project, dataset.id, found):
         sys.stderr.write(printable(f"note: {line}") + "\n")
-    return exits.DONE
+
+
+def _take_inputs(
+    given: Given,
+    project: app.Opened,
+    alias: DatasetAlias,
+    folder: Path,
+    manner: Manner,
+    around: frozenset[Path],
+) -> None:
+    names = {id: known for known, id in project.workspace.names().items()}
+    missing = folders_of_inputs(folder, names)
+    places = {place for place in missing.values() if place is not None}
+    inside = around | {folder.absolute()}
+    if missing and (not manner.with_inputs or None in missing.values() or places & inside):
+        raise refuse_without_inputs(alias, missing)
+    for id, place in missing.items():
+        if place is not None and project.workspace.open(id) is None:  # one may bring another
+            _take(given, place, None, manner, inside)
 
 
 def _in_workspace(project: app.Opened, text: Path) -> DatasetAlias | None:
@@ -86,11 +125,10 @@ def _define_known(
     project: app.Opened,
     declared: Project,
     alias: DatasetAlias,
-    *,
-    definition: bool,
-) -> int:
+    manner: Manner,
+) -> None:
     """Write the definition of a dataset that the workspace has and the project does not declare."""
-    if not definition:
+    if not manner.definition:
         raise UsageRefusedError(
             what=f"the workspace has {alias}, and no definition is wanted",
             why="then nothing is left to do",
@@ -99,10 +137,9 @@ def _define_known(
     _refuse_declared(declared, alias)
     state = app.find_dataset(project, str(alias)).state()
     assert state is not None  # noqa: S101 - it has a head
-    written = _defined(project, state, alias, project.root)
+    written = _defined(project, state, alias)
     sys.stdout.write(f"{alias} is in the workspace, at block {state.sequence}.\n")
     _finish(given, project, alias, written)
-    return exits.DONE
 
 
 def _refuse_declared(declared: Project, alias: DatasetAlias) -> None:
@@ -116,16 +153,14 @@ def _refuse_declared(declared: Project, alias: DatasetAlias) -> None:
             )
 
 
-def _defined(
-    project: app.Opened, state: ChainState, alias: DatasetAlias, folder: Path
-) -> _Definition:
+def _defined(project: app.Opened, state: ChainState, alias: DatasetAlias) -> _Definition:
     """Return the definition of a chain, of which a plan finds nothing to change.
 
     Raises MissingInputsError or UndeclarableError.
     """
     names = {id: known for known, id in project.workspace.names().items()}
     if missing := missing_inputs(state, names):
-        raise refuse_without_inputs(folder, alias, missing)
+        raise refuse_without_inputs(alias, dict.fromkeys(missing))
     snapshot = snapshot_of(state, alias, names)
     path = definition_path(project, alias)
     text = _text(project, path, snapshot)

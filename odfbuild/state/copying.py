@@ -9,12 +9,13 @@ import os
 import re
 import shutil
 import stat
-from collections.abc import Iterator
+from collections.abc import Container, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from odfbuild.errors import StateError
+from odfbuild.errors import ProtocolError, StateError
+from odfbuild.odf.chain import ChainState, fold
 from odfbuild.odf.codec import decode_block, decode_link
 from odfbuild.odf.events import AddData, Checkpoint, DataSlice, ExecuteTransform, Seed
 from odfbuild.odf.identity import DatasetId, Multihash
@@ -22,7 +23,7 @@ from odfbuild.state.disk import Disk
 from odfbuild.state.heads import HEAD, parse_head
 from odfbuild.state.objects import MissingObjectError, check_bytes
 
-__all__ = ["Copied", "NoChainError", "UnsafeFolderError", "copy_chain", "noted_alias", "seed_of"]
+__all__ = ["Copied", "NoChainError", "UnsafeFolderError", "copy_chain", "noted_alias", "peek"]
 
 _PARTS = ("refs", "blocks", "data", "checkpoints", "info")
 _REF = re.compile(r"[a-z][a-z0-9-]{0,99}")
@@ -105,26 +106,30 @@ def noted_alias(source: Path) -> str | None:
     return None
 
 
-def seed_of(source: Path) -> DatasetId | None:
-    """Return the id of the dataset in a folder, from the first block of its chain; None without."""
-    with suppress(StateError, OSError), _opened(source) as folder:
-        walk = _Walk()
-        for hash, data in _back(folder, folder.heads()[HEAD], walk):
-            _note(walk, hash, data)
-        return walk.seed
+def peek(source: Path) -> ChainState | None:
+    """Return what the chain of a folder says, unverified; None if it cannot be made out."""
+    with suppress(StateError, ProtocolError, OSError), _opened(source) as folder:
+        hashes = [hash for hash, _ in _back(folder, folder.heads()[HEAD], set())]
+        state = None
+        for hash in reversed(hashes):
+            data = folder.read("blocks", str(hash), _BLOCK_BYTES)
+            state = fold(state, decode_block(data), hash)
+        return state
     return None
 
 
 def _copy_blocks(folder: "_Folder", head: Multihash, walk: _Walk, target: Path, disk: Disk) -> None:
-    for hash, data in _back(folder, head, walk):
+    for hash, data in _back(folder, head, walk.blocks):
         disk.write(target / str(hash), data)
         _note(walk, hash, data)
 
 
-def _back(folder: "_Folder", head: Multihash, walk: _Walk) -> Iterator[tuple[Multihash, bytes]]:
+def _back(
+    folder: "_Folder", head: Multihash, seen: Container[Multihash]
+) -> Iterator[tuple[Multihash, bytes]]:
     """Yield blocks from a head on, newest first, up to one that was seen."""
     at: Multihash | None = head
-    while at is not None and at not in walk.blocks:
+    while at is not None and at not in seen:
         data = folder.read("blocks", str(at), _BLOCK_BYTES)
         check_bytes(at, data, str(folder.path / "blocks"))
         yield at, data

@@ -11,12 +11,13 @@ import pytest
 from hypothesis import given
 
 from odfbuild import app
-from odfbuild.cli.importing import import_dataset
+from odfbuild.cli.importing import Manner, import_dataset
 from odfbuild.cli.options import Given
 from odfbuild.executors.verify import verify
 from odfbuild.odf.chain import fold
 from odfbuild.odf.codec import block_hash, encode_block
-from odfbuild.odf.events import MetadataEvent, SetInfo
+from odfbuild.odf.events import MetadataEvent, Seed, SetInfo
+from odfbuild.odf.identity import DatasetId
 from odfbuild.state.dataset import Dataset
 from odfbuild.state.disk import Disk
 from odfbuild.state.prepared import Prepared
@@ -157,7 +158,7 @@ def test_any_history_plans_to_nothing_and_verifies(
     made = History(folder, *script)
     project = lay_out(folder / "second", {})
     import_dataset(
-        Given(directory=project), folder_in(made.workspace, made.dataset), "src", definition=True
+        Given(directory=project), folder_in(made.workspace, made.dataset), "src", Manner()
     )
     opened = app.open_project(project)
     assert app.make(opened).steps == ()
@@ -230,13 +231,13 @@ def test_whenever_it_is_cut_off_nothing_half_is_left_and_doing_it_again_ends_wel
         project = lay_out(tmp_path / str(n), {})
         with monkeypatch.context() as patch, suppress(Crash):
             stopping(n, patch)
-            import_dataset(Given(directory=project), source, None, definition=True)
+            import_dataset(Given(directory=project), source, None, Manner())
             break
         found = Workspace(project / ".odfbuild")
         for id in found.heads():
             assert files(folder_in(found, found.dataset(id))) == want
         assert not (project / "datasets" / "src.yaml").exists()
-        import_dataset(Given(directory=project), source, None, definition=True)
+        import_dataset(Given(directory=project), source, None, Manner())
         assert {str(alias): id for alias, id in found.names().items()} == {
             "src": dataset(market, "src").id
         }
@@ -301,6 +302,59 @@ def test_a_derivative_comes_after_its_inputs(market: Path, second: Inside) -> No
     assert done.code == 0
     assert "it reads what the workspace does not have" in done.err
     assert second("plan").code == 0
+
+
+def test_inputs_are_taken_in_first_when_asked_for(market: Path, second: Inside) -> None:
+    out = take(second, folder_of(market, "report"), "--with-inputs")
+    lines = [line.split()[1] for line in out.splitlines() if line.startswith("Imported ")]
+    assert lines == ["src", "out", "report"]
+    assert "No changes. 3 datasets match" in second("plan").out
+    mine = heads(market)
+    del mine[dataset(market, "acme/side").id.multibase]
+    assert heads(second.project) == mine
+
+
+@pytest.mark.parametrize("names", [("one", "two"), ("two", "one")])
+def test_an_input_of_several_is_taken_in_once(
+    names: tuple[str, str], second: Inside, tmp_path: Path
+) -> None:
+    ids = {name: DatasetId(bytes([n]) * 32) for n, name in enumerate(("one", "two", "top"))}
+    found = tmp_path / "kamu"
+    kind = DERIVATIVE.dataset_kind
+    chains: dict[str, tuple[MetadataEvent, ...]] = {
+        "one": (Seed(dataset_id=ids["one"], dataset_kind=ROOT.dataset_kind), PUSH),
+        "two": (Seed(dataset_id=ids["two"], dataset_kind=kind), set_transform(ids["one"])),
+        "top": (
+            Seed(dataset_id=ids["top"], dataset_kind=kind),
+            set_transform(*(ids[name] for name in names)),
+        ),
+    }
+    for name, events in chains.items():
+        chain_in(found, *events).rename(tmp_path / name)
+    out = take(second, tmp_path / "top", "--with-inputs")
+    lines = [line.split()[1] for line in out.splitlines() if line.startswith("Imported ")]
+    assert lines == ["one", "two", "top"]
+
+
+def test_inputs_that_are_nowhere_are_said_to_be_missing(market: Path, second: Inside) -> None:
+    alone = second.project / "alone" / "report"
+    shutil.copytree(folder_of(market, "report"), alone)
+    done = refused(second, "report reads an input", str(alone), "--with-inputs")
+    assert f"{dataset(market, 'out').id}\n" in done.err
+    assert "import them first, from where they are" in done.err
+
+
+def test_chains_that_read_each_other_end_the_search(second: Inside, tmp_path: Path) -> None:
+    other = DatasetId(b"\x07" * 32)
+    mine = chain_in(tmp_path / "a", DERIVATIVE, set_transform(other))
+    theirs = chain_in(
+        tmp_path / "a",
+        Seed(dataset_id=other, dataset_kind=DERIVATIVE.dataset_kind),
+        set_transform(DERIVATIVE.dataset_id),
+    )
+    mine.rename(tmp_path / "one")
+    theirs.rename(tmp_path / "two")
+    refused(second, "reads an input", str(tmp_path / "one"), "--with-inputs")
 
 
 def test_a_chain_that_does_not_verify_is_left_where_it_is(market: Path, second: Inside) -> None:

@@ -9,7 +9,7 @@ import pytest
 
 from odfbuild.errors import OdfBuildError, StateError
 from odfbuild.odf.identity import Multihash
-from odfbuild.state.copying import NoChainError, UnsafeFolderError, copy_chain, noted_alias, seed_of
+from odfbuild.state.copying import NoChainError, UnsafeFolderError, copy_chain, noted_alias, peek
 from odfbuild.state.dataset import Dataset
 from odfbuild.state.objects import CorruptObjectError, MissingObjectError
 from tests.executors.histories import Added, History, licensed
@@ -216,8 +216,10 @@ def test_the_name_that_is_noted_is_read(source: Path) -> None:
     assert noted_alias(source) is None
 
 
-def test_the_id_is_told_from_the_seed(made: Dataset, source: Path, tmp_path: Path) -> None:
-    assert seed_of(source) == made.id
-    assert seed_of(tmp_path) is None
+def test_what_a_chain_says_is_made_out_without_copying(
+    made: Dataset, source: Path, tmp_path: Path
+) -> None:
+    assert peek(source) == made.state()
+    assert peek(tmp_path) is None
     _file(source, "blocks").write_bytes(b"")
-    assert seed_of(source) is None
+    assert peek(source) is None

@@ -52,11 +52,16 @@ def import_(
     no_definition: Annotated[
         bool, typer.Option("--no-definition", help="Only take the chain in; write no YAML.")
     ] = False,
+    with_inputs: Annotated[
+        bool,
+        typer.Option("--with-inputs", help="First take in what it reads, from the folders beside."),
+    ] = False,
 ) -> None:
     """Take an existing chain into the workspace, and write its definition."""
-    from odfbuild.cli.importing import import_dataset
+    from odfbuild.cli.importing import Manner, import_dataset
 
-    raise Exit(import_dataset(given(context), folder, name, definition=not no_definition))
+    manner = Manner(definition=not no_definition, with_inputs=with_inputs)
+    raise Exit(import_dataset(given(context), folder, name, manner))
 
 
 @commands.command(cls=ProjectCommand)
