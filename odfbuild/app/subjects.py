@@ -62,10 +62,8 @@ class Subjects:
             sql = state.polling.preprocess
         if sql is None or is_opaque(sql):
             return None
-        return ";\n".join(
-            text.text if text.alias is None else f"-- {text.alias}\n{text.text}"
-            for text in steps_of(sql)
-        )
+        named = ((each.alias, each.text.strip()) for each in steps_of(sql))
+        return ";\n".join(text if alias is None else f"-- {alias}\n{text}" for alias, text in named)
 
     def inputs(self, step: Step) -> tuple[Subject, ...]:
         """Return what a step reads: inputs as far as they were read so far, or the source."""
@@ -73,7 +71,7 @@ class Subjects:
         if state is None:
             return ()
         if isinstance(step.work, Ingest) and state.polling is not None:
-            return (source_of(state.polling.fetch),)
+            return (source_of(state.polling.fetch, self._namespace),)
         if isinstance(step.work, Transform) and state.transform is not None:
             read = state.progress
             ids = self._inputs(state.transform).values()
@@ -92,7 +90,7 @@ class Subjects:
             source=str(dataset.id),
             block=state.head,
             columns=_columns(state),
-            made=self._made(step.target, state),
+            made=self._made(step.target, state) if isinstance(step.work, Transform) else None,
             written=_written(dataset, before, state.head) if works else None,
         )
 
@@ -163,8 +161,11 @@ class Subjects:
         )
 
 
-def source_of(fetch: FetchStep) -> Subject:
-    """Return the source of a root without anything that may be secret: no user, no query."""
+def source_of(fetch: FetchStep, namespace: str) -> Subject:
+    """Return the source of a root without anything that may be secret: no user, no query.
+
+    `namespace` is that of the files of the project.
+    """
     from odfbuild.executors.request import printable
 
     if is_opaque(fetch):
@@ -174,7 +175,9 @@ def source_of(fetch: FetchStep) -> Subject:
             url = printable(fetch.url.strip()).partition("?")[0].partition("#")[0]
             return _place(url)
         case FetchStepFilesGlob():
-            return Subject(named=Named("file", fetch.path), source=f"file:{_quoted(fetch.path)}")
+            known = fetch.path.startswith("/")
+            named = Named("file", fetch.path) if known else Named(namespace, f"file:{fetch.path}")
+            return Subject(named=named, source=f"file:{_quoted(fetch.path)}")
         case FetchStepContainer():
             return Subject(named=Named("container", fetch.image))
         case FetchStepMqtt():
@@ -212,8 +215,9 @@ def _refs(of: "Iterable[Used]", named: Mapping[str, Named]) -> tuple[ColumnRef, 
 def _place(url: str) -> Subject:
     parts = urlsplit(url) if "${{" not in url.partition("://")[2].partition("/")[0] else None
     if parts is None or not parts.scheme or not parts.netloc:
-        scheme = "file" if url.startswith("file:") else "url"
-        return Subject(named=Named(scheme, url.removeprefix("file://")), source=_quoted(url))
+        if url.startswith("file:"):
+            return Subject(named=Named("file", url.removeprefix("file://")), source=_quoted(url))
+        return Subject(named=Named("url", url))
     server = f"{parts.scheme}://{parts.netloc}"
     return Subject(named=Named(server, parts.path or "/"), source=_quoted(url))
 

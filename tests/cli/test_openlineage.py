@@ -10,9 +10,23 @@ import pytest
 
 from odfbuild import app
 from odfbuild.app.lineage import lineage_of
+from odfbuild.app.subjects import secrets_of, source_of
 from odfbuild.app.telling import telling
 from odfbuild.executors.runner import Unwatched
-from odfbuild.odf.events import ExecuteTransform
+from odfbuild.lineage.openlineage import EventType, Job, Moment, Run, run_event
+from odfbuild.odf.events import (
+    EnvVar,
+    ExecuteTransform,
+    FetchStep,
+    FetchStepContainer,
+    FetchStepEthereumLogs,
+    FetchStepFilesGlob,
+    FetchStepMqtt,
+    FetchStepUrl,
+    MqttTopicSubscription,
+    RequestHeader,
+)
+from odfbuild.odf.timestamp import Timestamp
 from tests.cli.market import FILES, dataset, workspace
 from tests.engines import FakeEngine
 from tests.inside import Inside, heads, lay_out, without_jvm
@@ -103,8 +117,8 @@ def test_jobs_join_datasets_and_sources_as_the_definitions_do(first: Path) -> No
     }
     assert edges == {
         "apply": ([], []),
-        "ingest:src": ([("file", "data/*.csv")], [(SPACE, "src")]),
-        "ingest:acme/side": ([("file", "side/*.csv")], [(SPACE, "acme/side")]),
+        "ingest:src": ([(SPACE, "file:data/*.csv")], [(SPACE, "src")]),
+        "ingest:acme/side": ([(SPACE, "file:side/*.csv")], [(SPACE, "acme/side")]),
         "transform:out": ([(SPACE, "src")], [(SPACE, "out")]),
         "transform:report": ([(SPACE, "out")], [(SPACE, "report")]),
     }
@@ -325,3 +339,57 @@ def test_a_query_that_names_no_column_has_no_column_lineage(
     (output,) = one(told(ask), "transform:out")["outputs"]
     assert "schema" in output["facets"]
     assert "columnLineage" not in output["facets"]
+
+
+SOURCES = [
+    (FetchStepFilesGlob(path="/srv/data/*.csv"), ("file", "/srv/data/*.csv")),
+    (FetchStepFilesGlob(path="in/*.csv"), ("here", "file:in/*.csv")),
+    (
+        FetchStepUrl(url="https://u:p@one.example:8443/a b/c.csv?key=1#x"),
+        ("https://one.example:8443", "/a b/c.csv"),
+    ),
+    (
+        FetchStepUrl(url="https://one.example/${{ env.KEY }}/c.csv"),
+        ("https://one.example", "/${{ env.KEY }}/c.csv"),
+    ),
+    (FetchStepUrl(url="${{ env.WHERE }}"), ("url", "${{ env.WHERE }}")),
+    (FetchStepUrl(url="file:///srv/c.csv"), ("file", "/srv/c.csv")),
+    (FetchStepUrl(url="ftp://one.example"), ("ftp://one.example", "/")),
+    (FetchStepContainer(image="one.example/fetch:1"), ("container", "one.example/fetch:1")),
+    (
+        FetchStepMqtt(
+            host="one.example",
+            port=1883,
+            username="u",
+            password="p",
+            topics=(MqttTopicSubscription(path="t"),),
+        ),
+        ("mqtt://one.example:1883", "t"),
+    ),
+    (
+        FetchStepEthereumLogs(chain_id=1, node_url="https://node.example/key"),
+        ("ethereum", "1"),
+    ),
+]
+
+
+@pytest.mark.parametrize(("fetch", "expected"), SOURCES)
+def test_sources_are_named_by_where_they_are(fetch: FetchStep, expected: tuple[str, str]) -> None:
+    found = source_of(fetch, "here")
+    assert (found.named.namespace, found.named.name) == expected
+    job = Job(named=found.named, kind="INGEST")
+    moment = Moment(EventType.START, Timestamp(0))
+    check_event(run_event(moment, Run(UUID(int=1), found.named), job, inputs=[found]))
+
+
+def test_secrets_of_a_source_are_all_that_its_values_can_look_like() -> None:
+    headers = (RequestHeader("a", "literal"), RequestHeader("b", "x ${{ env.OTHER }}"))
+    sources = (
+        FetchStepUrl(url="https://ada:pw1@one.example/?k=${{ env.KEY }}", headers=headers),
+        FetchStepContainer(image="i", env=(EnvVar(name="TAKEN"), EnvVar("GIVEN", "given"))),
+    )
+    env = {"KEY": "a/b c", "OTHER": "other", "TAKEN": "taken", "UNUSED": "unused"}
+    found = set(secrets_of(sources, env))
+    assert {"a/b c", "a%2Fb%20c", "a%2Fb+c", "ada", "pw1", "literal", "other"} <= found
+    assert {"taken", "given", "k=${{ env.KEY }}"} <= found
+    assert not {"unused", "TAKEN", "KEY", "one.example", "i"} & found
