@@ -152,17 +152,25 @@ class _Trial:
         most = self._most(len(places))
         found = least(len(places), holds, most=most)
         rows = chosen(found.things)
-        why = {log.alias: tuple(sorted(log.offsets(rows[log.alias]))) for log in self._each}
+        told = {log.alias: tuple(sorted(log.offsets(rows[log.alias]))) for log in self._each}
+        why = {alias: offsets for alias, offsets in told.items() if offsets}
         return Derivation(
-            why={alias: offsets for alias, offsets in why.items() if offsets},
+            why=why,
             of={alias: table.num_rows for alias, table in stood.items()},
             comes=comes,
-            cause=self._cause(comes=comes),
+            cause=Cause(offsets=why) if self._begins and why else self._cause(comes=comes),
             exact=found.sure,
             reason=None
             if found.sure
             else f"the rows give it, and after {most:,} trials it is not known whether all of "
             "them are needed",
+        )
+
+    @property
+    def _begins(self) -> bool:
+        """Tell whether there was nothing before the step, and nothing was taken back in it."""
+        return not self.work.in_full and all(
+            not each.past.num_rows and not each.takes_back for each in self._each
         )
 
     def _cause(self, *, comes: bool) -> Cause | None:

@@ -42,6 +42,11 @@ class Log:
         rows = pa.concat_tables([self.past, new])
         return left_standing(rows, self.columns, self.vocab, (self.vocab.offset_column,))
 
+    @property
+    def takes_back(self) -> bool:
+        """Tell whether a new record takes a row back."""
+        return any(self.new.column(self.vocab.operation_type_column).to_pylist())
+
     def units(self) -> list[tuple[int, ...]]:
         """Return the numbers of new records, those of a correction together."""
         ops = self.new.column(self.vocab.operation_type_column).to_pylist()

@@ -25,8 +25,8 @@ from odfbuild.planner.sql.query import QueryFacts
 __all__ = ["Alone", "Selections", "Together", "equal_rows", "selections"]
 
 _MOST_ROWS: Final = 1 << 18  # in one run
-_MOST_WORK: Final = 1 << 23  # rows in all runs, for one answer
-_RUNS: Final = 250
+_MOST_WORK: Final = 1 << 21  # rows in all runs, for one answer
+_RUNS: Final = range(30, 251)
 
 
 def selections(
@@ -59,9 +59,9 @@ class Alone:
         """Return how often the query gives the row, for each selection."""
         return [len(equal_rows(each, self.row)) for each in self.again.results(work, many)]
 
-    def most(self, rows: int) -> int:  # noqa: ARG002 - a run takes its time, however little it reads
+    def most(self, rows: int) -> int:
         """Return how many selections of so many rows may be tried."""
-        return _RUNS
+        return max(_RUNS[0], min(_RUNS[-1], _MOST_WORK // max(1, rows)))
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,7 +79,7 @@ class Together:
 
     def most(self, rows: int) -> int:
         """Return how many selections of so many rows may be tried."""
-        return max(_RUNS, _MOST_WORK // max(1, rows))
+        return max(_RUNS[0], _MOST_WORK // max(1, rows))
 
     def _counts(self, work: TransformWork, many: Sequence[Inputs]) -> list[int]:
         inputs = {

@@ -57,7 +57,7 @@ class _Search:
         size = len(self.kept) // 2 if len(self.kept) > _FEW else 1
         while size > 1:
             self._shed(size)
-            size = min(size // 2, max(1, len(self.kept) // 2))
+            size = min(size // 4, max(1, len(self.kept) // 2))
         before = None
         while before != self.kept:
             before = self.kept
