@@ -246,10 +246,16 @@ def enter_relations(db: sqlite3.Connection, allow_updates: bool) -> int:
     (before,) = db.execute("select coalesce(max(number), 0) from relation").fetchone()
     conflict = _UPDATE if allow_updates else _KEEP
     written = db.execute(_INSERT.format(conflict=conflict)).rowcount
-    for derived, source in db.execute(_OTHERWISE):
-        raise two_classifiers(UUID(bytes=derived), UUID(bytes=source))
+    if allow_updates or written < _count(db):  # some were there, maybe otherwise
+        for derived, source in db.execute(_OTHERWISE):
+            raise two_classifiers(UUID(bytes=derived), UUID(bytes=source))
     check_new(db, before)
     return written
+
+
+def _count(db: sqlite3.Connection) -> int:
+    (count,) = db.execute("select count(*) from incoming").fetchone()
+    return int(count)
 
 
 def _enter_homes(db: sqlite3.Connection, allow_updates: bool) -> int:
