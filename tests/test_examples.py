@@ -12,6 +12,8 @@ from typing import Any
 
 import pytest
 
+from tests.cli.pipelines_by_hand import PIPELINES
+from tests.cli.within import Within
 from tests.projects import EXAMPLES, REPOSITORY, odfbuild, probe, shell
 
 DATA = Path(os.environ.get("ODFBUILD_EXAMPLE_DATA") or REPOSITORY.parent / "shared" / "data")
@@ -122,6 +124,38 @@ def test_several_steps_make_one_result(demo: Path) -> None:
     assert (APPEND, "otter-ford", "flow") not in found
 
 
+def direct(pipeline: str) -> set[tuple[str, str, str]]:
+    """Return every dataset of an example with its inputs and their aliases, as read by hand."""
+    return {
+        (name, source, alias)
+        for name, made in PIPELINES[pipeline].datasets.items()
+        for alias, source in made.inputs.items()
+    }
+
+
+def recorded(pipeline: str, ask: Within) -> set[tuple[str, str, str]]:
+    """Return the same as the chains tell it."""
+    found: set[tuple[str, str, str]] = set()
+    for dataset in PIPELINES[pipeline].datasets:
+        told = json.loads(ask.done("lineage", dataset, "--up", "--depth", "1", "-o", "json"))
+        names = {each["id"]: each["name"] for each in told["datasets"]}
+        found |= {
+            (names[each["derived"]], names[each["source"]], each["classifier"])
+            for each in told["relations"]
+        }
+    return found
+
+
+@pytest.mark.spark
+def test_lineage_with_data_is_what_the_definitions_say(
+    demo: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ask = Within(demo, capsys, monkeypatch)
+    assert recorded("water", ask) == direct("water")
+    (demo / ".odfbuild" / "lineage.sqlite").unlink()
+    assert recorded("water", ask) == direct("water")
+
+
 def real_project(folder: Path) -> Path:
     project = shutil.copytree(EXAMPLES / "italy-covid", folder / "project")
     (project / "data").symlink_to(DATA)
@@ -164,6 +198,14 @@ def test_after_all_revisions_of_a_table_its_last_one_remains(real: Path) -> None
         )
     told_all = told("it.covid.national", real, "data", "totale_positivi", "note")
     assert [(time[:19], str(n), note or "") for time, n, note in current(told_all)] == published
+
+
+@needs_data
+@pytest.mark.spark
+def test_lineage_of_real_data_is_what_the_definitions_say(
+    real: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert recorded("italy", Within(real, capsys, monkeypatch)) == direct("italy")
 
 
 @needs_data
