@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 
 __all__ = ["Telling", "Told", "telling"]
 
-_PATIENCE, _HASTE = 20.0, 3.0  # seconds that the end of an apply waits for a server
+_PATIENCE, _HASTE = 10.0, 3.0  # seconds that the end of an apply waits for a server
 _KINDS = {Append: "DEFINITION", Move: "RENAME", Ingest: "INGEST", Transform: "TRANSFORM"}
 
 
@@ -102,13 +102,16 @@ class Telling:
 
     def finished(self, step: Step, outcome: "Outcome") -> None:
         from odfbuild.executors.report import Failed
+        from odfbuild.executors.stopping import StoppedError
 
         with self._guard:
             _, begun = self._started.pop(step.id, (step, None))
             self._failed |= isinstance(outcome, Failed)
         if begun is not None:  # it was not skipped
             if isinstance(outcome, Failed):
-                moment = self._moment(EventType.FAIL, self._said(step, outcome.error))
+                stopped = isinstance(outcome.error, StoppedError)
+                type = EventType.ABORT if stopped else EventType.FAIL
+                moment = self._moment(type, self._said(step, outcome.error))
             else:
                 moment = self._moment(EventType.COMPLETE)
             self._tell(moment, step, begun)

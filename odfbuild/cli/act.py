@@ -83,7 +83,7 @@ def events_file(reports: Sequence[str]) -> Path | None:
     if not reports:
         return None
     name, _, path = reports[-1].partition("=")
-    if len(reports) > 1 or name != "openlineage" or not path:
+    if len(reports) > 1 or name != "openlineage" or path in ("", "-"):
         raise UsageRefusedError(
             what=f"--report {' --report '.join(reports)}: not what apply can report",
             why="it reports the events of the run, in one file",

@@ -12,7 +12,9 @@ from odfbuild import app
 from odfbuild.app.lineage import lineage_of
 from odfbuild.app.subjects import secrets_of, source_of
 from odfbuild.app.telling import telling
+from odfbuild.executors.report import Failed
 from odfbuild.executors.runner import Unwatched
+from odfbuild.executors.stopping import StoppedError
 from odfbuild.lineage.openlineage import EventType, Job, Moment, Run, run_event
 from odfbuild.odf.events import (
     EnvVar,
@@ -283,12 +285,14 @@ def test_no_event_holds_what_is_secret_in_a_source(
 def test_what_is_interrupted_is_told_as_aborted(market: Path, tmp_path: Path) -> None:
     lay_out(market, NEWS)
     project = app.open_project(market)
-    step = next(each for each in app.make(project).steps if each.id == "ingest:src")
+    step, other = app.make(project).steps[:2]
     file = tmp_path / "events"
 
     def interrupted() -> None:
         with telling(project, Unwatched(), file) as told:
             told.progress.started(step)
+            told.progress.started(other)
+            told.progress.finished(other, Failed(StoppedError(), ()))
             raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
@@ -297,6 +301,8 @@ def test_what_is_interrupted_is_told_as_aborted(market: Path, tmp_path: Path) ->
     assert types == [
         ("apply", "START"),
         ("ingest:src", "START"),
+        ("transform:out", "START"),
+        ("transform:out", "ABORT"),
         ("ingest:src", "ABORT"),
         ("apply", "ABORT"),
     ]
@@ -307,6 +313,7 @@ def test_what_is_interrupted_is_told_as_aborted(market: Path, tmp_path: Path) ->
     [
         ("sarif=x", 64, "error[usage]"),
         ("openlineage", 64, "error[usage]"),
+        ("openlineage=-", 64, "error[usage]"),
         ("openlineage=nowhere/events", 1, "error[events-file]"),
     ],
 )
