@@ -2,19 +2,17 @@
 
 from collections import deque
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from itertools import pairwise
 from typing import TYPE_CHECKING, Any, Final
 
 from odfbuild.app.explaining import Explained, MadeOf, RowKey
 from odfbuild.cli.row_lines import row_text
 from odfbuild.cli.rows import plain
 from odfbuild.cli.words import count
-from odfbuild.odf.events import OffsetInterval
 from odfbuild.odf.identity import DatasetId, Multihash
 from odfbuild.odf.manifest import to_mapping
 from odfbuild.odf.opaque import is_opaque
 from odfbuild.odf.refs import DatasetAlias
-from odfbuild.planner.provenance import Step
+from odfbuild.planner.provenance import Step, intervals
 from odfbuild.planner.sql.columns import ColumnRef, QueryColumns
 from odfbuild.planner.sql.query import steps_of
 
@@ -24,7 +22,6 @@ if TYPE_CHECKING:
 __all__ = [
     "column_lines",
     "explained_json",
-    "intervals",
     "query_lines",
     "reason_lines",
     "step_lines",
@@ -217,15 +214,6 @@ def _spans(offsets: Sequence[int]) -> str:
     cut = spans[:_MOST_SPANS]
     more = f" and {len(spans) - len(cut):,} intervals more" if len(spans) > len(cut) else ""
     return f"{'offset' if len(offsets) == 1 else 'offsets'} {', '.join(cut)}{more}"
-
-
-def intervals(offsets: Sequence[int]) -> list[OffsetInterval]:
-    """Return offsets, which are in order, as intervals."""
-    if not offsets:
-        return []
-    starts = [offsets[0], *(b for a, b in pairwise(offsets) if b != a + 1)]
-    ends = [*(a for a, b in pairwise(offsets) if b != a + 1), offsets[-1]]
-    return [OffsetInterval(start, end) for start, end in zip(starts, ends, strict=True)]
 
 
 def explained_json(rows: Rows, names: Names, blocks: Mapping[RowKey, Any]) -> Mapping[str, Any]:

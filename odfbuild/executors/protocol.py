@@ -19,13 +19,13 @@ from typing import Any, Final, Protocol, TypeVar
 
 from odfbuild.errors import EngineFailedError, InvalidQueryError, OdfBuildError
 from odfbuild.executors.engine import (
-    Engine,
     RawQueryWork,
     TransformInputFrame,
     TransformWork,
     engine_version,
 )
 from odfbuild.executors.frames import Frame
+from odfbuild.executors.protocol_provenance import RunsAgain, derived
 from odfbuild.executors.protocol_state import BadCheckpointError, read_state, write_state
 from odfbuild.executors.protocol_step import run_step
 from odfbuild.executors.stopping import StoppedError
@@ -38,7 +38,6 @@ from odfbuild.odf.manifest import from_mapping, to_mapping
 from odfbuild.odf.opaque import is_opaque
 from odfbuild.odf.record import Record
 from odfbuild.planner.migrating import migration_refusal
-from odfbuild.planner.provenance import Rule
 
 __all__ = ["METHODS", "EngineOperations", "Operations", "answered", "answered_json"]
 
@@ -63,7 +62,7 @@ class Operations(Protocol):
     def derive_provenance(
         self, request: msg.DeriveProvenanceRequest
     ) -> msg.DeriveProvenanceResponse:
-        """Tell which records of its inputs a step may have looked at ("Derive Provenance")."""
+        """Tell what a step may have looked at, or one record is of ("Derive Provenance")."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,7 +129,7 @@ def _answer(operations: Operations, method: _Method, request: Record) -> Record:
 class EngineOperations:
     """The operations, answered with an engine; files in between go into the folder `staging`."""
 
-    def __init__(self, engine: Engine, staging: Path) -> None:
+    def __init__(self, engine: RunsAgain, staging: Path) -> None:
         self._engine = engine
         self._staging = staging
 
@@ -167,12 +166,21 @@ class EngineOperations:
     def derive_provenance(
         self, request: msg.DeriveProvenanceRequest
     ) -> msg.DeriveProvenanceResponse:
-        """Tell it from the text of the query: no rows are read."""
+        """Tell it from the text of the query, and of one record by running it on chosen rows."""
         return _guarded(
-            lambda: _derived(request),
+            lambda: self._derive_provenance(request),
             msg.DeriveProvenanceResponseInvalidQuery,
             msg.DeriveProvenanceResponseInternalError,
         )
+
+    def _derive_provenance(
+        self, request: msg.DeriveProvenanceRequest
+    ) -> msg.DeriveProvenanceResponse:
+        if request.record is None:
+            return derived(self._engine, request, self._staging)
+        _known(request.transform)
+        with TemporaryDirectory(dir=self._staging) as folder:
+            return derived(self._engine, request, Path(folder))
 
     def _raw_query(self, request: msg.RawQueryRequest) -> msg.RawQueryResponse:
         import pyarrow.parquet as pq
@@ -236,22 +244,6 @@ def _check_migration(previous: TransformSql, following: TransformSql) -> None:
             why="rows of the query before stay as they are, unless the new one restates them",
             fix=f"give the new query a version that ends in {RESTATE}, or compute the dataset anew",
         )
-
-
-def _derived(request: msg.DeriveProvenanceRequest) -> msg.DeriveProvenanceResponse:
-    names = [each.query_alias for each in request.query_inputs]
-    sql = request.transform
-    restates = not is_opaque(sql) and (sql.version or "").endswith(RESTATE)
-    rule = Rule.of(sql, names, restates=restates)
-    return msg.DeriveProvenanceResponseSuccess(
-        tuple(
-            msg.DeriveProvenanceResponseInput(
-                each.query_alias,
-                rule.looked_at(each.query_alias, each.offset_interval, each.prev_offset),
-            )
-            for each in request.query_inputs
-        )
-    )
 
 
 def _known(transform: TransformSql) -> TransformSql:

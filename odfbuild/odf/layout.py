@@ -749,6 +749,22 @@ TABLES: Final[Mapping[type[Record], Table]] = {
             Slot("vocab", "vocab", 0, "table", events.DatasetVocabulary),
             Slot("transform", "transform", 1, "union", "Transform"),
             Slot("query_inputs", "queryInputs", 3, "tables", messages.DeriveProvenanceRequestInput),
+            Slot(
+                "record",
+                "record",
+                4,
+                "table",
+                messages.DeriveProvenanceRequestRecord,
+                optional=True,
+            ),
+        )
+    ),
+    messages.DeriveProvenanceRequestRecord: Table(
+        (
+            Slot("data_path", "dataPath", 0, "text"),
+            Slot("offset", "offset", 1, "u64"),
+            Slot("watermark", "watermark", 2, "timestamp", optional=True),
+            Slot("prev_watermark", "prevWatermark", 3, "timestamp", optional=True),
         )
     ),
     messages.DeriveProvenanceRequestInput: Table(
@@ -764,13 +780,19 @@ TABLES: Final[Mapping[type[Record], Table]] = {
                 events.OffsetInterval,
                 optional=True,
             ),
+            Slot("data_paths", "dataPaths", 4, "texts", optional=True),
+            Slot("prev_data_paths", "prevDataPaths", 5, "texts", optional=True),
+            Slot("schema_file", "schemaFile", 6, "text", optional=True),
         )
     ),
     messages.DeriveProvenanceResponseRoot: Table(
         (Slot("value", "value", 0, "union", "DeriveProvenanceResponse"),), transparent=True
     ),
     messages.DeriveProvenanceResponseSuccess: Table(
-        (Slot("inputs", "inputs", 0, "tables", messages.DeriveProvenanceResponseInput),)
+        (
+            Slot("inputs", "inputs", 0, "tables", messages.DeriveProvenanceResponseInput),
+            Slot("reason", "reason", 1, "text", optional=True),
+        )
     ),
     messages.DeriveProvenanceResponseInput: Table(
         (
@@ -783,6 +805,8 @@ TABLES: Final[Mapping[type[Record], Table]] = {
                 events.OffsetInterval,
                 optional=True,
             ),
+            Slot("made_of", "madeOf", 2, "tables", events.OffsetInterval, optional=True),
+            Slot("caused_by", "causedBy", 3, "tables", events.OffsetInterval, optional=True),
         )
     ),
     messages.DeriveProvenanceResponseInvalidQuery: Table((Slot("message", "message", 0, "text"),)),

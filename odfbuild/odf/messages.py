@@ -44,6 +44,7 @@ __all__ = [
     "MigrateQueryResponseRefused",
     "MigrateQueryResponseInternalError",
     "DeriveProvenanceRequest",
+    "DeriveProvenanceRequestRecord",
     "DeriveProvenanceRequestInput",
     "DeriveProvenanceResponseRoot",
     "DeriveProvenanceResponseSuccess",
@@ -472,37 +473,78 @@ class MigrateQueryResponseInternalError(Record):
 
 
 class DeriveProvenanceRequest(Record):
-    """Ask an engine which records of its inputs the records of one step may come from
-    (odfbuild)."""
+    """Ask an engine which records of its inputs the records of one step may come from; or, of
+    one record, which it does come from (odfbuild)."""
 
-    __slots__ = ("vocab", "transform", "query_inputs")
+    __slots__ = ("vocab", "transform", "query_inputs", "record")
 
     vocab: DatasetVocabulary
     transform: Transform
     query_inputs: tuple[DeriveProvenanceRequestInput, ...]
+    record: DeriveProvenanceRequestRecord | None
 
     def __init__(
         self,
+        *,
         vocab: DatasetVocabulary,
         transform: Transform,
         query_inputs: tuple[DeriveProvenanceRequestInput, ...],
+        record: DeriveProvenanceRequestRecord | None = None,
     ) -> None:
         put = object.__setattr__
         put(self, "vocab", vocab)
         put(self, "transform", transform)
         put(self, "query_inputs", query_inputs)
+        put(self, "record", record)
+
+
+class DeriveProvenanceRequestRecord(Record):
+    """One record of the step: the file with all of them, its offset, and the watermarks that the
+    step ended and began with (odfbuild)."""
+
+    __slots__ = ("data_path", "offset", "watermark", "prev_watermark")
+
+    data_path: str
+    offset: int
+    watermark: Timestamp | None
+    prev_watermark: Timestamp | None
+
+    def __init__(
+        self,
+        *,
+        data_path: str,
+        offset: int,
+        watermark: Timestamp | None = None,
+        prev_watermark: Timestamp | None = None,
+    ) -> None:
+        put = object.__setattr__
+        put(self, "data_path", data_path)
+        put(self, "offset", offset)
+        put(self, "watermark", watermark)
+        put(self, "prev_watermark", prev_watermark)
 
 
 class DeriveProvenanceRequestInput(Record):
-    """One input of the step: the offsets that were new to it, and the last that was not
-    (odfbuild)."""
+    """One input of the step: the offsets that were new to it, and the last that was not; where
+    they lie, if one record is asked about (odfbuild)."""
 
-    __slots__ = ("query_alias", "vocab", "prev_offset", "offset_interval")
+    __slots__ = (
+        "query_alias",
+        "vocab",
+        "prev_offset",
+        "offset_interval",
+        "data_paths",
+        "prev_data_paths",
+        "schema_file",
+    )
 
     query_alias: str
     vocab: DatasetVocabulary
     prev_offset: int | None
     offset_interval: OffsetInterval | None
+    data_paths: tuple[str, ...] | None
+    prev_data_paths: tuple[str, ...] | None
+    schema_file: str | None
 
     def __init__(
         self,
@@ -511,12 +553,18 @@ class DeriveProvenanceRequestInput(Record):
         vocab: DatasetVocabulary,
         prev_offset: int | None = None,
         offset_interval: OffsetInterval | None = None,
+        data_paths: tuple[str, ...] | None = None,
+        prev_data_paths: tuple[str, ...] | None = None,
+        schema_file: str | None = None,
     ) -> None:
         put = object.__setattr__
         put(self, "query_alias", query_alias)
         put(self, "vocab", vocab)
         put(self, "prev_offset", prev_offset)
         put(self, "offset_interval", offset_interval)
+        put(self, "data_paths", data_paths)
+        put(self, "prev_data_paths", prev_data_paths)
+        put(self, "schema_file", schema_file)
 
 
 class DeriveProvenanceResponseRoot(Record):
@@ -532,30 +580,46 @@ class DeriveProvenanceResponseRoot(Record):
 
 
 class DeriveProvenanceResponseSuccess(Record):
-    """What each input may have given to the step (odfbuild)."""
+    """What each input may have given to the step; `reason` says why no more can be told of the
+    record that was asked about (odfbuild)."""
 
-    __slots__ = ("inputs",)
+    __slots__ = ("inputs", "reason")
 
     inputs: tuple[DeriveProvenanceResponseInput, ...]
+    reason: str | None
 
-    def __init__(self, inputs: tuple[DeriveProvenanceResponseInput, ...]) -> None:
+    def __init__(
+        self, inputs: tuple[DeriveProvenanceResponseInput, ...], reason: str | None = None
+    ) -> None:
         put = object.__setattr__
         put(self, "inputs", inputs)
+        put(self, "reason", reason)
 
 
 class DeriveProvenanceResponseInput(Record):
-    """The records of one input that the step looked at; none of an input that the query does not
-    name (odfbuild)."""
+    """The records of one input that the step looked at, none of an input that the query does not
+    name; those that the record was made of, and those that made it come or go (odfbuild)."""
 
-    __slots__ = ("query_alias", "offset_interval")
+    __slots__ = ("query_alias", "offset_interval", "made_of", "caused_by")
 
     query_alias: str
     offset_interval: OffsetInterval | None
+    made_of: tuple[OffsetInterval, ...] | None
+    caused_by: tuple[OffsetInterval, ...] | None
 
-    def __init__(self, query_alias: str, offset_interval: OffsetInterval | None = None) -> None:
+    def __init__(
+        self,
+        *,
+        query_alias: str,
+        offset_interval: OffsetInterval | None = None,
+        made_of: tuple[OffsetInterval, ...] | None = None,
+        caused_by: tuple[OffsetInterval, ...] | None = None,
+    ) -> None:
         put = object.__setattr__
         put(self, "query_alias", query_alias)
         put(self, "offset_interval", offset_interval)
+        put(self, "made_of", made_of)
+        put(self, "caused_by", caused_by)
 
 
 class DeriveProvenanceResponseInvalidQuery(Record):

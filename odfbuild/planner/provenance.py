@@ -30,7 +30,17 @@ from odfbuild.odf.timestamp import Timestamp
 from odfbuild.planner.restating import asks_to_restate
 from odfbuild.planner.sql.query import examine, steps_of
 
-__all__ = ["Origin", "Read", "Rule", "Step", "Written", "all_written", "origins", "written_by"]
+__all__ = [
+    "Origin",
+    "Read",
+    "Rule",
+    "Step",
+    "Written",
+    "all_written",
+    "intervals",
+    "origins",
+    "written_by",
+]
 
 Blocks = Sequence[tuple[Multihash, MetadataBlock]]
 """A chain from its seed on."""
@@ -142,6 +152,11 @@ def written_by(blocks: Blocks, offset: int) -> Written | None:
 def all_written(blocks: Blocks) -> tuple[Written, ...]:
     """Return all blocks that hold records, oldest first."""
     return tuple(_written(blocks, [OffsetInterval(0, _LAST)]))
+
+
+def intervals(offsets: Sequence[int]) -> tuple[OffsetInterval, ...]:
+    """Return offsets as intervals that are in order and apart."""
+    return tuple(_merged(OffsetInterval(each, each) for each in offsets))
 
 
 def origins(chains: Chains, dataset: DatasetId, written: Written) -> tuple[Origin, ...]:

@@ -1,7 +1,7 @@
 """The operations of an engine, the same for every engine; then what only this one answers with."""
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -10,14 +10,15 @@ import pyarrow.parquet as pq
 import pytest
 
 from odfbuild.errors import ProtocolError
-from odfbuild.executors.engine import Engine, engine_version
+from odfbuild.executors.engine import engine_version
 from odfbuild.executors.protocol import METHODS, EngineOperations, answered, answered_json
+from odfbuild.executors.protocol_provenance import RunsAgain
 from odfbuild.odf import messages as msg
 from odfbuild.odf.arrow import from_arrow
 from odfbuild.odf.codec import decode_table, encode_table
 from odfbuild.odf.events import DatasetVocabulary, OffsetInterval, TransformSql
 from odfbuild.odf.manifest import ManifestErrors, to_mapping
-from tests.engines import FakeEngine
+from tests.engines import FakeEngine, Rows
 from tests.executors.conformance import COPY, SCHEMA, START, WRONG, Coordinator, at, sql
 
 INSTALLED = engine_version("spark")
@@ -28,7 +29,7 @@ INSTALLED = engine_version("spark")
 )
 def _engine(
     request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
-) -> Iterator[Engine]:
+) -> Iterator[RunsAgain]:
     if request.param == "fake":
         yield FakeEngine(refused=frozenset({WRONG}))
         return
@@ -39,7 +40,7 @@ def _engine(
 
 
 @pytest.fixture
-def asked(tmp_path: Path, engine: Engine) -> Coordinator:
+def asked(tmp_path: Path, engine: RunsAgain) -> Coordinator:
     (tmp_path / "staging").mkdir()
     return Coordinator(EngineOperations(engine, tmp_path / "staging"), tmp_path)
 
@@ -270,13 +271,83 @@ def test_a_step_tells_what_it_may_have_looked_at(
         )
         for name, last, span in [("in", before, new), ("other", None, None)]
     )
-    request = msg.DeriveProvenanceRequest(DatasetVocabulary(), sql(query), (given, other))
+    request = msg.DeriveProvenanceRequest(
+        vocab=DatasetVocabulary(), transform=sql(query), query_inputs=(given, other)
+    )
     answer = operations.derive_provenance(request)
     assert isinstance(answer, msg.DeriveProvenanceResponseSuccess)
     assert answer.inputs == (
-        msg.DeriveProvenanceResponseInput("in", found),
-        msg.DeriveProvenanceResponseInput("other"),
+        msg.DeriveProvenanceResponseInput(query_alias="in", offset_interval=found),
+        msg.DeriveProvenanceResponseInput(query_alias="other"),
     )
+
+
+COUNTED = "select k, count(*) as n, max(event_time) as event_time from `in` group by k"
+
+
+def counted(inputs: Mapping[str, Rows]) -> Rows:
+    keys = sorted({row["k"] for row in inputs["in"]})
+    numbers = [sum(row["k"] == key for row in inputs["in"]) for key in keys]
+    return [{"event_time": 0, "k": k, "n": n} for k, n in zip(keys, numbers, strict=True)]
+
+
+def asked_of_a_record(folder: Path, offset: int = 5) -> Any:
+    """Return a question for the record of a step that corrected the count of `x`."""
+    system = [("offset", pa.int64()), ("op", pa.int32())]
+    seen = [("event_time", pa.timestamp("ms", "UTC")), ("k", pa.string())]
+    kinds = pa.schema([*system, *seen])
+    files = {
+        "past": ([0, 1, 2], [0, 0, 0], "xyx", kinds),
+        "new": ([3, 4, 5], [0, 0, 0], "yxz", kinds),
+        "made": ([4, 5], [2, 3], "xx", pa.schema([*kinds, ("n", pa.int64())])),
+    }
+    for name, (offsets, ops, keys, schema) in files.items():
+        columns = [offsets, ops, [0] * len(ops), list(keys), [2, 3]][: len(schema)]
+        arrays = [pa.array(c, field.type) for c, field in zip(columns, schema, strict=True)]
+        pq.write_table(pa.Table.from_arrays(arrays, schema=schema), folder / f"{name}.parquet")
+    given = msg.DeriveProvenanceRequestInput(
+        query_alias="in", vocab=DatasetVocabulary(), prev_offset=2,
+        offset_interval=OffsetInterval(3, 5), data_paths=(str(folder / "new.parquet"),),
+        prev_data_paths=(str(folder / "past.parquet"),), schema_file=str(folder / "new.parquet"),
+    )  # fmt: skip
+    record = msg.DeriveProvenanceRequestRecord(
+        data_path=str(folder / "made.parquet"), offset=offset
+    )
+    return to_mapping(
+        msg.DeriveProvenanceRequest(
+            vocab=DatasetVocabulary(), transform=sql(COUNTED), query_inputs=(given,), record=record
+        )
+    )
+
+
+def test_a_record_has_the_records_that_it_was_made_of(tmp_path: Path) -> None:
+    operations = EngineOperations(FakeEngine({COUNTED: counted}), tmp_path)
+    answer = answered_json(operations, "DeriveProvenance", asked_of_a_record(tmp_path))
+    (found,) = answer["inputs"]
+    assert found == {
+        "queryAlias": "in",
+        "offsetInterval": {"start": 0, "end": 5},
+        "madeOf": [{"start": 0, "end": 0}, {"start": 2, "end": 2}, {"start": 4, "end": 4}],
+        "causedBy": [{"start": 4, "end": 4}],
+    }
+    assert answer.get("reason") is None
+
+
+def test_why_no_more_can_be_told_of_a_record_is_said(tmp_path: Path) -> None:
+    others = FakeEngine({COUNTED: lambda _: [{"event_time": 0, "k": "0", "n": 99}]})
+    operations = EngineOperations(others, tmp_path)
+    answer = answered_json(operations, "DeriveProvenance", asked_of_a_record(tmp_path))
+    assert answer["kind"] == "Success"
+    assert "does not give the row" in answer["reason"]
+    assert answer["inputs"] == [{"queryAlias": "in", "offsetInterval": {"start": 0, "end": 5}}]
+
+
+@pytest.mark.parametrize("offset", [3, 6])
+def test_a_record_that_is_not_there_is_refused(offset: int, tmp_path: Path) -> None:
+    operations = EngineOperations(FakeEngine({COUNTED: counted}), tmp_path)
+    answer = answered_json(operations, "DeriveProvenance", asked_of_a_record(tmp_path, offset))
+    assert answer["kind"] == "InvalidQuery"
+    assert f"no record at offset {offset}" in answer["message"]
 
 
 # --- messages that are none ---------------------------------------------------------------------
