@@ -32,7 +32,7 @@ from odfbuild.state.heads import (
 )
 from odfbuild.state.index import Index
 from odfbuild.state.keys import Keys
-from odfbuild.state.lock import LockedError, locked, open_locked
+from odfbuild.state.lock import Holder, LockedError, held_by, locked, open_locked
 from odfbuild.state.objects import LocalObjects
 from odfbuild.state.prepared import Prepared
 
@@ -116,6 +116,13 @@ class Workspace:
         """Return the heads of all datasets that have a name, without a look at their chains."""
         heads = self.heads()
         return {alias: heads[id] for alias, id in self.names().items() if id in heads}
+
+    def locks(self) -> Mapping[DatasetId, Holder]:
+        """Return who is changing which dataset just now, as far as they said."""
+        notes = self.root / "cache" / "locks"
+        names = [name for name in _file_names(notes) if _FOLDER.fullmatch(name)]
+        found = ((name, held_by(self._datasets / name, notes / name)) for name in names)
+        return {DatasetId(bytes.fromhex(name[5:])): by for name, by in found if by is not None}
 
     def states(self) -> Mapping[DatasetAlias, ChainState]:
         """Return the state of every named dataset, from the index where that is up to date."""

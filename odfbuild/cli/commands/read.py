@@ -53,7 +53,7 @@ def status(
     selection: Selection = None,
     exclude: Exclude = None,
 ) -> None:
-    """List the datasets of the workspace: head, rows, watermark."""
+    """List the datasets of the workspace: head, rows, watermark, how the last apply left them."""
     from odfbuild.cli.read import show_status
 
     raise Exit(show_status(given(context), selection or [], exclude or []))
