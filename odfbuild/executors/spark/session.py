@@ -12,7 +12,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from odfbuild.errors import EngineFailedError
 from odfbuild.executors.spark.archive import build_later, options
@@ -270,13 +270,15 @@ def _leave(host: _Host) -> None:
 
 
 _MOST_LENT = 8
+_MOST_NAMES = 1 << 10
 
 
 class Lent:
-    """The frames that a session keeps for later steps, which may read the same."""
+    """What a session keeps for later steps: frames, as they may read the same, and views' names."""
 
     def __init__(self) -> None:
         self._frames: list[tuple[object, DataFrame]] = []
+        self._described: dict[str, Any] = {}
 
     def frame(self, what: object, make: "Callable[[], DataFrame]") -> "DataFrame":
         """Return what `make` returned for an equal `what` lately, else what it returns now."""
@@ -286,6 +288,24 @@ class Lent:
         made = make()
         self._frames = [*self._frames[1 - _MOST_LENT :], (what, made)]
         return made
+
+    def show(self, name: str, frame: "DataFrame") -> None:
+        """Make a frame readable under a name.
+
+        Spark does it by a command with all that belongs to one, which takes as long as many a query
+        of a step.  A name that was used once is given to other frames in its catalog.
+        """
+        catalog = frame.sparkSession._jsparkSession.sessionState().catalog()
+        described = self._described.get(name)
+        if described is None or frame.is_cached:
+            frame.createOrReplaceTempView(f"`{name.replace('`', '``')}`")
+            if len(self._described) < _MOST_NAMES and not frame.is_cached:
+                self._described[name] = catalog.getRawTempView(name).get().tableMeta()
+            return
+        java: Any = frame.sparkSession._jvm
+        plan = java.scala.Option.apply(frame._jdf.queryExecution().analyzed())
+        view = java.org.apache.spark.sql.catalyst.catalog.TemporaryViewRelation(described, plan)
+        catalog.createTempView(name, view, True)
 
 
 class Views:
@@ -299,7 +319,7 @@ class Views:
     def add(self, name: str, frame: "DataFrame") -> None:
         """Make a frame readable under a name, dots and all."""
         self._views.append((name, frame.is_cached))
-        frame.createOrReplaceTempView(f"`{name.replace('`', '``')}`")
+        self.lent.show(name, frame)
 
     def __enter__(self) -> "Views":
         return self

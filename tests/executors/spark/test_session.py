@@ -14,7 +14,7 @@ import pytest
 from odfbuild.executors.engine import engine_version
 from odfbuild.executors.spark.engine import SparkEngine
 from odfbuild.executors.spark.jvm import JvmFailedError
-from odfbuild.executors.spark.session import InterruptedStepError
+from odfbuild.executors.spark.session import InterruptedStepError, Views
 from odfbuild.executors.spark.settings import PINNED, Size
 from odfbuild.odf.events import MergeStrategyAppend
 from tests.executors.spark.tables import ingest_request, rows_of
@@ -75,6 +75,29 @@ def test_an_engine_that_wants_another_jvm_is_refused(engine: SparkEngine, tmp_pa
 
 
 @pytest.mark.spark
+def test_a_name_shows_the_frame_that_it_was_given_last_until_the_step_is_over(
+    engine: SparkEngine,
+) -> None:
+    from pyspark.errors import AnalysisException
+
+    session, lent = engine._sessions.session(Size.SMALL), engine._sessions.lent(Size.SMALL)
+    given = (
+        pa.table({"n": [1]}),
+        pa.table({"s": ["x"], "n": [3]}),
+        pa.table({"n": ["another type"]}),
+    )
+    text = "SELECT `a ``b.C`.*, t.n AS m FROM `a ``b.C` JOIN `a ``b.C` AS t ON t.n <=> `a ``b.C`.n"
+    for table in (*given, *given):
+        with Views(session, lent) as views:
+            for each in (given[0], table):
+                views.add("a `b.C", session.createDataFrame(each))
+            found = session.sql(text).toArrow()
+            assert found.drop_columns("m").equals(table)
+            assert found.column("m").equals(table.column("n"))
+        with pytest.raises(AnalysisException, match="TABLE_OR_VIEW_NOT_FOUND"):
+            session.sql(text)
+
+
 def test_threads_do_not_see_the_views_of_each_other(engine: SparkEngine, tmp_path: Path) -> None:
     found: dict[int, list[int]] = {}
 
