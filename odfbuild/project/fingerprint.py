@@ -30,6 +30,7 @@ PROJECT_FILE = "odfbuild.yaml"
 _TICK = 2_000_000_000
 _DEFINITIONS = (".yaml", ".yml", ".yaml.j2", ".yml.j2")
 _SOURCES = (".yaml", ".yml", ".j2", ".sql", ".py")
+_TESTS = ("tests/unit/", "tests/data/")
 _BESIDE = ("odfbuild.lock", "profiles.yaml")
 
 
@@ -75,8 +76,12 @@ def project_files(root: Path, folders: Iterable[str]) -> list[str]:
     """Return the definitions in some folders of a project, relative to it, sorted.
 
     What starts with a dot is left out; links to folders are not followed, links to files are.
+    Files of tests are no definitions, unless their folder itself is asked for.
     """
-    found = {name for name, _ in _walk(str(root), folders, _DEFINITIONS)}
+    asked = tuple(folders)
+    found = {name for name, _ in _walk(str(root), asked, _DEFINITIONS)}
+    if not any(each.startswith(_TESTS) for each in (f"{folder}/" for folder in asked)):
+        found = {name for name in found if not name.startswith(_TESTS)}
     return sorted(name for name in found if name.endswith(_DEFINITIONS))
 
 

@@ -10,6 +10,7 @@ from jsonschema import Draft202012Validator
 from odfbuild.odf.refs import DatasetAlias
 from odfbuild.odf.timestamp import Timestamp
 from odfbuild.planner.policy import Severity
+from odfbuild.project.fingerprint import project_files
 from odfbuild.project.testing.documents import load_tests
 from odfbuild.project.testing.model import Freshness, NotNull, On, Range, Relationship, RowCount
 from odfbuild.project.yaml import read_documents
@@ -181,3 +182,12 @@ def test_what_the_schema_of_fixtures_refuses_is_refused(tmp_path: Path, text: st
     assert not schema("unit-test").is_valid(value(text))
     lay_out(tmp_path, {"tests/unit/a.yaml": text})
     assert load_tests(tmp_path).found
+
+
+def test_files_of_tests_are_no_definitions_where_those_are_all_over_the_project(
+    tmp_path: Path,
+) -> None:
+    names = ("a.yaml", "tests/x.yaml", "tests/unit/u.yaml", "tests/data/deep/d.yaml")
+    lay_out(tmp_path, dict.fromkeys(names, "x: 1\n"))
+    assert project_files(tmp_path, (".",)) == ["a.yaml", "tests/x.yaml"]
+    assert project_files(tmp_path, ("tests/unit",)) == ["tests/unit/u.yaml"]
