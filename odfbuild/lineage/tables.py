@@ -16,6 +16,7 @@ from odfbuild.errors import StateError
 __all__ = ["LineageStoreError", "Tables"]
 
 _VERSION: Final = 1
+_CACHE_KIB: Final = 32_000  # ids come in any order: an index that does not fit is slow to write
 _SCHEMA = (
     """
     create table relation (
@@ -151,6 +152,7 @@ def _within(
 def _prepare(db: sqlite3.Connection) -> None:
     db.execute("pragma journal_mode = wal")
     db.execute("pragma synchronous = normal")
+    db.execute(f"pragma cache_size = -{_CACHE_KIB}")
     if _version(db) == 0:
         db.execute("begin immediate")
         if _version(db) == 0:
