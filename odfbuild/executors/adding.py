@@ -112,7 +112,7 @@ def _store(receiver: Receiver, intake: Intake, merged: Frame | None, staging: Pa
     """Commit what the engine made of an input."""
     sealed = None if merged is None else _slice(receiver, intake, merged, staging)
     events = _events(receiver, sealed, intake.state)
-    found = held_back(receiver.site, receiver.dataset.id, receiver.state, sealed)
+    found = held_back(receiver.site, receiver.dataset.id, receiver.state, sealed, intake.name)
     with telling(
         intake.besides,
         workspace=receiver.site.workspace,

@@ -104,10 +104,10 @@ def transform(site: Site, dataset: Dataset, done: Callable[[Round], None]) -> No
         checkpoint = checkpoint_of_step(state, work)
         events = _events(state, batch, sealed, checkpoint)
         if events:
-            told = Told(checks=held_back(site, dataset.id, state, sealed))
+            names = ", ".join(each.alias for each in batch.inputs if each.slices)
+            told = Told(checks=held_back(site, dataset.id, state, sealed, names))
             files = (*staged_files(sealed), *staged_checkpoint(work, checkpoint))
             dataset.commit(Prepared(events, now, files), expected=state.head)
-            names = ", ".join(each.alias for each in batch.inputs if each.slices)
             records, read = (0, None) if sealed is None else (sealed.records, sealed.read)
             done(Round(names, len(events), records, told, read))
 

@@ -55,6 +55,9 @@ def test_rows_that_fail_a_check_are_not_committed_nor_what_follows(
         "  3 |   - range: {column: v, min: 0}",
         "    |     ^^^^^",
     ]
+    assert said[5] == (
+        "  why: the rows of data/2.csv would have got these offsets, and were held back"
+    )
 
 
 def test_once_the_rows_are_mended_they_go_in_and_warnings_are_told(

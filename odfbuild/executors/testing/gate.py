@@ -53,11 +53,12 @@ class Gate:
 
 
 def held_back(
-    site: Site, dataset: DatasetId, state: ChainState, sealed: Sealed | None
+    site: Site, dataset: DatasetId, state: ChainState, sealed: Sealed | None, source: str
 ) -> tuple[Diagnostic, ...]:
     """Make the checks on what is about to be committed; return what is only to be told of it.
 
-    `state` is the dataset before.  Raises DataCheckError when a check fails that holds rows back.
+    `state` is the dataset before, `source` what the rows come of.  Raises
+    DataCheckError when a check fails that holds rows back.
     """
     if site.gate is None or sealed is None or not sealed.slices:
         return ()
@@ -78,8 +79,16 @@ def held_back(
         )
     refused = [each for each in results if _refuses(each, site.gate.level)]
     if refused:
-        raise DataCheckError(tuple(result_diagnostic(each, Level.ERROR, _FIX) for each in refused))
+        raise DataCheckError(tuple(_refusal(each, source) for each in refused))
     return tuple(_told(each) for each in results if not each.passed)
+
+
+def _refusal(result: Result, source: str) -> Diagnostic:
+    found = result_diagnostic(result, Level.ERROR, _FIX)
+    if result.error is not None:
+        return found
+    of = f" of {source}" if source else ""
+    return replace(found, why=f"the rows{of} would have got these offsets, and were held back")
 
 
 def _told(result: Result) -> Diagnostic:
