@@ -14,7 +14,7 @@ from odfbuild.cli.words import count
 from odfbuild.errors import StateError
 from odfbuild.odf.refs import DatasetAlias
 from odfbuild.odf.timestamp import Timestamp
-from odfbuild.state.runs import Ended, RunSummary, find_run, list_runs, read_events
+from odfbuild.state.runs import Ended, RunSummary, count_runs, find_run, list_runs, read_events
 
 __all__ = ["TABLE_RUNS", "show_runs"]
 
@@ -34,7 +34,8 @@ def show_runs(
     project = open_given(given)
     root = project.workspace.root
     if run is None:
-        return _list(list_runs(root), limit, as_json=as_json)
+        most = limit or (None if as_json else TABLE_RUNS)
+        return _list(list_runs(root, most), count_runs(root), as_json=as_json)
     found = find_run(root, run)
     events = list(read_events(root, found.id))
     if name is None:
@@ -42,8 +43,7 @@ def show_runs(
     return _dataset(found, events, name, as_json=as_json)
 
 
-def _list(runs: Sequence[RunSummary], limit: int | None, *, as_json: bool) -> int:
-    shown = runs[: limit or (None if as_json else TABLE_RUNS)]
+def _list(shown: Sequence[RunSummary], total: int, *, as_json: bool) -> int:
     if as_json:
         _print_json([summary_json(each) for each in shown])
         return exits.DONE
@@ -64,8 +64,8 @@ def _list(runs: Sequence[RunSummary], limit: int | None, *, as_json: bool) -> in
         for each in shown
     ]
     print_table(_COLUMNS, rows, [name in _RIGHT for name in _COLUMNS])
-    more = "" if len(shown) == len(runs) else f", the newest {len(shown):,} shown; -n for more"
-    sys.stdout.write(f"{count(len(runs), 'run')}{more}\n")
+    more = "" if len(shown) == total else f", the newest {len(shown):,} shown; -n for more"
+    sys.stdout.write(f"{count(total, 'run')}{more}\n")
     return exits.DONE
 
 

@@ -15,6 +15,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, fields, replace
 from enum import Enum
+from itertools import islice
 from pathlib import Path
 from typing import Any, Final
 
@@ -30,6 +31,7 @@ __all__ = [
     "RunSummary",
     "UnknownRunError",
     "begin_run",
+    "count_runs",
     "find_run",
     "list_runs",
     "new_run_id",
@@ -158,11 +160,19 @@ def begin_run(workspace: Path, summary: RunSummary, plan: str) -> OpenRun | None
         return None
 
 
-def list_runs(workspace: Path) -> tuple[RunSummary, ...]:
-    """Return the runs that there are records of, newest first; damaged ones are left out."""
+def list_runs(workspace: Path, limit: int | None = None) -> tuple[RunSummary, ...]:
+    """Return the runs that there are records of, newest first, so many of them or all.
+
+    Damaged records are left out.
+    """
     folder = runs_folder(workspace)
     found = (_read_summary(folder / name) for name in reversed(_names(folder)))
-    return tuple(each for each in found if each is not None)
+    return tuple(islice((each for each in found if each is not None), limit))
+
+
+def count_runs(workspace: Path) -> int:
+    """Count the records, without a look at them."""
+    return len(_names(runs_folder(workspace)))
 
 
 def find_run(workspace: Path, text: str) -> RunSummary:

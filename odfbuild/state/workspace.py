@@ -43,6 +43,7 @@ _FOLDER = re.compile(r"fed01[0-9a-f]{64}")
 _HOST = r"[a-z0-9]+(?:[.-][a-z0-9]+)*"
 _NAME_FILE = re.compile(rf"{_HOST}(?:%2F{_HOST})?")
 _LONGEST_NAME = 240
+_SWEEPING = DEFAULT_LOCK_TIMEOUT  # seconds for the steps of one run to get past each other
 
 
 class AliasTakenError(StateError):
@@ -272,7 +273,7 @@ class Workspace:
     def staging(self) -> Iterator[Path]:
         """Give a new folder on the disk of the datasets, gone afterwards; sweep stale ones."""
         self._staging.mkdir(parents=True, exist_ok=True)
-        with locked(self._staging, timeout=self._lock_timeout):
+        with locked(self._staging, timeout=max(self._lock_timeout, _SWEEPING)):
             self._sweep()
             folder = self._staging / secrets.token_hex(8)
             folder.mkdir()

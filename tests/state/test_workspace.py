@@ -266,7 +266,8 @@ def test_what_a_killed_process_staged_is_swept_but_not_what_a_living_one_does(
                 assert mine.is_dir()
 
 
-def test_staging_waits_for_who_is_sweeping(tmp_path: Path) -> None:
+def test_staging_waits_for_who_is_sweeping(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("odfbuild.state.workspace._SWEEPING", 0.1)
     workspace = Workspace(tmp_path, lock_timeout=0)
     (tmp_path / "staging").mkdir()
     with (
