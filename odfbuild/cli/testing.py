@@ -5,6 +5,7 @@ import sys
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from time import time_ns
 from typing import Any, Final
 
 from odfbuild import app
@@ -18,11 +19,13 @@ from odfbuild.cli.tested import FAILED, PASSED, SKIPPED, WARNED, Tested, of_chec
 from odfbuild.cli.usage import UsageRefusedError
 from odfbuild.cli.words import count
 from odfbuild.odf.refs import DatasetAlias
+from odfbuild.odf.timestamp import Timestamp
 from odfbuild.planner.declared import Declared
 
 __all__ = ["TestOptions", "test_project"]
 
 _WORDS: Final = {PASSED: "ok     ", FAILED: "FAILED ", WARNED: "warned ", SKIPPED: "skipped"}
+_LEVELS: Final = {FAILED: "error", WARNED: "warning"}
 _REPORTS: Final = ("junit", "json")
 
 
@@ -126,13 +129,16 @@ def _json(tests: Iterator[Tested], _: Testing) -> Iterator[Tested]:
 def _ndjson(tests: Iterator[Tested], _: Testing) -> Iterator[Tested]:
     tested = []
     for each in tests:
-        _event({"event": "check_result", **each.entry})
+        _event(_LEVELS.get(each.outcome, "info"), {"event": "check_result", **each.entry})
         tested.append(each)
         yield each
-    _event({"event": "summary", **_summary(tested)})
+    _event("info", {"event": "summary", **_summary(tested)})
 
 
-def _event(event: Mapping[str, Any]) -> None:
+def _event(level: str, event: Mapping[str, Any]) -> None:
+    """Write an event as those of runs are: with its time and how much it matters."""
+    now = Timestamp.from_millis(time_ns() // 1_000_000)
+    event = {"time": str(now), "level": level, **event}
     text = json.dumps(event, ensure_ascii=False, separators=(",", ":"))
     sys.stdout.write(printable_json(text) + "\n")
     sys.stdout.flush()

@@ -101,7 +101,9 @@ def test_programs_get_the_same_as_json_ndjson_and_junit(
     events = [json.loads(line) for line in done.out.splitlines()]
     assert [each["event"] for each in events] == ["check_result"] * 4 + ["summary"]
     document = json.loads((market / "j.json").read_text("utf-8"))
-    stripped = [{k: v for k, v in each.items() if k != "event"} for each in events]
+    assert [each["level"] for each in events] == ["info", "info", "error", "info", "info"]
+    told = ("event", "time", "level")
+    stripped = [{k: v for k, v in each.items() if k not in told} for each in events]
     assert [*document["tests"], document["summary"]] == stripped
     failed = document["tests"][2]
     assert (failed["outcome"], failed["failing"], failed["rows"]) == ("failed", 1, 2)
