@@ -173,7 +173,8 @@ def _from(each: Written) -> str:
     state = each.state
     parts = [] if source["source"] is None else [f"{source['kind']} {source['source']}"]
     if state is not None and state.value != source["source"]:
-        kind = "file" if source["kind"] == "files" else state.kind.removeprefix("odf/")
+        told = state.kind.rpartition("/")[2].replace("-", " ")
+        kind = "file" if source["kind"] == "files" else told
         parts.append(f"{kind} {state.value}")
     return f"from {', '.join(parts)}" if parts else "from a source that the chain does not name"
 

@@ -333,9 +333,17 @@ def _block(
         system_time=block.system_time,
         slice=piece,
         step=rules.step(event) if isinstance(event, ExecuteTransform) else None,
-        source=sources.get(name, sources.get(None)) if isinstance(event, AddData) else None,
+        source=_source(sources, name) if isinstance(event, AddData) else None,
         state=state,
     )
+
+
+def _source(
+    sources: Mapping[str | None, SetPollingSource | AddPushSource], name: str | None
+) -> SetPollingSource | AddPushSource | None:
+    """Return the source of a name, or the only one that there is."""
+    found = sources.get(name, sources.get(None))
+    return next(iter(sources.values())) if found is None and len(sources) == 1 else found
 
 
 def _read(each: ExecuteTransformInput, alias: str, rule: Rule) -> Read:

@@ -1,6 +1,7 @@
 """What chains tell of where records come from, held against a search row by row."""
 
 from dataclasses import dataclass, field, replace
+from itertools import pairwise
 
 import pytest
 from hypothesis import given
@@ -22,7 +23,15 @@ from odfbuild.odf.events import (
 from odfbuild.odf.identity import DatasetId, Multihash
 from odfbuild.odf.timestamp import Timestamp
 from odfbuild.planner.bind import PendingInput, bind
-from odfbuild.planner.provenance import Blocks, Origin, Written, origins, written_by
+from odfbuild.planner.provenance import (
+    Blocks,
+    Origin,
+    Written,
+    all_written,
+    intervals,
+    origins,
+    written_by,
+)
 from odfbuild.planner.rebuild import InputNow
 from tests.planner.builders import Chain, dataset_id, polling, schema, slice_of, sql
 
@@ -262,3 +271,38 @@ def test_a_chain_that_is_not_there_is_said_to_be_missing() -> None:
     assert by_id[gone].blocks == ()
     assert dataset_id("s") not in by_id  # only b looked at it
     assert not by_id[dataset_id("a")].missing
+
+
+def test_what_was_pushed_without_an_id_came_from_the_only_source_there_is() -> None:
+    chain = Chain("r", DatasetKind.ROOT, [schema("k BIGINT")])
+    pushed = AddPushSource(
+        source_name="till", read=ReadStepCsv(ddl_schema=("k BIGINT",)), merge=MergeStrategyAppend()
+    )
+    other = AddPushSource(source_name="other", read=pushed.read, merge=pushed.merge)
+    chain.add(pushed)
+    chain.rows(2)
+    chain.add(other)
+    chain.rows(1)
+    assert [each.source for each in all_written(chain.blocks)] == [pushed, None]
+
+
+@given(steps)
+def test_all_blocks_with_records_are_found_by_each_of_their_offsets(
+    taken: list[tuple[str, int]],
+) -> None:
+    made = Pipeline()
+    for name, count in taken:
+        made.step(name, count)
+    for name, chain in made.chains.items():
+        found = all_written(chain.blocks)
+        offsets = [n for each in found for n in range(each.offsets.start, each.offsets.end + 1)]
+        assert offsets == list(range(len(made.rows[name])))
+        for each in found:
+            assert written_by(chain.blocks, each.offsets.end) == each
+
+
+@given(st.frozensets(st.integers(0, 30)))
+def test_intervals_are_apart_and_hold_just_the_offsets(offsets: frozenset[int]) -> None:
+    found = intervals(sorted(offsets))
+    assert {n for each in found for n in range(each.start, each.end + 1)} == offsets
+    assert all(a.end + 1 < b.start for a, b in pairwise(found))
