@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, NoReturn
 
 from odfbuild.app.engines import spark_of
 from odfbuild.app.opened import Opened
@@ -82,7 +82,8 @@ def explain(
     """Return what is known of a record and of what it was made of, nearest first.
 
     `depth` bounds how many steps back, `rows` how many records of an input are followed.  The
-    engine is started only if some record is one of a derivative dataset.
+    engine is started only if some record is one of a derivative dataset.  Raises what it raises,
+    and KeyboardInterrupt when Spark was interrupted first.
     """
     from odfbuild.executors.past import Past
 
@@ -137,8 +138,8 @@ class _Steps:
                 derived = self._derivation(key, written, work)
             except InexactError as error:
                 unknown = str(error)
-            except EngineFailedError:
-                raise
+            except EngineFailedError as error:
+                _pass_on(error)
             except OdfBuildError as error:
                 unknown = error.what
         return Explained(
@@ -254,6 +255,15 @@ class _Steps:
             return None
         one = Frame.at(path).slice(key.offset - written.offsets.start, 1)
         return pa.Table.from_batches(one.batches(), one.schema)
+
+
+def _pass_on(error: EngineFailedError) -> NoReturn:
+    """Raise what the engine raised, or KeyboardInterrupt: nothing else interrupts it."""
+    from odfbuild.executors.spark.session import InterruptedStepError
+
+    if isinstance(error, InterruptedStepError):
+        raise KeyboardInterrupt from None
+    raise error
 
 
 def _columns(work: "TransformWork") -> QueryColumns:

@@ -7,6 +7,8 @@ import pytest
 
 from odfbuild.app.tracing import Traced
 from odfbuild.cli.explain_row import traced_json, traced_lines
+from odfbuild.errors import EngineFailedError
+from odfbuild.executors.spark.session import interrupted
 from odfbuild.odf.events import (
     DatasetKind,
     ExecuteTransform,
@@ -17,6 +19,7 @@ from odfbuild.odf.events import (
 from odfbuild.odf.refs import DatasetAlias
 from odfbuild.planner.provenance import origins, written_by
 from tests.cli.market import dataset, steady
+from tests.engines import FakeEngine
 from tests.inside import Inside
 from tests.planner.builders import Chain, polling, schema, slice_of, sql
 
@@ -130,6 +133,25 @@ def test_a_record_whose_inputs_are_gone_is_told_by_its_blocks(ask: Inside, marke
     why = json.loads(ask("explain-row", "out", "0", "-o", "json").out)["why"]
     assert (why["exact"], why["rows"][0]["exact"]) == (False, False)
     assert "is missing" in why["rows"][0]["reason"]
+
+
+def test_an_engine_that_fails_is_told(ask: Inside, monkeypatch: pytest.MonkeyPatch) -> None:
+    def broken(*_: object) -> None:
+        raise EngineFailedError(what="it broke", why="the test asked for it", fix="none")
+
+    monkeypatch.setattr(FakeEngine, "positions", broken)
+    done = ask("explain-row", "report", "1")
+    assert (done.code, "it broke" in done.err, done.out) == (1, True, "")
+
+
+def test_an_engine_that_is_interrupted_ends_the_command(
+    ask: Inside, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def stopped(*_: object) -> None:
+        raise interrupted()
+
+    monkeypatch.setattr(FakeEngine, "positions", stopped)
+    assert ask("explain-row", "report", "1").code == 130
 
 
 def test_many_blocks_are_counted_and_left_to_json() -> None:
