@@ -12,13 +12,13 @@ from typing import TypeAlias
 from odfbuild.executors.besides import telling
 from odfbuild.executors.engine import IngestRequest
 from odfbuild.executors.frames import Frame
+from odfbuild.executors.held import held_back
 from odfbuild.executors.history import condense, history
 from odfbuild.executors.readers import Besides
 from odfbuild.executors.report import Round
 from odfbuild.executors.site import Site
 from odfbuild.executors.slices import Sealed, SealedSlice, seal
 from odfbuild.executors.staged import schema_events, staged_files
-from odfbuild.executors.testing.gate import held_back
 from odfbuild.odf.chain import ChainState
 from odfbuild.odf.chain_schema import schema_in_force
 from odfbuild.odf.events import (

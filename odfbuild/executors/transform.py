@@ -18,6 +18,7 @@ from odfbuild.executors.engine import (
     engine_version,
 )
 from odfbuild.executors.frames import Frame
+from odfbuild.executors.held import held_back
 from odfbuild.executors.kept import (
     NEW,
     checkpoint_of_step,
@@ -30,7 +31,6 @@ from odfbuild.executors.report import Round, Told
 from odfbuild.executors.site import Site
 from odfbuild.executors.slices import Sealed, seal
 from odfbuild.executors.staged import schema_events, staged_files
-from odfbuild.executors.testing.gate import held_back
 from odfbuild.executors.unbroken import unbroken
 from odfbuild.odf.chain import ChainState
 from odfbuild.odf.chain_schema import schema_in_force

@@ -22,7 +22,7 @@ from odfbuild.odf.refs import DatasetAlias
 from odfbuild.planner.policy import Severity
 from odfbuild.project.testing.model import Check, On
 
-__all__ = ["DataCheckError", "Gate", "held_back"]
+__all__ = ["DataCheckError", "Gate", "check_new_rows"]
 
 _FIX = (
     "correct the source or the query, or the check; the rows stay out until it passes "
@@ -52,17 +52,11 @@ class Gate:
     checks: Mapping[DatasetAlias, tuple[Check, ...]]
 
 
-def held_back(
-    site: Site, dataset: DatasetId, state: ChainState, sealed: Sealed | None, source: str
+def check_new_rows(
+    site: Site, gate: Gate, dataset: DatasetId, state: ChainState, sealed: Sealed, source: str
 ) -> tuple[Diagnostic, ...]:
-    """Make the checks on what is about to be committed; return what is only to be told of it.
-
-    `state` is the dataset before, `source` what the rows come of.  Raises
-    DataCheckError when a check fails that holds rows back.
-    """
-    if site.gate is None or sealed is None or not sealed.slices:
-        return ()
-    checks = _checks(site, site.gate, dataset)
+    """Make the checks on what is about to be committed; see `held.held_back`."""
+    checks = _checks(site, gate, dataset)
     if not checks:
         return ()
     view = DatasetView(
@@ -77,7 +71,7 @@ def held_back(
             now=site.clock(),
             ask=asking(cast(Querier, site.engine), checks[0].dataset, others, staging),
         )
-    refused = [each for each in results if _refuses(each, site.gate.level)]
+    refused = [each for each in results if _refuses(each, gate.level)]
     if refused:
         raise DataCheckError(tuple(_refusal(each, source) for each in refused))
     return tuple(_told(each) for each in results if not each.passed)
