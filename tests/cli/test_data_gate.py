@@ -123,3 +123,38 @@ def test_what_is_wrong_with_the_files_of_checks_is_told_before_anything_runs(
     assert "tests/data/src.yaml:3:5: error[test-file]: 'not_nul' is not a check" in done.err
     assert "did you mean 'not_null'?" in done.err
     assert "tests/data/src.yaml:4:5: error[test-file]: no bound" in done.err
+
+
+PUSHED = """\
+kind: DatasetSnapshot
+version: 1
+content:
+  name: pushed
+  kind: Root
+  metadata:
+    - kind: AddPushSource
+      sourceName: default
+      read: {kind: NdJson, schema: [t DATE NOT NULL, v BIGINT]}
+      merge: {kind: Append}
+    - {kind: SetVocab, eventTimeColumn: t}
+"""
+
+
+def test_what_is_pushed_goes_through_the_same_checks(ask: Inside, market: Path) -> None:
+    lay_out(market, {"datasets/pushed.yaml": PUSHED, "odfbuild.yaml": GATED})
+    assert ask("apply", "--yes").code == 0
+    lay_out(
+        market,
+        {
+            "tests/data/pushed.yaml": CHECKS.replace("dataset: src", "dataset: pushed"),
+            "bad.ndjson": '{"t": "2024-01-01", "v": -1}\n',
+            "good.ndjson": '{"t": "2024-01-01", "v": 1}\n',
+        },
+    )
+    before = heads(market)
+    done = ask("ingest", "pushed", str(market / "bad.ndjson"))
+    assert done.code == 7
+    assert "error[data-check]: check range(v): 1 of 1 new rows fails" in done.err
+    assert heads(market) == before
+    assert ask("ingest", "pushed", str(market / "good.ndjson")).code == 0
+    assert rows_of(market, "pushed") == 1
