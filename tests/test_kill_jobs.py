@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 
+from tests.cli.market import workspace
 from tests.engines import FakeEngine
 from tests.inside import Inside, command, lay_out
 from tests.texts import derivative, root
@@ -76,8 +77,8 @@ def check(run: Inside, expected: Mapping[str, Any]) -> str:
     assert rows(run) == expected
     assert run("verify").code == 0
     assert run("plan").out.startswith("No changes.")
-    staging = run.project / ".odfbuild" / "staging"
-    assert not staging.exists() or not list(staging.iterdir())
+    with workspace(run.project).staging() as mine:  # which sweeps what nobody holds any more
+        assert list(mine.parent.iterdir()) == [mine]
     return str(outcome)
 
 

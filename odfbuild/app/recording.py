@@ -142,6 +142,8 @@ class Recorder:
         self._workspace = project.workspace
         self._watched = watched
         self._times: dict[str, Timestamp] = {}
+        self._counts = dict.fromkeys(("done", "failed", "skipped", "blocks", "records"), 0)
+        self._lock = threading.Lock()
         self._clock = asking.clock
         self._record = Record(
             project, asking, len(plan.steps), lambda: canonical(to_json(touched(plan)))
@@ -160,6 +162,7 @@ class Recorder:
         more["records"] = done.records
         if done.told.bad_rows:
             more["bad_rows"] = done.told.bad_rows
+        self._count(blocks=done.blocks, records=done.records)
         self._add("slice_committed", step, **more)
         self._watched.advanced(step, done)
 
@@ -168,7 +171,9 @@ class Recorder:
 
         if isinstance(outcome, Failed):
             self._record.begin()
-        more: dict[str, Any] = {"outcome": type(outcome).__name__.lower()}
+        word = type(outcome).__name__.lower()
+        self._count(**{word: 1})
+        more: dict[str, Any] = {"outcome": word}
         if isinstance(outcome, Skipped):
             more["because"] = outcome.because
         else:
@@ -183,24 +188,16 @@ class Recorder:
     def close(self, report: "Report | None", *, stopped: bool = False) -> None:
         """End the record: with what became of the steps, or without, if the run was broken off."""
         if report is None:
-            self._record.end(Ended.STOPPED if stopped else Ended.FAILED)
-            return
-        from odfbuild.executors.report import Done, Skipped
-
-        failed = len(report.failures)
-        outcome = Ended.DONE
-        if failed:
+            outcome = Ended.STOPPED if stopped else Ended.FAILED
+        elif report.failures:
             outcome = Ended.PARTLY if report.committed else Ended.FAILED
-        outcomes = [each for _, each in report.outcomes]
-        rounds = [r for each in outcomes if not isinstance(each, Skipped) for r in each.rounds]
-        self._record.end(
-            outcome,
-            done=sum(isinstance(each, Done) for each in outcomes),
-            failed=failed,
-            skipped=sum(isinstance(each, Skipped) for each in outcomes),
-            blocks=report.committed,
-            records=sum(each.records for each in rounds),
-        )
+        else:
+            outcome = Ended.DONE
+        self._record.end(outcome, **self._counts)
+
+    def _count(self, **more: int) -> None:
+        with self._lock:
+            self._counts.update({name: self._counts[name] + n for name, n in more.items()})
 
     def _add(self, event: str, step: "Step", level: str = "info", **more: Any) -> None:
         head = _head(self._workspace, step.target)

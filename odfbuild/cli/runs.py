@@ -56,9 +56,7 @@ def _list(shown: Sequence[RunSummary], total: int, *, as_json: bool) -> int:
             _took(each),
             each.command,
             each.outcome.value,
-            f"{each.blocks:,}",
-            f"{each.records:,}",
-            f"{each.failed:,}",
+            *_counts(each),
             each.user,
         )
         for each in shown
@@ -67,6 +65,13 @@ def _list(shown: Sequence[RunSummary], total: int, *, as_json: bool) -> int:
     more = "" if len(shown) == total else f", the newest {len(shown):,} shown; -n for more"
     sys.stdout.write(f"{count(total, 'run')}{more}\n")
     return exits.DONE
+
+
+def _counts(run: RunSummary) -> tuple[str, str, str]:
+    """Return blocks, rows and failed steps; of a run without an end its events would tell."""
+    if run.ended is None:
+        return "-", "-", "-"
+    return f"{run.blocks:,}", f"{run.records:,}", f"{run.failed:,}"
 
 
 def summary_json(run: RunSummary) -> dict[str, Any]:
