@@ -23,7 +23,7 @@ from odfbuild.project.lock_state import Definitions
 from odfbuild.project.lockfile import Lock, read_lock
 from odfbuild.project.testing.bound import check_problems, no_dataset
 from odfbuild.project.testing.documents import Tests
-from odfbuild.project.testing.model import Check, Fixture, Relationship, Rows, Word
+from odfbuild.project.testing.model import Check, Fixture, Relationship, Rows, SqlRule, Word
 from odfbuild.project.testing.rows import Typed, written_out
 
 if TYPE_CHECKING:
@@ -161,6 +161,10 @@ def _check_problems(schemas: Schemas, check: Check) -> Iterator[Diagnostic]:
     for alias, span in named:
         if not schemas.has(alias):
             yield no_dataset(str(alias), span, schemas.names)
+    if isinstance(check.rule, SqlRule):
+        from odfbuild.app.test_sql import query_problems
+
+        yield from query_problems(check, check.rule, schemas.names)
     yield from check_problems(
         check, lambda alias: schemas.standing(alias) if schemas.has(alias) else None
     )

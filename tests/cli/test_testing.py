@@ -228,6 +228,26 @@ def test_queries_of_checks_are_asked_of_the_engine(
     assert query in engine.asked
 
 
+def test_what_is_wrong_with_a_query_is_told_at_its_place(
+    tested: Callable[..., Inside], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from odfbuild.executors.spark import engine as spark
+
+    texts = "dataset: src\nchecks:\n  - sql: select * from srcc\n  - sql: |\n      selec\n"
+    ask = tested(tests__data__src=texts)
+    for command in ("test", "check"):
+        done = ask(command)
+        assert done.code == 1
+        said = done.out + done.err
+        assert "tests/data/src.yaml:3:24: error[unknown-dataset]: no dataset named 'srcc'" in said
+        assert "tests/data/src.yaml:5:7: error[syntax-error]: " in said
+    engine = FakeEngine(refused=frozenset({"select k from src"}))
+    monkeypatch.setattr(spark, "SparkEngine", lambda *_, **__: engine)
+    done = tested(tests__data__src="dataset: src\nchecks: [{sql: select k from src}]\n")("test")
+    assert done.code == 7
+    assert "tests/data/src.yaml:2:16: check sql: it is wrong\n" in done.out
+
+
 def test_datasets_without_rows_are_skipped(tested: Callable[..., Inside], market: Path) -> None:
     from tests.texts import root
 

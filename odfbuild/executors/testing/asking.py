@@ -11,6 +11,7 @@ from odfbuild.executors.testing.results import SHOWN, BadRow
 from odfbuild.executors.views import DatasetView
 from odfbuild.odf.chain_schema import schema_in_force
 from odfbuild.odf.refs import DatasetAlias
+from odfbuild.planner.sql.statement import SqlTextError
 from odfbuild.planner.sql.text import read
 from odfbuild.project.testing.model import On
 from odfbuild.state.workspace import Workspace
@@ -47,7 +48,11 @@ def _views(
     text: str, dataset: DatasetAlias, own: DatasetView, others: Others
 ) -> Iterator[tuple[str, DatasetView]]:
     """Yield what a query reads, by the names that it uses; others are left for the engine."""
-    for table in read(text).tables:
+    try:
+        tables = read(text).tables
+    except SqlTextError:
+        return  # the engine says what is wrong
+    for table in tables:
         try:
             alias = DatasetAlias.parse(table.text)
         except OdfBuildError:

@@ -11,7 +11,8 @@ from typing import Any, Protocol, TypeAlias
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from odfbuild.errors import OdfBuildError, ProjectErrors
+from odfbuild.errors import Diagnostic, OdfBuildError, ProjectErrors
+from odfbuild.executors.analysis import PlacedQueryError
 from odfbuild.executors.row_keys import row_keys
 from odfbuild.executors.standing import came_and_stand
 from odfbuild.executors.testing.results import SHOWN, BadRow, Result
@@ -108,12 +109,17 @@ def _passed_by(
         yield number, watch.result()
 
 
-def _placed(check: Check, error: OdfBuildError) -> Any:
+def _placed(check: Check, error: OdfBuildError) -> Diagnostic:
+    """Return what keeps a check from being made, at the place in its file that is meant."""
     first = error.diagnostics()[0]
     if isinstance(error, ProjectErrors):
         return first
-    return replace(first, what=f"check {check.label}: {first.what}",
-                   span=check.span)  # fmt: skip
+    what, span, rule = first.what, check.span, check.rule
+    if isinstance(error, PlacedQueryError) and isinstance(rule, SqlRule):
+        what, at = error.message, error.at
+        if at is not None and at.start is not None and rule.places is not None:
+            span = rule.places.inside(rule.path, rule.text, at.start, at.length)
+    return replace(first, what=f"check {check.label}: {what}", span=span)
 
 
 class _Watch(Protocol):

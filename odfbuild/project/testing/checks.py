@@ -208,7 +208,8 @@ def _freshness(section: Section, key: str) -> Rule | None:
 
 def _sql(section: Section, key: str) -> Rule | None:
     text = section.text(key)
-    return None if text is None else SqlRule(text)
+    path, places = tuple(section.at(key)), section.reading.places
+    return None if text is None else SqlRule(text, path, places)
 
 
 def _column(entry: Section, key: str) -> Word | None:

@@ -123,6 +123,8 @@ class SqlRule:
     """A query gives no rows."""
 
     text: str
+    path: tuple[str | int, ...] = ()
+    places: Places | None = field(default=None, compare=False, repr=False)
 
 
 Rule: TypeAlias = (
