@@ -64,6 +64,7 @@ class Explained:
 
     A record of a root has no `derivation`; for one of a derivative without it, `unknown` says why.
     `columns` tells which columns were copied or computed, `depth` how many steps away it is.
+    `takes_back` is the record of its own dataset that it takes back, where no more is known of it.
     """
 
     key: RowKey
@@ -74,6 +75,13 @@ class Explained:
     unknown: str | None = None
     made_of: tuple[MadeOf, ...] = ()
     columns: QueryColumns | None = None
+    takes_back: RowKey | None = None
+
+    @property
+    def leads_to(self) -> tuple[RowKey, ...]:
+        """Return the records to look into next."""
+        made = [one for each in self.made_of for one in each.followed]
+        return tuple(made if self.takes_back is None else [*made, self.takes_back])
 
 
 def explain(
@@ -98,7 +106,7 @@ def explain(
             goes_on = written.step is not None and (depth is None or away < depth)
             each = steps.explained(key, away, written, follow=rows if goes_on else None)
             found[key] = each
-            for followed in (one for made in each.made_of for one in made.followed):
+            for followed in each.leads_to:
                 if followed not in seen and len(seen) < _MOST_ROWS:
                     seen.add(followed)
                     due.append((followed, away + 1, steps.written(followed)))
@@ -151,7 +159,20 @@ class _Steps:
             unknown=unknown,
             made_of=() if derived is None else self._made_of(written, derived, follow or 0),
             columns=columns,
+            takes_back=None if unknown is None else self._taken_back(key, written),
         )
+
+    def _taken_back(self, key: RowKey, written: Written) -> RowKey | None:
+        from odfbuild.executors.taken_back import taken_back
+
+        record, history = self._record(key, written), self._history(key.dataset, key.block)
+        if record is None or history is None:
+            return None
+        paths = [path for _, path in history.slices(key.block)]
+        if not all(path.exists() for path in paths):
+            return None
+        offset = taken_back(paths, record, history.state(key.block).vocab)
+        return None if offset is None else self._key(key.dataset, history, offset)
 
     def _derivation(self, key: RowKey, written: Written, work: "TransformWork") -> "Derivation":
         from odfbuild.executors.derivation import InexactError, derivation
@@ -205,26 +226,22 @@ class _Steps:
         )
 
     def _made_of_one(self, read: Read, offsets: tuple[int, ...], follow: int) -> MadeOf:
-        blocks = self._written(read)
-        if blocks is None:
-            return MadeOf(read=read, offsets=offsets, followed=(), missing=True)
-        ends = [each.offsets.end for each in blocks]
-        followed = []
-        for offset in offsets[:follow]:
-            block = blocks[bisect.bisect_left(ends, offset)]
-            key = RowKey(read.dataset, block.block, offset)
-            self._known[key] = block
-            followed.append(key)
-        return MadeOf(read=read, offsets=offsets, followed=tuple(followed))
-
-    def _written(self, read: Read) -> tuple[Written, ...] | None:
         history = self._history(read.dataset, read.block)
         if history is None:
-            return None
+            return MadeOf(read=read, offsets=offsets, followed=(), missing=True)
+        followed = tuple(self._key(read.dataset, history, each) for each in offsets[:follow])
+        return MadeOf(read=read, offsets=offsets, followed=followed)
+
+    def _key(self, dataset: DatasetId, history: "History", offset: int) -> RowKey:
+        """Return the record at an offset, and keep in mind which block holds it."""
         tip = history.blocks[-1][0]
-        if (read.dataset, tip) not in self._blocks:
-            self._blocks[read.dataset, tip] = all_written(history.blocks)
-        return self._blocks[read.dataset, tip]
+        if (dataset, tip) not in self._blocks:
+            self._blocks[dataset, tip] = all_written(history.blocks)
+        blocks = self._blocks[dataset, tip]
+        at = bisect.bisect_left(blocks, offset, key=lambda each: each.offsets.end)
+        key = RowKey(dataset, blocks[at].block, offset)
+        self._known[key] = blocks[at]
+        return key
 
     def _history(self, dataset: DatasetId, at: Multihash | None) -> "History | None":
         try:

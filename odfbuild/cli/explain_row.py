@@ -82,7 +82,7 @@ def _lines(traced: Traced, found: Mapping[RowKey, Explained], names: Names) -> I
     yield from column_lines(first.columns)
     yield ""
     yield from (line[:1].upper() + line[1:] for line in reason_lines(first))
-    if first.derivation is None:
+    if first.derivation is None and first.takes_back is None:
         for origin in traced.origins:
             yield ""
             yield from _origin_lines(origin, names)

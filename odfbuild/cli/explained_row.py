@@ -129,24 +129,26 @@ def _children(
     parent: Explained, rows: Rows, names: Names, sources: Sources, shown: set[RowKey]
 ) -> list[_Child]:
     """Return the rows that one was made of, each with its lines, then how many there are more."""
-    found: list[_Child] = []
+    found = [_child(key, rows, names, sources, shown) for key in parent.leads_to]
     for made in parent.made_of:
         name = str(names.get(made.read.dataset, made.read.dataset))
-        for key in made.followed:
-            known = rows.get(key)
-            if known is None:
-                found.append(([f"{name}, offset {key.offset:,}: not looked into"], None))
-            elif key in shown:
-                found.append(([f"{name}, offset {key.offset:,}: see above"], None))
-            else:
-                shown.add(key)
-                found.append((list(_row_lines(name, known, sources)), key))
         if made.missing:
             found.append(([f"{name}: its chain is not in the workspace"], None))
         elif made.more:
             rest = made.offsets[len(made.followed) :]
             found.append(([f"{name}: and {count(made.more, 'row')} more, {_spans(rest)}"], None))
     return found
+
+
+def _child(key: RowKey, rows: Rows, names: Names, sources: Sources, shown: set[RowKey]) -> _Child:
+    name = str(names.get(key.dataset, key.dataset))
+    known = rows.get(key)
+    if known is None:
+        return [f"{name}, offset {key.offset:,}: not looked into"], None
+    if key in shown:
+        return [f"{name}, offset {key.offset:,}: see above"], None
+    shown.add(key)
+    return list(_row_lines(name, known, sources)), key
 
 
 def _row_lines(name: str, each: Explained, sources: Sources) -> Iterator[str]:
@@ -180,7 +182,10 @@ def reason_lines(each: Explained) -> Iterator[str]:
     if derived is None:
         if each.unknown is not None:
             yield f"made of rows that cannot be told: {each.unknown}"
-            yield from (f"  {line}" for line in _looked_at(each))
+            if each.takes_back is None:
+                yield from (f"  {line}" for line in _looked_at(each))
+            else:
+                yield f"it takes back offset {each.takes_back.offset:,} of the same dataset"
         return
     made = sum(len(offsets) for offsets in derived.why.values())
     of = sum(derived.of.values())
@@ -257,6 +262,7 @@ def _row_json(each: Explained, names: Names, block: Any) -> Mapping[str, Any]:
         "exact": None if derived is None and reason is None else bool(derived and derived.exact),
         "reason": reason,
         "made_of": [_made_json(made, names, derived) for made in each.made_of],
+        "takes_back": None if each.takes_back is None else each.takes_back.offset,
         "cause": None if derived is None else _cause_json(derived.cause),
     }
 
