@@ -66,6 +66,20 @@ def nothing_to_do(count: int) -> Callable[[int], None]:
     return case
 
 
+def manners(count: int) -> Callable[[int], None]:
+    """Time what is asked of a workspace now and then: status, doctor, gc with nothing to free."""
+
+    def case(runs: int) -> None:
+        folder = made(f"many-{count}", lambda at: many_datasets(at, count))
+        if not (folder / ".odfbuild").exists():
+            print(f"building {count} datasets once ...", flush=True)
+            odfbuild("apply", "--yes", folder=folder).run()
+        asked = [("status",), ("doctor",), ("gc", "--dry-run"), ("gc",)]
+        report([odfbuild(*each, folder=folder) for each in asked], runs)
+
+    return case
+
+
 def first_build(runs: int) -> None:
     """Time the first apply of one small dataset, without a class archive and with one."""
     folder = made("one", lambda at: one_table(at, 1000))
@@ -203,6 +217,7 @@ CASES: dict[str, Callable[[int], None]] = {
     "start-up": start_up,
     "idle-1000": nothing_to_do(1000),
     "idle-5000": nothing_to_do(5000),
+    "manners-1000": manners(1000),
     "first": first_build,
     "small-20": twenty_small,
     "files-1000": many_files,

@@ -32,6 +32,7 @@ _HEAD_BYTES = 256
 _BLOCK_BYTES = 64 << 20
 _SPARE = 16 << 20  # bytes of a disk that a copy leaves free
 _CHUNK = 1 << 20
+_MANY = 500  # files
 
 
 class NoChainError(StateError):
@@ -82,19 +83,17 @@ def copy_chain(source: Path, target: Path, disk: Disk | None = None) -> Copied:
             (target / part).mkdir()
         walk = _Walk()
         for head in heads.values():
-            _copy_blocks(folder, head, walk, target / "blocks", used)
+            _copy_blocks(folder, head, walk, target / "blocks")
         if walk.seed is None:
             raise _none(source, "its chain does not begin with a Seed")
         size = _check_files(folder, walk, target)
         for part, wanted in (("data", walk.data), ("checkpoints", walk.checkpoints)):
             for hash in wanted:
                 folder.copy(part, str(hash), target / part / str(hash), _most(wanted[hash]))
-                used.sync(target / part / str(hash))
         for name, head in heads.items():
-            used.write(target / "refs" / name, str(head).encode())
+            (target / "refs" / name).write_bytes(str(head).encode())
         left = tuple(folder.left(walk, heads))
-    for part in (*_PARTS[:4], "."):
-        used.sync(target / part)
+    _have_on_disk(target, used)
     count = len(walk.data) + len(walk.checkpoints)
     return Copied(walk.seed, heads, len(walk.blocks), count, size, left)
 
@@ -118,9 +117,21 @@ def peek(source: Path) -> ChainState | None:
     return None
 
 
-def _copy_blocks(folder: "_Folder", head: Multihash, walk: _Walk, target: Path, disk: Disk) -> None:
+def _have_on_disk(folder: Path, disk: Disk) -> None:
+    """Return when a folder and all below it is on disk; of many files at once, as one by one takes
+    minutes.
+    """
+    files = [each for part in _PARTS[:4] for each in (folder / part).iterdir()]
+    if len(files) > _MANY:
+        os.sync()
+        return
+    for each in (*files, *(folder / part for part in _PARTS[:4]), folder):
+        disk.sync(each)
+
+
+def _copy_blocks(folder: "_Folder", head: Multihash, walk: _Walk, target: Path) -> None:
     for hash, data in _back(folder, head, walk.blocks):
-        disk.write(target / str(hash), data)
+        (target / str(hash)).write_bytes(data)
         _note(walk, hash, data)
 
 
