@@ -11,6 +11,7 @@ from odfbuild.cli import exits
 from odfbuild.cli.opened import open_given
 from odfbuild.cli.options import Given
 from odfbuild.cli.printable import printable, printable_json
+from odfbuild.cli.protected import refuse_unnamed
 from odfbuild.cli.tables import print_table
 from odfbuild.cli.usage import UsageRefusedError
 from odfbuild.cli.words import bytes_text, count
@@ -37,13 +38,8 @@ def free_space(
     """
     age = _age(older_than)
     project = open_given(given)
-    target = project.config.target(project.target)
-    if target.protect and given.target != target.name and not dry_run:
-        raise UsageRefusedError(
-            what=f"the target '{target.name}' is protected, and was not named",
-            why="odfbuild.yaml says protect: it is never changed by default",
-            fix=f"name it: odfbuild gc --target {target.name}",
-        )
+    if not dry_run:
+        refuse_unnamed(project, given, "gc")
     wanted = Collection(before=time.time() - age / 1_000, keep_runs=keep_runs, dry_run=dry_run)
     found = collect_garbage(project, wanted)
     if as_json:

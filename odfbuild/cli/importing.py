@@ -23,6 +23,7 @@ from odfbuild.cli.new import definition_path, editor_line, write_definition
 from odfbuild.cli.opened import open_given
 from odfbuild.cli.options import Given
 from odfbuild.cli.printable import printable
+from odfbuild.cli.protected import refuse_unnamed
 from odfbuild.cli.usage import UsageRefusedError
 from odfbuild.cli.words import bytes_text, count, kind_word
 from odfbuild.errors import Diagnostic, Level, ProjectErrors
@@ -66,6 +67,7 @@ def import_dataset(given: Given, folder: Path, name: str | None, manner: Manner)
     A name in the place of the folder is a dataset of the workspace: only its definition is written.
     """
     project = open_given(given)
+    refuse_unnamed(project, given, "import")
     declared = load(project)
     if not folder.is_dir() and name is None and (known := _in_workspace(project, folder)):
         _define_known(given, project, declared, known, manner)

@@ -422,3 +422,10 @@ def test_a_project_with_mistakes_is_mended_first(market: Path, second: Inside) -
 def test_a_file_in_the_way_is_not_overwritten(market: Path, second: Inside) -> None:
     lay_out(second.project, {"datasets/src.yaml": "# mine\n"})
     refused(second, "datasets/src.yaml is there already", str(folder_of(market, "src")))
+
+
+def test_a_protected_target_is_named(market: Path, second: Inside) -> None:
+    text = "odfbuild: 1\nname: second\ntargets:\n  dev: {protect: true}\n"
+    (second.project / "odfbuild.yaml").write_text(text)
+    refused(second, "the target 'dev' is protected", str(folder_of(market, "src")), code=64)
+    take(second, folder_of(market, "src"), "--target", "dev")
