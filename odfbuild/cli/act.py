@@ -197,6 +197,7 @@ def _apply_rest(given: Given, run: str, options: ApplyOptions) -> int:
     project = open_given(given, lock_timeout=options.lock_timeout)
     refuse_unnamed(project, given)
     found = resume(project, run)
+    refuse_unfit((found.plan.project, found.plan.target, found.plan.workspace), project)
     (sys.stderr if options.json else sys.stdout).write(resumed_text(found))
     plan = what_fits(found.plan, found.stale, partial=options.partial)
     if not found.plan.steps:
