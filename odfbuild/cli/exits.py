@@ -31,6 +31,7 @@ _BY_CODE = {
     "data-check": NOT_VERIFIED,
     "locked": LOCKED,
     "not-verified": NOT_VERIFIED,
+    "run-goes-on": LOCKED,
     "usage": USAGE,
 }
 

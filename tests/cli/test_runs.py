@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from odfbuild.state.lock import locked
 from tests.engines import FakeEngine
 from tests.inside import Inside, heads, lay_out
 from tests.projects import probe
@@ -86,6 +87,22 @@ def test_what_there_is_not_is_told(run: Inside, arguments: tuple[str, ...], says
     done = run("runs", *arguments)
     assert (done.code, done.out) == (1, "")
     assert says in done.err
+
+
+def test_a_run_that_goes_on_is_neither_gone_on_with_nor_taken_back(
+    run: Inside, project: Path
+) -> None:
+    record = max((project / ".odfbuild" / "runs").iterdir())
+    summary = json.loads((record / "summary.json").read_text())
+    (record / "summary.json").write_text(json.dumps({**summary, "outcome": "running"}))
+    before = heads(project)
+    assert json.loads(run("runs", "last", "-o", "json").out)["outcome"] == "interrupted"
+    with locked(record, timeout=0):
+        assert json.loads(run("runs", "last", "-o", "json").out)["outcome"] == "running"
+        for arguments in (("apply", "--resume", "last"), ("undo", "last", "--yes")):
+            done = run(*arguments)
+            assert (done.code, heads(project)) == (6, before)
+            assert "run-goes-on" in done.err
 
 
 def test_where_nothing_ran_there_are_no_runs(run: Inside, project: Path) -> None:
