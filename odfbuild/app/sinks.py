@@ -73,12 +73,15 @@ class ServerSink:
         self._posting.put(event)
 
     def close(self, seconds: float, /) -> Diagnostic | None:
+        from odfbuild.executors.request import printable, user_of
+
         posted = self._posting.close(seconds)
         if not posted.lost:
             return None
-        what = f"{posted.lost:,} of {posted.documents:,} events were not taken"
-        why = blanked(posted.why or "", [self._endpoint.token or ""])
-        return _lost(f"{what} by {self._endpoint.url}", why)
+        where = printable(self._endpoint.url).partition("?")[0]
+        what = f"{posted.lost:,} of {posted.documents:,} events were not taken by {where}"
+        secrets = [self._endpoint.token or "", *user_of(self._endpoint.url).split(":")]
+        return _lost(what, blanked(posted.why or "", secrets))
 
 
 def _opened(path: Path, mode: Literal["ab", "wb"]) -> BinaryIO:

@@ -72,6 +72,12 @@ class Posting:
         return Posted(self._put, self._put - taken, self._why or why)
 
     def _run(self) -> None:
+        try:
+            self._post_all()
+        except (OSError, ValueError) as error:  # of certificates, or of a header
+            self._why = self._why or f"it cannot be asked ({type(error).__name__})"
+
+    def _post_all(self) -> None:
         import httpx
 
         from odfbuild.executors.http import certificates
@@ -118,4 +124,6 @@ def _reason(error: Exception) -> str:
 
     if isinstance(error, httpx.TimeoutException):
         return f"no answer within {_TIMEOUT:g} seconds"
-    return f"it cannot be reached: {error}"
+    if isinstance(error, httpx.ConnectError):
+        return f"it cannot be reached: {error}"
+    return f"it cannot be asked ({type(error).__name__})"  # others may show headers

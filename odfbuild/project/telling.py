@@ -60,11 +60,11 @@ def endpoint_of(telling: Telling, env: Mapping[str, str]) -> Endpoint | None:
         return None
     if url := env.get("OPENLINEAGE_URL", "").strip():
         path = env.get("OPENLINEAGE_ENDPOINT") or _PATH
-        return Endpoint(_joined(url, path), env.get("OPENLINEAGE_API_KEY") or None)
+        return Endpoint(_joined(url, path), env.get("OPENLINEAGE_API_KEY", "").strip() or None)
     if telling.url is None:
         return None
-    token = None if telling.token_env is None else env.get(telling.token_env) or None
-    return Endpoint(_joined(telling.url, telling.endpoint), token)
+    token = "" if telling.token_env is None else env.get(telling.token_env, "").strip()
+    return Endpoint(_joined(telling.url, telling.endpoint), token or None)
 
 
 def _joined(url: str, path: str) -> str:

@@ -239,6 +239,21 @@ def test_a_server_that_fails_is_told_and_nothing_else_suffers(
     assert "No changes" in news("plan").out
 
 
+@pytest.mark.parametrize("token", ["s3cr\u00e9t", "s3cr\u0007t", "s3cr3t\nX-Other: 1"])
+def test_neither_a_password_nor_a_token_of_a_server_is_told(
+    news: Inside, monkeypatch: pytest.MonkeyPatch, token: str
+) -> None:
+    with taking(401) as server:
+        there = server.base.replace("//", "//ada:l0velace@")
+        monkeypatch.setenv("OPENLINEAGE_URL", there)
+        monkeypatch.setenv("OPENLINEAGE_API_KEY", token)
+        done = news("apply", "--yes", "--report", f"openlineage={news.project / 'events'}")
+    assert done.code == 0
+    assert f"8 of 8 events were not taken by {server.base}/api" in done.err
+    for secret in ("s3cr", "l0velace", "ada"):
+        assert secret not in done.out + done.err + (news.project / "events").read_text("utf-8")
+
+
 def test_a_step_that_fails_is_told_with_its_reason(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
