@@ -1,0 +1,55 @@
+"""Many selections of rows that are tried in one run are counted as each of them is by itself."""
+
+from pathlib import Path
+from random import Random
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from odfbuild.executors.derivation import step_facts
+from odfbuild.executors.engine import TransformWork
+from odfbuild.executors.row_logs import read_logs
+from odfbuild.executors.selections import Alone, Together, selections
+from odfbuild.executors.slices import Sealed
+from odfbuild.executors.spark.engine import SparkEngine
+from tests.rule.histories import history
+from tests.rule.played import played, sealed
+from tests.rule.shapes import SHAPES, Shape
+
+pytestmark = [pytest.mark.spark, pytest.mark.slow]
+
+
+@pytest.mark.parametrize("shape", [each for each in SHAPES if not each.by_row], ids=str)
+def test_what_is_tried_at_once_is_counted_as_what_is_tried_alone(
+    engine: SparkEngine, tmp_path: Path, shape: Shape
+) -> None:
+    draw = Random(shape.name)
+
+    def step(engine: SparkEngine, work: TransformWork, start: int) -> Sealed:
+        done = sealed(engine, work, start)
+        if done.path is not None:
+            table = pq.read_table(done.path)
+            row = table.slice(draw.randrange(table.num_rows), 1)
+            check(engine, work, row.drop_columns(["offset", "op", "system_time"]), draw)
+        return done
+
+    for _ in played(engine, tmp_path, shape, history(draw, shape.inputs, (1, 2, 4)), step):
+        pass
+
+
+def check(engine: SparkEngine, work: TransformWork, row: pa.Table, draw: Random) -> None:
+    facts = step_facts(work)
+    logs = read_logs(work, facts, row, most=1 << 26)
+    counting = selections(engine, facts, work, logs.keyed, row)
+    if not isinstance(counting, Together):
+        return
+    many = []
+    for _ in range(4):
+        chosen = {}
+        for log in logs.each:
+            stood = log.standing(log.new)
+            kept = [at for at in range(stood.num_rows) if draw.random() < 0.7]
+            chosen[log.alias] = stood.take(pa.array(kept, pa.int64()))
+        many.append(logs.seen(chosen))
+    assert counting.counts(work, many) == Alone(engine, row).counts(work, many)
