@@ -22,7 +22,6 @@ from odfbuild.odf.refs import DatasetAlias
 from odfbuild.odf.timestamp import Timestamp
 from odfbuild.planner.engines import made_by_another
 from odfbuild.state.leftovers import find_leftovers, tree_bytes
-from odfbuild.state.locked import locks_held
 
 __all__ = ["Check", "Health", "look_at_clock", "look_at_machine", "look_at_project", "try_engine"]
 
@@ -254,7 +253,7 @@ def _made_by(states: Mapping[DatasetAlias, ChainState]) -> Iterator[Check]:
 
 def _locks(project: Opened) -> Iterator[Check]:
     names = {id: alias for alias, id in project.workspace.names().items()}
-    held = [f"{names.get(id, id)} by {holder}" for id, holder in locks_held(project.workspace.root)]
+    held = [f"{names.get(id, id)} by {holder}" for id, holder in project.workspace.locks().items()]
     yield _ok("locks", f"held: {_some(held)}" if held else "none is held")
 
 

@@ -17,7 +17,7 @@ from pathlib import Path
 from odfbuild.errors import StateError
 from odfbuild.odf.timestamp import Timestamp
 
-__all__ = ["Holder", "LockedError", "held_by", "locked", "open_locked", "read_note"]
+__all__ = ["Holder", "LockedError", "held_by", "is_locked", "locked", "open_locked", "read_note"]
 
 _FIRST_WAIT = 0.002
 _LONGEST_WAIT = 0.1
@@ -77,16 +77,19 @@ def open_locked(folder: Path) -> int | None:
 
 def held_by(folder: Path, note: Path) -> Holder | None:
     """Return who holds the lock of a folder now, as they noted; None if nobody does, or did."""
-    holder = read_note(note)
-    if holder is None:
-        return None
+    holder = read_note(note)  # perhaps of a process that is gone
+    return holder if holder is not None and is_locked(folder) else None
+
+
+def is_locked(folder: Path) -> bool:
+    """Tell whether somebody holds the lock of a folder; nobody does if it is not there."""
     try:
         opened = open_locked(folder)
     except OSError:
-        return None
-    if opened is not None:  # the note is of a process that is gone
+        return False
+    if opened is not None:
         os.close(opened)
-    return holder if opened is None else None
+    return opened is None
 
 
 def _lock(opened: int) -> bool:

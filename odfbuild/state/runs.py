@@ -22,7 +22,7 @@ from typing import Any, Final
 from odfbuild.errors import StateError
 from odfbuild.odf.timestamp import InvalidTimestampError, Timestamp
 from odfbuild.state.disk import Disk, pending, read_file
-from odfbuild.state.lock import open_locked
+from odfbuild.state.lock import is_locked, open_locked
 
 __all__ = [
     "Ended",
@@ -270,17 +270,7 @@ def _read_summary(folder: Path) -> RunSummary | None:
         given["ended"] = None if given["ended"] is None else Timestamp.parse(given["ended"])
         given["outcome"] = Ended(given["outcome"])
         summary = RunSummary(**given)
-        if summary.outcome is Ended.RUNNING and not _is_locked(folder):
+        if summary.outcome is Ended.RUNNING and not is_locked(folder):
             return replace(summary, outcome=Ended.INTERRUPTED)
         return summary
     return None
-
-
-def _is_locked(folder: Path) -> bool:
-    try:
-        opened = open_locked(folder)
-    except OSError:
-        return False
-    if opened is not None:
-        os.close(opened)
-    return opened is None
