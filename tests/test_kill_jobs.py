@@ -4,6 +4,7 @@ import json
 import random
 import signal
 import subprocess
+import sys
 import time
 from collections.abc import Mapping
 from pathlib import Path
@@ -11,9 +12,11 @@ from typing import Any
 
 import pytest
 
+from odfbuild.executors.spark.engine import SparkEngine
 from tests.cli.market import workspace
 from tests.engines import FakeEngine
 from tests.inside import Inside, command, lay_out
+from tests.projects import environment
 from tests.texts import derivative, root
 
 SIDES, DAYS = ("a", "b", "c", "d"), (1, 2, 3)
@@ -48,13 +51,15 @@ def blocks(project: Path) -> int:
     return len(list((project / ".odfbuild" / "datasets").glob("*/blocks/f*")))
 
 
-def kill(project: Path, at: int, after: float) -> None:
+def kill(project: Path, at: int, after: float, *, spark: bool) -> None:
     """Apply in a process of its own, and kill it so long after there are so many blocks."""
-    arguments, environment = command("apply", "--yes", "-j", "4")
+    asked = ("apply", "--yes", "-j", "4")
+    program = str(Path(sys.executable).parent / "odfbuild")
+    arguments, around = ([program, *asked], environment()) if spark else command(*asked)
     with subprocess.Popen(
         arguments,
         cwd=project,
-        env=environment,
+        env=around,
         stdout=subprocess.DEVNULL,
         stderr=subprocess.DEVNULL,
         start_new_session=True,
@@ -87,8 +92,11 @@ def killed(
     capsys: pytest.CaptureFixture[str],
     patch: pytest.MonkeyPatch,
     moments: int,
+    *,
+    spark: bool = False,
 ) -> list[str]:
-    whole = Inside(lay_out_project(folder / "whole"), capsys, patch, FakeEngine())
+    engine = None if spark else FakeEngine()
+    whole = Inside(lay_out_project(folder / "whole"), capsys, patch, engine)
     assert whole("apply", "--yes").code == 0
     expected = rows(whole)
     assert {len(found) for found in expected.values()} == {len(DAYS)}
@@ -97,8 +105,8 @@ def killed(
     found = []
     for number in range(moments):
         project = lay_out_project(folder / str(number))
-        kill(project, chance.randrange(BLOCKS), chance.random() * 0.01)
-        found.append(check(Inside(project, capsys, patch, FakeEngine()), expected))
+        kill(project, chance.randrange(BLOCKS), chance.random() * 0.01, spark=spark)
+        found.append(check(Inside(project, capsys, patch, engine), expected))
     return found
 
 
@@ -113,3 +121,14 @@ def test_what_was_killed_at_fifty_moments_is_whole_and_is_gone_on_with(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     assert killed(tmp_path, capsys, monkeypatch, 50).count("interrupted") > 25
+
+
+@pytest.mark.slow
+@pytest.mark.spark
+def test_what_was_killed_while_spark_was_at_it_is_whole_and_is_gone_on_with(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with SparkEngine(tmp_path / "jvm", cores=2) as engine:
+        engine.prepare()
+        ends = killed(tmp_path, capsys, monkeypatch, 50, spark=True)
+    assert ends.count("interrupted") > 25
