@@ -11,7 +11,6 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
-from typing import Any
 from uuid import UUID
 
 from odfbuild.lineage.building import uncollected
@@ -156,21 +155,14 @@ class SqliteLineageResource(AbstractLineageResource):
         with self.tables.reading() as db:
             return _homes(db, [node_id(each) for each in args])
 
-    def get_source_ids(self, id: DSID) -> dict[str, list[UUID]]:
-        return self.get_source_tree(id, 1).to_eo3_doc()
-
-    def get_derived_ids(self, id: DSID) -> dict[str, list[UUID]]:
-        return self.get_derived_tree(id, 1).to_eo3_doc()
-
     def get_all_lineage(self, batch_size: int = 1000) -> Iterator[LineageRelation]:
         query = "select classifier, source, derived from relation order by derived, source"
-        for classifier, source, derived in self._all(query, batch_size):
+        for classifier, source, derived in self.tables.rows(query, batch_size):
             yield LineageRelation(classifier, UUID(bytes=source), UUID(bytes=derived))
 
     def get_all_homes(self, batch_size: int = 1000) -> Iterator[tuple[UUID, str]]:
-        for dataset, home in self._all(
-            "select dataset, home from home order by dataset", batch_size
-        ):
+        query = "select dataset, home from home order by dataset"
+        for dataset, home in self.tables.rows(query, batch_size):
             yield UUID(bytes=dataset), home
 
     def bulk_add(self, relations: Iterable[LineageRelation], batch_size: int = 1000) -> BatchStatus:
@@ -195,7 +187,7 @@ class SqliteLineageResource(AbstractLineageResource):
 
     def get_datasets(self) -> dict[UUID, KnownDataset]:
         """Return the datasets that are known by more than an id."""
-        rows = self._all("select id, did, name from dataset order by id", 1000)
+        rows = self.tables.rows("select id, did, name from dataset order by id", _BATCH)
         return {
             UUID(bytes=id_): KnownDataset(DatasetId.parse(did), name) for id_, did, name in rows
         }
@@ -203,12 +195,6 @@ class SqliteLineageResource(AbstractLineageResource):
     def close(self) -> None:
         """Let go of the file."""
         self.tables.close()
-
-    def _all(self, query: str, batch_size: int) -> Iterator[tuple[Any, ...]]:
-        with self.tables.streaming() as db:
-            found = db.execute(query)
-            while rows := found.fetchmany(max(batch_size, 1)):
-                yield from rows
 
     def _bulk(
         self, write: Callable[[sqlite3.Connection, bool], int], rows: Iterator[_Row], size: int

@@ -9,7 +9,7 @@ import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 from odfbuild.errors import StateError
 
@@ -72,19 +72,28 @@ class Tables:
             else:
                 yield from _within(db, "begin immediate", "commit", "rollback")
 
-    @contextmanager
-    def streaming(self) -> Iterator[sqlite3.Connection]:
-        """Give a connection of its own that sees one moment for as long as it is held."""
-        if self._memory is not None:
+    def rows(self, query: str, size: int) -> Iterator[tuple[Any, ...]]:
+        """Yield what a query finds, as it is at one moment however long it takes to look at it.
+
+        `size` is how many rows are held; all of them in memory, and within a transaction, whose
+        changes nobody else sees.
+        """
+        if self._memory is not None or self._is_within():
             with self.reading() as db:
-                yield db
+                found = db.execute(query).fetchall()
+            yield from found
             return
         db = self._opened()
         try:
             with self._named():
-                yield from _within(db, "begin", "commit", "rollback")
+                db.execute("begin")
+                cursor = db.execute(query)
+                while some := cursor.fetchmany(max(size, 1)):
+                    yield from some
         finally:
-            self._all.remove(db)
+            with self._guard:
+                if db in self._all:
+                    self._all.remove(db)
             db.close()
 
     def close(self) -> None:
@@ -94,6 +103,11 @@ class Tables:
                 each.close()
             self._all.clear()
             self._mine = threading.local()
+
+    def _is_within(self) -> bool:
+        """Say whether a transaction of this thread is open."""
+        db: sqlite3.Connection | None = getattr(self._mine, "db", None)
+        return db is not None and db.in_transaction
 
     @contextmanager
     def _used(self) -> Iterator[sqlite3.Connection]:

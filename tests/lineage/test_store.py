@@ -12,6 +12,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from odfbuild.lineage import (
+    DSID,
+    AbstractLineageResource,
     InconsistentLineageException,
     LineageDirection,
     LineageRelations,
@@ -335,6 +337,38 @@ def test_a_transaction_is_whole_and_what_failed_in_it_is_not_there(
     assert held(store) == (pairs(DIAMOND), {node(0): "h"})
 
 
+def test_all_that_a_transaction_wrote_so_far_is_read_within_it(
+    store: SqliteLineageResource,
+) -> None:
+    with store.transaction():
+        store.bulk_add(DIAMOND)
+        store.set_home("h", node(0))
+        store.put_datasets(KnownDataset(DID, "a"))
+        assert held(store) == (pairs(DIAMOND), {node(0): "h"})
+        assert store.get_datasets() == {node_id(DID): KnownDataset(DID, "a")}
+
+
+def test_a_reading_that_is_given_up_takes_nothing_with_it(store: SqliteLineageResource) -> None:
+    store.bulk_add(DIAMOND[:2])
+    reading = store.get_all_lineage(batch_size=1)
+    next(reading)
+    store.bulk_add(DIAMOND[2:])
+    found: list[object] = []
+    other = threading.Thread(target=lambda: found.append(held(store)), daemon=True)
+    other.start()
+    other.join(20)
+    reading.close()  # type: ignore[attr-defined]
+    assert found == [(pairs(DIAMOND), {})] == [held(store)]
+
+
+def test_a_reading_may_outlive_the_store(store: SqliteLineageResource) -> None:
+    store.bulk_add(DIAMOND)
+    reading = store.get_all_lineage(batch_size=1)
+    next(reading)
+    store.close()
+    reading.close()  # type: ignore[attr-defined]
+
+
 def test_what_was_stored_is_there_when_opened_again(path: Path) -> None:
     for expected in ({}, pairs(DIAMOND)):
         store = SqliteLineageResource(LineageFile(path))
@@ -362,6 +396,47 @@ def test_a_file_of_another_version_is_named_and_left_alone(path: Path) -> None:
     db.close()
     with pytest.raises(LineageStoreError, match="another version"):
         SqliteLineageResource(LineageFile(path)).get_homes(node(0))
+
+
+def test_a_resource_of_the_methods_of_the_proposal_will_do() -> None:
+    class Resource(AbstractLineageResource):
+        def get_derived_tree(self, id: DSID, max_depth: int = 0) -> LineageTree:
+            return LineageTree(DERIVED, node_id(id), {})
+
+        def get_source_tree(self, id: DSID, max_depth: int = 0) -> LineageTree:
+            return LineageTree.from_data(node_id(id), {"l1": [node(9)]})
+
+        def merge(
+            self, rels: LineageRelations, allow_updates: bool = False, validate_only: bool = False
+        ) -> None: ...
+
+        def add(
+            self, tree: LineageTree, max_depth: int = 0, allow_updates: bool = False
+        ) -> None: ...
+
+        def remove(self, id_: DSID, direction: LineageDirection, max_depth: int = 0) -> None: ...
+
+        def set_home(self, home: str, *args: DSID, allow_updates: bool = False) -> int:
+            return 0
+
+        def clear_home(self, *args: DSID, home: str | None = None) -> int:
+            return 0
+
+        def get_homes(self, *args: DSID) -> dict[UUID, str]:
+            return {}
+
+    found = Resource(LineageFile())
+    assert found.get_source_ids(node(0)) == {"l1": [node(9)]}
+    assert found.get_derived_ids(node(0)) == {}
+    calls: list[Callable[[], object]] = [
+        found.get_all_lineage,
+        found.get_all_homes,
+        lambda: found.bulk_add([]),
+        lambda: found.bulk_add_homes([]),
+    ]
+    for each in calls:
+        with pytest.raises(NotImplementedError):
+            each()
 
 
 def test_an_index_without_external_lineage_is_refused() -> None:
