@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 
 from odfbuild.odf.events import DataField, DataType, DataTypeDecimal, DataTypeList, DataTypeStruct
 from odfbuild.planner.sql import spark_types
@@ -30,6 +31,7 @@ CASTS: dict[str, DataType] = {
     "decimal": DataTypeDecimal(10, 0),
 }
 _ROUNDING = {"round", "bround", "floor", "ceil", "ceiling"}
+_ORDERED_SETS = {"mode", "percentile_cont", "percentile_disc"}  # they give what they are ordered by
 _SECONDS = {"second", "seconds", "sec", "secs", "s"}
 
 
@@ -37,6 +39,8 @@ class Calls(Expressions):
     """Reads calls; a function that is not known has no type, but its arguments still count."""
 
     def call(self, expr: Call, scope: Scope) -> Value:
+        if expr.name in _ORDERED_SETS:
+            expr = replace(expr, args=(*expr.order, *expr.args), order=())
         if expr.where is not None or expr.order:
             self.shape([*expr.order, *([] if expr.where is None else [expr.where])], scope)
         if expr.over is not None:

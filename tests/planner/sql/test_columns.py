@@ -75,6 +75,22 @@ def test_columns_that_come_out_as_they_are_are_told_from_computed_ones(
     assert {each.name for each in outputs if each.copied} == (names if copied is None else copied)
 
 
+def test_an_ordered_set_aggregate_gives_what_it_orders() -> None:
+    found = of_steps(
+        "select percentile_cont(0.5) within group (order by price) as middle,"
+        " percentile_disc(0.5) within group (order by qty desc) as near,"
+        " mode() within group (order by note) as usual,"
+        " listagg(symbol, ',') within group (order by day) as all from trades"
+    )
+    assert sources(found) == {
+        "middle": {"trades.price"},
+        "near": {"trades.qty"},
+        "usual": {"trades.note"},
+        "all": {"trades.symbol"},
+    }
+    assert found.shaping == {ColumnRef("trades", "day")}
+
+
 def test_a_step_may_have_the_name_of_an_input() -> None:
     found = of_steps(("trades", "select symbol as s from trades"), "select s from trades")
     assert sources(found) == {"s": {"trades.symbol"}}
