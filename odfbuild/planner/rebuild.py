@@ -8,13 +8,16 @@ equal length is caught before, by ancestry of the recorded block.
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from odfbuild.errors import Diagnostic, Level, PlanError
 from odfbuild.odf.chain import ChainState
 from odfbuild.odf.timestamp import Timestamp
-from odfbuild.planner.declared import Declared
-from odfbuild.planner.plan import Step
 from odfbuild.planner.reasons import InputAdvanced, InputRewritten
+
+if TYPE_CHECKING:
+    from odfbuild.planner.declared import Declared
+    from odfbuild.planner.plan import Step
 
 __all__ = [
     "DivergedInputError",
@@ -87,7 +90,7 @@ def diverged(alias: str, what: str, name: str = "NAME") -> DivergedInputError:
     return DivergedInputError(what=f"{alias} {what}", why=_WHY, fix=_fix(name))
 
 
-def diverged_notes(declared: Sequence[Declared], steps: Sequence[Step]) -> Iterator[Diagnostic]:
+def diverged_notes(declared: "Sequence[Declared]", steps: "Sequence[Step]") -> Iterator[Diagnostic]:
     """Say of whom an input was rewritten, and what to do: their steps will fail, others go on."""
     lost = {
         step.target: reason

@@ -7,13 +7,16 @@ about the query any more.
 
 from collections.abc import Sequence
 from dataclasses import replace
+from typing import TYPE_CHECKING
 
 from odfbuild.odf.chain_state import RESTATE, ChainState
 from odfbuild.odf.events import MetadataEvent, SetTransform
 from odfbuild.odf.opaque import is_opaque
-from odfbuild.planner.declared import Declared
-from odfbuild.planner.diff import Change
 from odfbuild.planner.policy import OnQueryChange
+
+if TYPE_CHECKING:
+    from odfbuild.planner.declared import Declared
+    from odfbuild.planner.diff import Change
 
 __all__ = ["asks_to_restate", "restated", "restates", "with_restating"]
 
@@ -37,8 +40,8 @@ def asks_to_restate(event: MetadataEvent) -> bool:
 
 
 def with_restating(
-    declared: Declared, state: ChainState, changes: Sequence[Change]
-) -> tuple[Change, ...]:
+    declared: "Declared", state: ChainState, changes: "Sequence[Change]"
+) -> "tuple[Change, ...]":
     """Return the changes of a dataset, its new query marked if it is to restate.
 
     That is as its definition asks; or because the query that it replaces still has to.

@@ -179,14 +179,14 @@ def test_status_has_a_line_for_each_dataset(project: Path) -> None:
     done = odfbuild("status", cwd=project)
     assert done.code == 0
     heading, _, *lines, last = done.out.splitlines()
-    assert heading.split()[:5] == ["dataset", "kind", "head", "blocks", "records"]
-    found = [line.split()[:5] for line in lines]
-    assert [(name, kind, blocks, records) for name, kind, _, blocks, records in found] == [
-        ("out", "derivative", "5", "2"),
-        ("src", "root", "5", "2"),
+    assert heading.split() == ["dataset", "head", "watermark", "lag", "result"]
+    found = [line.split() for line in lines]
+    assert [(name, *rest) for name, _, *rest in found] == [
+        ("out", "2024-01-02T00:00:00Z", "none", "ok"),
+        ("src", "2024-01-02T00:00:00Z", "-", "ok"),
     ]
     ends = {head[-8:] for head in heads(project).values()}
-    assert {short for _, _, short, _, _ in found} == ends
+    assert {short for _, short, *_ in found} == ends
     assert last == "2 datasets"
 
 

@@ -3,6 +3,7 @@
 Each imports what it needs when it runs, so that all start fast.
 """
 
+from enum import StrEnum
 from pathlib import Path
 from typing import Annotated
 
@@ -47,16 +48,25 @@ To = Annotated[
 MOST = f"Default: {TABLE_ROWS} in a table, else all."
 
 
+class StatusFormat(StrEnum):
+    """How the standing of datasets is told."""
+
+    TABLE = "table"
+    JSON = "json"
+
+
 @commands.command(cls=ProjectCommand)
 def status(
     context: typer.Context,
     selection: Selection = None,
     exclude: Exclude = None,
+    output: Annotated[StatusFormat, typer.Option("-o", "--output")] = StatusFormat.TABLE,
 ) -> None:
-    """List the datasets of the workspace: head, rows, watermark, how the last apply left them."""
-    from odfbuild.cli.read import show_status
+    """Say where datasets stand: head, watermark, lag, last result, who holds a lock."""
+    from odfbuild.cli.status import show_status
 
-    raise Exit(show_status(given(context), selection or [], exclude or []))
+    as_json = output is StatusFormat.JSON
+    raise Exit(show_status(given(context), selection or [], exclude or [], as_json=as_json))
 
 
 @commands.command(cls=ProjectCommand)

@@ -1,0 +1,184 @@
+"""odfbuild status: where the datasets of the workspace stand, and who is changing one just now."""
+
+import sys
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from odfbuild import app
+from odfbuild.cli import exits
+from odfbuild.cli.opened import open_given
+from odfbuild.cli.options import Given
+from odfbuild.cli.printable import printable
+from odfbuild.odf.chain import ChainState
+from odfbuild.odf.identity import DatasetId
+from odfbuild.odf.refs import DatasetAlias
+from odfbuild.odf.timestamp import Timestamp
+from odfbuild.planner.lag import InputLag, Lag, lag_of
+from odfbuild.state.applied import Applied, recall_applied
+from odfbuild.state.lock import Holder
+
+__all__ = ["show_status"]
+
+_COLUMNS = ("dataset", "head", "watermark", "lag", "result")
+_RIGHT = [name == "lag" for name in _COLUMNS]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Standing:
+    """One dataset: its chain, its lag, how the last apply left it, who holds its lock."""
+
+    alias: DatasetAlias
+    state: ChainState
+    lag: Lag | None
+    applied: Applied | None
+    holder: Holder | None
+
+
+def show_status(
+    given: Given, selectors: Sequence[str], exclude: Sequence[str], *, as_json: bool
+) -> int:
+    """Print where each dataset stands: a line each, or as JSON."""
+    project = open_given(given)
+    found = _standing(project, selectors, exclude)
+    if as_json:
+        names = {id: alias for alias, id in project.workspace.names().items()}
+        _print_json([_json(each, names) for each in found])
+    else:
+        _print_table(found)
+    return exits.DONE
+
+
+def _standing(
+    project: app.Opened, selectors: Sequence[str], exclude: Sequence[str]
+) -> list[_Standing]:
+    from odfbuild.app.diverged import rewritten_inputs
+
+    states = project.workspace.states()
+    by_id = {state.dataset: state for state in states.values()}
+    rewritten = rewritten_inputs(project.workspace, states)
+    wanted = _wanted(project, states, selectors, exclude)
+    applied = recall_applied(project.workspace.root, wanted)
+    locks = project.workspace.locks()
+    return [
+        _Standing(
+            alias=alias,
+            state=state,
+            lag=lag_of(state, by_id, rewritten.get(alias, ())),
+            applied=applied.get(alias),
+            holder=locks.get(state.dataset),
+        )
+        for alias, state in sorted(wanted.items())
+    ]
+
+
+def _wanted(
+    project: app.Opened,
+    states: Mapping[DatasetAlias, ChainState],
+    selectors: Sequence[str],
+    exclude: Sequence[str],
+) -> Mapping[DatasetAlias, ChainState]:
+    if not selectors and not exclude:
+        return states
+    from odfbuild.cli.selection import chosen_existing
+
+    chosen = chosen_existing(project, selectors, exclude)
+    return {alias: state for alias, state in states.items() if alias in chosen}
+
+
+def _print_table(found: Sequence[_Standing]) -> None:
+    from odfbuild.cli.tables import print_table
+
+    rows = [
+        (
+            str(each.alias),
+            each.state.head.short(),
+            "-" if each.state.watermark is None else _to_seconds(each.state.watermark),
+            "-" if each.lag is None else _lag_text(each.lag),
+            _result(each.applied) or "-",
+        )
+        for each in found
+    ]
+    print_table(_COLUMNS, rows, _RIGHT)
+    sys.stdout.write(f"{_count(len(rows), 'dataset')}\n")
+    for each in found:
+        if each.holder is not None:
+            sys.stdout.write(printable(f"  {each.alias} is locked by {each.holder}") + "\n")
+
+
+def _to_seconds(time: Timestamp) -> str:
+    return str(time)[:19] + "Z"
+
+
+def _lag_text(lag: Lag) -> str:
+    """Return the first thing to know about a lag; JSON has all of them."""
+    if any(each.rewritten for each in lag.inputs):
+        return "rewritten"
+    if any(each.present is None for each in lag.inputs):
+        return "no input"
+    if lag.restates:
+        return "restates"
+    if lag.records:
+        return _count(lag.records, "row")
+    return "none" if lag.watermark is None else "watermark"
+
+
+def _count(number: int, noun: str) -> str:
+    return f"{number:,} {noun}" if number == 1 else f"{number:,} {noun}s"
+
+
+def _result(applied: Applied | None) -> str | None:
+    """Return how the last apply that ended left a dataset, if that is known."""
+    if applied is None:
+        return None
+    return "failed" if applied.failed else "ok"
+
+
+def _json(each: _Standing, names: Mapping[DatasetId, DatasetAlias]) -> dict[str, Any]:
+    state, holder = each.state, each.holder
+    return {
+        "dataset": str(each.alias),
+        "id": str(state.dataset),
+        "kind": state.kind.value.lower(),
+        "head": str(state.head),
+        "blocks": state.sequence + 1,
+        "records": state.next_offset,
+        "watermark": _text(state.watermark),
+        "last_block": str(state.system_time),
+        "lag": None if each.lag is None else _lag_json(each.lag, names),
+        "last_result": _result(each.applied),
+        "locked_by": None
+        if holder is None
+        else {"pid": holder.pid, "host": holder.host, "since": holder.since},
+    }
+
+
+def _lag_json(lag: Lag, names: Mapping[DatasetId, DatasetAlias]) -> dict[str, Any]:
+    return {
+        "records": lag.records,
+        "watermark": _text(lag.watermark),
+        "restates": lag.restates,
+        "inputs": [_input_json(each, names.get(each.dataset)) for each in lag.inputs],
+    }
+
+
+def _input_json(each: InputLag, name: DatasetAlias | None) -> dict[str, Any]:
+    return {
+        "dataset": None if name is None else str(name),
+        "id": str(each.dataset),
+        "read": each.read,
+        "present": each.present,
+        "rewritten": each.rewritten,
+    }
+
+
+def _text(time: Timestamp | None) -> str | None:
+    return None if time is None else str(time)
+
+
+def _print_json(value: object) -> None:
+    import json
+
+    from odfbuild.cli.printable import printable_json
+
+    sys.stdout.write(printable_json(json.dumps(value, indent=2, ensure_ascii=False)) + "\n")
