@@ -68,8 +68,22 @@ def _struct(array: Any, to: Any) -> pa.Array:
         else pa.nulls(len(array), member.type)
         for member in members
     ]
-    mask = array.is_null() if array.null_count else None
-    return pa.StructArray.from_arrays(children, fields=members, mask=mask)
+    if not array.null_count:
+        return pa.StructArray.from_arrays(children, fields=members)
+    gone = array.is_null()
+    filled = [
+        child if member.nullable or not child.null_count else _without_nulls(child, gone)
+        for child, member in zip(children, members, strict=True)
+    ]
+    return pa.StructArray.from_arrays(filled, fields=members, mask=gone)
+
+
+def _without_nulls(child: pa.Array, gone: pa.Array) -> pa.Array:
+    """Put some value where the whole is null: Arrow wants one of a required member there, too."""
+    some = pc.index(gone, False).as_py()
+    if some < 0:
+        return pa.array([None] * len(child), pa.struct([pa.field("", child.type, False)])).field(0)
+    return child.take(pc.if_else(gone, some, pa.array(range(len(child)), pa.int64())))
 
 
 def _list(array: Any, to: Any) -> pa.Array:

@@ -147,10 +147,11 @@ class Frame:
     def _typed(self, batch: "pa.RecordBatch") -> "pa.RecordBatch":
         import pyarrow as pa
 
+        from odfbuild.executors.conform import conform
+
         if batch.schema == self.schema:
             return batch
-        pairs = [(batch.column(field.name), field.type) for field in self.schema]
-        columns = [column if column.type == kind else column.cast(kind) for column, kind in pairs]
+        columns = [conform(batch.column(field.name), field.type) for field in self.schema]
         return pa.RecordBatch.from_arrays(columns, schema=self.schema)
 
 

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from odfbuild.executors.conform import conform
 from odfbuild.executors.engine import IngestRequest
 from odfbuild.executors.frames import Frame
 from odfbuild.executors.spark.errors import SentQuery, spark_errors
@@ -273,5 +274,11 @@ def _as_declared(frame: Frame, request: IngestRequest) -> Frame:
         fields.append(field)
     schema = pa.schema(fields)
     if frame.table is not None:
-        return Frame.of(frame.table.cast(schema))
+        batches = [_batch_as(each, schema) for each in frame.table.to_batches()]
+        return Frame.of(pa.Table.from_batches(batches, schema))
     return Frame(schema=schema, parts=frame.parts)
+
+
+def _batch_as(batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
+    columns = [conform(batch.column(field.name), field.type) for field in schema]
+    return pa.RecordBatch.from_arrays(columns, schema=schema)

@@ -194,6 +194,25 @@ def test_declared_types_survive_the_merge(either_way: SparkEngine, tmp_path: Pat
     assert rows_of(frame)[0] | {"op": 0} == source.to_pylist()[0] | {"op": 0}
 
 
+def test_a_part_that_is_required_stays_so_where_the_whole_is_null(
+    either_way: SparkEngine, tmp_path: Path
+) -> None:
+    inner = pa.struct([pa.field("x", pa.string(), nullable=False)])
+    parts = pa.struct(
+        [pa.field("a", pa.int64(), False), pa.field("in", inner, False), ("t", MILLIS)]
+    )
+    values = [{"a": 1, "in": {"x": "y"}, "t": datetime(2020, 1, 1, tzinfo=UTC)}, None]
+    table = pa.table({"k": [1, 2], "s": pa.array(values, parts), "n": pa.array([None] * 2, parts)})
+    frame = either_way.ingest(ingest_request(tmp_path, table, snapshot("k"), as_file=True))
+    assert frame.schema.field("s").type.field("a").nullable is False
+    for batch in frame.batches():  # a writer of Parquet is as strict as this
+        for column in (batch.column("s"), batch.column("n")):
+            assert column.field(0).null_count == column.field(1).field(0).null_count == 0
+    found = rows_of(frame)
+    assert [row["s"] for row in found] == values
+    assert [row["n"] for row in found] == [None, None]
+
+
 def test_a_column_that_came_later_is_null_in_older_slices(
     either_way: SparkEngine, tmp_path: Path
 ) -> None:

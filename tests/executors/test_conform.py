@@ -1,0 +1,59 @@
+"""Bringing columns to the types of a schema, where parts of nested ones are required."""
+
+from io import BytesIO
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from odfbuild.executors.conform import conform, unexpected_nulls
+
+MAY = pa.struct([("a", pa.int64()), ("b", pa.struct([("c", pa.string())]))])
+MUST = pa.struct(
+    [
+        pa.field("a", pa.int64(), nullable=False),
+        pa.field("b", pa.struct([pa.field("c", pa.string(), False)]), False),
+    ]
+)
+
+
+def optional(rows: list[dict[str, Any] | None]) -> pa.Array:
+    """Return structs as Spark gives them: where the whole is null, so are its parts."""
+    found = [each or {"a": None, "b": None} for each in rows]
+    parts = [pa.array([each[name] for each in found], MAY.field(name).type) for name in "ab"]
+    gone = pa.array([each is None for each in rows], pa.bool_())
+    return pa.StructArray.from_arrays(parts, fields=list(MAY), mask=gone)
+
+
+def written(array: pa.Array) -> list[Any]:
+    """Write a column as Parquet, which is strict about required parts, and read it again."""
+    buffer = BytesIO()
+    pq.write_table(pa.table({"x": array}), buffer)
+    return list(pq.read_table(buffer).column("x").to_pylist())
+
+
+@pytest.mark.parametrize(
+    "rows",
+    [
+        [{"a": 1, "b": {"c": "x"}}, None, {"a": 2, "b": {"c": "y"}}],
+        [None, {"a": 1, "b": {"c": "x"}}],
+        [None, None],
+        [{"a": 1, "b": {"c": "x"}}],
+        [],
+    ],
+    ids=["between", "first", "all", "none", "empty"],
+)
+def test_required_parts_of_a_null_are_no_nulls(rows: list[dict[str, Any] | None]) -> None:
+    made = conform(optional(rows), MUST)
+    assert made.type == MUST
+    assert made.to_pylist() == rows
+    assert written(made) == rows
+    whole = pa.ListArray.from_arrays(pa.array([0, len(rows)], pa.int32()), optional(rows))
+    assert written(conform(whole, pa.list_(MUST))) == [rows]
+
+
+def test_a_required_part_that_is_null_in_a_value_is_still_found() -> None:
+    given = optional([{"a": None, "b": {"c": "x"}}, None])
+    made = conform(given, MUST)
+    assert list(unexpected_nulls(made, pa.field("x", MUST))) == [("x.a", 1)]
