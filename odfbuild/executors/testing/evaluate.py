@@ -4,8 +4,10 @@ Only `unique` and `relationship` hold the columns that they look at in memory, a
 engine.
 """
 
+import math
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
+from decimal import Decimal
 from typing import Any, Protocol, TypeAlias
 
 import pyarrow as pa
@@ -220,9 +222,32 @@ def _values_of(view: DatasetView | None, name: str, kind: pa.DataType) -> pa.Arr
         return pa.array([], kind)
     found = pa.chunked_array([pa.array([], kind)])
     for batch in came_and_stand(view.paths, view.schema, view.vocab, [name]):
-        column = pc.unique(batch.column(name)).cast(kind)
+        column = _as_kind(pc.unique(batch.column(name)), kind)
         found = pa.chunked_array([pc.unique(pa.concat_arrays([*found.chunks, column]))])
     return found.combine_chunks()
+
+
+def _as_kind(column: pa.Array, kind: pa.DataType) -> pa.Array:
+    """Return values as a type has them, without those that it has not: nothing is equal to them."""
+    try:
+        return column.cast(kind)
+    except pa.ArrowInvalid:
+        found = (_number(each, kind) for each in column.to_pylist())
+        return pa.array([each for each in found if each is not None], kind)
+
+
+def _number(value: int | float | Decimal | None, kind: pa.DataType) -> int | float | Decimal | None:
+    """Return a number that a type has without a change, None for another one."""
+    if value is None or (isinstance(value, float) and not math.isfinite(value)):
+        return None
+    number = float(value) if pa.types.is_floating(kind) else Decimal(value)
+    if pa.types.is_integer(kind):
+        number = int(value)
+    try:
+        pa.array([number], kind)
+    except (pa.ArrowInvalid, OverflowError):
+        return None
+    return number if number == value else None
 
 
 @dataclass(slots=True, kw_only=True)

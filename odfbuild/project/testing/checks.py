@@ -1,6 +1,6 @@
 """Read checks on rows: the files below tests/data."""
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Final
 
 from odfbuild.odf.refs import DatasetAlias
@@ -117,8 +117,15 @@ def _values(reading: SettingsReader, value: Value, path: Path) -> Iterator[Given
     if not isinstance(value, list):
         yield given_at(reading, value, path)
         return
+    _needs_values(reading, value, path)
     for at, each in enumerate(value):
         yield given_at(reading, each, (*path, at))
+
+
+def _needs_values(reading: SettingsReader, values: Sequence[Value], path: Path) -> None:
+    if not values:
+        why = "no row has one of no values"
+        reading.refuse(path, "there are no values", why, "give one, or remove the check")
 
 
 def _not_null(section: Section, key: str) -> Rule | None:
@@ -136,6 +143,8 @@ def _accepted(section: Section, key: str) -> Rule | None:
     entry = section.reading.section(section.entries[key], section.at(key), keys, keys)
     column = _column(entry, "column")
     values = entry.reading.items(entry.entries.get("values"), entry.at("values"))
+    if entry.entries.get("values") == []:
+        _needs_values(entry.reading, values, entry.at("values"))
     found = tuple(
         given_at(entry.reading, each, (*entry.at("values"), at)) for at, each in enumerate(values)
     )
@@ -185,7 +194,11 @@ def _row_count(section: Section, key: str) -> Rule | None:
         return None if exact is None else RowCount(exact, exact)
     entry = section.reading.section(value, path, ("min", "max"))
     _needs_bound(entry)
-    return RowCount(entry.count("min", 0), entry.count("max", 0))
+    least, most = entry.count("min", 0), entry.count("max", 0)
+    if least is not None and most is not None and least > most:
+        why = "no number is within these bounds"
+        entry.wrong("max", f"'max' is less than 'min', {least}", why, "exchange the two")
+    return RowCount(least, most)
 
 
 def _freshness(section: Section, key: str) -> Rule | None:

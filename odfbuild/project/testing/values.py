@@ -115,7 +115,7 @@ def _integer(value: Any, of: DataType) -> int:
     if not isinstance(value, int) or isinstance(value, bool):
         raise WrongValueError(f"{_shown(value)}, and the column is {type_name(of)}")
     if not least <= value <= most:
-        raise WrongValueError(f"{value} does not fit into {type_name(of)}")
+        raise WrongValueError(f"{value}, which does not fit into {type_name(of)}")
     return value
 
 
@@ -129,7 +129,7 @@ def _decimal(value: Any, of: DataTypeDecimal) -> Decimal:
     _, digits, exponent = found.normalize().as_tuple()
     assert isinstance(exponent, int)  # noqa: S101 - it is finite
     if -exponent > of.scale or len(digits) + exponent > of.precision - of.scale:
-        raise WrongValueError(f"{_shown(value)} does not fit into {type_name(of)}")
+        raise WrongValueError(f"{_shown(value)}, which does not fit into {type_name(of)}")
     return found
 
 

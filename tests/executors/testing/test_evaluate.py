@@ -56,6 +56,8 @@ RULES: Mapping[str, str] = {
     "unique: [k, v]": "(k, v) in (select k, v from rows where {where} group by k, v "
     "having count(*) > 1)",
     "relationship: {column: k, to: other}": "k not in ('a')",
+    "relationship: {column: v, to: other, field: x}": "v not in (0, 1.5)",
+    "relationship: {column: x, to: other, field: v}": "x not in (0)",
 }
 WHERES: Mapping[str, str] = {"": "true", "{k: a}": "k = 'a'", "{v: [0, 2]}": "v in (0, 2)"}
 
@@ -113,7 +115,7 @@ def test_rows_fail_that_a_question_finds(
     folder = tmp_path_factory.mktemp("rows")
     paths = slices(folder, [part for part in parts if part])
     (folder / "other").mkdir()
-    other = slices(folder / "other", [[{"k": "a"}, {"k": None}]])
+    other = slices(folder / "other", [[{"k": "a", "x": 1.5, "v": 0}, {"x": 0.0}, {"x": math.nan}]])
     base = sqlite3.connect(":memory:")
     base.execute("create table rows (o, k, v, x)")
     rows = [row for part in parts for row in part]
@@ -191,6 +193,25 @@ def test_counts_and_ages_are_told_in_words(tmp_path: Path, rule: str, said: str 
 def test_no_rows_are_not_fresh(tmp_path: Path) -> None:
     (found,) = looked(made(tmp_path, "  - freshness: 1 day\n"), ())
     assert found.said == "there are no rows, and the latest may be 1 day ago"
+
+
+@pytest.mark.parametrize(
+    ("rule", "column", "what"),
+    [
+        ("range: {column: v, min: 2, max: 1}", 37, "'max' is less than 'min'"),
+        (
+            "relationship: {column: v, to: rows, field: k}",
+            48,
+            "'v' is Int64, and 'k' of rows is String",
+        ),
+    ],
+)
+def test_what_no_row_can_pass_is_told(tmp_path: Path, rule: str, column: int, what: str) -> None:
+    paths = slices(tmp_path, [[{"k": "a"}]])
+    (found,) = looked(made(tmp_path, f"  - {rule}\n"), paths, others=lambda _: view(paths))
+    assert found.error is not None
+    assert found.error.span is not None
+    assert (found.error.span.column, found.error.what.endswith(what)) == (column, True)
 
 
 def test_names_and_values_that_do_not_fit_are_told_at_their_place(tmp_path: Path) -> None:

@@ -107,6 +107,9 @@ def test_what_is_wrong_is_told_of_all_files_with_its_place(tmp_path: Path) -> No
             "tests/data/a.yaml": "dataset: src\nchecks:\n  - unike: k\n  - not_null: []\n",
             "tests/data/b.yaml": "dataset: src\nchecks: [{range: {column: v}, on: newrows}]\n",
             "tests/data/c.yaml": "dataset: [\n",
+            "tests/data/f.yaml": "dataset: src\nchecks:\n"
+            "  - row_count: {min: 5, max: 1}\n"
+            "  - accepted_values: {column: k, values: []}\n    where: {k: []}\n",
             "tests/unit/d.yaml": "dataset: out\nbatches:\n"
             "  - inputs: {src: {file: ../../../x.csv}}\n",
             "tests/unit/e.yaml": "dataset: out\nbatches:\n  - inputs: {src: {file: x.txt}}\n"
@@ -122,6 +125,9 @@ def test_what_is_wrong_is_told_of_all_files_with_its_place(tmp_path: Path) -> No
     assert ("tests/data/a.yaml:4:15", "test-file", "'not_null' names no column") in told
     assert ("tests/data/b.yaml:2:11", "test-file", "no bound") in told
     assert ("tests/data/b.yaml:2:35", "test-file", "'on' cannot be 'newrows'") in told
+    assert ("tests/data/f.yaml:3:30", "test-file", "'max' is less than 'min', 5") in told
+    assert ("tests/data/f.yaml:4:42", "test-file", "there are no values") in told
+    assert ("tests/data/f.yaml:5:16", "test-file", "there are no values") in told
     places = [place for place, _, _ in told]
     assert any(place.startswith("tests/data/c.yaml:") for place in places)
     assert ("tests/unit/d.yaml:2:1", "test-file", "nothing is expected") in told
