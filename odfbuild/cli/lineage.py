@@ -72,14 +72,16 @@ def show_lineage(
     project = open_given(given)
     with _store(project) as store:
         root = _subject(project, name)
-        known, homes = store.get_datasets(), dict(store.get_all_homes())
+        known = store.get_datasets()
         if as_at is not None:
+            homes: dict[UUID, str] = {}
             with _in_memory(project, root, as_at, name) as then:
                 trees = _trees(then, root, depth, up=up, down=down)
         else:
+            homes = dict(store.get_all_homes())
             trees = _trees(store, root, depth, up=up, down=down)
     if not any(each.children for each in trees) and root not in known and root not in homes:
-        raise _unknown(name)
+        raise _unknown(name) if as_at is None else _timeless(name)
     shown = Shown(root, trees, known, homes)
     if output == "csv":
         write_rows(relation_rows(shown), "csv", sys.stdout)
@@ -274,7 +276,7 @@ def _in_memory(
     else:
         ids = {node_id(id): id for id in project.workspace.heads()}
         if root not in ids:
-            raise _unknown(name)
+            raise _timeless(name)
         dataset = project.workspace.dataset(ids[root])
         block = find_block(dataset, as_at)
         exactly[dataset.id], when = block, dataset.block(block).system_time
@@ -331,6 +333,14 @@ def _unknown(name: str) -> UnknownLineageError:
         what=f"nothing is known of {name}",
         why="it is no dataset of the workspace, and no relation or home names it",
         fix="check the id; odfbuild status lists the datasets of the workspace",
+    )
+
+
+def _timeless(name: str) -> UnknownLineageError:
+    return UnknownLineageError(
+        what=f"no chain tells of {name}, at any time",
+        why="it is no dataset of the workspace; what was noted of it has no time",
+        fix="leave --as-at out; odfbuild status lists the datasets of the workspace",
     )
 
 

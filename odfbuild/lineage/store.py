@@ -53,7 +53,8 @@ _REMOVE = "delete from relation where derived = ? and source = ?"
 _FORGET = """
 delete from chain where dataset in (
     select i.derived from input i where not exists (
-        select 1 from relation r where r.derived = i.derived and r.source = i.source
+        select 1 from relation r
+        where r.derived = i.derived and r.source = i.source and r.classifier = i.classifier
     )
 )
 """  # their relations are found in the chains again when they are next looked at
@@ -114,6 +115,8 @@ class SqliteLineageResource(AbstractLineageResource):
             _enter_homes(db, allow_updates)
             take(db, _relation_rows(rels.relations))
             enter_relations(db, allow_updates)
+            if allow_updates:
+                db.execute(_FORGET)
             if validate_only:
                 raise _Undone
 

@@ -145,6 +145,18 @@ def test_lineage_as_of_a_time_or_block_is_what_chains_said(ask: Within, market: 
     assert "src: src" in ask("lineage", "out", "--up", "--as-at", str(blocks[-1])).out
 
 
+def test_what_was_noted_has_no_time(ask: Within) -> None:
+    ask("lineage", "add", "src", FAR, "--home", "elsewhere")
+    ask("lineage", "home", "out", "here")
+    assert "out  [here]" in ask("lineage", "out").out
+    then = ask("lineage", "out", "--as-at", "2999-01-01").out
+    assert then == "out\nmade of:\n└─ src: src\nused by:\n└─ src: report\n"
+    for at in ("2999-01-01", "head"):
+        done = ask("lineage", FAR, "--as-at", at)
+        assert (done.code, done.out) == (1, "")
+        assert f"error[unknown-lineage]: no chain tells of {FAR}, at any time" in done.err
+
+
 def test_an_unapplied_project_has_no_lineage_yet(ask: Within, market: Path) -> None:
     (market / ".odfbuild").rename(market / "away")
     done = ask("lineage", "out")

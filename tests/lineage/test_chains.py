@@ -3,12 +3,13 @@
 import sqlite3
 from collections.abc import Iterator
 from pathlib import Path
+from uuid import UUID
 
 import pytest
 
 from odfbuild.app.lineage import FILE, catch_up, lineage_of, relations_at
 from odfbuild.errors import OdfBuildError
-from odfbuild.lineage import LineageDirection, LineageRelation, node_id
+from odfbuild.lineage import LineageDirection, LineageRelation, LineageRelations, node_id
 from odfbuild.lineage.chains import Input, trace
 from odfbuild.lineage.recorded import inputs_of, put_inputs
 from odfbuild.lineage.store import KnownDataset, SqliteLineageResource
@@ -215,6 +216,21 @@ def test_relations_that_were_removed_come_back_from_the_chain(
     store.remove(dataset(workspace, "more").id, LineageDirection.SOURCES)
     assert held(store, workspace) == {}
     catch_up(workspace, store)
+    assert held(store, workspace) == EXPECTED
+
+
+def test_a_chain_is_right_again_after_an_update(
+    run: Inside, workspace: Workspace, store: SqliteLineageResource
+) -> None:
+    assert run("apply", "--yes").code == 0
+    catch_up(workspace, store)
+    src, out, more = (dataset(workspace, each).id for each in ("src", "out", "more"))
+    said = LineageRelation("wrong", source_id=node_id(src), derived_id=node_id(out))
+    noted = LineageRelation("x", source_id=UUID(int=1), derived_id=node_id(more))
+    store.merge(LineageRelations(relations=[said, noted]), allow_updates=True)
+    catch_up(workspace, store)
+    assert LineageRelation("x", UUID(int=1), node_id(more)) in set(store.get_all_lineage())
+    store.remove_relation(more, UUID(int=1))
     assert held(store, workspace) == EXPECTED
 
 
