@@ -179,6 +179,8 @@ class _Writer:
         if group is None or group.sets:
             raise Unspoken
         exprs = keys_of(group, self.group)
+        if any(isinstance(each, Literal) and each.kind == "null" for each in exprs):
+            raise Unspoken
         if group.all:
             return [(each, self._text_of(each)) for each in exprs]
         written = self.spans.group(self.select) or ()
@@ -186,7 +188,7 @@ class _Writer:
             raise Unspoken
         found = []
         for key, expr, span in zip(group.keys, exprs, written, strict=True):
-            value = expr if isinstance(key, Literal) else self._aliased(key)
+            value = self._aliased(key) if expr is key else expr
             found.append((expr, self._of(span)) if value is None else (value, self._text_of(value)))
         return found
 

@@ -23,4 +23,9 @@ STATE: tuple[Shape, ...] = (
         "filtered aggregate",
         f"select max({T}) as {T}, k, count(*) filter (where n > 1) as c from a group by k",
     ),
+    Shape(
+        "group by a constant",
+        f"select 'all' as g, m, max({T}) as {T}, sum(n) as s from a group by 'all', 2",
+    ),
+    Shape("group by null", f"select max({T}) as {T}, sum(n) as s from a group by null"),
 )
