@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from odfbuild.cli import exits
+from odfbuild.cli.followed import Later, later_runs
 from odfbuild.cli.opened import open_given
 from odfbuild.cli.options import Given
 from odfbuild.cli.printable import printable, printable_json
@@ -14,7 +15,7 @@ from odfbuild.cli.words import count
 from odfbuild.errors import StateError
 from odfbuild.odf.refs import DatasetAlias
 from odfbuild.odf.timestamp import Timestamp
-from odfbuild.state.runs import Ended, RunSummary, count_runs, find_run, list_runs, read_events
+from odfbuild.state.runs import RunSummary, count_runs, find_run, list_runs, read_events
 
 __all__ = ["TABLE_RUNS", "show_runs"]
 
@@ -39,13 +40,15 @@ def show_runs(
     found = find_run(root, run)
     events = list(read_events(root, found.id))
     if name is None:
-        return _one(found, events, as_json=as_json)
+        later = later_runs(list_runs(root)).get(found.id, Later())
+        return _one(found, later, events, as_json=as_json)
     return _dataset(found, events, name, as_json=as_json)
 
 
 def _list(shown: Sequence[RunSummary], total: int, *, as_json: bool) -> int:
+    later = later_runs(shown)  # a run comes after the one that it goes on with
     if as_json:
-        _print_json([summary_json(each) for each in shown])
+        _print_json([_summary_json(each, later[each.id]) for each in shown])
         return exits.DONE
     from odfbuild.cli.tables import print_table
 
@@ -55,7 +58,7 @@ def _list(shown: Sequence[RunSummary], total: int, *, as_json: bool) -> int:
             _short(each.started),
             _took(each),
             each.command,
-            each.outcome.value,
+            each.outcome.value + _fate(later[each.id]),
             *_counts(each),
             each.user,
         )
@@ -74,7 +77,13 @@ def _counts(run: RunSummary) -> tuple[str, str, str]:
     return f"{run.blocks:,}", f"{run.records:,}", f"{run.failed:,}"
 
 
-def summary_json(run: RunSummary) -> dict[str, Any]:
+def _fate(later: Later) -> str:
+    if later.taken_back is not None:
+        return ", taken back"
+    return "" if later.resumed is None else ", resumed"
+
+
+def _summary_json(run: RunSummary, later: Later) -> dict[str, Any]:
     """Return the facts of a run."""
     return {
         "run": run.id,
@@ -89,10 +98,13 @@ def summary_json(run: RunSummary) -> dict[str, Any]:
         "target": run.target,
         "version": run.version,
         "follows": run.follows,
+        "resumed_by": None if later.resumed is None else later.resumed.id,
+        "taken_back_by": None if later.taken_back is None else later.taken_back.id,
         "steps": run.steps,
         "done": run.done,
         "failed": run.failed,
         "skipped": run.skipped,
+        "interrupted": run.interrupted,
         "blocks": run.blocks,
         "records": run.records,
     }
@@ -136,14 +148,15 @@ def _steps(events: Iterable[Event]) -> tuple[_Step, ...]:
     return tuple(steps.values())
 
 
-def _one(run: RunSummary, events: Sequence[Event], *, as_json: bool) -> int:
+def _one(run: RunSummary, later: Later, events: Sequence[Event], *, as_json: bool) -> int:
     steps = _steps(events)
     if as_json:
-        _print_json({**summary_json(run), "each_step": [_step_json(each) for each in steps]})
+        each_step = [_step_json(each) for each in steps]
+        _print_json({**_summary_json(run, later), "each_step": each_step})
         return exits.DONE
     from odfbuild.cli.tables import print_table
 
-    sys.stdout.write("".join(f"{printable(line)}\n" for line in _facts(run, steps)))
+    sys.stdout.write("".join(f"{printable(line)}\n" for line in _facts(run, later, steps)))
     rows = [
         (
             each.id,
@@ -179,7 +192,7 @@ def _step_json(step: _Step) -> dict[str, Any]:
     }
 
 
-def _facts(run: RunSummary, steps: Sequence[_Step]) -> Iterator[str]:
+def _facts(run: RunSummary, later: Later, steps: Sequence[_Step]) -> Iterator[str]:
     yield f"Run      {run.id}  odfbuild {run.command}"
     if run.follows is not None:
         yield f"After    {run.follows}"
@@ -191,8 +204,12 @@ def _facts(run: RunSummary, steps: Sequence[_Step]) -> Iterator[str]:
     blocks = sum(each.blocks for each in steps)
     rows = sum(each.records for each in steps)
     yield f"Ended    {told}, {count(blocks, 'block')}, {count(rows, 'row')}"
-    if run.outcome in (Ended.PARTLY, Ended.FAILED, Ended.STOPPED, Ended.INTERRUPTED):
-        yield f"         to go on: odfbuild apply --resume {run.id}"
+    if later.taken_back is not None:
+        yield f"         taken back by {later.taken_back.id}"
+    if later.resumed is not None:
+        yield f"         resumed by {later.resumed.id}: {later.resumed.outcome.value}"
+    if later.left is not None:
+        yield f"         to go on: odfbuild apply --resume {later.left.id}"
 
 
 def _reasons(steps: Sequence[_Step]) -> Iterator[str]:

@@ -39,7 +39,10 @@ def test_runs_are_listed_newest_first(run: Inside) -> None:
     assert (done.code, done.err) == (0, "")
     lines = [line.split() for line in done.out.splitlines()]
     assert [line[0] for line in lines[2:5]] == [each["run"] for each in found]
-    assert [line[5] for line in lines[2:5]] == ["done", "failed", "done"]
+    assert [line[5] for line in lines[2:5]] == ["done", "failed,", "done"]
+    assert lines[3][6] == "resumed"
+    assert [each["resumed_by"] for each in found] == [None, found[0]["run"], None]
+    assert {each["taken_back_by"] for each in found} == {None}
     assert done.out.endswith("3 runs\n")
 
 
@@ -60,14 +63,65 @@ def test_one_run_is_shown_with_heads_before_and_after(run: Inside, project: Path
     assert "done: 2 steps planned, 2 begun, 2 blocks, 2 rows" in text
 
 
-def test_a_failed_run_tells_the_reason_and_how_to_go_on(run: Inside) -> None:
-    failed = json.loads(run("runs", "-o", "json").out)[1]["run"]
+def test_a_failed_run_tells_the_reason_and_how_to_go_on(run: Inside, project: Path) -> None:
+    lay_out(project, {"data/3.csv": BAD})
+    assert run("apply", "--yes").code == 1
+    failed = json.loads(run("runs", "-o", "json").out)[0]["run"]
     done = run("runs", failed[4:])
-    assert "ingest:src: error[invalid-source]: data/2.csv:2" in done.out
+    assert "ingest:src: error[invalid-source]: data/3.csv:2" in done.out
     assert f"odfbuild apply --resume {failed}" in done.out
     skipped = run("runs", failed, "out").out
     assert "skipped" in skipped
     assert "because ingest:src failed" in skipped
+
+
+def test_a_run_that_was_gone_on_with_says_so_and_gives_no_more_advice(
+    run: Inside, project: Path
+) -> None:
+    resumed, failed, _ = (each["run"] for each in json.loads(run("runs", "-o", "json").out))
+    shown = run("runs", failed).out
+    assert f"resumed by {resumed}: done" in shown
+    assert "to go on" not in shown
+    assert json.loads(run("runs", failed, "-o", "json").out)["resumed_by"] == resumed
+    assert "After    " + failed in run("runs", resumed).out
+
+
+def test_of_a_run_that_was_gone_on_with_in_vain_the_rest_is_that_of_the_later(
+    run: Inside, project: Path
+) -> None:
+    lay_out(project, {"data/3.csv": BAD})
+    assert run("apply", "--yes").code == 1
+    assert run("apply", "--resume", "last").code == 1
+    second, first = (each["run"] for each in json.loads(run("runs", "-o", "json").out)[:2])
+    shown = run("runs", first).out
+    assert f"resumed by {second}: failed" in shown
+    assert f"to go on: odfbuild apply --resume {second}" in shown
+    lay_out(project, {"data/3.csv": GOOD.replace("z", "y")})
+    assert run("apply", "--resume", second).code == 0
+    for each in (first, second):
+        assert "to go on" not in run("runs", each).out
+
+
+def test_a_run_that_was_taken_back_says_so_until_that_is_taken_back(run: Inside) -> None:
+    resumed, failed = (each["run"] for each in json.loads(run("runs", "-o", "json").out)[:2])
+    assert run("undo", resumed, "--yes").code == 0
+    back = json.loads(run("runs", "last", "-o", "json").out)
+    assert (back["command"], back["follows"]) == ("undo", resumed)
+    assert f"taken back by {back['run']}" in run("runs", resumed).out
+    assert "done, taken back" in run("runs").out
+    assert f"to go on: odfbuild apply --resume {failed}" in run("runs", failed).out
+    assert run("undo", back["run"], "--yes").code == 0
+    assert "taken back" not in run("runs", resumed).out
+    assert "to go on" not in run("runs", failed).out
+
+
+def test_records_of_earlier_versions_are_read(run: Inside, project: Path) -> None:
+    record = max((project / ".odfbuild" / "runs").iterdir())
+    summary = json.loads((record / "summary.json").read_text())
+    del summary["interrupted"]
+    (record / "summary.json").write_text(json.dumps(summary))
+    found = json.loads(run("runs", "-o", "json").out)[0]
+    assert (found["run"], found["interrupted"]) == (record.name, 0)
 
 
 def test_what_a_run_did_to_one_dataset_is_told_in_order(run: Inside) -> None:
