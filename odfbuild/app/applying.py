@@ -11,7 +11,7 @@ from odfbuild.app.opened import Opened
 from odfbuild.app.planning import make
 from odfbuild.app.sources import planned_bytes
 from odfbuild.app.telling import telling
-from odfbuild.errors import Level, ProjectErrors
+from odfbuild.errors import Level, OdfBuildError, ProjectErrors
 from odfbuild.odf.refs import DatasetAlias
 from odfbuild.odf.timestamp import Timestamp
 from odfbuild.planner.plan import Append, Plan
@@ -19,7 +19,7 @@ from odfbuild.planner.plan import Append, Plan
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from odfbuild.app.recording import Asking
+    from odfbuild.app.events import Asking
     from odfbuild.executors.engine import Engine
     from odfbuild.executors.manner import Manner
     from odfbuild.executors.report import Report
@@ -45,10 +45,11 @@ def apply(
     `settle` remembers that nothing is left to do, for which the project's files are read again.
     The run is recorded as one that was asked for as `asking` says.  `events` is a file for events
     of the run, beside where the settings send them.  Raises StalePlanError, with nothing done, when
-    a dataset is not where the plan found it.
+    a dataset is not where the plan found it, and InterruptedRun.
     """
+    from odfbuild.app.events import Asking
     from odfbuild.app.lineage import Recording
-    from odfbuild.app.recording import Asking, Recorder
+    from odfbuild.app.recording import Recorder
     from odfbuild.executors.manner import Manner
     from odfbuild.executors.runner import Unwatched, check_heads, run
     from odfbuild.state.applied import record_applied
@@ -61,7 +62,9 @@ def apply(
     site = site_of(project, engine)
     recorder = Recorder(project, plan, asking or Asking(), progress or Unwatched())
     recording = Recording(project.workspace, recorder)
-    report, stopped = None, False
+    report: Report | None = None
+    broken: OdfBuildError | None = None
+    stopped = False
     try:
         checks = plan.checks
         if any(not isinstance(s.work, Append) and s.id not in checks for s in plan.steps):
@@ -72,8 +75,11 @@ def apply(
     except KeyboardInterrupt:
         stopped = True
         raise
+    except OdfBuildError as error:
+        broken = error
+        raise
     finally:
-        recorder.close(report, stopped=stopped)
+        recorder.close(report, stopped=stopped, error=broken)
         engine.close()
         recording.close()
     record_applied(project.workspace, _worked(report))

@@ -101,17 +101,16 @@ class Telling:
         self._watched.advanced(step, done)
 
     def finished(self, step: Step, outcome: "Outcome") -> None:
-        from odfbuild.executors.report import Failed
-        from odfbuild.executors.stopping import StoppedError
+        from odfbuild.executors.report import Failed, Interrupted
 
         with self._guard:
             _, begun = self._started.pop(step.id, (step, None))
             self._failed |= isinstance(outcome, Failed)
         if begun is not None:  # it was not skipped
             if isinstance(outcome, Failed):
-                stopped = isinstance(outcome.error, StoppedError)
-                type = EventType.ABORT if stopped else EventType.FAIL
-                moment = self._moment(type, self._said(step, outcome.error))
+                moment = self._moment(EventType.FAIL, self._said(step, outcome.error))
+            elif isinstance(outcome, Interrupted):
+                moment = self._moment(EventType.ABORT)
             else:
                 moment = self._moment(EventType.COMPLETE)
             self._tell(moment, step, begun)

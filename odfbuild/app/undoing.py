@@ -4,8 +4,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from odfbuild.app.events import Asking
 from odfbuild.app.opened import Opened
-from odfbuild.app.recording import Asking, Record
+from odfbuild.app.recording import Record
 from odfbuild.app.resuming import (
     NotResumableError,
     ended_run,

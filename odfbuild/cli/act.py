@@ -1,6 +1,5 @@
 """odfbuild apply."""
 
-import os
 import select
 import sys
 from collections.abc import Iterator, Sequence
@@ -13,11 +12,14 @@ from odfbuild.cli import exits
 from odfbuild.cli.applied import report_json, told_of
 from odfbuild.cli.decide import no_changes
 from odfbuild.cli.diagnostics import render_diagnostics
+from odfbuild.cli.events import say, say_event, tell_idle
 from odfbuild.cli.opened import open_given
 from odfbuild.cli.options import Given
 from odfbuild.cli.outcome import report_text
 from odfbuild.cli.outputs import wants_colour
+from odfbuild.cli.protected import refuse_unnamed
 from odfbuild.cli.render import plan_text
+from odfbuild.cli.reports import Reports, parse_reports
 from odfbuild.cli.scope import Scope, scoped
 from odfbuild.cli.usage import UsageRefusedError
 from odfbuild.cli.whole import whole
@@ -32,18 +34,20 @@ __all__ = [
     "ApplyOptions",
     "Running",
     "UnfitPlanError",
+    "answer_idle",
     "apply_project",
     "carry_out",
     "confirm",
-    "events_file",
     "refuse_unfit",
-    "refuse_unnamed",
     "refuse_unplanned",
-    "saved_file",
+    "run_reports",
 ]
 
 
 _WHOLE = Scope()
+_NO_REPORTS = Reports()
+_OPENLINEAGE = "openlineage"
+_FORMATS = {_OPENLINEAGE: "events of the run", "json": "what -o json prints"}
 
 
 class UnfitPlanError(PlanError):
@@ -56,9 +60,10 @@ class UnfitPlanError(PlanError):
 class ApplyOptions:
     """What was asked of `apply`; `file` is a saved plan, None to plan now, and then `scope`.
 
-    With `json` stdout has one document, and the plan goes to stderr.  `events` is a file for events
-    of the run, as OpenLineage has them.  `resume` names a run to go on with; with `partial` what
-    still fits of a stale plan is done.  `pools` are given as NAME=N.
+    `output` is text, json or ndjson: stdout then has one document, or events, and the plan goes to
+    stderr.  `reports` are files beside it, of what json prints or of the events of the run as
+    OpenLineage has them.  `resume` names a run to go on with; with `partial` what still fits of a
+    stale plan is done.  `pools` are given as NAME=N.
     """
 
     file: Path | None = None
@@ -67,51 +72,32 @@ class ApplyOptions:
     jobs: int = 4
     progress: bool = True
     lock_timeout: float = 10.0
-    json: bool = False
-    events: Path | None = None
+    output: str = "text"
+    reports: Reports = _NO_REPORTS
     resume: str | None = None
     partial: bool = False
     fail_fast: bool = False
     pools: tuple[str, ...] = ()
 
 
-def events_file(reports: Sequence[str]) -> Path | None:
-    """Return the file that `--report openlineage=FILE` names, made empty.
+def run_reports(texts: Sequence[str]) -> Reports:
+    """Return the files that `--report FMT=FILE` names; that of OpenLineage is made empty.
 
-    Raises UsageRefusedError for anything else, and EventsFileError.
+    Raises UsageRefusedError for any other format, and EventsFileError.
     """
-    if not reports:
-        return None
-    name, _, path = reports[-1].partition("=")
-    if len(reports) > 1 or name != "openlineage" or path in ("", "-"):
+    reports = parse_reports(texts, _FORMATS)
+    files = reports.of(_OPENLINEAGE)
+    if len(files) > 1:
         raise UsageRefusedError(
-            what=f"--report {' --report '.join(reports)}: not what apply can report",
-            why="it reports the events of the run, in one file",
-            fix="write --report openlineage=FILE; -o json tells what became of each step",
+            what=f"--report {_OPENLINEAGE}=... is given {len(files)} times",
+            why="the events of a run are written to one file",
+            fix="name one file",
         )
-    from odfbuild.app.sinks import begin_events
+    if files:
+        from odfbuild.app.sinks import begin_events
 
-    begin_events(Path(path))
-    return Path(path)
-
-
-def saved_file(arguments: Sequence[str]) -> Path | None:
-    """Return the file of a saved plan, if that is what the arguments name.
-
-    Raises UsageRefusedError when they can only mean one and there is none.
-    """
-    if len(arguments) != 1:
-        return None
-    path = Path(arguments[0])
-    if arguments[0] == "-" or (path.exists() and not path.is_dir()):
-        return path
-    if path.suffix in (".json", ".plan"):
-        raise UsageRefusedError(
-            what=f"no file named '{path}'",
-            why="apply takes the file of a saved plan",
-            fix="check the name; `odfbuild plan --out FILE` saves a plan",
-        )
-    return None
+        begin_events(files[0])
+    return reports
 
 
 def apply_project(given: Given, options: ApplyOptions) -> int:
@@ -125,13 +111,13 @@ def apply_project(given: Given, options: ApplyOptions) -> int:
         refuse_unplanned(project, given)
         quick = app.known(project) if options.scope.is_plain else None
         if quick is not None and quick.idle:
-            _say(report_json(None, Report(()), ()) if options.json else no_changes(quick.datasets))
+            answer_idle(project, options, no_changes(quick.datasets))
             return exits.DONE
         made = scoped(project, options.scope)
     except ProjectErrors as error:
         raise whole(given, error) from None
     plan = made.plan
-    if _is_over(plan, options):
+    if _is_over(project, plan, options):
         return exits.DONE if plan.verdict.passed else exits.REFUSED
     if not plan.is_empty and not options.yes:
         confirm("apply")
@@ -151,17 +137,6 @@ def refuse_unplanned(project: app.Opened, given: Given, command: str = "plan") -
             else "odfbuild plan --out plan.json, then: odfbuild apply plan.json",
         )
     refuse_unnamed(project, given, "apply" if command == "plan" else command)
-
-
-def refuse_unnamed(project: app.Opened, given: Given, command: str = "apply") -> None:
-    """Refuse to change a protected target that the user did not name."""
-    target = project.config.target(project.target)
-    if target.protect and given.target != target.name:
-        raise UsageRefusedError(
-            what=f"the target '{target.name}' is protected, and was not named",
-            why="odfbuild.yaml says protect: it is never changed by default",
-            fix=f"name it: odfbuild {command} --target {target.name}",
-        )
 
 
 def _apply_saved(given: Given, file: Path, options: ApplyOptions) -> int:
@@ -184,7 +159,7 @@ def _apply_saved(given: Given, file: Path, options: ApplyOptions) -> int:
     refuse_unfit((plan.project, plan.target, plan.workspace), project)
     moved = moved_datasets(plan, project.workspace.named_heads())
     plan = what_fits(plan, moved, partial=options.partial)
-    if _is_over(plan, options):
+    if _is_over(project, plan, options):
         return exits.DONE if plan.verdict.passed else exits.REFUSED
     return carry_out(project, plan, options, Running(left_out=bool(moved)))
 
@@ -195,31 +170,61 @@ def _apply_rest(given: Given, run: str, options: ApplyOptions) -> int:
     from odfbuild.cli.resumed import resumed_text, what_fits
 
     project = open_given(given, lock_timeout=options.lock_timeout)
-    refuse_unnamed(project, given)
+    refuse_unnamed(project, given, "apply")
     found = resume(project, run)
     refuse_unfit((found.plan.project, found.plan.target, found.plan.workspace), project)
-    (sys.stderr if options.json else sys.stdout).write(resumed_text(found))
+    (sys.stdout if options.output == "text" else sys.stderr).write(resumed_text(found))
     plan = what_fits(found.plan, found.stale, partial=options.partial)
     if not found.plan.steps:
-        _say(report_json(plan, Report(()), ()) if options.json else "Nothing is left to do.\n")
+        answer_idle(project, options, "Nothing is left to do.\n", plan)
         return exits.DONE
-    if _is_over(plan, options):
+    if _is_over(project, plan, options):
         return exits.DONE if plan.verdict.passed else exits.REFUSED
     doing = Running(left_out=bool(found.stale), follows=found.run.id)
     return carry_out(project, plan, options, doing)
 
 
-def _is_over(plan: Plan, options: ApplyOptions) -> bool:
+def _is_over(project: app.Opened, plan: Plan, options: ApplyOptions) -> bool:
     """Show the plan; tell whether there is nothing to do, or nothing that may be done."""
     text = plan_text(plan, colour=options.progress and wants_colour())
-    over = not plan.steps or not plan.verdict.passed
-    if not options.json:
-        _say(text)
+    if options.output == "text":
+        say(text)
     else:
         sys.stderr.write(text)
-        if over:
-            _say(report_json(plan, Report(()), ()))
+    over = not plan.steps or not plan.verdict.passed
+    if over:
+        answer_idle(project, options, "", plan)
     return over
+
+
+def answer_idle(
+    project: app.Opened,
+    options: ApplyOptions,
+    text: str,
+    plan: Plan | None = None,
+    command: str = "apply",
+) -> None:
+    """Answer where nothing is done: in words, which are given, or as options ask."""
+    if options.output == "ndjson":
+        tell_idle(project, command, gate_passed=plan is None or plan.verdict.passed)
+    elif options.output == "text":
+        say(text)
+    _answer_json(options, plan, Report(()))
+
+
+def _answer_json(
+    options: ApplyOptions,
+    plan: Plan | None,
+    report: Report,
+    notes: Sequence[Diagnostic] = (),
+    run: str | None = None,
+) -> None:
+    """Print or write the one document, where it was asked for."""
+    if options.output == "json" or options.reports.wants("json"):
+        document = report_json(plan, report, notes, run)
+        if options.output == "json":
+            say(document)
+        options.reports.write("json", document)
 
 
 def _refuse_compared(plan: Plan) -> None:
@@ -264,16 +269,23 @@ class Running:
 
 
 def carry_out(project: app.Opened, plan: Plan, options: ApplyOptions, doing: Running) -> int:
-    """Run a plan, tell what became of it, and return the exit code."""
-    report, run = _run(project, plan, options, doing)
+    """Run a plan, tell what became of it, and return the exit code.
+
+    Raises KeyboardInterrupt, after all was told, where the run was interrupted.
+    """
+    report, run, stopped = _run(project, plan, options, doing)
     for each in _failures(plan, report):
         sys.stderr.write(render_diagnostics([each]) + "\n")
     notes = tuple(told_of(project, plan, report))
     if notes:
         sys.stderr.write(render_diagnostics(notes) + "\n")
-    _say(report_json(plan, report, notes, run) if options.json else report_text(report))
-    if report.failures and run is not None:
+    if options.output == "text":
+        say(report_text(report))
+    _answer_json(options, plan, report, notes, run)
+    if run is not None and (report.failures or report.interrupted or report.left):
         _tell_way_on(run)
+    if stopped:
+        raise KeyboardInterrupt
     return _code(report, left_out=doing.left_out)
 
 
@@ -282,15 +294,6 @@ def _tell_way_on(run: str) -> None:
         f"The rest of this very plan: odfbuild apply --resume {run}\n"
         "With files that changed since: odfbuild apply\n"
     )
-
-
-def _say(text: str) -> None:
-    """Write to stdout; a reader that went away is no reason to leave the work half done."""
-    try:
-        sys.stdout.write(text)
-        sys.stdout.flush()
-    except BrokenPipeError:
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 def confirm(command: str) -> None:
@@ -321,13 +324,18 @@ def _answer() -> str:
 
 def _run(
     project: app.Opened, plan: Plan, options: ApplyOptions, doing: Running
-) -> tuple[Report, str | None]:
-    """Return what became of the steps, and the id of the run if it is recorded."""
-    from odfbuild.app.recording import Asking
+) -> tuple[Report, str | None, bool]:
+    """Return what became of the steps, the id of the run if it is recorded, and its interrupt."""
+    from odfbuild.app.events import Asking
     from odfbuild.cli.pools import manner_of
     from odfbuild.cli.progress import watching
+    from odfbuild.executors.runner import InterruptedRun
 
     begun: list[str] = []
+    asking = Asking(command=doing.command, follows=doing.follows, began=begun.append)
+    if options.output == "ndjson":
+        asking = replace(asking, heard=say_event)
+    stopped = False
     manner = manner_of(
         project,
         options.pools,
@@ -344,14 +352,16 @@ def _run(
                 progress=progress,
                 settle=doing.settle,
                 manner=manner,
-                asking=Asking(command=doing.command, follows=doing.follows, began=begun.append),
-                events=options.events,
+                asking=asking,
+                events=next(iter(options.reports.of(_OPENLINEAGE)), None),
             )
+    except InterruptedRun as ended:
+        report, stopped = ended.report, True
     except KeyboardInterrupt:
         if begun:
             _tell_way_on(begun[0])
         raise
-    return report, begun[0] if begun else None
+    return report, begun[0] if begun else None, stopped
 
 
 def _failures(plan: Plan, report: Report) -> Iterator[Diagnostic]:

@@ -32,7 +32,10 @@ def report_json(
         "format_version": _FORMAT,
         "run": run,
         "gate_passed": plan is None or plan.verdict.passed,
-        "steps": [_step(step, outcome) for step, outcome in report.outcomes],
+        "steps": [
+            *(_step(step, outcome) for step, outcome in report.outcomes),
+            *(_left(step) for step in report.left),
+        ],
         "notes": [diagnostic_json(each) for each in notes],
         "summary": {
             "blocks": report.committed,
@@ -40,6 +43,8 @@ def report_json(
             "bad_rows": sum(each.told.bad_rows for each in rounds),
             "failed": len(report.failures),
             "skipped": sum(isinstance(each, Skipped) for _, each in report.outcomes),
+            "interrupted": report.interrupted,
+            "not_begun": len(report.left),
         },
     }
     return printable_json(json.dumps(answer, indent=2, ensure_ascii=False)) + "\n"
@@ -85,14 +90,21 @@ def _rounds(outcome: Outcome) -> tuple[Round, ...]:
 def _step(step: Step, outcome: Outcome) -> dict[str, Any]:
     errors = outcome.error.diagnostics() if isinstance(outcome, Failed) else ()
     return {
-        "id": step.id,
-        "target": str(step.target),
-        "work": type(step.work).__name__.lower(),
+        **_named(step),
         "outcome": type(outcome).__name__.lower(),
         "because": outcome.because if isinstance(outcome, Skipped) else None,
         "errors": [diagnostic_json(each) for each in errors],
         "rounds": [_round(each) for each in _rounds(outcome)],
     }
+
+
+def _left(step: Step) -> dict[str, Any]:
+    return {**_named(step), "outcome": "not-begun", "because": None, "errors": [], "rounds": []}
+
+
+def _named(step: Step) -> dict[str, Any]:
+    work = type(step.work).__name__.lower()
+    return {"id": step.id, "target": str(step.target), "work": work}
 
 
 def _round(each: Round) -> dict[str, Any]:

@@ -1,9 +1,11 @@
 """What became of a run, in words.  Pure."""
 
+from collections.abc import Sequence
+
 from odfbuild.cli.printable import printable
 from odfbuild.cli.told import told_words
 from odfbuild.cli.words import count
-from odfbuild.executors.report import Done, Failed, Report, Skipped
+from odfbuild.executors.report import Done, Failed, Interrupted, Outcome, Report, Round, Skipped
 
 __all__ = ["outcome_text", "report_text"]
 
@@ -30,21 +32,35 @@ def report_text(report: Report) -> str:
         parts.append(f"{failed} failed")
     if skipped:
         parts.append(f"{len(skipped)} skipped")
+    if report.interrupted:
+        parts.append(f"{count(report.interrupted, 'step')} broken off")
+    if report.left:
+        parts.append(f"{count(len(report.left), 'step')} not begun")
     done = "Done" if not failed else "Not done"
+    if report.interrupted or report.left:
+        done = "Interrupted"
     return "\n".join([*lines, f"{done}: {', '.join(parts)}."]) + "\n"
 
 
-def outcome_text(outcome: Done | Failed | Skipped) -> str:
+def outcome_text(outcome: Outcome) -> str:
     """Return what became of one step, in a few words."""
     match outcome:
         case Failed():
             return printable(outcome.error.what.split("\n")[0])
         case Skipped():
             return f"because {outcome.because} failed"
+        case Interrupted(rounds=()):
+            return "interrupted, nothing committed"
+        case Interrupted():
+            return f"interrupted after {_added(outcome.rounds)}"
         case Done(rounds=()):
             return "nothing new"
         case Done():
-            blocks = sum(each.blocks for each in outcome.rounds)
-            rows = sum(each.records for each in outcome.rounds)
-            told = told_words([each.told for each in outcome.rounds])
-            return f"{count(blocks, 'block')}, {count(rows, 'row')}{told}"
+            return _added(outcome.rounds)
+
+
+def _added(rounds: Sequence[Round]) -> str:
+    blocks = sum(each.blocks for each in rounds)
+    rows = sum(each.records for each in rounds)
+    told = told_words([each.told for each in rounds])
+    return f"{count(blocks, 'block')}, {count(rows, 'row')}{told}"

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 
 from odfbuild.cli.outcome import outcome_text
 from odfbuild.cli.printable import printable
-from odfbuild.executors.report import Failed, Outcome, Round, Skipped
+from odfbuild.executors.report import Failed, Interrupted, Outcome, Round, Skipped
 from odfbuild.planner.plan import Step
 
 __all__ = ["PlainProgress", "watching"]
@@ -81,6 +81,8 @@ class LiveProgress:
 def _mark(outcome: Outcome) -> str:
     if isinstance(outcome, Failed):
         return "FAILED "
+    if isinstance(outcome, Interrupted):
+        return "stopped"
     if isinstance(outcome, Skipped):
         return "skipped"
     return "ok     "

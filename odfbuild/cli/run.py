@@ -7,15 +7,14 @@ from dataclasses import dataclass
 from odfbuild import app
 from odfbuild.app.running import Data, data_plan
 from odfbuild.cli import exits
-from odfbuild.cli.act import ApplyOptions, Running, carry_out, refuse_unnamed
-from odfbuild.cli.applied import report_json
+from odfbuild.cli.act import ApplyOptions, Running, answer_idle, carry_out
 from odfbuild.cli.opened import open_given
 from odfbuild.cli.options import Given
 from odfbuild.cli.outputs import wants_colour
+from odfbuild.cli.protected import refuse_unnamed
 from odfbuild.cli.render import plan_text
 from odfbuild.cli.whole import whole
 from odfbuild.errors import Diagnostic, Level, ProjectErrors
-from odfbuild.executors.report import Report
 from odfbuild.odf.refs import DatasetAlias
 from odfbuild.planner.plan import Plan
 from odfbuild.planner.restrict import restrict
@@ -23,6 +22,7 @@ from odfbuild.planner.restrict import restrict
 __all__ = ["RunOptions", "run_data"]
 
 _NAMED = 5
+_IDLE = "Nothing to run: sources and inputs have nothing new.\n"
 _AS_USUAL = ApplyOptions()
 
 
@@ -71,20 +71,14 @@ def _planned(given: Given, project: app.Opened) -> Data:
 def _pass(project: app.Opened, data: Data, options: RunOptions) -> int:
     plan = _chosen(project, data, options)
     if not plan.steps:
-        _tell_idle(options)
+        if options.watch is None:
+            answer_idle(project, options.apply, _IDLE, command="run")
         return exits.DONE
-    if not plan.is_empty and not options.apply.json:
+    if not plan.is_empty and options.apply.output == "text":
         sys.stdout.write(plan_text(plan, colour=options.apply.progress and wants_colour()))
         sys.stdout.flush()
     doing = Running(command="run", declared=data.declared, slices=options.slices)
     return carry_out(project, plan, options.apply, doing)
-
-
-def _tell_idle(options: RunOptions) -> None:
-    if options.apply.json:
-        sys.stdout.write(report_json(None, Report(()), ()))
-    elif options.watch is None:
-        sys.stdout.write("Nothing to run: sources and inputs have nothing new.\n")
 
 
 def _chosen(project: app.Opened, data: Data, options: RunOptions) -> Plan:

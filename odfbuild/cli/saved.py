@@ -2,7 +2,7 @@
 
 import json
 import sys
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -13,6 +13,7 @@ from odfbuild.cli.files import read_bounded, write_output
 from odfbuild.cli.opened import open_given
 from odfbuild.cli.options import Given
 from odfbuild.cli.outputs import Manner, Output, plan_output
+from odfbuild.cli.usage import UsageRefusedError
 from odfbuild.errors import Diagnostic, Level, ProjectError
 from odfbuild.odf.identity import Multihash
 from odfbuild.odf.refs import DatasetAlias
@@ -31,6 +32,7 @@ __all__ = [
     "load_saved",
     "moved_datasets",
     "save_plan",
+    "saved_file",
     "show_saved",
     "with_git",
 ]
@@ -65,6 +67,25 @@ def load_document(path: Path) -> Any:
             why="a plan is a JSON document",
             fix="name a file that `odfbuild plan --out FILE` wrote",
         ) from error
+
+
+def saved_file(arguments: Sequence[str]) -> Path | None:
+    """Return the file of a saved plan, if that is what the arguments name.
+
+    Raises UsageRefusedError when they can only mean one and there is none.
+    """
+    if len(arguments) != 1:
+        return None
+    path = Path(arguments[0])
+    if arguments[0] == "-" or (path.exists() and not path.is_dir()):
+        return path
+    if path.suffix in (".json", ".plan"):
+        raise UsageRefusedError(
+            what=f"no file named '{path}'",
+            why="apply takes the file of a saved plan",
+            fix="check the name; `odfbuild plan --out FILE` saves a plan",
+        )
+    return None
 
 
 def with_git(plan: Plan, root: Path) -> Plan:

@@ -4,29 +4,26 @@ import json
 import sys
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path
-from time import time_ns
-from typing import Any, Final
+from typing import Final
 
 from odfbuild import app
 from odfbuild.app.testing import Testing, data_tests, prepared, unit_tests
 from odfbuild.cli import exits
-from odfbuild.cli.files import write_output
 from odfbuild.cli.opened import open_given
 from odfbuild.cli.options import Given
 from odfbuild.cli.printable import printable, printable_json
+from odfbuild.cli.reports import parse_reports
 from odfbuild.cli.tested import FAILED, PASSED, SKIPPED, WARNED, Tested, of_check, of_fixture
 from odfbuild.cli.usage import UsageRefusedError
 from odfbuild.cli.words import count
 from odfbuild.odf.refs import DatasetAlias
-from odfbuild.odf.timestamp import Timestamp
 from odfbuild.planner.declared import Declared
 
 __all__ = ["TestOptions", "test_project"]
 
 _WORDS: Final = {PASSED: "ok     ", FAILED: "FAILED ", WARNED: "warned ", SKIPPED: "skipped"}
 _LEVELS: Final = {FAILED: "error", WARNED: "warning"}
-_REPORTS: Final = ("junit", "json")
+_REPORTS: Final = {"junit": "a test case for each test", "json": "what -o json prints"}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -45,7 +42,7 @@ def test_project(
     given: Given, selectors: Sequence[str], exclude: Sequence[str], options: TestOptions
 ) -> int:
     """Run tests and tell what became of each; 7 if any failed."""
-    reports = [_report(each) for each in options.reports]
+    reports = parse_reports(options.reports, _REPORTS)
     if options.merged and not options.unit:
         raise UsageRefusedError(
             what="--batches is about fixtures, and --data leaves them out",
@@ -60,8 +57,9 @@ def test_project(
         data=options.data,
     )
     tested = list(_WRITERS[options.output](_tests(testing, options), testing))
-    for kind, path in reports:
-        write_output(path, _document(tested) if kind == "json" else _junit(tested))
+    for format, text in (("json", _document), ("junit", _junit)):
+        if reports.wants(format):
+            reports.write(format, text(tested))
     failed = any(each.outcome == FAILED for each in tested)
     return exits.NOT_VERIFIED if failed else exits.DONE
 
@@ -74,17 +72,6 @@ def _choosing(
     from odfbuild.cli.selection import chosen
 
     return lambda declared: chosen(project, declared, selectors, exclude)
-
-
-def _report(text: str) -> tuple[str, Path]:
-    kind, sign, name = text.partition("=")
-    if not sign or not name or kind not in _REPORTS:
-        raise UsageRefusedError(
-            what=f"--report {text}: not a report of tests",
-            why="it is a format, an equals sign and a file",
-            fix="write --report junit=FILE or --report json=FILE",
-        )
-    return kind, Path(name)
 
 
 def _tests(testing: Testing, options: TestOptions) -> Iterator[Tested]:
@@ -126,22 +113,19 @@ def _json(tests: Iterator[Tested], _: Testing) -> Iterator[Tested]:
     yield from tested
 
 
-def _ndjson(tests: Iterator[Tested], _: Testing) -> Iterator[Tested]:
-    tested = []
-    for each in tests:
-        _event(_LEVELS.get(each.outcome, "info"), {"event": "check_result", **each.entry})
-        tested.append(each)
-        yield each
-    _event("info", {"event": "summary", **_summary(tested)})
+def _ndjson(tests: Iterator[Tested], testing: Testing) -> Iterator[Tested]:
+    """Print an event for each test as it is done."""
+    from odfbuild.cli.events import telling_events
 
-
-def _event(level: str, event: Mapping[str, Any]) -> None:
-    """Write an event as those of runs are: with its time and how much it matters."""
-    now = Timestamp.from_millis(time_ns() // 1_000_000)
-    event = {"time": str(now), "level": level, **event}
-    text = json.dumps(event, ensure_ascii=False, separators=(",", ":"))
-    sys.stdout.write(printable_json(text) + "\n")
-    sys.stdout.flush()
+    count_of = len(testing.tests.fixtures) + len(testing.tests.checks)
+    with telling_events(testing.project, "test", count_of) as (events, counts):
+        counts.update(_summary(()))
+        for each in tests:
+            told = {key: value for key, value in each.entry.items() if key != "dataset"}
+            level = _LEVELS.get(each.outcome, "info")
+            events.add("check_result", each.dataset, level, **told)
+            counts[each.outcome] += 1
+            yield each
 
 
 def _document(tested: Sequence[Tested]) -> str:

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from odfbuild import app
-from odfbuild.app.recording import Asking
+from odfbuild.app.events import Asking
 from odfbuild.app.undoing import prepare_undo, take_back
 from odfbuild.cli import exits
 from odfbuild.cli.act import confirm, refuse_unfit, refuse_unplanned

@@ -4,6 +4,7 @@ import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from time import time_ns
+from typing import Final
 
 from odfbuild import app
 from odfbuild.app.verifying import Checked, Since, Verification, verify_datasets
@@ -11,6 +12,7 @@ from odfbuild.cli import exits
 from odfbuild.cli.opened import open_given
 from odfbuild.cli.options import Given
 from odfbuild.cli.replayed import checked_json, checked_lines
+from odfbuild.cli.reports import parse_reports
 from odfbuild.cli.usage import UsageRefusedError
 from odfbuild.cli.watermark import moment
 from odfbuild.odf.identity import DatasetId
@@ -19,18 +21,20 @@ from odfbuild.odf.timestamp import Timestamp
 
 __all__ = ["VerifyOptions", "verify_selected"]
 
+_REPORTS = {"junit": "a test case for each dataset", "json": "what -o json prints"}
 _MEANING = "it is the system time, or a block, after which data is verified"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class VerifyOptions:
-    """What was asked of `verify`; `output` is text, json or junit."""
+    """What was asked of `verify`; `output` is text, json, ndjson or junit, `reports` FMT=FILE."""
 
     replay: bool = False
     recursive: bool = False
     since: str | None = None
     jobs: int = 4
     output: str = "text"
+    reports: tuple[str, ...] = ()
 
 
 def verify_selected(
@@ -39,6 +43,7 @@ def verify_selected(
     """Verify datasets, all of them by default; 7 if anything does not hold."""
     from odfbuild.cli.selection import chosen_existing
 
+    reports = parse_reports(options.reports, _REPORTS)
     project = open_given(given)
     known = project.workspace.names()
     chosen = sorted(chosen_existing(project, selectors, exclude))
@@ -51,8 +56,11 @@ def verify_selected(
     found = verify_datasets(project, [known[name] for name in chosen], asked)
     shown = known if options.recursive else chosen
     names = {known[name]: name for name in shown}
-    passed = _WRITERS[options.output](found, names)
-    return exits.DONE if passed else exits.NOT_VERIFIED
+    every = list(_WRITERS[options.output](found, _Asked(project, names, len(chosen))))
+    for format, text in (("json", _json_text), ("junit", _junit_text)):
+        if reports.wants(format):
+            reports.write(format, text(every, names))
+    return exits.DONE if all(each.passed for each in every) else exits.NOT_VERIFIED
 
 
 def _since(project: app.Opened, chosen: Sequence[DatasetId], text: str | None) -> Since | None:
@@ -79,45 +87,75 @@ def _since(project: app.Opened, chosen: Sequence[DatasetId], text: str | None) -
 Names = Mapping[DatasetId, DatasetAlias]
 
 
-def _write_text(found: Iterator[Checked], names: Names) -> bool:
+@dataclass(frozen=True, slots=True)
+class _Asked:
+    """What is verified, and how its datasets are called; most of them will be looked at."""
+
+    project: app.Opened
+    names: Names
+    datasets: int
+
+
+def _text(found: Iterator[Checked], asked: _Asked) -> Iterator[Checked]:
     """Print a line for each dataset as it is done, and what does not hold of it."""
-    width = max((len(str(name)) for name in names.values()), default=0)
+    width = max((len(str(name)) for name in asked.names.values()), default=0)
     count = failed = 0
     for each in found:
         count, failed = count + 1, failed + (not each.passed)
-        name = _called(each, names)
+        name = _called(each, asked.names)
         sys.stdout.write("".join(f"{line}\n" for line in checked_lines(name, width, each)))
         sys.stdout.flush()
+        yield each
     word = "dataset" if count == 1 else "datasets"
     sys.stdout.write(f"{count} {word} verified, {failed} failed.\n")
-    return failed == 0
 
 
-def _write_json(found: Iterator[Checked], names: Names) -> bool:
+def _json(found: Iterator[Checked], asked: _Asked) -> Iterator[Checked]:
+    yield from (every := list(found))
+    sys.stdout.write(_json_text(every, asked.names))
+
+
+def _junit(found: Iterator[Checked], asked: _Asked) -> Iterator[Checked]:
+    yield from (every := list(found))
+    sys.stdout.write(_junit_text(every, asked.names))
+
+
+def _ndjson(found: Iterator[Checked], asked: _Asked) -> Iterator[Checked]:
+    """Print an event for each dataset as it is done."""
+    from odfbuild.cli.events import telling_events
+
+    with telling_events(asked.project, "verify", asked.datasets) as (events, counts):
+        for each in found:
+            outcome = "passed" if each.passed else "failed"
+            name = _called(each, asked.names)
+            told = {k: v for k, v in checked_json(name, each).items() if k not in ("name", "ok")}
+            level = "info" if each.passed else "error"
+            events.add("check_result", name, level, outcome=outcome, **told)
+            counts[outcome] += 1
+            yield each
+
+
+def _json_text(every: Sequence[Checked], names: Names) -> str:
     from odfbuild.cli.printable import printable_json
     from odfbuild.cli.replayed import json_text
 
-    every = list(found)
     document = {
         "format_version": "1.0",
         "datasets": [checked_json(_called(each, names), each) for each in every],
         "failed": sum(not each.passed for each in every),
     }
-    sys.stdout.write(printable_json(json_text(document)) + "\n")
-    return all(each.passed for each in every)
+    return printable_json(json_text(document)) + "\n"
 
 
-def _write_junit(found: Iterator[Checked], names: Names) -> bool:
+def _junit_text(every: Sequence[Checked], names: Names) -> str:
     from odfbuild.cli.formats.junit import render_findings
     from odfbuild.cli.replayed import junit_findings
 
-    every = list(found)
     failed = [
         finding for each in every for finding in junit_findings(names.get(each.dataset), each)
     ]
     clean = [_called(each, names) for each in every if each.passed]
-    sys.stdout.write(render_findings("odfbuild verify", failed, clean, passing="verify"))
-    return not failed
+    return render_findings("odfbuild verify", failed, clean, passing="verify")
 
 
 def _called(checked: Checked, names: Names) -> str:
@@ -125,8 +163,9 @@ def _called(checked: Checked, names: Names) -> str:
     return str(names.get(checked.dataset, checked.dataset))
 
 
-_WRITERS: Mapping[str, Callable[[Iterator[Checked], Names], bool]] = {
-    "text": _write_text,
-    "json": _write_json,
-    "junit": _write_junit,
+_WRITERS: Final[Mapping[str, Callable[[Iterator[Checked], _Asked], Iterator[Checked]]]] = {
+    "text": _text,
+    "json": _json,
+    "ndjson": _ndjson,
+    "junit": _junit,
 }

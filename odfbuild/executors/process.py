@@ -71,9 +71,14 @@ def printed(process: subprocess.Popen[bytes], said: bytearray, until: float) -> 
 
 
 def waited(process: subprocess.Popen[bytes], until: float) -> int:
-    """Return the exit code of a process that has closed its output.  Raises TimeoutError."""
+    """Return the exit code of a process that has closed its output.
+
+    Raises TimeoutError, and StoppedError where the process was killed because the run was given up.
+    """
     while True:
         code = poll(process)
+        if code == -signal.SIGKILL:
+            go_on()
         if code is not None:
             return code
         time.sleep(min(_MOMENT, _left(until)))

@@ -7,7 +7,17 @@ from odfbuild.errors import Diagnostic, OdfBuildError
 from odfbuild.executors.frames import Read
 from odfbuild.planner.plan import Step
 
-__all__ = ["Done", "Drifted", "Failed", "Outcome", "Report", "Round", "Skipped", "Told"]
+__all__ = [
+    "Done",
+    "Drifted",
+    "Failed",
+    "Interrupted",
+    "Outcome",
+    "Report",
+    "Round",
+    "Skipped",
+    "Told",
+]
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,21 +85,32 @@ class Failed:
 
 
 @dataclass(frozen=True, slots=True)
+class Interrupted:
+    """The step was broken off because the run was given up; the rounds before that stand."""
+
+    rounds: tuple[Round, ...]
+
+
+@dataclass(frozen=True, slots=True)
 class Skipped:
     """The step did not run, because of a step that failed."""
 
     because: str
 
 
-Outcome: TypeAlias = Done | Failed | Skipped
+Outcome: TypeAlias = Done | Failed | Interrupted | Skipped
 
 
 @dataclass(frozen=True, slots=True)
 class Report:
-    """What became of every step, in the plan's order; `notes` are about the run as a whole."""
+    """What became of every step, in the plan's order; `notes` are about the run as a whole.
+
+    `left` are steps of an interrupted run of which nothing is known: most never began.
+    """
 
     outcomes: tuple[tuple[Step, Outcome], ...]
     notes: tuple[Diagnostic, ...] = ()
+    left: tuple[Step, ...] = ()
 
     @property
     def committed(self) -> int:
@@ -107,3 +128,8 @@ class Report:
         return tuple(
             (step, outcome) for step, outcome in self.outcomes if isinstance(outcome, Failed)
         )
+
+    @property
+    def interrupted(self) -> int:
+        """Count the steps that were broken off."""
+        return sum(isinstance(outcome, Interrupted) for _, outcome in self.outcomes)

@@ -14,7 +14,7 @@ from odfbuild.errors import OdfBuildError, StateError
 from odfbuild.executors.accept import Stood, check_definition
 from odfbuild.executors.ingest import ingest
 from odfbuild.executors.manner import Manner
-from odfbuild.executors.report import Done, Failed, Outcome, Report, Round, Skipped
+from odfbuild.executors.report import Done, Failed, Interrupted, Outcome, Report, Round, Skipped
 from odfbuild.executors.site import Site
 from odfbuild.executors.stopping import StoppedError, interruptible, is_ending, stop, stoppable
 from odfbuild.executors.transform import transform
@@ -25,7 +25,14 @@ from odfbuild.planner.plan import Append, Ingest, Move, Plan, Step, Transform
 from odfbuild.state.dataset import Dataset
 from odfbuild.state.prepared import Prepared
 
-__all__ = ["Progress", "StalePlanError", "Unwatched", "check_heads", "run"]
+__all__ = [
+    "InterruptedRun",
+    "Progress",
+    "StalePlanError",
+    "Unwatched",
+    "check_heads",
+    "run",
+]
 
 
 class Progress(Protocol):
@@ -61,6 +68,14 @@ class StalePlanError(StateError):
     code = "stale-plan"
 
 
+class InterruptedRun(KeyboardInterrupt):
+    """A run was interrupted, and nothing runs any more; `report` says how far it came."""
+
+    def __init__(self, report: Report) -> None:
+        super().__init__()
+        self.report = report
+
+
 @dataclass(slots=True)
 class _Run:
     site: Site
@@ -93,14 +108,30 @@ def run(
 ) -> Report:
     """Execute a plan, `jobs` steps at a time, and return what became of every step.
 
-    Raises KeyboardInterrupt after an interrupt, once nothing runs any more.
+    Raises InterruptedRun after an interrupt, once nothing runs any more.
     """
     state = _Run(site, progress, manner, {step.id: step for step in plan.steps}, _stood(plan))
+    try:
+        _carry_out(state, jobs)
+    except KeyboardInterrupt:
+        raise InterruptedRun(_report(plan, state)) from None
+    return _report(plan, state)
+
+
+def _report(plan: Plan, state: _Run) -> Report:
+    known = dict(tuple(state.outcomes.items()))  # after a third interrupt steps still add to it
+    return Report(
+        tuple((step, known[step.id]) for step in plan.steps if step.id in known),
+        left=tuple(step for step in plan.steps if step.id not in known),
+    )
+
+
+def _carry_out(state: _Run, jobs: int) -> None:
     running: dict[Future[None], Step] = {}
     with (
         stoppable(),
         ThreadPoolExecutor(max_workers=jobs, thread_name_prefix="step") as pool,
-        interruptible(manner.ending),
+        interruptible(state.manner.ending),
     ):
         try:
             while running or (state.waiting and not is_ending()):
@@ -116,9 +147,8 @@ def run(
                 raise KeyboardInterrupt
         except BaseException:
             stop()
-            site.engine.cancel()
+            state.site.engine.cancel()
             raise
-    return Report(tuple((step, state.outcomes[step.id]) for step in plan.steps))
 
 
 def _stood(plan: Plan) -> Stood:
@@ -185,7 +215,9 @@ def _run_step(state: _Run, step: Step) -> None:
         _work(state, step, done)
     except _Enough:
         given = tuple(rounds)
-        _settle(state, step, Failed(StoppedError(), given) if is_ending() else Done(given))
+        _settle(state, step, Interrupted(given) if is_ending() else Done(given))
+    except StoppedError:
+        _settle(state, step, Interrupted(tuple(rounds)))
     except OdfBuildError as error:
         _settle(state, step, Failed(error, tuple(rounds)))
     except OSError as error:

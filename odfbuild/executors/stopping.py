@@ -35,12 +35,13 @@ class StoppedError(EngineError):
 
     code = "stopped"
 
-    def __init__(self) -> None:
-        super().__init__(
-            what="it was broken off",
-            why="the run was given up",
-            fix="run the same command again: what was committed stays",
-        )
+    def __init__(
+        self,
+        what: str = "it was broken off",
+        why: str = "the run was given up",
+        fix: str = "run the same command again: what was committed stays",
+    ) -> None:
+        super().__init__(what, why, fix)
 
 
 @dataclass(slots=True)

@@ -69,7 +69,7 @@ class RunSummary:
     """A run in a few facts.
 
     `follows` is the run that this one went on with, or took back.  `steps` counts those planned;
-    `done`, `failed`, `skipped` and what was committed are known at the end.
+    `done`, `failed`, `skipped`, `interrupted` and what was committed are known at the end.
     """
 
     id: str
@@ -88,6 +88,7 @@ class RunSummary:
     done: int = 0
     failed: int = 0
     skipped: int = 0
+    interrupted: int = 0
     blocks: int = 0
     records: int = 0
 
@@ -265,7 +266,8 @@ def _read_summary(folder: Path) -> RunSummary | None:
         return None
     with suppress(ValueError, TypeError, LookupError, InvalidTimestampError):
         found = json.loads(data)
-        given = {each.name: found[each.name] for each in fields(RunSummary)}
+        names = (each.name for each in fields(RunSummary))
+        given = {name: found[name] for name in names if name in found}  # an old one has fewer
         given["started"] = Timestamp.parse(given["started"])
         given["ended"] = None if given["ended"] is None else Timestamp.parse(given["ended"])
         given["outcome"] = Ended(given["outcome"])

@@ -8,7 +8,7 @@ import pytest
 
 from odfbuild import app
 from odfbuild.app import applying, recording
-from odfbuild.app.recording import Asking
+from odfbuild.app.events import Asking
 from odfbuild.executors import runner
 from odfbuild.executors.report import Outcome, Report, Round
 from odfbuild.executors.runner import Progress

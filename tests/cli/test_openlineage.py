@@ -12,9 +12,8 @@ from odfbuild import app
 from odfbuild.app.lineage import lineage_of
 from odfbuild.app.subjects import secrets_of, source_of
 from odfbuild.app.telling import telling
-from odfbuild.executors.report import Failed
+from odfbuild.executors.report import Interrupted
 from odfbuild.executors.runner import Unwatched
-from odfbuild.executors.stopping import StoppedError
 from odfbuild.lineage.openlineage import EventType, Job, Moment, Run, run_event
 from odfbuild.odf.events import (
     EnvVar,
@@ -307,7 +306,7 @@ def test_what_is_interrupted_is_told_as_aborted(market: Path, tmp_path: Path) ->
         with telling(project, Unwatched(), file) as told:
             told.progress.started(step)
             told.progress.started(other)
-            told.progress.finished(other, Failed(StoppedError(), ()))
+            told.progress.finished(other, Interrupted(()))
             raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
@@ -329,7 +328,8 @@ def test_what_is_interrupted_is_told_as_aborted(market: Path, tmp_path: Path) ->
         ("sarif=x", 64, "error[usage]"),
         ("openlineage", 64, "error[usage]"),
         ("openlineage=-", 64, "error[usage]"),
-        ("openlineage=nowhere/events", 1, "error[events-file]"),
+        ("openlineage=nowhere/events", 64, "error[usage]"),
+        ("openlineage=/proc/self/events", 1, "error[events-file]"),
     ],
 )
 def test_what_cannot_be_reported_is_refused_before_anything_is_done(

@@ -99,12 +99,18 @@ def test_programs_get_the_same_as_json_ndjson_and_junit(
     done = ask("test", "-o", "ndjson", *files)
     assert done.code == 7
     events = [json.loads(line) for line in done.out.splitlines()]
-    assert [each["event"] for each in events] == ["check_result"] * 4 + ["summary"]
+    kinds = [each["event"] for each in events]
+    assert kinds == ["run_started", *["check_result"] * 4, "summary"]
+    facts = ["run", "time", "level", "event", "dataset"]
+    assert all(list(each)[:5] == facts for each in events)
+    assert len({each["run"] for each in events}) == 1
+    assert (events[0]["command"], events[0]["steps"]) == ("test", 4)
     document = json.loads((market / "j.json").read_text("utf-8"))
-    assert [each["level"] for each in events] == ["info", "info", "error", "info", "info"]
-    told = ("event", "time", "level")
-    stripped = [{k: v for k, v in each.items() if k not in told} for each in events]
-    assert [*document["tests"], document["summary"]] == stripped
+    assert [each["level"] for each in events[1:]] == ["info", "info", "error", "info", "error"]
+    told = ("run", "event", "time", "level")
+    stripped = [{k: v for k, v in each.items() if k not in told} for each in events[1:]]
+    assert document["tests"] == stripped[:-1]
+    assert {"dataset": None, "outcome": "failed", **document["summary"]} == stripped[-1]
     failed = document["tests"][2]
     assert (failed["outcome"], failed["failing"], failed["rows"]) == ("failed", 1, 2)
     assert failed["first"] == [{"offset": 0, "row": {"v": 1}}]

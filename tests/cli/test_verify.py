@@ -1,5 +1,6 @@
 """odfbuild verify: 0 if all holds, 7 if not, and what it is about."""
 
+import json
 from pathlib import Path
 
 import pytest
@@ -95,3 +96,36 @@ def test_nothing_to_verify_is_fine(tmp_path: Path) -> None:
     done = odfbuild("verify", cwd=tmp_path)
     assert done.code == 0
     assert done.out == "0 datasets verified, 0 failed.\n"
+
+
+def test_events_tell_of_each_dataset_as_it_is_done(project: Path) -> None:
+    piece, path = dataset(project, "src").slices()[0]
+    flip(path)
+    reports = ("--report", "json=told.json", "--report", "junit=told.xml")
+    done = odfbuild("verify", "-o", "ndjson", *reports, cwd=project)
+    assert (done.code, done.err) == (7, "")
+    events = [json.loads(line) for line in done.out.splitlines()]
+    assert all(list(each)[:5] == ["run", "time", "level", "event", "dataset"] for each in events)
+    assert len({each["run"] for each in events}) == 1
+    kinds = [(each["event"], each["dataset"], each["level"]) for each in events]
+    assert kinds == [
+        ("run_started", None, "info"),
+        ("check_result", "out", "info"),
+        ("check_result", "src", "error"),
+        ("summary", None, "error"),
+    ]
+    assert (events[0]["command"], events[0]["steps"]) == ("verify", 2)
+    assert [each["outcome"] for each in events[1:]] == ["passed", "failed", "failed"]
+    assert (events[-1]["passed"], events[-1]["failed"]) == (1, 1)
+    assert str(piece.physical_hash) in json.dumps(events[2]["findings"])
+    told = (project / "told.json").read_text("utf-8")
+    assert told == odfbuild("verify", "-o", "json", cwd=project).out
+    cases = (project / "told.xml").read_text("utf-8")
+    assert cases == odfbuild("verify", "-o", "junit", cwd=project).out
+    assert 'failures="1"' in cases
+
+
+@pytest.mark.parametrize("report", ["sarif=x", "json", "json=-", "junit=nowhere/x"])
+def test_what_verify_cannot_report_is_refused(project: Path, report: str) -> None:
+    done = odfbuild("verify", "--report", report, cwd=project)
+    assert (done.code, done.out, "error[usage]" in done.err) == (64, "", True)

@@ -13,16 +13,20 @@ from odfbuild.cli.commands.decide import Allow, Exclude, Gate, MetadataOnly
 from odfbuild.cli.commands.look import Selection
 from odfbuild.cli.options import ProjectCommand, given
 
-__all__ = ["FailFast", "Pool", "commands"]
+__all__ = ["APPLIED_AS", "AppliedAs", "FailFast", "Pool", "RunReport", "commands"]
 
 commands = typer.Typer()
 
 
 class AppliedAs(StrEnum):
-    """How `apply` tells what it did."""
+    """How `apply` and `run` tell what they do."""
 
     TEXT = "text"
     JSON = "json"
+    NDJSON = "ndjson"
+
+
+APPLIED_AS = "How it is told what is done: in words, as one document, or as events, a line each."
 
 
 class VerifiedAs(StrEnum):
@@ -30,6 +34,7 @@ class VerifiedAs(StrEnum):
 
     TEXT = "text"
     JSON = "json"
+    NDJSON = "ndjson"
     JUNIT = "junit"
 
 
@@ -38,6 +43,15 @@ FailFast = Annotated[
     typer.Option(
         "--fail-fast/--keep-going",
         help="Begin nothing more once a step failed, or go on with what does not depend on it.",
+    ),
+]
+RunReport = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--report",
+        metavar="FMT=FILE",
+        help="Write to a file, too: json, what -o json prints; openlineage, the events of the run "
+        "as OpenLineage has them, a line each. May be repeated.",
     ),
 ]
 Pool = Annotated[
@@ -70,17 +84,8 @@ def apply(
     ] = False,
     jobs: Annotated[int, typer.Option("-j", "--jobs", min=1, help="Steps at a time.")] = 4,
     no_progress: Annotated[bool, typer.Option("--no-progress", help="Plain lines only.")] = False,
-    output: Annotated[
-        AppliedAs, typer.Option("-o", "--output", help="How it is told what was done.")
-    ] = AppliedAs.TEXT,
-    report: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--report",
-            metavar="openlineage=FILE",
-            help="Write the events of the run, as OpenLineage has them, a line each.",
-        ),
-    ] = None,
+    output: Annotated[AppliedAs, typer.Option("-o", "--output", help=APPLIED_AS)] = AppliedAs.TEXT,
+    report: RunReport = None,
     lock_timeout: Annotated[
         float,
         typer.Option(
@@ -109,7 +114,8 @@ def apply(
     ] = False,
 ) -> None:
     """Plan, ask, and do what was planned; or carry out exactly a saved plan."""
-    from odfbuild.cli.act import ApplyOptions, apply_project, events_file, saved_file
+    from odfbuild.cli.act import ApplyOptions, apply_project, run_reports
+    from odfbuild.cli.saved import saved_file
     from odfbuild.cli.scope import Scope
 
     given_what = tuple(what or ())
@@ -134,8 +140,8 @@ def apply(
         jobs=jobs,
         progress=not no_progress,
         lock_timeout=lock_timeout,
-        json=output is AppliedAs.JSON,
-        events=events_file(report or ()),
+        output=output.value,
+        reports=run_reports(report or ()),
         resume=resume,
         partial=partial,
         fail_fast=fail_fast,
@@ -175,11 +181,22 @@ def verify(
     output: Annotated[
         VerifiedAs, typer.Option("-o", "--output", help="How it is told what was found.")
     ] = VerifiedAs.TEXT,
+    report: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--report", metavar="FMT=FILE", help="Write junit or json to a file, too; repeatable."
+        ),
+    ] = None,
 ) -> None:
     """Rehash every block and data file, and recheck links and rules."""
     from odfbuild.cli.verify import VerifyOptions, verify_selected
 
     options = VerifyOptions(
-        replay=replay, recursive=recursive, since=since, jobs=jobs, output=output.value
+        replay=replay,
+        recursive=recursive,
+        since=since,
+        jobs=jobs,
+        output=output.value,
+        reports=tuple(report or ()),
     )
     raise Exit(verify_selected(given(context), selection or [], exclude or [], options))

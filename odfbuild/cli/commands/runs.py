@@ -9,7 +9,7 @@ from typing import Annotated
 import typer
 from typer.exceptions import Exit
 
-from odfbuild.cli.commands.act import AppliedAs, FailFast, Pool
+from odfbuild.cli.commands.act import APPLIED_AS, AppliedAs, FailFast, Pool, RunReport
 from odfbuild.cli.commands.groups import Wait
 from odfbuild.cli.commands.keep import DryRun, Out, Told, ToldFormat, Yes
 from odfbuild.cli.commands.look import Exclude, Selection
@@ -52,19 +52,23 @@ def run(
     fail_fast: FailFast = False,
     pool: Pool = None,
     no_progress: Annotated[bool, typer.Option("--no-progress", help="Plain lines only.")] = False,
-    output: Annotated[
-        AppliedAs, typer.Option("-o", "--output", help="How it is told what was done.")
-    ] = AppliedAs.TEXT,
+    output: Annotated[AppliedAs, typer.Option("-o", "--output", help=APPLIED_AS)] = AppliedAs.TEXT,
+    report: RunReport = None,
     lock_timeout: Wait = 10.0,
 ) -> None:
     """Take in what sources have and derive what follows, without a change of definitions."""
-    from odfbuild.cli.act import ApplyOptions
+    from odfbuild.cli.act import ApplyOptions, run_reports
     from odfbuild.cli.run import RunOptions, run_data
 
     if until_idle and max_slices is not None:
         raise typer.BadParameter("--until-idle takes in everything, --max-slices does not")
     if output is AppliedAs.JSON and (watch or until_idle):
-        raise typer.BadParameter("-o json is one document: leave out --watch and --until-idle")
+        raise typer.BadParameter(
+            "-o json is one document: leave out --watch and --until-idle, or write -o ndjson"
+        )
+    reports = run_reports(report or ())
+    if reports.wants("json") and (watch or until_idle):
+        raise typer.BadParameter("--report json is one document: leave out --watch, --until-idle")
     options = RunOptions(
         select=tuple(selection or ()),
         exclude=tuple(exclude or ()),
@@ -75,7 +79,8 @@ def run(
             jobs=jobs,
             progress=not no_progress,
             lock_timeout=lock_timeout,
-            json=output is AppliedAs.JSON,
+            output=output.value,
+            reports=reports,
             fail_fast=fail_fast,
             pools=tuple(pool or ()),
         ),

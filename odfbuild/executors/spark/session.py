@@ -34,6 +34,7 @@ from odfbuild.executors.spark.settings import (
     size_of,
     sized_settings,
 )
+from odfbuild.executors.stopping import StoppedError
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -41,7 +42,7 @@ if TYPE_CHECKING:
 __all__ = ["InterruptedStepError", "Sessions", "Start", "Views", "interrupted", "is_connected"]
 
 
-class InterruptedStepError(EngineFailedError):
+class InterruptedStepError(StoppedError, EngineFailedError):
     """The engine was told to stop."""
 
 

@@ -1,0 +1,127 @@
+"""What happens while a command works, as events of one shape, told to whoever listens.
+
+Each has the `run`, its `time`, a `level`, the `event` and the `dataset` that it is about, if any,
+first; what more there is depends on the event.  The first is `run_started`, the last `summary`.
+"""
+
+import getpass
+import os
+import secrets
+import socket
+import threading
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from time import time_ns
+from typing import Any, Final, TypeAlias
+
+from odfbuild import __version__
+from odfbuild.app.opened import Opened
+from odfbuild.odf.refs import DatasetAlias
+from odfbuild.odf.timestamp import Timestamp
+from odfbuild.state.runs import Ended, RunSummary, new_run_id
+
+__all__ = ["Asking", "Events", "Heard"]
+
+Heard: TypeAlias = Callable[[Mapping[str, Any]], None]
+
+_RANDOM_BITS: Final = 15
+_LEVELS: Final = {Ended.DONE: "info", Ended.PARTLY: "warning", Ended.STOPPED: "warning"}
+
+
+def _now() -> Timestamp:
+    return Timestamp.from_millis(time_ns() // 1_000_000)
+
+
+def _random() -> int:
+    return secrets.randbits(_RANDOM_BITS)
+
+
+def _unheard(_: object) -> None:
+    pass
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Asking:
+    """Which command runs, the run that it follows, and who is told of it.
+
+    `began` is told the id of the run once there is a record of it, `heard` every event.
+    """
+
+    command: str = "apply"
+    follows: str | None = None
+    began: Callable[[str], None] = _unheard
+    heard: Heard = _unheard
+    clock: Callable[[], Timestamp] = _now
+    random: Callable[[], int] = _random
+
+
+class Events:
+    """The events of one run, from any thread, each told when it happens and one after the other."""
+
+    def __init__(self, project: Opened, asking: Asking, steps: int, also: Heard = _unheard) -> None:
+        self.summary = _summary(project, asking, steps)
+        self._asking = asking
+        self._also = also
+        self._lock = threading.Lock()
+
+    def begin(self) -> None:
+        """Tell that the run began: who runs what, where."""
+        names = ("command", "user", "host", "pid", "project", "target", "version", "steps")
+        facts = {name: getattr(self.summary, name) for name in (*names, "follows")}
+        self._tell("run_started", self.summary.started, None, "info", facts)
+
+    def add(
+        self,
+        event: str,
+        dataset: DatasetAlias | str | None = None,
+        level: str = "info",
+        **more: Any,
+    ) -> None:
+        """Tell an event."""
+        self._tell(event, self._asking.clock(), dataset, level, more)
+
+    def end(self, outcome: Ended, **more: Any) -> Timestamp:
+        """Tell how the run ended, and return when."""
+        now = self._asking.clock()
+        level = _LEVELS.get(outcome, "error")
+        self._tell("summary", now, None, level, {"outcome": outcome.value, **more})
+        return now
+
+    def _tell(
+        self,
+        event: str,
+        time: Timestamp,
+        dataset: DatasetAlias | str | None,
+        level: str,
+        more: Mapping[str, Any],
+    ) -> None:
+        named = None if dataset is None else str(dataset)
+        where = {"run": self.summary.id, "time": str(time), "level": level}
+        line = {**where, "event": event, "dataset": named, **more}
+        with self._lock:
+            self._also(line)
+            self._asking.heard(line)
+
+
+def _summary(project: Opened, asking: Asking, steps: int) -> RunSummary:
+    started = asking.clock()
+    return RunSummary(
+        id=new_run_id(started.nanos // 1_000_000, asking.random()),
+        command=asking.command,
+        started=started,
+        user=_user(),
+        host=socket.gethostname(),
+        pid=os.getpid(),
+        project=project.config.name,
+        target=project.target,
+        version=__version__,
+        steps=steps,
+        follows=asking.follows,
+    )
+
+
+def _user() -> str:
+    try:
+        return getpass.getuser()
+    except (KeyError, OSError):  # a user without a name, as in some containers
+        return str(os.getuid())
