@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Final, NoReturn
 
 from odfbuild.app.engines import spark_of
 from odfbuild.app.opened import Opened
-from odfbuild.app.tracing import Traced
+from odfbuild.app.tracing import Traced, was_merged
 from odfbuild.errors import EngineFailedError, OdfBuildError
 from odfbuild.odf.identity import DatasetId, Multihash
 from odfbuild.planner.provenance import Read, Written, all_written
@@ -64,7 +64,8 @@ class Explained:
 
     A record of a root has no `derivation`; for one of a derivative without it, `unknown` says why.
     `columns` tells which columns were copied or computed, `depth` how many steps away it is.
-    `takes_back` is the record of its own dataset that it takes back, where no more is known of it.
+    `takes_back` is the record of its own dataset that it takes back, where no more is known of it;
+    `merged` says that its block names the last of many sources, as in `was_merged`.
     """
 
     key: RowKey
@@ -76,6 +77,7 @@ class Explained:
     made_of: tuple[MadeOf, ...] = ()
     columns: QueryColumns | None = None
     takes_back: RowKey | None = None
+    merged: bool = False
 
     @property
     def leads_to(self) -> tuple[RowKey, ...]:
@@ -150,16 +152,18 @@ class _Steps:
                 _pass_on(error)
             except OdfBuildError as error:
                 unknown = error.what
+        row, history = self._row(key, written), self._history(key.dataset, key.block)
         return Explained(
             key=key,
             depth=depth,
-            row=self._row(key, written),
+            row=row,
             written=written,
             derivation=derived,
             unknown=unknown,
             made_of=() if derived is None else self._made_of(written, derived, follow or 0),
             columns=columns,
             takes_back=None if unknown is None else self._taken_back(key, written),
+            merged=history is not None and was_merged(row, written, history.state(key.block)),
         )
 
     def _taken_back(self, key: RowKey, written: Written) -> RowKey | None:

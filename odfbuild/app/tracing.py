@@ -2,17 +2,20 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from datetime import datetime
 from typing import Any
 
 from odfbuild.app.opened import Opened, find_dataset, find_name
 from odfbuild.errors import StateError
+from odfbuild.odf.chain import ChainState
 from odfbuild.odf.identity import DatasetId, Multihash
 from odfbuild.odf.refs import DatasetAlias
+from odfbuild.odf.timestamp import Timestamp
 from odfbuild.planner.provenance import Blocks, Origin, Written, origins, written_by
 from odfbuild.state.dataset import Dataset, NotInChainError
 from odfbuild.state.objects import MissingObjectError
 
-__all__ = ["NoRecordError", "Traced", "trace"]
+__all__ = ["NoRecordError", "Traced", "trace", "was_merged"]
 
 
 class NoRecordError(StateError):
@@ -25,7 +28,8 @@ class NoRecordError(StateError):
 class Traced:
     """A record, the block that holds it, and what that block may come from, nearest first.
 
-    `row` is the record by column; None if its file is not there to be read.
+    `row` is the record by column; None if its file is not there to be read.  `merged` is as in
+    `was_merged`.
     """
 
     dataset: DatasetAlias
@@ -34,6 +38,7 @@ class Traced:
     row: Mapping[str, Any] | None
     written: Written
     origins: tuple[Origin, ...]
+    merged: bool = False
 
 
 def trace(project: Opened, name: str, offset: int) -> Traced:
@@ -57,14 +62,27 @@ def trace(project: Opened, name: str, offset: int) -> Traced:
     written = written_by(blocks, offset)
     if written is None:
         raise _none(project, name, dataset, offset)
+    row, state = _row(dataset, written, offset), dataset.state(written.block)
     return Traced(
         dataset=find_name(project, name),
         id=dataset.id,
         offset=offset,
-        row=_row(dataset, written, offset),
+        row=row,
         written=written,
         origins=origins(chains, dataset.id, written),
+        merged=state is not None and was_merged(row, written, state),
     )
+
+
+def was_merged(row: Mapping[str, Any] | None, written: Written, state: ChainState) -> bool:
+    """Say whether a record of a root is older than its block, as after a compaction.
+
+    Then the block names the last of the sources of its records, and not that of each.
+    """
+    at = None if row is None else row.get(state.vocab.system_time_column)
+    if written.step is not None or not isinstance(at, datetime):
+        return False
+    return Timestamp.from_datetime(at).millis < written.system_time.millis
 
 
 def _row(dataset: Dataset, written: Written, offset: int) -> Mapping[str, Any] | None:

@@ -60,7 +60,7 @@ def explain_row(
     if as_json:
         document = dict(traced_json(traced, names))
         if found is not None:
-            blocks = {key: _block_json(each.written) for key, each in found.items()}
+            blocks = {key: _block_json(e.written, e.merged) for key, e in found.items()}
             document["why"] = explained_json(found, names, blocks)
         text = json.dumps(document, indent=2, ensure_ascii=False)
         sys.stdout.write(printable_json(text) + "\n")
@@ -87,7 +87,11 @@ def _lines(traced: Traced, found: Mapping[RowKey, Explained], names: Names) -> I
             yield ""
             yield from _origin_lines(origin, names)
         return
-    roots = {key: _from(each.written) for key, each in found.items() if each.written.step is None}
+    roots = {
+        key: _from(each.written, merged=each.merged)
+        for key, each in found.items()
+        if each.written.step is None
+    }
     yield from why_lines(first.key, found, names, roots)
     yield from step_lines(first.key, found, names)
 
@@ -97,7 +101,7 @@ def traced_lines(traced: Traced, names: Names) -> Iterator[str]:
     yield from _head(traced)
     written = traced.written
     if written.step is None:
-        yield f"  {_from(written)}"
+        yield f"  {_from(written, merged=traced.merged)}"
         return
     yield from _step_lines(written.step)
     yield ""
@@ -167,8 +171,8 @@ def _all(intervals: tuple[OffsetInterval, ...]) -> str:
     return f"{'offset' if spans == [str(intervals[0].start)] else 'offsets'} {', '.join(spans)}"
 
 
-def _from(each: Written) -> str:
-    """Return where the records of a root come from."""
+def _from(each: Written, *, merged: bool = False) -> str:
+    """Return where the records of a root come from; of `merged` slices it is the last source."""
     source = _source(each)
     state = each.state
     parts = [] if source["source"] is None else [f"{source['kind']} {source['source']}"]
@@ -176,7 +180,10 @@ def _from(each: Written) -> str:
         told = state.kind.rpartition("/")[2].replace("-", " ")
         kind = "file" if source["kind"] == "files" else told
         parts.append(f"{kind} {state.value}")
-    return f"from {', '.join(parts)}" if parts else "from a source that the chain does not name"
+    if not parts:
+        return "from a source that the chain does not name"
+    rest = " or an earlier one: slices were merged since" if merged else ""
+    return f"from {', '.join(parts)}{rest}"
 
 
 def _source(each: Written) -> dict[str, Any]:
@@ -207,7 +214,7 @@ def traced_json(traced: Traced, names: Names) -> Mapping[str, Any]:
         "id": str(traced.id),
         "offset": traced.offset,
         "row": None if row is None else {name: plain(value) for name, value in row.items()},
-        "block": _block_json(traced.written),
+        "block": _block_json(traced.written, traced.merged),
         "step": None if traced.written.step is None else _step_json(traced.written.step, names),
         "origins": [
             {
@@ -242,7 +249,8 @@ def _step_json(step: Step, names: Names) -> Mapping[str, Any]:
     }
 
 
-def _block_json(each: Written) -> Mapping[str, Any]:
+def _block_json(each: Written, merged: bool | None = None) -> Mapping[str, Any]:
+    """Return a block; `merged`, if that is known, says that it names the last of its sources."""
     state = each.state
     source = None if each.step is not None else _source(each)
     return {
@@ -252,6 +260,7 @@ def _block_json(each: Written) -> Mapping[str, Any]:
         "offsets": _interval(each.offsets),
         "source": source,
         "source_state": None if state is None else to_mapping(state),
+        "merged": merged,
     }
 
 

@@ -47,6 +47,26 @@ def test_a_record_of_a_root_has_a_source_and_no_query(ask: Inside) -> None:
     assert len(lines) == 5
 
 
+def test_a_record_of_merged_slices_may_be_of_an_earlier_source(ask: Inside, market: Path) -> None:
+    (market / "data/2.csv").write_text("t,k,v\n2024-01-03,c,3\n")
+    assert ask("apply", "--yes").code == 0
+    before = [ask("explain-row", "src", at).out.splitlines()[-1] for at in ("0", "2")]
+    assert before == [f"  from files data/*.csv, file {n}.csv" for n in (1, 2)]
+    assert ask("compact", "src", "--yes").code == 0
+    for at in ("0", "2"):
+        found = ask("explain-row", "src", at).out.splitlines()[-1]
+        assert found == (
+            "  from files data/*.csv, file 2.csv or an earlier one: slices were merged since"
+        )
+    assert json.loads(ask("explain-row", "src", "0", "-o", "json").out)["block"]["merged"] is True
+    assert (
+        json.loads(ask("explain-row", "acme/side", "0", "-o", "json").out)["block"]["merged"]
+        is False
+    )
+    done = ask("explain-row", "out", "0").out  # it read the slices as they were
+    assert "block 4" in done and "from files data/*.csv, file 1.csv\n" in done
+
+
 def test_programs_get_all_of_it(ask: Inside, market: Path) -> None:
     found = json.loads(ask("explain-row", "--by-block", "report", "1", "-o", "json").out)
     assert (found["dataset"], found["offset"]) == ("report", 1)
