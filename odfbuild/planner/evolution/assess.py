@@ -190,7 +190,10 @@ class _Work:
         new: Makes,
         inputs: tuple[InputChange, ...],
     ) -> tuple[Columns, list[Hit], QueryClass | None]:
-        """Compare the columns, and say which rules their changes and those of the query meet."""
+        """Compare the columns, and say which rules their changes and those of the query meet.
+
+        Columns that no row was written with yet may change as they like.
+        """
         columns = self._compared(subject)
         hits = list(input_hits(subject, state, self.resolver.by_id)) if subject.changes else []
         changes: Sequence[ColumnChange] = columns.change.columns
@@ -198,16 +201,18 @@ class _Work:
         if upstream is not None:
             hits += upstream.removal_hits()
             changes, passed = upstream.own(changes)
-            hits += [*upstream.passed_hits(passed), *upstream.type_hits(passed)]
+            if subject.has_columns:
+                hits += [*upstream.passed_hits(passed), *upstream.type_hits(passed)]
         unreadable = bool(subject.changes) and subject.rewrite.unreadable is not None
         told = unreadable or any(each.code == "ODF305" for each in hits)
-        if not told and (self.against or state.schema is not None):
+        if not told and subject.has_columns:
             hits += unknown_hits(subject, columns)
         if told:
             columns = replace(columns, untyped=())
         if old.vocab != new.vocab:
             columns, changes = without_times(columns, changes, old.vocab, new.vocab)
-        hits += schema_hits(subject, columns, changes)
+        if subject.has_columns:
+            hits += schema_hits(subject, columns, changes)
         known = None if columns.change.unknown is not None else columns.change.columns
         hits += query_hits(subject, state, known)
         query = None

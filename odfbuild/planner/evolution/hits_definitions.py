@@ -114,7 +114,8 @@ def _source(
         message = f"a preprocess query {gains} between reading and merging"
         place = at if new.preprocess is None else (*at, "preprocess")
         yield hit("ODF110", subject.alias, message, span=subject.span(*place))
-    yield from _merge(subject, old.merge, new.merge, at)
+    if subject.has_columns:
+        yield from _merge(subject, old.merge, new.merge, at)
 
 
 def _fetched(

@@ -21,7 +21,8 @@ Every change that a plan would make is held against these rules. `odfbuild help 
 
 The class of a change is the farthest that any rule gives it: `metadata`, `data-only`, `additive`,
 `restating` (same columns, other values from now on), `breaking`, `retire`. What is unknown counts
-as breaking. How a finding is judged is said in odfbuild.yaml:
+as breaking. While a dataset has no rows yet, its columns, keys and merge may change freely. How a
+finding is judged is said in odfbuild.yaml:
 
 ```yaml
 gates: {breaking: error, ODF204: warn, max_restated_rows: 10000000}   # error | warn | off

@@ -48,6 +48,11 @@ class Subject:
         """Say whether a changed query is to correct all that was written before."""
         return self.declared.traits.on_query_change is OnQueryChange.RESTATE
 
+    @property
+    def has_columns(self) -> bool:
+        """Say whether rows may stand that were written by the definition in force."""
+        return self.against or (self.state is not None and self.state.schema is not None)
+
     def find(self, kind: type[_E]) -> tuple[_E, int] | None:
         """Return the change that is an event of some kind, and where that is declared."""
         for event, index in self.of(kind):

@@ -173,6 +173,37 @@ def test_a_chain_without_data_refuses_nothing() -> None:
     assert Versions(before, after, {}).assess().refusals == ()
 
 
+def test_a_source_that_gave_no_rows_yet_may_be_corrected() -> None:
+    columns = (TIME, "id BIGINT", "amount DECIMAL(18,2)", "fee DECIMAL(18,2)")
+    corrected = (TIME, "id STRING NOT NULL", "amount DECIMAL(18,2)")  # `out` passes `id` on
+    out = derivative("out", NET)
+    before, after = [root("src", source(*columns)), out], [root("src", source(*corrected)), out]
+    found = Versions(before, after, {})
+    assert found.hits("src") == ()
+    assert found.of("src").change is ChangeClass.METADATA
+    assert [(hit.code, hit.column) for hit in found.hits("out")] == [("ODF305", "fee")]
+    assert {hit.code for hit in chained(before, after, src=columns).hits("src")} == {
+        "ODF201",
+        "ODF203",
+        "ODF205",
+    }
+
+
+def test_keys_and_the_merge_may_be_corrected_before_the_first_row() -> None:
+    def src(merge: MergeStrategy) -> list[Declared]:
+        return [root("src", source(TIME, "id BIGINT", merge=merge))]
+
+    first = src(MergeStrategySnapshot(primary_key=("event_time",)))
+    for merge, code in (
+        (MergeStrategySnapshot(primary_key=("id",)), "ODF104"),
+        (MergeStrategyUpsertStream(primary_key=("event_time",)), "ODF103"),
+    ):
+        second = src(merge)
+        assert Versions(first, second, {}).hits("src") == ()
+        found = chained(first, second, src=(TIME, "id BIGINT")).hits("src")
+        assert [hit.code for hit in found] == [code]
+
+
 def test_a_column_that_a_reader_uses_breaks_it_at_the_place_where_it_does() -> None:
     columns = (TIME, "id BIGINT", "amount DECIMAL(18,2)", "fee DECIMAL(18,2)")
     out = derivative("out", NET)
