@@ -23,6 +23,7 @@ from odfbuild.errors import Diagnostic, Level, StateError
 from odfbuild.lineage.ids import node_id
 from odfbuild.lineage.model import InconsistentLineageException, LineageRelation, LineageTree
 from odfbuild.lineage.recorded import is_recorded
+from odfbuild.lineage.relations import LineageRelations
 from odfbuild.lineage.store import KnownDataset, SqliteLineageResource
 from odfbuild.odf.identity import DatasetId, Multihash
 from odfbuild.odf.refs import DatasetAlias, InvalidNameError
@@ -186,15 +187,13 @@ def home(given: Given, name: str, home: str | None, *, replace: bool, clear: boo
 
 def take_in(given: Given, files: Sequence[Path], home: str | None, *, replace: bool) -> int:
     """Take in relations and homes from files: all of them, or nothing."""
-    from odfbuild.cli.lineage_files import read_file
-
     project = open_given(given)
     with _store(project, writes=True) as store:
         before = _counts(store)
         try:
             with store.transaction():
                 for path in files:
-                    held, known = read_file(path, home)
+                    held, known = _read(store, path, home)
                     store.merge(held, allow_updates=replace)
                     unknown = [
                         each for each in known if node_id(each.did) not in store.get_datasets()
@@ -205,6 +204,22 @@ def take_in(given: Given, files: Sequence[Path], home: str | None, *, replace: b
         relations, homes = (now - then for now, then in zip(_counts(store), before, strict=True))
     sys.stdout.write(f"{relations:,} new relations, {homes:,} new homes\n")
     return exits.DONE
+
+
+def _read(
+    store: SqliteLineageResource, path: Path, home: str | None
+) -> tuple[LineageRelations, tuple[KnownDataset, ...]]:
+    from odfbuild.cli.lineage_files import read_file
+
+    try:
+        return read_file(path, home)
+    except InconsistentLineageException as error:
+        found = _inconsistent(store, error)
+        raise InconsistentLineageError(
+            what=f"{path} contradicts itself: {found.what}",
+            why=found.why,
+            fix="correct the file; nothing was taken in",
+        ) from error
 
 
 def put_out(given: Given, name: str | None, *, eo3: bool) -> int:

@@ -4,7 +4,7 @@ Names, bases and mutability are those of the proposal.  Nothing here recurses, s
 deep as memory allows.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from enum import Enum
 from itertools import chain
@@ -233,6 +233,7 @@ class LineageTree:
         lineage = doc.get("lineage")
         if lineage is not None and not isinstance(lineage, Mapping):
             raise ValueError("the lineage of a document maps classifiers to lists of ids")
+        _check_classifiers(lineage or ())
         dsid = as_uuid(doc["id"])
         return cls.from_data(dsid, lineage, home=home, home_derived=home_derived)
 
@@ -280,9 +281,12 @@ def as_uuid(text: object) -> UUID:
     """Return a UUID as it is and read one from text; anything else is a ValueError."""
     if isinstance(text, UUID):
         return text
-    if not isinstance(text, str):
-        raise ValueError(f"{text!r} is not the id of a dataset")
-    return UUID(text)
+    try:
+        if isinstance(text, str):
+            return UUID(text)
+    except ValueError:
+        pass
+    raise ValueError(f"{text!r} is not the id of a dataset")
 
 
 def _head(node: LineageTree) -> dict[str, Any]:
@@ -322,10 +326,17 @@ def _children_of(
         return None
     if not isinstance(children, Mapping):
         raise ValueError(f"{direction.label} of {read['id']} are no mapping of classifiers")
+    _check_classifiers(children)
     for trees in children.values():
         if not _is_list(trees):
             raise ValueError(f"{direction.label} of {read['id']} are no lists by classifier")
     return children
+
+
+def _check_classifiers(classifiers: Iterable[Any]) -> None:
+    for each in classifiers:
+        if not isinstance(each, str):  # YAML reads 5, on and ~ as something else
+            raise ValueError(f"the classifier {each!r} is no text; put it in quotes")
 
 
 def _ids(ids: Any) -> Sequence[UUID | str]:

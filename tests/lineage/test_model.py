@@ -158,6 +158,7 @@ def test_the_written_form_is_that_of_the_open_data_cube() -> None:
         {"id": ID, "sources": {"a": {"id": OTHER}}},
         {"id": ID, "sources": {"a": OTHER}},
         {"id": ID, "sources": [OTHER]},
+        {"id": ID, "sources": {5: []}},
         {"id": ID, "sources": {}, "home": 1},
         [ID],
     ],
@@ -200,6 +201,8 @@ def test_an_eo3_document_makes_a_tree_and_a_tree_its_lineage() -> None:
         ({"id": ID, "lineage": {"ard": OTHER}}, ValueError),
         ({"id": ID, "lineage": {"ard": ["x"]}}, ValueError),
         ({"id": ID, "lineage": [OTHER]}, ValueError),
+        ({"id": ID, "lineage": {None: [OTHER]}}, ValueError),
+        ({"id": ID, "lineage": {True: [OTHER]}}, ValueError),
     ],
 )
 def test_a_bad_eo3_document_is_refused(doc: Any, error: type[Exception]) -> None:
