@@ -15,7 +15,7 @@ from odfbuild.executors.frames import Frame
 from odfbuild.executors.limits import BadLimitError
 from odfbuild.executors.pipe import PipeError, Surroundings, unpacker_of
 from odfbuild.executors.prepare import prepare
-from odfbuild.executors.stopping import stop, stoppable
+from odfbuild.executors.stopping import StoppedError, stop, stoppable
 from odfbuild.odf.events import DatasetKind, PrepStepPipe, SetPollingSource
 from tests.engines import FakeEngine
 from tests.executors.workshop import Workshop, ledger
@@ -148,8 +148,13 @@ def test_commands_can_be_ended_from_another_thread(tmp_path: Path) -> None:
     thread = threading.Thread(target=give_up)
     thread.start()
     with stoppable():
-        error = failed(tmp_path, *python("open('started', 'w')", "time.sleep(60)"))
+        with pytest.raises(StoppedError):
+            piped(tmp_path, *python("open('started', 'w')", "time.sleep(60)"))
         thread.join()
+
+
+def test_a_command_that_somebody_else_kills_has_failed(tmp_path: Path) -> None:
+    error = failed(tmp_path, *python("import os", "os.kill(os.getpid(), 9)"))
     assert "ended by the signal SIGKILL" in error.what
 
 
@@ -177,7 +182,7 @@ def test_an_interrupt_ends_the_commands_of_all_steps(tmp_path: Path) -> None:
     declared[1] = declare("slow", DatasetKind.ROOT, metadata)
     with pytest.raises(KeyboardInterrupt):
         shop.apply(declared)
-    assert ("ingest:slow", "Failed") in shop.watcher.lines
+    assert ("ingest:slow", "Interrupted") in shop.watcher.lines
 
 
 def test_a_program_that_is_not_there_is_told(tmp_path: Path) -> None:
