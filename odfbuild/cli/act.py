@@ -148,10 +148,10 @@ def _apply_saved(given: Given, file: Path, options: ApplyOptions) -> int:
     from odfbuild.planner.plan_json import from_json
 
     document = load_document(file)
-    if is_housekeeping(document):
-        return apply_saved(given, document, options.lock_timeout)
-    if is_undo(document):
-        return apply_saved_undo(given, document, options.lock_timeout)
+    if is_housekeeping(document) or is_undo(document):
+        _refuse_formats(options)
+        do = apply_saved_undo if is_undo(document) else apply_saved
+        return do(given, document, options.lock_timeout)
     plan = from_json(document)
     target = given.target or plan.target
     project = open_given(replace(given, target=target), lock_timeout=options.lock_timeout)
@@ -225,6 +225,15 @@ def _answer_json(
         if options.output == "json":
             say(document)
         options.reports.write("json", document)
+
+
+def _refuse_formats(options: ApplyOptions) -> None:
+    if options.output != "text" or options.reports.wants("json"):
+        raise UsageRefusedError(
+            what="this plan runs no steps, so there is nothing to tell of them",
+            why="it sets heads back, or puts other blocks in the place of some",
+            fix="leave out -o and --report json",
+        )
 
 
 def _refuse_compared(plan: Plan) -> None:

@@ -274,6 +274,15 @@ def test_nothing_to_do_is_told_and_what_the_gate_refuses(run: Inside, project: P
     assert (told[-1]["outcome"], told[-1]["gate_passed"]) == ("failed", False)
 
 
+def test_a_plan_without_steps_has_no_events(run: Inside, project: Path) -> None:
+    plan = str(project / "undo.json")
+    assert run("undo", "last", "--out", plan).code == 0
+    for told in (("-o", "ndjson"), ("-o", "json"), ("--report", f"json={project}/told")):
+        done = run("apply", plan, *told)
+        assert (done.code, done.out, "runs no steps" in done.err) == (64, "", True)
+    assert run("apply", plan).code == 0
+
+
 def test_each_pass_of_a_run_is_a_run_of_its_own(run: Inside, project: Path) -> None:
     lay_out(project, {"data/91.csv": DAY.format(1)})
     done = run("run", "--until-idle", "-o", "ndjson")
