@@ -32,6 +32,7 @@ if TYPE_CHECKING:
 __all__ = ["Attached", "attach"]
 
 Note = Callable[[str], None]
+_PATIENCE = 10.0  # seconds for the JVM to answer at its entrance
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -51,6 +52,7 @@ class Attached:
 
         silence()
         try:
+            _let_in(self.port, self.secret)
             with pyspark_finds(self.port, self.secret, self.python), _interrupts_kept():
                 session = _session()
                 undelayed(session.sparkContext._gateway)
@@ -105,6 +107,14 @@ def attach(
         log=place.jvm / "jvm.log",
         python=python,
     )
+
+
+def _let_in(port: int, secret: str) -> None:
+    """Raise OSError unless the JVM lets us in within seconds: PySpark would wait for ever."""
+    with socket.create_connection(("127.0.0.1", port), timeout=_PATIENCE) as line:
+        line.sendall(f"A\n{secret}\ne\n".encode())
+        if not line.recv(64).startswith(b"!y"):
+            raise ConnectionRefusedError
 
 
 def _session() -> "SparkSession":

@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pytest
 
+from odfbuild.executors.spark import attached
 from odfbuild.executors.spark.session import Sessions, Start
 from odfbuild.executors.spark.settings import Size
 from tests.inside import lay_out
@@ -142,7 +143,7 @@ def test_what_a_command_took_is_given_back_when_it_ends(project: Path) -> None:
 def within(project: Path, call: str) -> Done:
     """Call something of this module in a process of its own."""
     names = "import os\nfrom pathlib import Path\n"
-    module = "from tests.executors.spark.test_resident import connect, connect_often\n"
+    module = f"from tests.executors.spark.test_resident import {call.partition('(')[0]}\n"
     command = [sys.executable, "-c", f"{names}{module}{call}"]
     return run(command, Path(__file__).parents[3], bare(project))
 
@@ -218,6 +219,29 @@ def inside(project: Path) -> dict[str, int]:
         "py4j.ClientServerConnection",
     )
     return {each: counts.get(each, 0) for each in wanted}
+
+
+def test_one_that_answers_no_more_is_done_without(project: Path) -> None:
+    """It stops after it was lent, before it is connected to."""
+    done = within(project, f"connect_to_a_stopped_one(Path({str(project)!r}))")
+    assert done.code == 0, done.err
+    assert "the resident engine is not used: TimeoutError while connecting to it" in done.err
+    assert status(project)["state"] == "ready"
+
+
+def connect_to_a_stopped_one(project: Path) -> None:
+    attached._PATIENCE = 1.0
+    kept = json.loads((project / ".odfbuild/cache/engine/engine.json").read_text())
+    sessions = sessions_of(project)
+    sessions.start()
+    os.kill(kept["java_pid"], signal.SIGSTOP)
+    try:
+        found = sessions.session(Size.SMALL).sql("select 1 as a").toArrow().to_pylist()
+    finally:
+        os.kill(kept["java_pid"], signal.SIGCONT)
+    assert found == [{"a": 1}]
+    assert sessions.log != project / ".odfbuild/cache/engine/jvm/jvm.log"
+    sessions.close()
 
 
 def runs(pid: object) -> bool:
