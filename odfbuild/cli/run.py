@@ -8,13 +8,15 @@ from odfbuild import app
 from odfbuild.app.running import Data, data_plan
 from odfbuild.cli import exits
 from odfbuild.cli.act import ApplyOptions, Running, answer_idle, carry_out
+from odfbuild.cli.diagnostics import render_diagnostics
+from odfbuild.cli.loudness import hint
 from odfbuild.cli.opened import open_given
 from odfbuild.cli.options import Given
 from odfbuild.cli.outputs import wants_colour
 from odfbuild.cli.protected import refuse_unnamed
 from odfbuild.cli.render import plan_text
 from odfbuild.cli.whole import whole
-from odfbuild.errors import Diagnostic, Level, ProjectErrors
+from odfbuild.errors import Diagnostic, Level, OdfBuildError, ProjectErrors, StateError
 from odfbuild.odf.refs import DatasetAlias
 from odfbuild.planner.plan import Plan
 from odfbuild.planner.restrict import restrict
@@ -38,27 +40,59 @@ class RunOptions:
     apply: ApplyOptions = _AS_USUAL
 
 
+@dataclass(slots=True)
+class _Seen:
+    """What the passes before have told: whether there was one, the waiting, the last error."""
+
+    passes: int = 0
+    waiting: tuple[DatasetAlias, ...] = ()
+    error: str | None = None
+
+
 def run_data(given: Given, options: RunOptions) -> int:
     """Run data, pass after pass as asked; return the worst exit code."""
-    told: tuple[DatasetAlias, ...] | None = None
     worst = exits.DONE
+    seen = _Seen()
     while True:
-        project = open_given(given, lock_timeout=options.apply.lock_timeout)
-        refuse_unnamed(project, given, "run")
-        before = project.workspace.heads()
-        data = _planned(given, project)
-        waiting = (*data.pending, *data.missing)
-        if waiting != told:
-            _tell_waiting(data)
-            told = waiting
-        code = _pass(project, data, options)
+        code, moved = _watched(given, options, seen)
         worst = worst if code == exits.DONE else code
-        moved = project.workspace.heads() != before
         if options.until_idle and moved and code == exits.DONE:
             continue
         if options.watch is None:
             return worst
         time.sleep(options.watch)
+
+
+def _watched(given: Given, options: RunOptions, seen: _Seen) -> tuple[int, bool]:
+    """Make one pass.  An error ends no watch, but where nothing could ever be run."""
+    try:
+        done = _look_and_run(given, options, seen)
+    except OdfBuildError as error:
+        if options.watch is None or not (seen.passes or isinstance(error, StateError)):
+            raise
+        text = render_diagnostics(error.diagnostics())
+        if text != seen.error:  # it may stay for many passes
+            sys.stderr.write(f"{text}\n")
+            sys.stderr.flush()
+        seen.error = text
+        return exits.exit_code(error), False
+    seen.passes += 1
+    seen.error = None
+    return done
+
+
+def _look_and_run(given: Given, options: RunOptions, seen: _Seen) -> tuple[int, bool]:
+    """Plan and run once; return the exit code, and whether any head moved."""
+    project = open_given(given, lock_timeout=options.apply.lock_timeout)
+    refuse_unnamed(project, given, "run")
+    before = project.workspace.heads()
+    data = _planned(given, project)
+    waiting = (*data.pending, *data.missing)
+    if waiting != seen.waiting:
+        _tell_waiting(data)
+        seen.waiting = waiting
+    code = _pass(project, data, options)
+    return code, project.workspace.heads() != before
 
 
 def _planned(given: Given, project: app.Opened) -> Data:
@@ -91,8 +125,6 @@ def _chosen(project: app.Opened, data: Data, options: RunOptions) -> Plan:
 
 
 def _tell_waiting(data: Data) -> None:
-    from odfbuild.cli.diagnostics import render_diagnostics
-
     found = []
     if data.pending:
         found.append(
@@ -109,7 +141,7 @@ def _tell_waiting(data: Data) -> None:
             )
         )
     if found:
-        sys.stderr.write(render_diagnostics(found) + "\n")
+        hint(render_diagnostics(found) + "\n")
 
 
 def _note(what: str, why: str) -> Diagnostic:

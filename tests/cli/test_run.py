@@ -7,6 +7,8 @@ from pathlib import Path
 
 import pytest
 
+from odfbuild.cli.act import carry_out
+from odfbuild.executors.runner import StalePlanError
 from odfbuild.odf.events import SetTransform
 from tests.cli.market import dataset
 from tests.engines import FakeEngine
@@ -164,6 +166,45 @@ def test_watching_takes_in_what_comes_until_it_is_interrupted(run: Inside, proje
         assert process.returncode == 130
         assert "Traceback" not in said
     assert run("run").out.startswith("Nothing to run")
+
+
+def test_watching_outlives_what_others_do_and_what_is_wrong_for_a_while(
+    run: Inside, project: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    lay_out(project, days(1))
+    definition = (project / "datasets" / "out.yaml").read_text()
+    offsets: list[int] = []
+
+    def overtaken(*_: object) -> int:
+        raise StalePlanError(what="src is not where the plan found it", why="moved", fix="again")
+
+    def pause(_: float) -> None:
+        state = dataset(project, "out").state()
+        assert state is not None
+        offsets.append(state.next_offset)
+        match len(offsets):
+            case 1:
+                lay_out(project, days(2))
+                monkeypatch.setattr("odfbuild.cli.run.carry_out", overtaken)
+            case 2:
+                monkeypatch.setattr("odfbuild.cli.run.carry_out", carry_out)
+                lay_out(project, {"datasets/out.yaml": "kind: ["})
+            case 4:
+                lay_out(project, {"datasets/out.yaml": definition})
+            case 5:
+                raise KeyboardInterrupt
+
+    monkeypatch.setattr("odfbuild.cli.run.time.sleep", pause)
+    done = run("run", "--watch")
+    assert done.code == 130
+    assert offsets == [3, 3, 3, 3, 4]
+    assert done.err.count("error[stale-plan]") == 1
+    assert done.err.count("error[yaml-syntax]") == 1
+
+
+def test_watching_ends_where_nothing_can_be_run_from_the_start(run: Inside, project: Path) -> None:
+    lay_out(project, {"datasets/out.yaml": "kind: ["})
+    assert run("run", "--watch").code == 1
 
 
 def test_a_protected_target_has_to_be_named_and_needs_no_plan(run: Inside, project: Path) -> None:
