@@ -11,6 +11,7 @@ from pathlib import Path
 
 from odfbuild.errors import EngineError, StateError
 from odfbuild.executors.accepted import accepted_schemas
+from odfbuild.executors.earlier_rows import check_earlier_rows
 from odfbuild.executors.engine import (
     Engine,
     TransformInputFrame,
@@ -101,6 +102,7 @@ def transform(site: Site, dataset: Dataset, done: Callable[[Round], None]) -> No
             ]
             work = step_work(dataset, state, batch, inputs, staging, name=name)
             sealed = execute(site.engine, state, work, now)
+            check_earlier_rows(dataset, state, work, sealed, name)
         checkpoint = checkpoint_of_step(state, work)
         events = _events(state, batch, sealed, checkpoint)
         if events:

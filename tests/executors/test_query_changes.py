@@ -254,6 +254,31 @@ def test_a_key_that_is_touched_follows_the_new_query_and_the_others_stay(shop: W
     assert not version(shop).endswith(".restate")
 
 
+def test_a_row_by_row_query_goes_on_from_rows_of_another_one(shop: Workshop) -> None:
+    shop.apply([snapshot(), made(COPY)])
+    assert not shop.apply([snapshot(), made(POSITIVE)]).failures
+    shop.file("2.csv", "2024-01-02,a,2", "2024-01-01,b,-2", "2024-01-01,c,3", "2024-01-02,d,4")
+    assert not shop.apply([snapshot(), made(POSITIVE)]).failures
+    assert state(shop) == Counter({("a", 2): 1, ("b", -2): 1, ("c", 3): 1, ("d", 4): 1})
+
+
+def test_a_row_by_row_query_takes_back_nothing_that_another_one_made_otherwise(
+    shop: Workshop,
+) -> None:
+    shop.apply([snapshot(), made(COPY)])
+    assert not shop.apply([snapshot(), made(DOUBLE)]).failures
+    shop.file("2.csv", "2024-01-01,a,1", "2024-01-01,b,-2", "2024-01-01,c,3", "2024-01-02,d,4")
+    assert not shop.apply([snapshot(), made(DOUBLE)]).failures
+    held = Counter({("a", 1): 1, ("b", -2): 1, ("c", 3): 1, ("d", 8): 1})
+    assert state(shop) == held
+    shop.file("3.csv", "2024-01-03,a,5", "2024-01-01,b,-2", "2024-01-01,c,3", "2024-01-02,d,4")
+    ((_, failed),) = shop.apply([snapshot(), made(DOUBLE)]).failures
+    (said,) = failed.error.diagnostics()
+    assert said.code == "needs-restate"
+    assert "odfbuild rebuild out" in (said.fix or "")
+    assert state(shop) == held
+
+
 @pytest.mark.parametrize(
     ("old", "new", "why"),
     [
