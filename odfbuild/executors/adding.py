@@ -30,6 +30,7 @@ from odfbuild.odf.events import (
     SetPollingSource,
     SourceState,
 )
+from odfbuild.odf.schema import SchemaEvolutionError
 from odfbuild.odf.timestamp import Timestamp
 from odfbuild.planner.policy import AS_USUAL, IngestOptions
 from odfbuild.state.dataset import Dataset
@@ -137,12 +138,26 @@ def retires(source: Source) -> bool:
     compare rows with those of the history, and take them back as ChangelogStream does: whole, so
     these must have all columns.
     """
-    declared = source.read.ddl_schema or source.read.schema or source.preprocess
     keeps_rows = isinstance(source.merge, MergeStrategyAppend | MergeStrategyLedger)
-    return declared is not None and keeps_rows
+    return _declares(source) and keeps_rows
+
+
+def _declares(source: Source) -> bool:
+    """Tell whether the columns are those of a definition, and not those of the data."""
+    declared = source.read.ddl_schema or source.read.schema or source.preprocess
+    return declared is not None
 
 
 def _slice(receiver: Receiver, intake: Intake, merged: Frame, staging: Path) -> Sealed:
+    try:
+        return _sealed(receiver, intake, merged, staging)
+    except SchemaEvolutionError as error:
+        if _declares(receiver.source):
+            raise
+        raise error.of_data(intake.name) from None
+
+
+def _sealed(receiver: Receiver, intake: Intake, merged: Frame, staging: Path) -> Sealed:
     state = receiver.state
     return seal(
         merged,

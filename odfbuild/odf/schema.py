@@ -61,6 +61,17 @@ class SchemaEvolutionError(ProtocolError):
         )
         self.problems = problems
 
+    def of_data(self, name: str) -> "SchemaEvolutionError":
+        """Return the error for a file of which no definition says what columns it has."""
+        made = SchemaEvolutionError(self.problems)
+        made.what = f"{name}: {self.what}"
+        made.why = f"the source declares no columns, so they are those of the data; {self.why}"
+        made.fix = (
+            "declare the columns in `read.schema` as the dataset has them: what a file lacks is "
+            "null then, and what is new is left out and told; or start a new dataset"
+        )
+        return made
+
 
 def system_fields(
     vocab: DatasetVocabulary, event_time: DataType = EVENT_TIME

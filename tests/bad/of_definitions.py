@@ -103,10 +103,14 @@ def lines(data: str, code: str, says: str, fix: str = "", *columns: str, **more:
 
 SCHEMAS = {
     "a number where texts were": lines(
-        '{"k": 1}\n', "schema-evolution", "k", "", good='{"k": "a"}\n'
+        '{"k": 1}\n', "schema-evolution", "src: data/2: ", "`read.schema`", good='{"k": "a"}\n'
     ),
     "a file that lacks an inferred column": lines(
-        '{"k": 1}\n', "schema-evolution", "v", "", good='{"k": 1, "v": 1}\n'
+        '{"k": 1}\n',
+        "schema-evolution",
+        "column 'v' (Option<Int64>) is gone",
+        "`read.schema`",
+        good='{"k": 1, "v": 1}\n',
     ),
     "an object where a number was": lines(
         '{"k": {"a": 1}}\n', "schema-evolution", "k", "", good='{"k": 1}\n'

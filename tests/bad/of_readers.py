@@ -119,7 +119,7 @@ JSON_FILES = {
         '[\n{"v": "many"}]', "data/2:2: column v: the text 'many' is not an integer", "STRING"
     ),
     "a JSON integer that is too large": document(
-        '[{"v": 9999999999}]', "the number 9999999999 is not an integer", "STRING"
+        '[{"v": 9999999999}]', "the number 9999999999 is not an integer", "that its values have"
     ),
     "a JSON text that is half a character": document(r'[{"k": "\ud83d"}]', "a surrogate pair", ""),
     "a JSON document that is not UTF-8": document(b'[{"k":\n"\xe9"}]', "not UTF-8", "encoding"),
@@ -136,7 +136,7 @@ JSON_FILES = {
     "a JSON line that is null": line("{}\nnull\n", "data/2:2: null is not an object"),
     "a JSON array for lines": line('[\n{"v": 1}\n]\n', "data/2:1:", "kind: Json"),
     "a JSON line of another type": line(
-        '{"v": true}\n', "data/2:1: column v: true is not", "STRING"
+        '{"v": true}\n', "data/2:1: column v: true is not", "that its values have"
     ),
     "a JSON line that is not UTF-8": line(b'{}\n{"k": "\xff"}\n', "data/2:2: byte", "encoding"),
     "a JSON line without a required value": Bad(
@@ -152,7 +152,7 @@ JSON_FILES = {
         read=flow("NdJson", "v ARRAY<STRUCT<a: DATE>>"),
         data='{"v": [{"a": 1}]}\n',
         says="data/2:1: column v[].a: the number 1 is not a date",
-        fix="STRING",
+        fix="declare the column with the type that its values have",
     ),
     "JSON lines that disagree about a type": Bad(
         code="invalid-source",
@@ -160,7 +160,7 @@ JSON_FILES = {
         good='{"k": "a"}\n',
         data='{"k": 1}\n{"k": "x"}\n',
         says="data/2:1: column k: the number 1 is not text",
-        fix="STRING",
+        fix="a Pipe in `prepare` makes one",
     ),
 }
 

@@ -22,6 +22,11 @@ _SHOWN: Final = 60
 REQUIRED: Final = "no value, but the column is required"
 _OPTIONAL: Final = "correct the file, or make the column optional"
 _FIX: Final = "correct the file, or declare the column as STRING and convert it in `preprocess`"
+_NOT_TEXT: Final = (" the number ", " true ", " false ", " an object ", " an array ")
+_OF_KIND: Final = (
+    "correct the file, or declare the column with the type that its values have there, and "
+    "convert it in `preprocess`; of several kinds of values a Pipe in `prepare` makes one"
+)
 
 
 class InvalidSourceError(EngineError):
@@ -59,8 +64,14 @@ class Rejected(Exception):
             [(line_of(bad.row), bad.text) for bad in self.found],
             more=self.more,
             why="every value must be of the type of its column",
-            fix=_OPTIONAL if all(REQUIRED in bad.text for bad in self.found) else _FIX,
+            fix=self._fix(),
         )
+
+    def _fix(self) -> str:
+        if all(REQUIRED in bad.text for bad in self.found):
+            return _OPTIONAL
+        said = (bad.text.partition(":")[2] for bad in self.found)
+        return _OF_KIND if any(each.startswith(_NOT_TEXT) for each in said) else _FIX
 
 
 def refusal(

@@ -237,3 +237,10 @@ def test_the_fix_for_a_missing_value_is_not_the_one_for_a_wrong_one() -> None:
     step = ReadStepNdJson(ddl_schema=("id INT NOT NULL",))
     assert refusal_of(step, "{}").fix == "correct the file, or make the column optional"
     assert "STRING" in refusal_of(step, '{"id":"x"}').fix
+
+
+@pytest.mark.parametrize(("ddl", "text"), [("STRING", "5"), ("TIMESTAMP", "5"), ("INT", "true")])
+def test_what_is_no_text_is_not_to_be_declared_as_text(ddl: str, text: str) -> None:
+    fix = refusal_of(ReadStepNdJson(ddl_schema=(f"v {ddl}",)), f'{{"v":{text}}}').fix
+    assert "declare the column with the type that its values have" in fix
+    assert "STRING" not in fix
