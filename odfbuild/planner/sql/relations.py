@@ -18,6 +18,7 @@ from odfbuild.planner.sql.shape import (
     From,
     Generator,
     Group,
+    Inline,
     Join,
     Literal,
     NamedTable,
@@ -235,6 +236,8 @@ class Relations(Calls):
             case Generator(call=call):
                 self.shape([call], Scope(left or Rows([]), outer))
                 self.opaque.append("a table function")
+            case Inline(alias=alias, names=names):
+                return Rows([Attribute(each, UNKNOWN, frozenset(), alias) for each in names])
             case Opaque(why=why, inside=inside):
                 self.opaque.append(why)
                 if inside is not None:

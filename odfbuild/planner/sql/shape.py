@@ -27,6 +27,7 @@ __all__ = [
     "From",
     "Generator",
     "Group",
+    "Inline",
     "Join",
     "Lambda",
     "Literal",
@@ -247,10 +248,18 @@ class Generator:
 
 @dataclass(frozen=True, slots=True)
 class Opaque:
-    """A relation changed in a way that is not understood here: PIVOT, TABLESAMPLE, VALUES, ..."""
+    """A relation changed in a way that is not understood here: PIVOT, TABLESAMPLE, ..."""
 
     why: str
     inside: Source | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Inline(Opaque):
+    """Rows that stand in the query itself (VALUES): so many `names`, of which no more is known."""
+
+    alias: str | None = None
+    names: tuple[str, ...] = ()
 
 
 Source: TypeAlias = NamedTable | Derived | Generator | Opaque

@@ -20,6 +20,7 @@ from odfbuild.planner.sql.shape import (
     From,
     Generator,
     Group,
+    Inline,
     Join,
     NamedTable,
     Opaque,
@@ -267,9 +268,20 @@ class _Shaper(Expressions):
         if isinstance(node, exp.Subquery):
             return self._derived(node)
         if isinstance(node, exp.Values):
-            self.expressions(node.expressions)
-            return Opaque("VALUES")
+            return self._inline(node)
         return Opaque(type(node).__name__)
+
+    def _inline(self, node: Any) -> Opaque:
+        """Read VALUES: rows of as many columns as its first one, each as wide as all others."""
+        self.expressions(node.expressions)
+        widths = {len(e.expressions) if isinstance(e, exp.Tuple) else 1 for e in node.expressions}
+        if len(widths) != 1:
+            return Opaque("VALUES")
+        names = tuple(f"col{number}" for number in range(1, widths.pop() + 1))
+        listed = self._list(node) or names
+        if len(listed) != len(names):
+            return Opaque("VALUES")
+        return Inline("VALUES", None, node.alias or None, listed)
 
     def _table(self, node: Any) -> NamedTable:
         parts = node.parts

@@ -91,6 +91,25 @@ def test_an_ordered_set_aggregate_gives_what_it_orders() -> None:
     assert found.shaping == {ColumnRef("trades", "day")}
 
 
+@pytest.mark.parametrize(
+    ("query", "expected"),
+    [
+        ("select * from values ('x', 1), ('y', 2)", {"col1": set(), "col2": set()}),
+        ("select v.b as n from values 1, 2 as v (b)", {"n": set()}),
+        (
+            "with v (a, b) as (values ('x', 1)) select v.b, t.* except (b) from v join t on a = t.e",
+            {"b": set(), "a": {"t.a"}, "c": {"t.c"}, "d": {"t.d"}, "e": {"t.e"}},
+        ),
+    ],
+)
+def test_rows_in_the_query_are_made_of_no_column(query: str, expected: dict[str, set[str]]) -> None:
+    names = ("a", "b", "c", "d", "e")
+    schema = DataSchema(tuple(DataField(name, DataTypeUInt32()) for name in names))
+    assert sources(columns_of([QueryStep(None, query)], {"t": schema})) == expected
+    wrong = columns_of([QueryStep(None, "select v.z from values (1) as v (a)")], {})
+    assert [each.name for each in wrong.unknown_columns] == ["v.z"]
+
+
 def test_a_step_may_have_the_name_of_an_input() -> None:
     found = of_steps(("trades", "select symbol as s from trades"), "select s from trades")
     assert sources(found) == {"s": {"trades.symbol"}}
@@ -224,7 +243,8 @@ def test_a_name_beside_an_unknown_input_belongs_to_the_known_one_if_that_has_it(
     [
         ("select * from (select day, qty from trades) pivot (sum(qty) for day in (1, 2))", "PIVOT"),
         ("select symbol from trades tablesample (10 rows)", "TABLESAMPLE"),
-        ("select a from values (1, 2) as v (a, b)", "VALUES"),
+        ("select a from values (1, 2) as v (a)", "VALUES"),
+        ("select a from values (1, 2), (3) as v (a, b)", "VALUES"),
         ("select a from some_function(1) as f", "a table function"),
         (
             "with recursive r as (select 1 as n union all select n + 1 from r) select n from r",
