@@ -13,6 +13,7 @@ from odfbuild.cli.applied import report_json, told_of
 from odfbuild.cli.decide import no_changes
 from odfbuild.cli.diagnostics import render_diagnostics
 from odfbuild.cli.events import say, say_event, tell_idle
+from odfbuild.cli.loudness import hint
 from odfbuild.cli.opened import open_given
 from odfbuild.cli.options import Given
 from odfbuild.cli.outcome import report_text
@@ -299,7 +300,7 @@ def carry_out(project: app.Opened, plan: Plan, options: ApplyOptions, doing: Run
 
 
 def _tell_way_on(run: str) -> None:
-    sys.stderr.write(
+    hint(
         f"The rest of this very plan: odfbuild apply --resume {run}\n"
         "With files that changed since: odfbuild apply\n"
     )

@@ -19,6 +19,7 @@ from odfbuild.app.importing import (
 from odfbuild.app.loading import load
 from odfbuild.cli import exits
 from odfbuild.cli.files import AlreadyThereError
+from odfbuild.cli.loudness import hint
 from odfbuild.cli.new import definition_path, editor_line, write_definition
 from odfbuild.cli.opened import open_given
 from odfbuild.cli.options import Given
@@ -95,7 +96,7 @@ def _take(
     _say_imported(folder, alias, found)
     _finish(given, project, alias, written)
     for line in _notes(project, dataset.id, found):
-        sys.stderr.write(printable(f"note: {line}") + "\n")
+        hint(printable(f"note: {line}") + "\n")
 
 
 def _take_inputs(

@@ -32,6 +32,7 @@ from odfbuild.cli.commands.ci import ci_app
 from odfbuild.cli.commands.engine import engine_app
 from odfbuild.cli.commands.groups import inspect_app, key_app, ref_app
 from odfbuild.cli.commands.lineage import lineage_app
+from odfbuild.cli.loudness import as_usual
 from odfbuild.cli.options import ProjectGroup
 from odfbuild.errors import OdfBuildError
 
@@ -96,6 +97,7 @@ def main() -> None:
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, TextIOWrapper):
             stream.reconfigure(errors="backslashreplace")  # of what an encoding lacks
+    as_usual()
     gc.set_threshold(_SELDOM)  # what a command makes lives until it ends
     code = 0
     try:

@@ -12,6 +12,8 @@ from typing import Annotated, Any
 import typer
 from typer.core import TyperCommand, TyperGroup, TyperOption
 
+from odfbuild.cli.loudness import COLOURS, ask_colour, ask_quiet
+
 __all__ = [
     "BlockName",
     "Given",
@@ -49,7 +51,12 @@ class ProjectGroup(TyperGroup):
 
     def __init__(self, *, params: list[Any] | None = None, **more: Any) -> None:
         options = _project_options(
-            {"--project-dir": "ODFBUILD_PROJECT_DIR", "--target": "ODFBUILD_TARGET"}
+            {
+                "--project-dir": "ODFBUILD_PROJECT_DIR",
+                "--target": "ODFBUILD_TARGET",
+                "--quiet": "ODFBUILD_QUIET",
+                "--color": "ODFBUILD_COLOR",
+            }
         )
         super().__init__(params=[*(params or []), *options], **more)
 
@@ -95,7 +102,46 @@ def _project_options(environment: Mapping[str, str]) -> list[TyperOption]:
             metavar="FILE",
             multiple=True,
         ),
+        *_manners(environment),
     ]
+
+
+def _manners(environment: Mapping[str, str]) -> list[TyperOption]:
+    """Return the options about how it is told."""
+    return [
+        TyperOption(
+            param_decls=["-q", "--quiet"],
+            type=bool,
+            is_flag=True,
+            envvar=environment.get("--quiet"),
+            help="Tell no progress, notes and hints; warnings and errors stay.",
+            callback=_hush,
+            expose_value=False,
+        ),
+        TyperOption(
+            param_decls=["--color"],
+            type=str,
+            envvar=environment.get("--color"),
+            help="Whether to use colours. Default: auto, on terminals.",
+            metavar="|".join(COLOURS),
+            callback=_paint,
+            expose_value=False,
+        ),
+    ]
+
+
+def _hush(_context: typer.Context, _parameter: Any, value: Any) -> Any:
+    if value:
+        ask_quiet()
+    return value
+
+
+def _paint(_context: typer.Context, _parameter: Any, value: Any) -> Any:
+    if value is not None:
+        if value not in COLOURS:
+            raise typer.BadParameter(f"--color {value}: it is one of {', '.join(COLOURS)}")
+        ask_colour(value)
+    return value
 
 
 def _option(

@@ -7,6 +7,7 @@ from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from odfbuild.cli.loudness import colours
 from odfbuild.cli.usage import UsageRefusedError
 
 if TYPE_CHECKING:
@@ -136,9 +137,14 @@ def write_reports(reports: Sequence[ReportFile], made: Callable[[Output], str]) 
 
 
 def wants_colour() -> bool:
-    """Say whether stdout is a terminal that shows colours, and nobody asked for none."""
+    """Say whether stdout is a terminal that shows colours, and nobody asked for none.
+
+    What the user says with --color goes before it.
+    """
     import os
 
+    if colours() != "auto":
+        return colours() == "always"
     plain = "NO_COLOR" in os.environ or os.environ.get("TERM") == "dumb"
     return sys.stdout.isatty() and not plain
 

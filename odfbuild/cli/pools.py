@@ -3,11 +3,11 @@
 A dataset is in the pools that it has a tag of, and in `default` if there is none.
 """
 
-import sys
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from odfbuild import app
+from odfbuild.cli.loudness import hint
 from odfbuild.cli.usage import UsageRefusedError
 from odfbuild.errors import ProjectErrors
 from odfbuild.odf.refs import DatasetAlias
@@ -45,8 +45,7 @@ def manner_of(
 
 
 def _ending() -> None:
-    sys.stderr.write("\nodfbuild: ends after the open slices; ^C again stops now\n")
-    sys.stderr.flush()
+    hint("\nodfbuild: ends after the open slices; ^C again stops now\n")
 
 
 def _pool(text: str) -> tuple[str, int]:

@@ -6,9 +6,11 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 
+from odfbuild.cli.loudness import colours, is_quiet
 from odfbuild.cli.outcome import outcome_text
 from odfbuild.cli.printable import printable
 from odfbuild.executors.report import Failed, Interrupted, Outcome, Round, Skipped
+from odfbuild.executors.runner import Progress, Unwatched
 from odfbuild.planner.plan import Step
 
 __all__ = ["PlainProgress", "watching"]
@@ -45,7 +47,7 @@ class LiveProgress:
         from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
         from rich.text import Text
 
-        console = Console(stderr=True)
+        console = Console(stderr=True, no_color=True if colours() == "never" else None)
         self._plain = PlainProgress(total, lambda line: console.print(Text(line), soft_wrap=True))
         self._bars = Progress(
             SpinnerColumn(),
@@ -95,8 +97,11 @@ def _say(line: str) -> None:
 
 
 @contextmanager
-def watching(total: int, *, live: bool) -> Iterator[PlainProgress | LiveProgress]:
-    """Give the progress that fits where stderr goes."""
+def watching(total: int, *, live: bool) -> Iterator[Progress]:
+    """Give the progress that fits where stderr goes, if it is wanted."""
+    if is_quiet():
+        yield Unwatched()
+        return
     if not (live and sys.stderr.isatty()):
         yield PlainProgress(total, _say)
         return

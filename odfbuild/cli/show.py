@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from odfbuild import app
 from odfbuild.cli import exits
+from odfbuild.cli.loudness import hint
 from odfbuild.cli.opened import open_given
 from odfbuild.cli.options import Given
 from odfbuild.cli.row_output import TABLE_ROWS, Destination, RowFormat, destination, write_out
@@ -69,13 +70,13 @@ def show_rows(
 
 def tell_more(which: str, rows: int) -> None:
     """Say that a table does not have all rows."""
-    sys.stderr.write(f"only the {which} {count(rows, 'row')}; -n N shows more, -o csv all\n")
+    hint(f"only the {which} {count(rows, 'row')}; -n N shows more, -o csv all\n")
 
 
 def tell_none(to: Destination) -> None:
     """Say of a table that it has no rows, which headings alone leave open."""
     if to.is_table:
-        sys.stderr.write("no rows\n")
+        hint("no rows\n")
 
 
 def _view(project: app.Opened, name: str, asked: "Asked", *, plain: bool) -> "DatasetView":
