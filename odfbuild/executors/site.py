@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 __all__ = ["SLICE_ROWS", "Site"]
 
-SLICE_ROWS = 2_500_000  # rows of a slice at most, unless the project says otherwise
+SLICE_ROWS = 1_000_000  # rows of a slice at most, unless the project says otherwise
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

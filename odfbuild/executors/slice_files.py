@@ -25,7 +25,7 @@ from odfbuild.odf.identity import Multicodec, Multihash
 __all__ = ["SliceWriter", "read_slices", "scan_slices"]
 
 GROUP_ROWS = 1 << 20
-GROUP_BYTES = 64 << 20
+GROUP_BYTES = 32 << 20
 READ_BYTES = 1 << 20
 
 

@@ -77,6 +77,16 @@ _HOT = (
     "parquet-",
     "antlr4",
 )
+# Java would let the heap grow to its limit before it looks for what is dead, and keep it.
+_HEAP = (
+    "-XX:+UseSerialGC",
+    "-Xms256m",
+    "-XX:NewSize=112m",
+    "-XX:MinHeapFreeRatio=20",
+    "-XX:MaxHeapFreeRatio=40",
+    "-XX:-ShrinkHeapInSteps",
+    "-XX:MetaspaceSize=192m",
+)
 _PATIENCE = 120.0  # seconds until a JVM that says nothing is given up
 _LOG4J = Path(__file__).with_name("log4j2.properties")
 
@@ -171,7 +181,7 @@ def java_options(
 
     `quick` leaves out the second compiler: less time for small work, more for large.
     """
-    options = ["-XX:+UseSerialGC", "-Xss4m", "-Duser.timezone=UTC", "-Dfile.encoding=UTF-8"]
+    options = [*_HEAP, "-Xss4m", "-Duser.timezone=UTC", "-Dfile.encoding=UTF-8"]
     options += ["-XX:TieredStopAtLevel=1"] if quick else []
     options += [f"-XX:ErrorFile={folder / 'hs_err.log'}", f"-Djava.io.tmpdir={folder}"]
     return [*options, *archive, *module_options(java), "-cp", class_path()]

@@ -61,9 +61,12 @@ def spread_out(
 ) -> tuple[Result, ...]:
     """Return the results in the order of the items; raises the error of the first that failed.
 
-    `function` must be one of a module, items and results plain values of small size.
+    `function` must be one of a module, items and results plain values of small size.  The JVM first
+    gives back the memory of work that is done: the tasks need it, while it waits for them.
     """
-    tasks = session.sparkContext.parallelize(items, len(items)).map(partial(_attempt, function))
+    context: Any = session.sparkContext
+    context._jvm.System.gc()
+    tasks = context.parallelize(items, len(items)).map(partial(_attempt, function))
     results = []
     for told in tasks.collect():
         if not isinstance(told, _Returned):
