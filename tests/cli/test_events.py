@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from odfbuild.errors import EngineFailedError
 from tests.cli.market import SETTINGS
 from tests.engines import FakeEngine
 from tests.inside import Inside, command, lay_out, without_jvm
@@ -242,20 +243,13 @@ def test_no_secret_is_told(tmp_path: Path) -> None:
 def test_what_ends_a_run_as_a_whole_is_told(
     run: Inside, project: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from odfbuild.errors import EngineFailedError
-
     def fail(_self: FakeEngine, _bytes: int | None = None) -> None:
         raise EngineFailedError(what="no Java here", why="so", fix="none")
 
     monkeypatch.setattr(FakeEngine, "prepare", fail)
-    lay_out(
-        project, {"datasets/out.yaml": derivative("out", "src", "select * from src where v > 1")}
-    )
     lay_out(project, {"data/2.csv": DAY.format(1)})
     done = run("run", "-o", "ndjson")
     assert done.code == 1
-    if not done.out:
-        done = run("apply", "--yes", "-o", "ndjson")
     told = events(done.out)
     assert [each["event"] for each in told] == ["run_started", "summary"]
     assert (told[-1]["outcome"], told[-1]["errors"][0]["what"]) == ("failed", "no Java here")
@@ -272,6 +266,40 @@ def test_nothing_to_do_is_told_and_what_the_gate_refuses(run: Inside, project: P
     assert done.code == 3
     told = events(done.out)
     assert (told[-1]["outcome"], told[-1]["gate_passed"]) == ("failed", False)
+
+
+@pytest.mark.parametrize(
+    ("end", "code", "outcome"),
+    [
+        (KeyboardInterrupt(), 130, "stopped"),
+        (EngineFailedError(what="no Java here", why="so", fix="none"), 1, "failed"),
+    ],
+    ids=["interrupt", "error"],
+)
+@pytest.mark.parametrize("name", ["verify", "test"])
+def test_what_ends_a_verification_or_a_test_early_is_told(
+    run: Inside,
+    project: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    name: str,
+    end: BaseException,
+    code: int,
+    outcome: str,
+) -> None:
+    def broken(*_: object, **__: object) -> Iterator[object]:
+        raise end
+        yield
+
+    monkeypatch.setattr("odfbuild.cli.verify.verify_datasets", broken)
+    monkeypatch.setattr("odfbuild.cli.testing.data_tests", broken)
+    done = run(name, "-o", "ndjson")
+    assert done.code == code
+    told = events(done.out)
+    assert [(e["event"], e["dataset"]) for e in told] == [("run_started", None), ("summary", None)]
+    assert (told[0]["command"], told[1]["outcome"]) == (name, outcome)
+    assert [each["what"] for each in told[1].get("errors", ())] == (
+        ["no Java here"] if outcome == "failed" else []
+    )
 
 
 def test_a_plan_without_steps_has_no_events(run: Inside, project: Path) -> None:
