@@ -286,9 +286,11 @@ def test_what_ends_a_verification_or_a_test_early_is_told(
     code: int,
     outcome: str,
 ) -> None:
-    def broken(*_: object, **__: object) -> Iterator[object]:
+    def ended(_: object) -> object:
         raise end
-        yield
+
+    def broken(*_: object, **__: object) -> Iterator[object]:
+        return map(ended, [None])
 
     monkeypatch.setattr("odfbuild.cli.verify.verify_datasets", broken)
     monkeypatch.setattr("odfbuild.cli.testing.data_tests", broken)
