@@ -1,6 +1,6 @@
 """What a metadata chain says of the datasets that a derivative was made of.  Pure.
 
-A relation begins when a transform names an input and lasts once something was read: rows that were
+A relation begins when a transform names an input and lasts once records were read: rows that were
 made of an input stay, also when a later transform reads others.  Its classifier is the alias that
 the transform last in force gave the input.
 """
@@ -35,7 +35,7 @@ def trace(
                 found = _declared(found, event, hash)
             case ExecuteTransform(query_inputs=inputs):
                 for each in inputs:
-                    before = found.get(each.dataset_id)
+                    before = found.get(each.dataset_id) if each.new_offset is not None else None
                     if before is not None and not before.is_read:
                         found[each.dataset_id] = replace(before, block=hash, is_read=True)
             case _:

@@ -40,9 +40,12 @@ def declares(**inputs: DatasetId) -> SetTransform:
     return SetTransform(found, sql("select 1"))
 
 
-def reads(*datasets: DatasetId) -> ExecuteTransform:
+def reads(*datasets: DatasetId, upto: int | None = 7) -> ExecuteTransform:
     return ExecuteTransform(
-        query_inputs=tuple(ExecuteTransformInput(dataset_id=each) for each in datasets),
+        query_inputs=tuple(
+            ExecuteTransformInput(dataset_id=each, new_block_hash=sha3_256(b"x"), new_offset=upto)
+            for each in datasets
+        ),
         prev_checkpoint=None,
         prev_offset=None,
         new_data=None,
@@ -72,6 +75,12 @@ def test_inputs_are_known_from_when_they_are_declared() -> None:
 def test_what_was_read_stays_and_what_was_only_declared_goes() -> None:
     blocks = chain(declares(a=A, b=B), reads(A), declares(c=C))
     assert told(*trace((), blocks)) == {A: ("a", True), C: ("c", False)}
+
+
+def test_an_input_that_had_no_records_yet_was_not_read() -> None:
+    blocks = chain(declares(a=A, b=B), reads(A), reads(B, upto=None), declares(a=A))
+    assert told(*trace((), blocks)) == {A: ("a", True)}
+    assert {each.block for each in trace((), blocks[:3])} == {blocks[1][0], blocks[0][0]}
 
 
 def test_the_alias_last_in_force_is_the_classifier() -> None:
