@@ -98,7 +98,13 @@ def with_git(plan: Plan, root: Path) -> Plan:
 
 def show_saved(given: Given, path: Path, output: Output, manner: Manner) -> int:
     """Print a saved plan; when datasets moved since, a warning says so."""
-    plan = load_saved(path)
+    from odfbuild.cli.saved_back import goes_back, show_going_back
+
+    document = load_document(path)
+    if goes_back(document):
+        show_going_back(given, document, output.value)
+        return exits.DONE
+    plan = from_json(document)
     project = _project_of(given, plan)
     if project is not None:
         manner = replace(manner, root=project.root)

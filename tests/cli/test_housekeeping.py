@@ -9,6 +9,7 @@ import pytest
 from odfbuild.app import housekeeping
 from odfbuild.odf.refs import DatasetAlias
 from odfbuild.state.workspace import Workspace
+from tests.cli.within import Within
 from tests.engines import FakeEngine
 from tests.inside import Inside, heads
 from tests.projects import Done
@@ -295,3 +296,27 @@ def _blocks(project: Path) -> int:
     found = Workspace(project / ".odfbuild").open(DatasetAlias.parse("src"))
     assert found is not None
     return len(list(found.blocks()))
+
+
+# saved plans
+
+
+@pytest.mark.parametrize(
+    "command", ["reset src 3", "compact src", "compact src --keep-metadata-only", "rebuild out"]
+)
+def test_a_saved_plan_is_printed_again(
+    run: Inside,
+    project: Path,
+    command: str,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    file, look = project / "saved.json", Within(project, capsys, monkeypatch)
+    told = run(*command.split(), "--out", str(file))
+    assert (told.code, told.err) == (0, "")
+    again = look("inspect", "plan", str(file))
+    assert (again.code, again.out, again.err) == (0, told.out, "")
+    document = json.loads(look("inspect", "plan", str(file), "-o", "json").out)
+    assert document == json.loads(file.read_text())
+    assert run("apply", str(file)).code == 0
+    assert "warning[stale-plan]" in look("inspect", "plan", str(file)).err

@@ -7,6 +7,7 @@ import pytest
 
 from odfbuild.odf.events import SetInfo
 from tests.cli.market import append
+from tests.cli.within import Within
 from tests.engines import FakeEngine
 from tests.inside import Inside, heads, lay_out
 from tests.texts import derivative, root
@@ -82,6 +83,26 @@ def test_a_saved_plan_does_exactly_that(run: Inside, project: Path, began: dict[
     assert (done.code, heads(project)) == (0, began)
     again = run("apply", str(file))
     assert (again.code, heads(project)) == (5, began)
+
+
+def test_a_saved_plan_is_printed_again(
+    run: Inside, project: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    file, look = project / "undo.json", Within(project, capsys, monkeypatch)
+    told = run("undo", "last", "--out", str(file)).out
+    again = look("inspect", "plan", str(file))
+    assert (again.code, again.out, again.err) == (0, told, "")
+    document = json.loads(file.read_text())
+    assert json.loads(look("inspect", "plan", str(file), "-o", "json").out) == document
+    assert look("inspect", "plan", str(file), "-o", "sarif").code == 64
+    assert run("apply", str(file)).code == 0
+    stale = look("inspect", "plan", str(file))
+    assert (stale.code, stale.out) == (0, told)
+    assert "warning[stale-plan]" in stale.err
+    file.write_text(json.dumps({**document, "run": "another"}))
+    assert "error[damaged-plan]" in look("inspect", "plan", str(file)).err
+    file.write_text(json.dumps({**document, "undo_version": "2.0"}))
+    assert "error[plan-version]" in look("inspect", "plan", str(file)).err
 
 
 def test_later_work_is_never_lost(run: Inside, project: Path) -> None:
