@@ -118,6 +118,7 @@ def _page(project: app.Opened, shown: Shown, as_at: str | None) -> str:
 
 def add(given: Given, name: str, source: str, classifier: str, home: str | None) -> int:
     """Note a relation, and where its source is kept."""
+    _check_words(classifier, home)
     project = open_given(given)
     with _store(project, writes=True) as store:
         derived, origin = _subject(project, name), _subject(project, source)
@@ -133,6 +134,15 @@ def add(given: Given, name: str, source: str, classifier: str, home: str | None)
     word = "is noted" if done.completed else "was noted already"
     sys.stdout.write(printable(f"{name} is made of {source} ({classifier}): {word}") + "\n")
     return exits.DONE
+
+
+def _check_words(*words: str | None) -> None:
+    if any(each is not None and not each.strip() for each in words):
+        raise UsageRefusedError(
+            what="a classifier or a home is empty",
+            why="it is the word by which people know a relation or a place",
+            fix="give a word, or leave it out; home NAME --clear forgets a home",
+        )
 
 
 def remove(given: Given, name: str, source: str) -> int:
@@ -164,6 +174,7 @@ def home(given: Given, name: str, home: str | None, *, replace: bool, clear: boo
             why="it forgets the one that there is",
             fix="leave one of them out; --replace sets another one",
         )
+    _check_words(home)
     project = open_given(given)
     with _store(project, writes=clear or home is not None) as store:
         dataset = _subject(project, name)
