@@ -163,6 +163,10 @@ def _archive() -> Iterator[Check]:
 def _folder(name: str, folder: Path) -> Iterator[Check]:
     """Yield whether a folder, or the one that it would be made in, can be written, and has room."""
     there = next(each for each in (folder, *folder.absolute().parents) if each.exists())
+    if not there.is_dir():
+        fix = "move it away, or name another folder"
+        yield Check(name, Health.BAD, f"{there} is a file, and has to be a folder", fix)
+        return
     if not os.access(there, os.W_OK | os.X_OK):
         fix = f"chmod u+rwx {there}, or ask who owns it"
         yield Check(name, Health.BAD, f"{there} cannot be written to", fix)

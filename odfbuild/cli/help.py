@@ -1,6 +1,7 @@
 """odfbuild help: what a rule, the code of an error or the exit codes mean."""
 
 import sys
+from collections.abc import Callable
 from textwrap import shorten, wrap
 
 from typer.exceptions import Exit
@@ -33,8 +34,11 @@ _WIDTH = 100
 _CODE_WIDTH = 26
 
 
-def show_help(topic: str | None) -> int:
-    """Print a rule, a code, the codes, the exit codes, or without a topic the list of all rules."""
+def show_help(topic: str | None, command: Callable[[str], str | None]) -> int:
+    """Print a rule, a code, the codes, the exit codes, or without a topic the list of all rules.
+
+    `command` gives the help of a command, which is what others mean by the same word.
+    """
     if topic is None:
         sys.stdout.write(f"{_TOPICS}\n{rule_list()}")
         return exits.DONE
@@ -52,6 +56,10 @@ def show_help(topic: str | None) -> int:
     code = codes.get(topic.strip().lower().removeprefix("error[").removesuffix("]"))
     if code is not None:
         sys.stdout.write(_code_text(code))
+        return exits.DONE
+    text = command(topic.strip().lower())
+    if text is not None:
+        sys.stdout.write(f"{text}\n")
         return exits.DONE
     names = [*catalogue(), *(each.name for each in catalogue().values()), *codes]
     names += ["codes", "exit-codes"]

@@ -155,6 +155,13 @@ def test_a_workspace_that_cannot_be_written_is_bad(
     assert each["what"] == f"{market / '.odfbuild'} cannot be written to"
 
 
+def test_a_workspace_that_is_a_file_is_bad(ask: Inside, market: Path) -> None:
+    (market / ".odfbuild").rename(market / "aside")
+    (market / ".odfbuild").write_text("a file")
+    each = told(ask, code=1)["workspace"][0]
+    assert each["what"] == f"{market / '.odfbuild'} is a file, and has to be a folder"
+
+
 def test_a_workspace_that_is_not_there_yet_is_well(ask: Inside, market: Path) -> None:
     shutil.rmtree(market / ".odfbuild")
     found = told(ask)

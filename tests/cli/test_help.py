@@ -46,6 +46,11 @@ def test_without_a_topic_all_rules_are_listed(anywhere: Within) -> None:
         assert f"{code}  {rule.name} " in said
 
 
+@pytest.mark.parametrize("name", ["status", "inspect"])
+def test_the_name_of_a_command_gives_its_help(anywhere: Within, name: str) -> None:
+    assert anywhere.done("help", name) == anywhere.done(name, "--help")
+
+
 @pytest.mark.parametrize(
     ("topic", "says"), [("colum-removed", "did you mean 'column-removed'?"), ("zzz", "zzz")]
 )
