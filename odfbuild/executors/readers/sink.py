@@ -2,6 +2,7 @@
 
 import tempfile
 from collections.abc import Iterable, Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
 from typing import IO, Final
 
@@ -39,11 +40,20 @@ def on_disk(pieces: Iterable[pa.Table], schema: pa.Schema, staging: Path) -> Fra
 
 
 def _write(pieces: Iterable[pa.Table], schema: pa.Schema, out: IO[bytes]) -> int:
+    """Return how many rows were written: a group by one thread, while the next pieces are read."""
     rows = 0
-    with pq.ParquetWriter(out, schema, compression=_CODEC, use_dictionary=False) as writer:
+    writing: Future[None] | None = None
+    with (
+        pq.ParquetWriter(out, schema, compression=_CODEC, use_dictionary=False) as writer,
+        ThreadPoolExecutor(1, "rows") as thread,
+    ):
         for group in _groups(pieces):
-            writer.write_table(group, row_group_size=_GROUP)
+            if writing is not None:
+                writing.result()
+            writing = thread.submit(writer.write_table, group, row_group_size=_GROUP)
             rows += group.num_rows
+        if writing is not None:
+            writing.result()
     return rows
 
 
