@@ -25,6 +25,7 @@ from odfbuild.odf.events import (
     TransformInput,
 )
 from odfbuild.odf.refs import DatasetAlias
+from odfbuild.planner.changes import ChangeClass
 from odfbuild.planner.declared import Declared
 from odfbuild.planner.plan import Append, Transform
 from odfbuild.planner.policy import OnQueryChange, Traits
@@ -305,7 +306,8 @@ def test_a_query_that_cannot_go_on_is_refused_and_told_how(
 # columns that come upstream
 
 DISTINCT = "select distinct * from src"
-WIDE = ledger("src", "t DATE NOT NULL", "k STRING NOT NULL", "v BIGINT", "w STRING")
+WIDER = ("t DATE NOT NULL", "k STRING NOT NULL", "v BIGINT", "w STRING", "x STRING")
+WIDE = ledger("src", *WIDER[:-1])
 
 
 def columns_seen(shop: Workshop) -> list[str]:
@@ -328,6 +330,12 @@ def test_a_star_stands_for_the_columns_that_were_there_when_the_query_first_ran(
         assert not shop.apply([WIDE, made(DISTINCT)]).failures
         assert columns_seen(shop) == ["t", "k", "v"]
         shop.file(f"{number}.csv", f"2024-01-02,c{number},2,x", header="t,k,v,w")
+    planned = shop.plan([ledger("src", *WIDER), made(DISTINCT)]).datasets[DatasetAlias.parse("out")]
+    assert planned.assessment is not None
+    assert (planned.assessment.schema, planned.assessment.change) == (None, ChangeClass.NONE)
+    (told,) = planned.assessment.hits
+    assert told.code == "ODF306"
+    assert told.message == "x (STRING) comes from src and is left out until the query changes"
     again = made("select distinct * from src where v > 0", restate=True)
     assert not shop.apply([WIDE, again]).failures
     assert columns_seen(shop) == ["t", "k", "v", "w"]

@@ -10,7 +10,13 @@ from dataclasses import dataclass, replace
 from odfbuild.errors import Diagnostic
 from odfbuild.odf.chain_schema import schema_of
 from odfbuild.odf.chain_state import ChainState
-from odfbuild.odf.events import DataSchema, MetadataEvent, SetDataSchema, SetTransform
+from odfbuild.odf.events import (
+    DataField,
+    DataSchema,
+    MetadataEvent,
+    SetDataSchema,
+    SetTransform,
+)
 from odfbuild.odf.refs import DatasetAlias
 from odfbuild.planner.changes import (
     Assessment,
@@ -39,7 +45,7 @@ from odfbuild.planner.evolution.hits_schemas import (
 )
 from odfbuild.planner.evolution.hits_upstream import InputChange, Upstream, united
 from odfbuild.planner.evolution.reach import Reaches, takes_all
-from odfbuild.planner.evolution.resolve import Resolver
+from odfbuild.planner.evolution.resolve import UNTYPED, Resolver
 from odfbuild.planner.evolution.subject import Subject
 from odfbuild.planner.policy import Policy
 
@@ -161,6 +167,9 @@ class _Work:
         old, new = makes_of(state), subject.makes()
         query = None
         schema = None
+        if old.columns_key == new.columns_key and self._keeps_its_columns(subject, state, inputs):
+            own += self._left_out(subject, new, inputs)
+            inputs = ()
         if inputs or old.columns_key != new.columns_key or subject.find(SetDataSchema):
             self.resolver.put(subject.alias, new)
             declared = subject.find(SetDataSchema)
@@ -181,6 +190,40 @@ class _Work:
             return None
         least = ChangeClass.METADATA if subject.changes else ChangeClass.NONE
         return Assessment(change=class_of(own, least), schema=schema, hits=tuple(own), query=query)
+
+    def _keeps_its_columns(
+        self, subject: Subject, state: ChainState, inputs: Sequence[InputChange]
+    ) -> bool:
+        """Tell whether a query has run and stays, so that `*` is what its inputs had until now."""
+        return (
+            bool(state.progress)
+            and not self.against
+            and subject.find(SetTransform) is None
+            and not state.transform_is_new
+            and all(change.kind == "added" for each in inputs for change in each.changes)
+        )
+
+    def _left_out(
+        self, subject: Subject, makes: Makes, inputs: tuple[InputChange, ...]
+    ) -> Iterator[Hit]:
+        """Yield the columns that `*` would take in if the query were a new one."""
+        upstream = self._upstream(subject, makes, inputs)
+        before = self.resolver.before(subject.alias).schema
+        if upstream is None or before is None or not subject.has_columns:
+            return
+        names = {each.name for each in before.fields}
+        more = [each for each in upstream.made.columns or () if each.name not in names]
+        fields = (
+            DataField(each.name, UNTYPED if each.type is None else each.type) for each in more
+        )
+        _, passed = upstream.own(compare_schemas(DataSchema(()), DataSchema(tuple(fields))))
+        for each in upstream.passed_hits(passed):
+            yield replace(
+                each,
+                change=ChangeClass.NONE,
+                message=f"{each.message} and is left out until the query changes",
+                why="a query that has run keeps to the columns that its inputs had then",
+            )
 
     def _columns(
         self,

@@ -75,7 +75,8 @@ QUERIES = (
         title="an input has a new column, which `select *` takes in",
         change=ChangeClass.ADDITIVE,
         severity=Severity.WARN,
-        explanation="The dataset grows a column that nobody decided on here.",
+        explanation="The dataset grows a column that nobody decided on here. A query that has run "
+        "keeps to the columns that its inputs had then, and takes in the new one when it changes.",
         before="# trades: id, price\nquery: select * from trades",
         after="# trades: id, price, note\nquery: select * from trades",
         ways=("name the columns instead of *", "exclude it: select * except ({column})"),
