@@ -7,8 +7,9 @@ given, ends in an `Intake`; from there on every kind of source is the same.
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TypeAlias
+from typing import Final, TypeAlias
 
+from odfbuild.errors import EngineError, InvalidQueryError
 from odfbuild.executors.besides import telling
 from odfbuild.executors.engine import IngestRequest
 from odfbuild.executors.frames import Frame
@@ -17,7 +18,7 @@ from odfbuild.executors.history import condense, history
 from odfbuild.executors.readers import Besides
 from odfbuild.executors.report import Round
 from odfbuild.executors.site import Site
-from odfbuild.executors.slices import Sealed, SealedSlice, seal
+from odfbuild.executors.slices import NullValuesError, Sealed, SealedSlice, seal
 from odfbuild.executors.staged import schema_events, staged_files
 from odfbuild.odf.chain import ChainState
 from odfbuild.odf.chain_schema import schema_in_force
@@ -60,6 +61,9 @@ class Intake:
     besides: Besides | None = None
 
 
+_OF_ROWS: Final = frozenset({"merge-input", NullValuesError.code})
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Receiver:
     """The dataset as it stands, the definition of the source, the system time of the commit.
@@ -86,9 +90,21 @@ def add(receiver: Receiver, intake: Intake, staging: Path) -> Round | None:
     if intake.frame is None:
         return _store(receiver, intake, None, staging)
     request = _request(receiver, intake.frame, staging)
-    done = _store(receiver, intake, receiver.site.engine.ingest(request), staging)
+    try:
+        done = _store(receiver, intake, receiver.site.engine.ingest(request), staging)
+    except EngineError as error:
+        _say_where(error, intake.name)
+        raise
     condense(receiver.site, receiver.dataset, request)
     return done
+
+
+def _say_where(error: EngineError, name: str) -> None:
+    """Name the input with whose rows something is wrong; a query has its own place in `what`."""
+    if error.code in _OF_ROWS:
+        error.what = f"{error.what}, in {name}"
+    elif isinstance(error, InvalidQueryError):
+        error.why = f"{error.why}, in {name}"
 
 
 def add_together(

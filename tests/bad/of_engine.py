@@ -116,7 +116,8 @@ MERGES = {
         "preprocess", columns=PLAIN,
     ),
     "a Snapshot with a key twice": merge(
-        "Snapshot", f"at,k,v\n{T},a,1\n{T},a,2\n", "k = 'a' is in the source more than once",
+        "Snapshot", f"at,k,v\n{T},a,1\n{T},a,2\n",
+        "the key k = 'a' is in the source more than once, in data",
         "primaryKey", columns=PLAIN,
     ),
     "an UpsertStream with a key of null": merge(

@@ -530,6 +530,39 @@ def test_a_column_and_its_first_use_may_come_together(spark: Inside, project: Pa
     assert '"w": 0.5' in spark("show", "copy", "-o", "json").out
 
 
+@pytest.mark.spark
+@pytest.mark.parametrize(
+    ("merge", "query", "says"),
+    [
+        (
+            "{kind: Snapshot, primaryKey: [k]}",
+            "",
+            "the key k = 'x' is in the source more than once, in several/2.csv\n",
+        ),
+        (
+            "{kind: Append}",
+            "select t, cast(k as int) as v from input",
+            "CAST_INVALID_INPUT in 'cast(k as int)', in several/2.csv\n",
+        ),
+    ],
+    ids=["merge", "query"],
+)
+def test_of_several_files_the_one_at_fault_is_named(
+    spark: Inside, project: Path, merge: str, query: str, says: str
+) -> None:
+    source = root(
+        "several",
+        fetch="{kind: FilesGlob, path: several/*.csv}",
+        columns="t DATE NOT NULL, k STRING",
+        merge=merge,
+        query=query,
+    )
+    files = {"1": "2024-01-01,1\n", "2": "2024-01-02,x\n2024-01-02,x\n", "3": "2024-01-03,3\n"}
+    lay_out(project, {f"several/{name}.csv": f"t,k\n{rows}" for name, rows in files.items()})
+    lay_out(project, {"datasets/several.yaml": source})
+    assert says in spark("apply", "--yes").err
+
+
 SNAPSHOTS = {
     "a key twice": ("2024-01-01,a,1\n2024-01-02,a,2", "k = 'a' is in the source more than once"),
     "a key of null": ("2024-01-01,a,1\n2024-01-02,,2", "no value in its primary key"),
