@@ -291,4 +291,6 @@ def _columns(work: "TransformWork") -> QueryColumns:
     from odfbuild.executors.derivation import step_facts
     from odfbuild.executors.engine import seen_columns
 
-    return columns_of(step_facts(work).steps, seen_columns(work))
+    facts = step_facts(work)
+    seen = {each.alias: each.schema for each in work.inputs}
+    return columns_of(facts.steps, seen if facts.names_op else seen_columns(work))

@@ -22,6 +22,7 @@ from tests.cli.market import dataset, steady
 from tests.engines import FakeEngine
 from tests.inside import Inside
 from tests.planner.builders import Chain, polling, schema, slice_of, sql
+from tests.texts import derivative
 
 
 def test_a_record_is_followed_to_the_files_of_its_roots(ask: Inside) -> None:
@@ -105,6 +106,17 @@ def test_a_record_is_followed_row_by_row(ask: Inside) -> None:
         "  k  copied from src.k",
         "  v  copied from src.v",
     ]
+
+
+def test_a_query_that_names_the_operation_sees_the_columns_of_the_log(
+    ask: Inside, market: Path
+) -> None:
+    query = "select t, k, op as was from src where op = 0"
+    (market / "datasets/logged.yaml").write_text(derivative("logged", "src", query))
+    assert ask("apply", "--yes").code == 0
+    lines = ask("explain-row", "logged", "0").out.splitlines()
+    at = lines.index("Columns:")
+    assert lines[at + 3 : at + 5] == ["  was  copied from src.op", "  rows by src.op"]
 
 
 def test_so_many_steps_back_are_followed_as_asked(ask: Inside) -> None:
