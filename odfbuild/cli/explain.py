@@ -39,6 +39,15 @@ from odfbuild.project.lag import lag_text
 
 __all__ = ["UnknownDatasetError", "explain_dataset"]
 
+_READS = {
+    "linear": "the new rows",
+    "join": "the new rows, and the rows of other inputs that they may meet",
+    "keyed": "of every input, and of the dataset, all rows of the keys that new rows have",
+    "state": "the new rows, and what is kept of their groups",
+    "whole": "everything",
+}
+"""What a step of a query reads, by its class: that is what it costs."""
+
 
 class UnknownDatasetError(StateError):
     """There is no dataset of a name, neither declared nor in the workspace."""
@@ -196,7 +205,10 @@ def _stands(state: ChainState | None) -> Iterator[str]:
 def _query(found: QueryClass | None) -> Iterator[str]:
     if found is not None:
         because = "" if found.because is None else f", because of {found.because}"
-        yield from _section("Query", [printable(f"{found.name}{because}")])
+        lines = [printable(f"{found.name}{because}")]
+        if found.name in _READS:
+            lines.append(f"a step reads {_READS[found.name]}")
+        yield from _section("Query", lines)
 
 
 def _unknown(name: str, known: Sequence[str]) -> UnknownDatasetError:
