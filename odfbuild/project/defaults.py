@@ -72,21 +72,22 @@ def read_defaults(
     found = []
     for selector, item in reading.any_mapping(value, ("defaults",)).items():
         entry = reading.section(item, ("defaults", selector), _KEYS)
-        reading.found += check_default(selector, selectors, entry.span())
+        wrong = check_default(selector, selectors, entry.span())
+        reading.found += wrong
         change = entry.choice("on_query_change", [each.value for each in OnQueryChange])
         bad_rows = entry.choice("bad_rows", [each.value for each in BadRows])
-        found.append(
-            Default(
-                selector=selector,
-                tags=tuple(reading.texts(entry.entries.get("tags"), entry.at("tags"))),
-                owner=entry.text("owner"),
-                on_query_change=None if change is None else OnQueryChange(change),
-                bad_rows=None if bad_rows is None else BadRows(bad_rows),
-                max_bad_rows=read_most(entry, "max_bad_rows"),
-                watermark_lag=read_lag(entry, "watermark_lag"),
-                span=entry.span(),
-            )
+        default = Default(
+            selector=selector,
+            tags=tuple(reading.texts(entry.entries.get("tags"), entry.at("tags"))),
+            owner=entry.text("owner"),
+            on_query_change=None if change is None else OnQueryChange(change),
+            bad_rows=None if bad_rows is None else BadRows(bad_rows),
+            max_bad_rows=read_most(entry, "max_bad_rows"),
+            watermark_lag=read_lag(entry, "watermark_lag"),
+            span=entry.span(),
         )
+        if not wrong:  # else it would be told again when datasets are looked for
+            found.append(default)
     return tuple(found)
 
 
