@@ -34,6 +34,8 @@ def checked_lines(name: str, width: int, checked: "Checked") -> Iterator[str]:
         f"{name:<{width}}  {mark:<6}  {found.blocks:>6,} blocks  {found.files:>6,} files"
         f"  {found.bytes:>14,} bytes{anew}{_count(checked.replayed)}"
     )
+    for file in found.anew:
+        yield f"  data file {file} has other bytes than recorded, and the recorded rows"
     for finding in found.findings:
         place = "" if finding.block is None else f"block {finding.block}: "
         yield f"  {place}{finding.what}"
@@ -82,6 +84,7 @@ def checked_json(name: str, checked: "Checked") -> Mapping[str, Any]:
         "files": found.files,
         "bytes": found.bytes,
         "reencoded": found.reencoded,
+        "reencoded_files": [str(each) for each in found.anew],
         "findings": [
             {"block": None if each.block is None else str(each.block), "what": each.what}
             for each in found.findings

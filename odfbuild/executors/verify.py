@@ -42,14 +42,19 @@ class Finding:
 class Verified:
     """What was looked at, and everything that does not hold (empty: all is well).
 
-    `reencoded` counts data files that have other bytes than recorded, but the recorded rows.
+    `anew` names data files that have other bytes than recorded, but the recorded rows.
     """
 
     blocks: int
     files: int
     bytes: int
     findings: tuple[Finding, ...]
-    reencoded: int = 0
+    anew: tuple[Multihash, ...] = ()
+
+    @property
+    def reencoded(self) -> int:
+        """Count the files that have other bytes than recorded."""
+        return len(self.anew)
 
 
 def verify(
@@ -67,7 +72,7 @@ def verify(
         {HEAD, *dataset.stores.heads.names()}, key=lambda name: (name != HEAD, name)
     ):
         look.chain(name)
-    return Verified(len(look.seen), look.files, look.size, tuple(look.findings), look.reencoded)
+    return Verified(len(look.seen), look.files, look.size, tuple(look.findings), tuple(look.anew))
 
 
 class _Look:
@@ -75,7 +80,8 @@ class _Look:
 
     def __init__(self, dataset: Dataset, looked: Callable[[], None], wanted: Wanted) -> None:
         self.seen: set[Multihash] = set()
-        self.files = self.size = self.reencoded = 0
+        self.files = self.size = 0
+        self.anew: list[Multihash] = []
         self.findings: list[Finding] = []
         self._dataset = dataset
         self._looked = looked
@@ -110,7 +116,7 @@ class _Look:
             self.files += 1
             self.size += each.size
             problems, reencoded = file_problems(self._dataset, each, state.kind)
-            self.reencoded += reencoded
+            self.anew += [each.physical_hash] if reencoded else []
             self.findings += [Finding(name, what) for what in problems]
 
 
