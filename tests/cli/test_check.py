@@ -85,6 +85,13 @@ def test_a_wrong_name_is_told_at_its_place(ask: Inside) -> None:
     assert done.out.endswith("4 datasets, 1 error\n")
 
 
+def test_a_selector_that_is_none_is_told_once(check: Checked) -> None:
+    settings = check.folder / "odfbuild.yaml"
+    settings.write_text(f"{settings.read_text()}defaults: {{'name:s*': {{owner: me}}}}\n")
+    code, out = check("-o", "json")
+    assert (code, codes(out)) == (1, ["error selector"])
+
+
 def test_everything_wrong_is_told_at_once(check: Checked) -> None:
     check.put(
         out=derivative(query="select t, rand() as r from src, other"),

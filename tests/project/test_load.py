@@ -192,16 +192,6 @@ def test_real_problems_of_two_files_are_told_in_one_go(root: Path) -> None:
     ]
 
 
-def test_a_selector_that_is_none_is_told_once(root: Path) -> None:
-    write(root, "a.yaml", EMPTY.format(name="a"))
-    settings = root / "odfbuild.yaml"
-    settings.write_text(f"{settings.read_text()}defaults: {{'name:a*': {{owner: me}}}}\n")
-    with pytest.raises(ProjectErrors) as caught:
-        load_project(root)
-    (found,) = caught.value.found
-    assert str(found.span).startswith("odfbuild.yaml:")
-
-
 POLLED = """\
 kind: DatasetSnapshot
 version: 1
