@@ -77,7 +77,8 @@ def known(project: Opened) -> Known | None:
         return None
     if not is_unchanged(project.root, Fingerprint(before.folders, before.stats, before.young)):
         return None
-    if before.heads != heads_digest(project.workspace.heads()):
+    names = project.workspace.names_mark()
+    if before.heads != heads_digest(project.workspace.heads(), names):
         return None
     listings: Listings = {}
     for source in before.sources:
@@ -160,5 +161,7 @@ def versions() -> str:
     return f"{__version__} {engines()}"
 
 
-def heads_digest(heads: Mapping[DatasetId, Multihash]) -> str:
-    return str(sha3_256(b"".join(sorted(id.key + head.digest for id, head in heads.items()))))
+def heads_digest(heads: Mapping[DatasetId, Multihash], names: str) -> str:
+    """Return a digest of all heads, and of the mark of the names that datasets have."""
+    found = sorted(id.key + head.digest for id, head in heads.items())
+    return str(sha3_256(b"".join((*found, names.encode()))))

@@ -69,7 +69,7 @@ def make_whole(project: Opened, asked: Asked) -> Made:
     if asked.against is not None:
         return _compared(project, asked, asked.against)
     files = fingerprint(project.root, project.watched, now=time_ns())
-    heads = project.workspace.heads()
+    names, heads = project.workspace.names_mark(), project.workspace.heads()
     current = project.workspace.states()
     loaded = load(project, {alias: state.dataset for alias, state in current.items()})
     looks = look(project, loaded.declared, current) if asked.refresh else {}
@@ -77,7 +77,7 @@ def make_whole(project: Opened, asked: Asked) -> Made:
     plan = with_foreseen(plan, project.workspace)
     known = None
     if asked == Asked():  # of a plan that leaves something out, nothing follows for the whole
-        seen = Seen(files, heads, loaded.declared, current, looks)
+        seen = Seen(files, names, heads, loaded.declared, current, looks)
         known = remember(project, seen, idle=_is_idle(plan))
     return Made(plan, loaded, known)
 

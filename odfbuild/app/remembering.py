@@ -29,9 +29,10 @@ __all__ = ["Seen", "remember"]
 
 @dataclass(frozen=True, slots=True)
 class Seen:
-    """What a plan is made of, as it was looked at before the plan was made."""
+    """What a plan is made of, as it was looked at before; `names` is the mark of the names."""
 
     files: Fingerprint
+    names: str
     heads: Mapping[DatasetId, Multihash]
     declared: Sequence[Declared]
     current: Mapping[DatasetAlias, ChainState]
@@ -49,7 +50,7 @@ def remember(project: Opened, seen: Seen, *, idle: bool) -> Known | None:
         folders=seen.files.folders,
         stats=seen.files.stats,
         young=seen.files.young,
-        heads=heads_digest(seen.heads),
+        heads=heads_digest(seen.heads, seen.names),
         datasets=len(seen.declared),
         sources=tuple(_sources(seen)),
     )

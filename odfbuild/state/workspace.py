@@ -99,6 +99,13 @@ class Workspace:
         found = (self._read_name(each) for each in _file_names(self._names))
         return dict(each for each in found if each is not None)
 
+    def names_mark(self) -> str:
+        """Return what becomes another text when any dataset gets, changes or loses its name."""
+        with suppress(FileNotFoundError):
+            changed = self._names.stat().st_mtime_ns
+            return "\0".join((str(changed), *_file_names(self._names)))
+        return ""
+
     def heads(self) -> Mapping[DatasetId, Multihash]:
         """Return the heads of all datasets that have one, also of those without a name."""
         found: dict[DatasetId, Multihash] = {}

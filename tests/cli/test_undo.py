@@ -159,3 +159,16 @@ def test_a_plan_for_elsewhere_or_of_less_is_refused(run: Inside, project: Path) 
     file.write_text(json.dumps({**document, "steps": document["steps"][:1]}))
     assert run("apply", str(file)).code == 5
     assert heads(project) == before
+
+
+def test_a_name_that_was_taken_back_is_asked_for_again(run: Inside, project: Path) -> None:
+    assert run("mv", "far", "near").code == 0
+    assert run("apply", "--yes").code == 0
+    assert run("plan").out.startswith("No changes.")
+    before = heads(project)
+    assert "is called far again" in run("undo", "last", "--yes").out
+    plan = run("plan").out
+    assert "far → near" in plan
+    assert "1 moved" in plan
+    assert run("undo", "last", "--yes").code == 0
+    assert (heads(project), run("plan").out.startswith("No changes.")) == (before, True)
