@@ -179,7 +179,7 @@ class _Ordering:
             self._by(call)
         elif call.name == "mode":
             self._mode(call)
-        elif call.name in {"sum", "avg", "mean"} and self.sums is not None:
+        elif call.name in {"sum", "avg", "mean"}:
             self._sum(call, over)
 
     def _text(self, call: Spoken) -> None:
@@ -210,10 +210,12 @@ class _Ordering:
             self._refuse(call, "mode(), of two that are as frequent,", "write mode(x, true)")
 
     def _sum(self, call: Spoken, over: Over | None) -> None:
-        if len(call.arguments) != 1 or self.sums is None:
+        pivoted = self.spans.in_pivot(call.at)  # types of columns are not followed into it
+        if len(call.arguments) != 1 or (self.sums is None and not pivoted):
             return
         argument = call.arguments[0]
-        added = self.sums.get(call.start, Added.UNKNOWN)
+        known = {} if self.sums is None else self.sums
+        added = known.get(call.start, Added.UNKNOWN)
         if added is Added.UNKNOWN:
             added = cast_to(self._of(argument))
         if added is Added.UNKNOWN or (added is Added.FLOATING and over is not None):

@@ -119,6 +119,15 @@ class Spans:
         end = next((n for n in rest if self.kinds[n] in _ENDS and self._begins(n, at)), select.stop)
         return tuple(self._parted(at + 1, end, self.around[at]))
 
+    def in_pivot(self, at: int) -> bool:
+        """Tell whether a word stands in the parentheses of a PIVOT, however deep."""
+        opened = self.around[at]
+        while opened >= 0:
+            if opened > 0 and self.kinds[opened - 1] == "PIVOT":
+                return True
+            opened = self.around[opened]
+        return False
+
     def items(self, select: range) -> tuple[Span, ...]:
         """Return what the commas of a SELECT list part; none where FROM stands in front of it."""
         first, end = self.of_select(select, "SELECT"), self.of_select(select, "FROM")

@@ -103,6 +103,8 @@ UNTOUCHED = [
     "select sum(n) over (partition by k rows between unbounded preceding "
     "and unbounded following) from i",
     "select count(*), min(x), bool_and(n > 1), approx_count_distinct(x) from i group by k",
+    "select * from i pivot (sum(cast(x as decimal(38, 6))), max(x) for k in ('a'))",
+    "with pivot (k, s) as (select k, sum(n) from i group by k) select max(s) from pivot",
     "select n as first, k as `limit`, `first`.a from i where `last` > 1 order by n nulls last",
 ]
 
@@ -138,6 +140,12 @@ REFUSED = {
     "select hll_sketch_agg(n) from i": "hll_sketch_agg()",
     "select sum(x) over (partition by k) from i": ("sum() of floating-point numbers in a window"),
     "select avg(from_json(k, 'a int').a) from i": "avg() of values of a type that cannot be told",
+    "select * from i pivot (sum(n) as s for k in ('a', 'b'))": (
+        "sum() of values of a type that cannot be told"
+    ),
+    "select k from (select * from i) pivot (max(x), avg(abs(n)) for k in ('a'))": (
+        "avg() of values of a type that cannot be told"
+    ),
     "select n from i order by n limit 3": "LIMIT",
     "select n from i where n in (select n from i limit 1 offset 2)": "LIMIT",
     "select max(n) from i tablesample (10 percent)": "TABLESAMPLE",
@@ -162,6 +170,14 @@ def test_the_refusal_needs_no_types_and_tells_the_place(text: str) -> None:
 
 def facts(text: str) -> QueryFacts:
     return examine([QueryStep(None, text)], ["i"])
+
+
+def test_a_sum_in_a_pivot_is_refused_before_its_types_are_known() -> None:
+    found = diagnostics(facts("select * from i pivot (sum(n) for k in ('a'))"), [Reason.ORDER])
+    assert len(found) == 1
+    assert found[0].what.endswith("depends on the order of rows (line 1, column 24)")
+    assert found[0].fix == "add up exact numbers: sum(cast(n as decimal(38, 6)))"
+    assert facts("select k, sum(n) from i group by k").about(Reason.ORDER) == ()
 
 
 def test_the_words_say_how_to_go_on() -> None:
