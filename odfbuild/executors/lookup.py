@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from itertools import islice
 from pathlib import Path
-from typing import Any, Final, Protocol
+from typing import Any, Final, Protocol, TypeVar
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -22,7 +22,17 @@ from odfbuild.executors.conform import conform
 from odfbuild.executors.footers import columns_of_file, footer
 from odfbuild.executors.frames import Read
 
-__all__ = ["Condition", "Found", "Keys", "Times", "in_millis", "look_up"]
+__all__ = [
+    "Condition",
+    "Found",
+    "Group",
+    "Keys",
+    "Times",
+    "as_stored",
+    "groups_of",
+    "in_millis",
+    "look_up",
+]
 
 _THREADS: Final = 2
 _DAY: Final = 86_400_000
@@ -35,6 +45,9 @@ class Found:
 
     rows: pa.Table
     read: Read
+
+
+Values = TypeVar("Values", pa.Array, pa.ChunkedArray)
 
 
 class Condition(Protocol):
@@ -60,7 +73,7 @@ def look_up(
     lacks are null.  None if the rows that are found take more than `most` bytes.
     """
     wanted = pa.schema([field.with_nullable(True) for field in schema])
-    groups = [group for path in paths for group in _groups(path)]
+    groups = [group for path in paths for group in groups_of(path)]
     of = sum(path.stat().st_size for path in paths)
     chosen = [each for each in groups if condition is None or condition.may_hold(each)]
     parts, read = [], Read(of=of)
@@ -218,19 +231,21 @@ def is_sorted_as_stored(kind: pa.DataType) -> bool:
 
 def _stored(values: pa.Array) -> list[Any]:
     there = values.drop_null()
-    kind = there.type
-    if pa.types.is_string(kind):
-        there = there.cast(pa.binary())
-    elif pa.types.is_timestamp(kind):
-        there = there.cast(pa.int64())
-    elif pa.types.is_date32(kind):
-        there = there.cast(pa.int32())
-    return sorted(there.to_pylist()) if is_sorted_as_stored(kind) else []
+    return sorted(as_stored(there).to_pylist()) if is_sorted_as_stored(there.type) else []
+
+
+def as_stored(values: Values) -> Values:
+    """Return values as the numbers or bytes that they are stored as."""
+    if pa.types.is_string(values.type):
+        return values.cast(pa.binary())
+    if pa.types.is_timestamp(values.type):
+        return values.cast(pa.int64())
+    return values.cast(pa.int32()) if pa.types.is_date32(values.type) else values
 
 
 @dataclass(frozen=True, slots=True)
 class Group:
-    """A row group of a file."""
+    """A row group of a file, and what the footer tells of it."""
 
     path: Path
     number: int
@@ -278,7 +293,8 @@ class Group:
         )
 
 
-def _groups(path: Path) -> Iterator[Group]:
+def groups_of(path: Path) -> Iterator[Group]:
+    """Return the row groups of a file, in order."""
     return (Group(path, number) for number in range(footer(path).num_row_groups))
 
 

@@ -4,7 +4,8 @@
 every other reference; blocks that several of them reach are looked at once.  `data`: each file
 has the physical hash, size, rows and logical hash that its block records.  Data that others can
 make again may be encoded in another way: in a derivative dataset a file with other bytes passes if
-its rows are the recorded ones (ODF 0.34.1, "Dataset Validation").
+its rows are the recorded ones (ODF 0.34.1, "Dataset Validation"), and its footer says nothing of
+them that is not so, because steps go by it.
 """
 
 from collections.abc import Callable, Iterator
@@ -126,7 +127,8 @@ def file_problems(
     """Return what is wrong with a file, and whether it has other bytes that pass all the same."""
     problems = tuple(_file_problems(dataset, expected))
     if problems and kind is DatasetKind.DERIVATIVE and _rows_hold(dataset, expected):
-        return (), True
+        untrue = tuple(_footer_problems(_path(dataset, expected)))
+        return ((*problems, *untrue), False) if untrue else ((), True)
     return problems, False
 
 
@@ -166,6 +168,13 @@ def _rows_hold(dataset: Dataset, expected: DataSlice | Checkpoint) -> bool:
         return False
     path = _path(dataset, expected)
     return path.is_file() and not list(_row_problems(path, expected))
+
+
+def _footer_problems(path: Path) -> Iterator[str]:
+    from odfbuild.executors.footer_check import untrue_columns
+
+    for name in untrue_columns(path):
+        yield f"its footer does not tell the truth of column {name}: steps would miss rows of it"
 
 
 def _row_problems(path: Path, expected: DataSlice) -> Iterator[str]:

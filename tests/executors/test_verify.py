@@ -196,3 +196,29 @@ def test_a_file_that_is_no_table_is_a_finding(shop: Workshop) -> None:
     made.slices()[0][1].write_bytes(b"not a table")
     (what,) = whats(verify(made))
     assert "has other bytes" in what
+
+
+def flip_statistics(path: Path, column: str) -> None:
+    """Damage what the footer tells of a column, and nothing else."""
+    footer = pq.read_metadata(path).row_group(0)
+    at = pq.read_schema(path).names.index(column)
+    told = footer.column(at).statistics.min_raw.to_bytes(8, "little", signed=True)
+    data = bytearray(path.read_bytes())
+    start = len(data) - 8 - int.from_bytes(data[-8:-4], "little")
+    place = data.index(told, start)
+    while place >= 0:
+        data[place + 6] ^= 1  # far above all values
+        place = data.find(told, place + 8)
+    path.write_bytes(data)
+
+
+def test_rows_that_the_footer_hides_from_steps_do_not_pass(shop: Workshop) -> None:
+    made = shop.dataset("out")
+    path = made.slices()[0][1]
+    rows = pq.read_table(path)
+    flip_statistics(path, "system_time")
+    assert pq.read_table(path).equals(rows)
+    (other, untrue) = whats(verify(made))
+    assert "has other bytes" in other
+    assert "column system_time" in untrue
+    assert verify(made).reencoded == 0
