@@ -99,19 +99,15 @@ def twenty_small(runs: int) -> None:
 def bulk(rows: int, form: str) -> Callable[[int], None]:
     """Time the ingest of one file against a bare Spark script: all of it, and the work alone.
 
-    Of much data every run counts, and the apply that waits for Spark stands for the usual one,
-    which takes no longer.
+    Of much data every run counts.
     """
-    is_much = rows > _FEW
 
     def case(runs: int) -> None:
         folder = made(f"{form}-{rows}", lambda at: one_table(at, rows, form))
         warm_archive(made("one", lambda at: one_table(at, 1000)))
         usual, ready = fresh_apply("apply", folder, {}), ready_apply(folder)
         plain = bare(folder, form)
-        commands = [ready, plain] if is_much else [usual, plain, ready]
-        measured = report(commands, runs, cold=is_much)
-        ours, theirs = measured[commands.index(ready)], measured[1]
+        _, theirs, ours = report([usual, plain, ready], runs, cold=rows > _FEW)
         works = [spread([run.work for run in taken]) for taken in (ours, theirs)]
         shares = [a.work / b.work for a, b in zip(ours, theirs, strict=True)]
         print(f"work without the start of Spark: apply {works[0]} s, bare Spark {works[1]} s")
