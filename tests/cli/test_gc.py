@@ -86,7 +86,7 @@ def test_what_is_young_is_kept_and_told(run: Inside, project: Path) -> None:
     run("rebuild", "out", "--yes")
     before = used(project)
     done = run("gc")
-    assert "younger than 1 hour (--older-than)" in done.out
+    assert "younger than 1 day (--older-than)" in done.out
     assert done.out.endswith("Nothing to free in 2 datasets.\n")
     assert used(project) == before
 

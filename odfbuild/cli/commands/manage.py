@@ -73,7 +73,7 @@ def gc(
     older_than: Annotated[
         str,
         typer.Option("--older-than", metavar="TIME", help="Keep what is younger, such as 30m."),
-    ] = "1h",
+    ] = "1d",
     keep_runs: Annotated[
         int, typer.Option("--keep-runs", min=0, help="Keep the records of so many runs.")
     ] = 100,
