@@ -1,20 +1,15 @@
 """What a read step declares, checked: its schema as Arrow has it, and its date formats."""
 
-from datetime import UTC, datetime
-from typing import Final
-
 import pyarrow as pa
 
-from odfbuild.executors.eventtime import EventTimeError, strftime_of
-from odfbuild.executors.readers.problems import UnsupportedReadError
+from odfbuild.executors.readers.problems import supported
 from odfbuild.executors.readers.values import Formats
 from odfbuild.odf.arrow import to_arrow
 from odfbuild.odf.events import ReadStep, ReadStepCsv, ReadStepJson, ReadStepNdJson
+from odfbuild.odf.read_options import pattern_of
 from odfbuild.odf.schema import parse_ddl
 
 __all__ = ["declared_schema", "formats_of", "kept_type"]
-
-_SOME_DAY: Final = datetime(2001, 2, 3, tzinfo=UTC)
 
 
 def declared_schema(step: ReadStep) -> pa.Schema | None:
@@ -48,29 +43,12 @@ def kept_type(of: pa.DataType) -> pa.DataType:
 
 
 def formats_of(step: ReadStepCsv | ReadStepJson | ReadStepNdJson) -> Formats:
-    """Return the patterns for dates and timestamps in strftime's letters, None for RFC 3339."""
-    return Formats(
-        date=_pattern("dateFormat", step.date_format),
-        timestamp=_pattern("timestampFormat", step.timestamp_format),
-    )
+    """Return the patterns for dates and timestamps in strftime's letters, None for RFC 3339.
 
-
-def _pattern(option: str, form: str | None) -> str | None:
-    if form is None or form.lower() == "rfc3339":
-        return None
-    try:
-        pattern = strftime_of(form)
-        datetime.strptime(_SOME_DAY.strftime(pattern), pattern)
-    except (ValueError, EventTimeError) as error:
-        raise UnsupportedReadError(
-            what=f"`{option}: {form}` is not a known format",
-            why=str(error),
-            fix="use rfc3339, strftime letters such as %d/%m/%Y, or Java's dd/MM/yyyy",
-        ) from None
-    if pattern == form and "%" not in form:
-        raise UnsupportedReadError(
-            what=f"`{option}: {form}` names no part of a date",
-            why="every value would have to be this very text",
-            fix="use rfc3339, strftime letters such as %d/%m/%Y, or Java's dd/MM/yyyy",
+    Raises UnsupportedReadError.
+    """
+    with supported():
+        return Formats(
+            date=pattern_of("dateFormat", step.date_format),
+            timestamp=pattern_of("timestampFormat", step.timestamp_format),
         )
-    return pattern

@@ -1,10 +1,12 @@
 """Say what is wrong with a source: file, line, column, value, and the way out."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Final
 
 from odfbuild.errors import EngineError
+from odfbuild.odf.read_options import ReadOptionError
 
 __all__ = [
     "REQUIRED",
@@ -15,6 +17,7 @@ __all__ = [
     "counted",
     "quoted",
     "refusal",
+    "supported",
 ]
 
 _LISTED: Final = 5
@@ -39,6 +42,15 @@ class UnsupportedReadError(EngineError):
     """A read step asks for something that this version does not do."""
 
     code = "unsupported-read"
+
+
+@contextmanager
+def supported() -> Iterator[None]:
+    """Raise UnsupportedReadError for options that cannot be read by."""
+    try:
+        yield
+    except ReadOptionError as error:
+        raise UnsupportedReadError(error.what, error.why, error.fix) from None
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,8 +13,10 @@ from dataclasses import dataclass
 from itertools import chain
 from typing import TYPE_CHECKING, Final
 
-from odfbuild.executors.readers.problems import InvalidSourceError, UnsupportedReadError
+from odfbuild.executors.readers.problems import InvalidSourceError, supported
+from odfbuild.odf import read_options
 from odfbuild.odf.events import ReadStepCsv
+from odfbuild.odf.read_options import Dialect
 
 if TYPE_CHECKING:
     from _csv import Reader as _Reader
@@ -34,15 +36,6 @@ _LONGEST: Final = 1 << 24
 
 
 @dataclass(frozen=True, slots=True)
-class Dialect:
-    """One-character separator, quote and escape; None turns quoting or escapes off."""
-
-    separator: str
-    quote: str | None
-    escape: str | None
-
-
-@dataclass(frozen=True, slots=True)
 class Record:
     """The fields of one record, the line that it begins on, from 1, and the one that it ends on."""
 
@@ -53,19 +46,8 @@ class Record:
 
 def dialect_of(step: ReadStepCsv) -> Dialect:
     """Return the dialect that a read step declares; raises UnsupportedReadError."""
-    separator = "," if step.separator is None else step.separator
-    quote = '"' if step.quote is None else step.quote
-    escape = "\\" if step.escape is None else step.escape
-    _check("separator", separator, is_optional=False)
-    _check("quote", quote, is_optional=True)
-    _check("escape", escape, is_optional=True)
-    if separator in {quote, escape}:
-        raise UnsupportedReadError(
-            what=f"`separator` and `quote` or `escape` are both {separator!r}",
-            why="a character can only have one meaning",
-            fix="correct the options of `read`",
-        )
-    return Dialect(separator, quote or None, (escape if escape != quote else "") or None)
+    with supported():
+        return read_options.dialect_of(step)
 
 
 def records(text: Iterable[str], dialect: Dialect, name: str) -> Iterator[Record]:
@@ -218,17 +200,3 @@ class _Rewriter:
 
     def _plain(self, found: "re.Match[bytes]") -> bytes:
         return self._quote * 2 if found.group(1) == self._quote else self._escape
-
-
-def _check(option: str, value: str, *, is_optional: bool) -> None:
-    if is_optional and value == "":
-        return
-    if len(value) == 1 and value.isascii() and value not in "\r\n\0":
-        return
-    raise UnsupportedReadError(
-        what=f"`{option}: {value!r}` is not one character",
-        why=f"the {option} is a single ASCII character" + (" or empty" if is_optional else ""),
-        fix='write a tab as "\\t" in double quotes'
-        if value == "\\t"
-        else f"set `{option}` to one character",
-    )

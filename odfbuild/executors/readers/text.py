@@ -6,7 +6,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Final
 
-from odfbuild.executors.readers.problems import InvalidSourceError, UnsupportedReadError
+from odfbuild.executors.readers.problems import InvalidSourceError, supported
+from odfbuild.odf.read_options import encoding_of
 
 __all__ = ["BLOCK", "BlockFile", "WholeBlocks", "check_encoding", "utf8_blocks"]
 
@@ -55,16 +56,8 @@ class WholeBlocks(io.RawIOBase):
 
 def check_encoding(encoding: str | None) -> str:
     """Return Python's name of an encoding; refuse one that Python does not know."""
-    try:
-        found = codecs.lookup(encoding or "utf8")
-        "".encode(found.name)
-    except LookupError:
-        raise UnsupportedReadError(
-            what=f"`encoding: {encoding}` is not known",
-            why="text must be decoded before it is read",
-            fix="use utf8, or a name such as latin-1, cp1252, utf-16",
-        ) from None
-    return found.name
+    with supported():
+        return encoding_of(encoding)
 
 
 def utf8_blocks(path: Path, encoding: str, name: str) -> Iterator[bytes]:
