@@ -8,7 +8,9 @@ from odfbuild.odf.events import (
     DataField,
     DataSchema,
     DatasetVocabulary,
+    DataType,
     DataTypeDate,
+    DataTypeDuration,
     DataTypeInt8,
     DataTypeInt16,
     DataTypeInt32,
@@ -33,13 +35,16 @@ from odfbuild.odf.events import (
     PrepStep,
     PrepStepPipe,
     ReadStep,
+    ReadStepCsv,
     SetPollingSource,
 )
-from odfbuild.odf.schema import DdlError, parse_ddl
+from odfbuild.odf.hashable import unhashable
+from odfbuild.odf.schema import type_name
 from odfbuild.planner.names import Suggestions, did_you_mean
 from odfbuild.project.containers import check_container
 from odfbuild.project.eventtimes import check_event_time, check_order
 from odfbuild.project.findings import Findings
+from odfbuild.project.read_steps import check_read
 
 __all__ = ["check_fetch", "check_prepare", "check_reading"]
 
@@ -114,10 +119,11 @@ def check_reading(
     """Check how a source reads and merges; without a preprocess query, also which columns."""
     read = source.read
     _check_merge(source.merge, (*path, "merge"), findings)
-    schema = _read_schema(read, (*path, "read"), findings)
+    schema = check_read(read, (*path, "read"), findings)
     if schema is None or source.preprocess is not None:
         return
     columns = _Columns(schema, findings.written_key((*path, "read"), "ddlSchema", "schema"))
+    _check_storable(columns, read, findings)
     _check_system_columns(columns, source.merge, vocab, findings)
     _check_operation_column(columns, source.merge, vocab, (*path, "merge"), findings)
     _check_key_columns(columns, source.merge, (*path, "merge"), findings)
@@ -187,31 +193,6 @@ def _check_glob(pattern: str, path: _Steps, findings: Findings) -> None:
         )
 
 
-def _read_schema(read: ReadStep, path: _Steps, findings: Findings) -> DataSchema | None:
-    if read.ddl_schema is None:
-        return read.schema
-    return _ddl_schema(read.ddl_schema, findings.written_key(path, "ddlSchema", "schema"), findings)
-
-
-def _ddl_schema(columns: Sequence[str], path: _Steps, findings: Findings) -> DataSchema | None:
-    try:
-        return parse_ddl(columns)
-    except DdlError as error:
-        _refuse_column(error, (*path, error.index), findings)
-        rest = error.index + 1
-    for at, column in enumerate(columns[rest:], rest):
-        try:
-            parse_ddl(column)
-        except DdlError as error:
-            _refuse_column(error, (*path, at), findings)
-    return None
-
-
-def _refuse_column(error: DdlError, path: _Steps, findings: Findings) -> None:
-    part = (error.text, error.offset)
-    findings.refuse("invalid-schema", path, error.what, error.why, error.fix, part=part)
-
-
 def _check_merge(merge: MergeStrategy, path: _Steps, findings: Findings) -> None:
     name = type(merge).__name__.removeprefix("MergeStrategy")
     if isinstance(merge, MergeStrategyAppend):
@@ -253,6 +234,28 @@ def _check_key_columns(
                     "without a preprocess query, records are merged as they are read",
                     did_you_mean(name, columns.fields) or "name a column of the schema",
                 )
+
+
+def _check_storable(columns: _Columns, read: ReadStep, findings: Findings) -> None:
+    """Check that columns can be in a data slice: what is read is what is stored here."""
+    for name, field in columns.fields.items():
+        part = unhashable(field.type)
+        if part is not None:
+            findings.refuse(
+                "unhashable-type",
+                columns.place(name, findings),
+                f"the column '{name}' cannot be stored: {type_name(part)} has no logical hash",
+                "arrow0-sha3-256 knows no maps, no durations and no structs inside of lists",
+                "convert the column in a `preprocess` query (to_json() makes a text of it), or "
+                "leave it out there"
+                if _can_be_read(part, read)
+                else "declare the column as STRING, and convert it in a `preprocess` query",
+            )
+
+
+def _can_be_read(of: DataType, read: ReadStep) -> bool:
+    """Tell whether a reader has a form for a type that cannot be stored."""
+    return not isinstance(read, ReadStepCsv) and not isinstance(of, DataTypeDuration)
 
 
 def _check_system_columns(

@@ -31,8 +31,9 @@ def cell(ddl: str, text: str, says: str) -> Bad:
 
 def option(says: str, fix: str, **options: str) -> Bad:
     """Return a read step that asks for what there is not."""
+    was = flow("Csv", "k STRING", "v DATE", header="true")
     read = flow("Csv", "k STRING", "v DATE", header="true", **options)
-    return Bad(code="unsupported-read", read=read, data="k,v\n", says=says, fix=fix)
+    return Bad(code="unsupported-read", was=was, read=read, data="k,v\n", says=says, fix=fix)
 
 
 CSV_FILES = {
@@ -149,9 +150,9 @@ JSON_FILES = {
     ),
     "a JSON line with a bad value deep inside": Bad(
         code="invalid-source",
-        read=flow("NdJson", "v ARRAY<STRUCT<a: DATE>>"),
-        data='{"v": [{"a": 1}]}\n',
-        says="data/2:1: column v[].a: the number 1 is not a date",
+        read=flow("NdJson", "v STRUCT<a: ARRAY<DATE>>"),
+        data='{"v": {"a": [1]}}\n',
+        says="data/2:1: column v.a[]: the number 1 is not a date",
         fix="declare the column with the type that its values have",
     ),
     "JSON lines that disagree about a type": Bad(
