@@ -1,18 +1,26 @@
 """Whether a new query may go on from what the one before it wrote.  Pure.
 
 Without `on_query_change: restate` what was written stays, and the new query rules from the next
-step on.  That is sound for queries that look at one row at a time; and where steps work key by key
-and the result held the same key before, for then a step takes back what was written of a key that
-it touches.  Otherwise the result would be of neither query.
+step on.  That is sound for queries that look at one row at a time, as long as no older row of their
+inputs is taken back; and where steps work key by key and the result held the same key before, for
+then a step takes back what was written of a key that it touches.  Otherwise the result would be of
+neither query.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from odfbuild.errors import Diagnostic
+from odfbuild.errors import Diagnostic, Level
 from odfbuild.odf.chain import ChainState
 from odfbuild.odf.chain_schema import schema_in_force
-from odfbuild.odf.events import DataSchema, SetTransform, TransformInput
+from odfbuild.odf.events import (
+    DataSchema,
+    MergeStrategyChangelogStream,
+    MergeStrategySnapshot,
+    MergeStrategyUpsertStream,
+    SetTransform,
+    TransformInput,
+)
 from odfbuild.odf.identity import DatasetId
 from odfbuild.odf.opaque import is_opaque
 from odfbuild.odf.refs import DatasetAlias
@@ -21,6 +29,8 @@ from odfbuild.planner.diff import Change
 from odfbuild.planner.restating import asks_to_restate
 
 __all__ = ["forward_problems"]
+
+_CORRECTING = (MergeStrategySnapshot, MergeStrategyUpsertStream, MergeStrategyChangelogStream)
 
 States = Mapping[DatasetAlias | DatasetId, ChainState]
 
@@ -49,8 +59,9 @@ def forward_problems(
     current: Mapping[DatasetAlias, ChainState],
     changes: Mapping[DatasetAlias, tuple[Change, ...]],
 ) -> Iterator[Diagnostic]:
-    """Yield of each dataset with rows the new query that would have to restate them."""
+    """Yield of each dataset with rows the new query that would have to restate them, or may."""
     by_id: dict[DatasetAlias | DatasetId, ChainState] = {}
+    correcting = _Correcting(by_id)
     for each in declared:
         state = current.get(each.alias)
         if state is None or state.transform is None or not state.has_data:
@@ -59,10 +70,13 @@ def forward_problems(
             event = change.event
             if not isinstance(event, SetTransform) or asks_to_restate(event):
                 continue
-            by_id = by_id or {known.dataset: known for known in current.values()}
+            if not by_id:
+                by_id |= {known.dataset: known for known in current.values()}
             why = _problem(state.transform, event, by_id)
             if why is not None:
                 yield _refusal(each, change, why)
+            elif (source := correcting.input_of(event)) is not None:
+                yield _warning(each, change, source)
 
 
 def _refusal(each: Declared, change: Change, why: str) -> Diagnostic:
@@ -75,6 +89,60 @@ def _refusal(each: Declared, change: Change, why: str) -> Diagnostic:
         "under another name",
         span=each.span(("metadata", change.index or 0)),
     )
+
+
+def _warning(each: Declared, change: Change, source: str) -> Diagnostic:
+    return Diagnostic(
+        code="needs-restate",
+        what=f"{each.alias} will stop once {source} takes an older row back",
+        why="the query looks at one row at a time and takes back what it would make of that row "
+        "today, while the dataset holds what the query before made of it",
+        fix="set on_query_change: restate in defaults of odfbuild.yaml if older rows are corrected",
+        span=each.span(("metadata", change.index or 0)),
+        level=Level.WARNING,
+    )
+
+
+class _Correcting:
+    """Which datasets may take back rows that they had; what is known of one is kept."""
+
+    def __init__(self, states: States) -> None:
+        self._states = states
+        self._known: dict[DatasetAlias | DatasetId, bool] = {}
+
+    def input_of(self, transform: SetTransform) -> str | None:
+        """Return the input of a query row by row of which older rows may go, by its name there."""
+        from odfbuild.planner.sql.query import examine, steps_of
+
+        facts = examine(steps_of(transform.transform), _names(transform))
+        if not facts.is_linear or facts.names_op:
+            return None
+        return next((_name(each) for each in transform.inputs if self._reaches(each)), None)
+
+    def _reaches(self, source: TransformInput) -> bool:
+        seen, left = set(), [source.dataset_ref]
+        while left:
+            ref = left.pop()
+            state = self._states.get(ref)
+            if state is None or ref in seen:
+                continue
+            seen.add(ref)
+            if ref not in self._known:
+                self._known[ref] = _corrects(state)
+            if self._known[ref]:
+                return True
+            if state.transform is not None:
+                left += [each.dataset_ref for each in state.transform.inputs]
+        return False
+
+
+def _corrects(state: ChainState) -> bool:
+    """Say whether a dataset takes rows back for itself, not only where its inputs do."""
+    if state.transform is not None:
+        return is_opaque(state.transform.transform) or _kind(state.transform) != "linear"
+    merges = [source.merge for source in state.push.values()]
+    merges += [] if state.polling is None else [state.polling.merge]
+    return any(isinstance(merge, _CORRECTING) for merge in merges)
 
 
 def _problem(old: SetTransform, new: SetTransform, states: States) -> str | None:

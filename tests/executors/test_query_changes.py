@@ -14,6 +14,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from odfbuild.errors import Level
 from odfbuild.odf.events import (
     DatasetKind,
     FetchStepFilesGlob,
@@ -278,6 +279,38 @@ def test_a_row_by_row_query_takes_back_nothing_that_another_one_made_otherwise(
     assert said.code == "needs-restate"
     assert "odfbuild rebuild out" in (said.fix or "")
     assert state(shop) == held
+
+
+def reading(name: str, source: str, query: str) -> Declared:
+    """Declare a derivative of any dataset, which its query calls src."""
+    refs = (TransformInput(DatasetAlias.parse(source), "src"),)
+    events = (SetTransform(inputs=refs, transform=sql(query)), SetVocab(event_time_column="t"))
+    return declare(name, DatasetKind.DERIVATIVE, events)
+
+
+@pytest.mark.parametrize(
+    ("source", "between", "is_told"),
+    [
+        (ledger(), (), False),
+        (snapshot(), (), True),
+        (ledger(), (reading("mid", "src", COPY),), False),
+        (snapshot(), (reading("mid", "src", COPY),), True),
+        (ledger(), (reading("mid", "src", SUM),), True),
+        (snapshot(), (reading("low", "src", COPY), reading("mid", "low", POSITIVE)), True),
+    ],
+)
+def test_that_a_row_by_row_query_may_have_to_stop_is_told_where_rows_may_be_taken_back(
+    source: Declared, between: tuple[Declared, ...], is_told: bool, shop: Workshop
+) -> None:
+    name = "mid" if between else "src"
+    shop.apply([source, *between, reading("out", name, COPY)])
+    changed = [source, *between, reading("out", name, DOUBLE)]
+    notes = shop.plan(changed).notes
+    assert [note.code for note in notes] == ["needs-restate"] * is_told
+    for note in notes:
+        assert note.level is Level.WARNING
+        assert "once src takes an older row back" in note.what
+    assert not shop.apply(changed).failures
 
 
 @pytest.mark.parametrize(
