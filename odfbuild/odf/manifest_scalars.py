@@ -170,6 +170,8 @@ def wrong_type(at: Places, expected: str, value: object) -> None:
     fix = f"give {expected}"
     if expected.endswith("text") and isinstance(value, (int, float)):
         fix = f'write it in quotes: "{_shown(value)}"'
+    elif expected.endswith("text") and isinstance(value, dict):
+        fix = f"give {expected}, in quotes if a colon is a part of it"
     elif expected == "a list":
         fix = f"write it as a list: [{_shown(value)}]"
     at.note(
