@@ -14,7 +14,7 @@ from odfbuild.executors.request import FetchError
 from odfbuild.odf.timeformat import UnknownTimePartError, named_groups, strptime_form
 from odfbuild.odf.timestamp import Timestamp
 
-__all__ = ["EventTimeError", "from_name", "strftime_of"]
+__all__ = ["EventTimeError", "from_name"]
 
 _DEFAULT: Final = "%Y-%m-%d"
 _ZONE: Final = re.compile(r"(?<!%)((?:%%)*)%Z")
@@ -34,7 +34,7 @@ def from_name(name: str, pattern: str, form: str | None) -> Timestamp:
     A date alone is its midnight.  Raises EventTimeError.
     """
     text = _find(name, pattern)
-    shape = strftime_of(form or _DEFAULT)
+    shape = _strftime_of(form or _DEFAULT)
     try:
         return Timestamp.from_datetime(_parsed(text, shape))
     except (ValueError, OverflowError, OSError, re.error) as error:
@@ -45,7 +45,7 @@ def from_name(name: str, pattern: str, form: str | None) -> Timestamp:
         ) from None
 
 
-def strftime_of(form: str) -> str:
+def _strftime_of(form: str) -> str:
     """Return a format as Python's strptime takes it.  Raises EventTimeError."""
     try:
         return strptime_form(form)
