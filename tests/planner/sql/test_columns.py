@@ -97,7 +97,8 @@ def test_an_ordered_set_aggregate_gives_what_it_orders() -> None:
         ("select * from values ('x', 1), ('y', 2)", {"col1": set(), "col2": set()}),
         ("select v.b as n from values 1, 2 as v (b)", {"n": set()}),
         (
-            "with v (a, b) as (values ('x', 1)) select v.b, t.* except (b) from v join t on a = t.e",
+            "with v (a, b) as (values ('x', 1)) "
+            "select v.b, t.* except (b) from v join t on a = t.e",
             {"b": set(), "a": {"t.a"}, "c": {"t.c"}, "d": {"t.d"}, "e": {"t.e"}},
         ),
     ],
