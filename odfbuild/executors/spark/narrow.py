@@ -9,8 +9,8 @@ lie outside of those.
 
 # ruff: noqa: S608 - the texts are made of quoted names only
 
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Mapping, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import replace
 from pathlib import Path
 from types import MappingProxyType
@@ -25,6 +25,7 @@ from odfbuild.executors.frames import Frame
 from odfbuild.executors.near import near_rows
 from odfbuild.executors.spark.merge_parts import Narrowing
 from odfbuild.executors.spark.places import to_read, to_write
+from odfbuild.executors.spark.session import with_settings
 from odfbuild.executors.spark.sqltypes import literal, quoted
 from odfbuild.odf.arrow import to_arrow
 from odfbuild.odf.events import MergeStrategyAppend, MergeStrategyLedger, MergeStrategySnapshot
@@ -50,17 +51,9 @@ _SETTINGS: Final = MappingProxyType(
 )
 
 
-@contextmanager
-def joins(session: "SparkSession") -> Iterator[None]:
+def joins(session: "SparkSession") -> AbstractContextManager[None]:
     """Let joins be done as the statements within say; queries of users are read before."""
-    before = {name: session.conf.get(name) for name in _SETTINGS}
-    try:
-        for name, value in _SETTINGS.items():
-            session.conf.set(name, value)
-        yield
-    finally:
-        for name, old in before.items():
-            session.conf.set(name, str(old))
+    return with_settings(session, _SETTINGS)
 
 
 def looks_up(request: IngestRequest) -> bool:

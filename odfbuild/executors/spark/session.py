@@ -8,7 +8,7 @@ import contextlib
 import logging
 import os
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -39,7 +39,15 @@ from odfbuild.executors.stopping import StoppedError
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-__all__ = ["InterruptedStepError", "Sessions", "Start", "Views", "interrupted", "is_connected"]
+__all__ = [
+    "InterruptedStepError",
+    "Sessions",
+    "Start",
+    "Views",
+    "interrupted",
+    "is_connected",
+    "with_settings",
+]
 
 
 class InterruptedStepError(StoppedError, EngineFailedError):
@@ -336,6 +344,19 @@ class Views:
             self._session.catalog.dropTempView(name)
         else:
             self._session._jsparkSession.sessionState().catalog().dropTempView(name)
+
+
+@contextlib.contextmanager
+def with_settings(session: "SparkSession", settings: Mapping[str, str]) -> Iterator[None]:
+    """Let a session have other settings for a while."""
+    before = {name: session.conf.get(name) for name in settings}
+    try:
+        for name, value in settings.items():
+            session.conf.set(name, value)
+        yield
+    finally:
+        for name, old in before.items():
+            session.conf.set(name, str(old))
 
 
 def interrupted() -> InterruptedStepError:

@@ -3,6 +3,7 @@
 import tempfile
 from collections.abc import Mapping
 from dataclasses import replace
+from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
@@ -69,6 +70,13 @@ def test_spark_replays_as_is_done_without_it(
         rows = [row for batch in early.batches() for row in batch.to_pylist()]
     assert counted(found) == replayed(history)
     assert counted(before) == counted(rows)
+
+
+def test_times_that_a_query_makes_are_whole(engine: SparkEngine, tmp_path: Path) -> None:
+    text = "select timestamp'2024-01-02 03:04:05.123456' as t"
+    expected = datetime(2024, 1, 2, 3, 4, 5, 123456, tzinfo=UTC)
+    for limit in (None, 1):
+        assert ask(engine, tmp_path, text, {}, limit) == [{"t": expected}]
 
 
 LOG = few((0, "a"), (0, "b"), (2, "a"), (3, "c"))
