@@ -228,7 +228,11 @@ class Floor:
         }
 
     def contents(self) -> Mapping[str, bytes]:
-        """Return the content of every file of the workspace."""
+        """Return the content of every file of the workspace, without the index.
+
+        That is a cache, whose files come and go with the connections to it.
+        """
         root = self.folder / ".odfbuild"
-        paths = sorted(path for path in root.rglob("*") if path.is_file())
+        files = (path for path in root.rglob("*") if path.is_file())
+        paths = sorted(path for path in files if not path.name.startswith("index.sqlite"))
         return {str(path.relative_to(root)): path.read_bytes() for path in paths}

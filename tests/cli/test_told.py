@@ -71,6 +71,7 @@ def test_json_says_where_bad_rows_are(run: Inside) -> None:
     answer = json.loads(done.out)
     assert answer["summary"] == {
         "blocks": 5, "records": 2, "bad_rows": 2, "failed": 0, "skipped": 0,
+        "interrupted": 0, "not_begun": 0,
     }  # fmt: skip
     (round,) = next(each for each in answer["steps"] if each["work"] == "ingest")["rounds"]
     (side,) = kept(run)
