@@ -11,13 +11,19 @@ from odfbuild.lineage.model import (
     LineageTree,
 )
 from odfbuild.lineage.relations import LineageRelations
-from odfbuild.lineage.resource import AbstractLineageResource, BatchStatus, LineageIndex
+from odfbuild.lineage.resource import (
+    AbstractBulkLineageResource,
+    AbstractLineageResource,
+    BatchStatus,
+    LineageIndex,
+)
 
 if TYPE_CHECKING:
     from odfbuild.lineage.store import KnownDataset, LineageFile, SqliteLineageResource
 
 __all__ = [
     "DSID",
+    "AbstractBulkLineageResource",
     "AbstractLineageResource",
     "BatchStatus",
     "InconsistentLineageException",

@@ -9,7 +9,12 @@ from odfbuild.lineage.ids import DSID
 from odfbuild.lineage.model import LineageDirection, LineageRelation, LineageTree
 from odfbuild.lineage.relations import LineageRelations
 
-__all__ = ["AbstractLineageResource", "BatchStatus", "LineageIndex"]
+__all__ = [
+    "AbstractBulkLineageResource",
+    "AbstractLineageResource",
+    "BatchStatus",
+    "LineageIndex",
+]
 
 
 class LineageIndex(Protocol):
@@ -87,7 +92,7 @@ class AbstractLineageResource(ABC):
     def get_homes(self, *args: DSID) -> Mapping[UUID, str]:
         """Return the homes of those of the datasets that have one."""
 
-    # The proposal ends here; what follows has an answer also where a resource only has the above.
+    # The proposal ends here.
 
     def get_source_ids(self, id: DSID) -> Mapping[str, list[UUID]]:
         """Return what a dataset was made of directly, by classifier."""
@@ -97,23 +102,27 @@ class AbstractLineageResource(ABC):
         """Return what was made of a dataset directly, by classifier."""
         return self.get_derived_tree(id, 1).to_eo3_doc()
 
+
+class AbstractBulkLineageResource(AbstractLineageResource):
+    """A resource that is also read and written as flat records: relations and homes."""
+
+    @abstractmethod
     def get_all_lineage(self, batch_size: int = 1000) -> Iterator[LineageRelation]:
         """Yield every relation, as they are at one moment, in the order of their ids."""
-        raise NotImplementedError
 
+    @abstractmethod
     def get_all_homes(self, batch_size: int = 1000) -> Iterator[tuple[UUID, str]]:
         """Yield every home, as they are at one moment, in the order of their ids."""
-        raise NotImplementedError
 
+    @abstractmethod
     def bulk_add(self, relations: Iterable[LineageRelation], batch_size: int = 1000) -> BatchStatus:
         """Add many relations: all of them, or nothing if one contradicts or closes a cycle.
 
         Those that are stored count as skipped.  Raises InconsistentLineageException.
         """
-        raise NotImplementedError
 
+    @abstractmethod
     def bulk_add_homes(
         self, homes: Iterable[tuple[UUID, str]], batch_size: int = 1000
     ) -> BatchStatus:
         """Add many homes in the manner of `bulk_add`."""
-        raise NotImplementedError

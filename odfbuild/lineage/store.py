@@ -24,7 +24,7 @@ from odfbuild.lineage.model import (
 )
 from odfbuild.lineage.reach import check_new, chunks, marks, remove_from, tree_of
 from odfbuild.lineage.relations import LineageRelations
-from odfbuild.lineage.resource import AbstractLineageResource, BatchStatus
+from odfbuild.lineage.resource import AbstractBulkLineageResource, BatchStatus
 from odfbuild.lineage.tables import Tables
 from odfbuild.odf.identity import DatasetId
 
@@ -89,7 +89,7 @@ class _Undone(Exception):
     pass
 
 
-class SqliteLineageResource(AbstractLineageResource):
+class SqliteLineageResource(AbstractBulkLineageResource):
     """Lineage in a file; may be used from several threads and processes at once."""
 
     def __init__(self, index: LineageFile | None = None) -> None:

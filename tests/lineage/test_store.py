@@ -428,15 +428,6 @@ def test_a_resource_of_the_methods_of_the_proposal_will_do() -> None:
     found = Resource(LineageFile())
     assert found.get_source_ids(node(0)) == {"l1": [node(9)]}
     assert found.get_derived_ids(node(0)) == {}
-    calls: list[Callable[[], object]] = [
-        found.get_all_lineage,
-        found.get_all_homes,
-        lambda: found.bulk_add([]),
-        lambda: found.bulk_add_homes([]),
-    ]
-    for each in calls:
-        with pytest.raises(NotImplementedError):
-            each()
 
 
 def test_an_index_without_external_lineage_is_refused() -> None:
