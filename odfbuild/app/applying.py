@@ -83,7 +83,7 @@ def apply(
         engine.close()
         recording.close()
     record_applied(project.workspace, _worked(report))
-    if settle and not report.failures:
+    if settle and report.is_whole:
         make(project)  # remembers that nothing is left to do
     return report
 

@@ -153,7 +153,7 @@ class Recorder:
             outcome = Ended.STOPPED
         elif report is None:
             outcome = Ended.FAILED
-        elif report.failures:
+        elif not report.is_whole:
             outcome = Ended.PARTLY if report.committed else Ended.FAILED
         else:
             outcome = Ended.DONE

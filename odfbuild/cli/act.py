@@ -25,7 +25,7 @@ from odfbuild.cli.scope import Scope, scoped
 from odfbuild.cli.usage import UsageRefusedError
 from odfbuild.cli.whole import whole
 from odfbuild.errors import Diagnostic, PlanError, ProjectErrors
-from odfbuild.executors.report import Report
+from odfbuild.executors.report import Done, Report
 from odfbuild.planner.plan import Plan
 
 if TYPE_CHECKING:
@@ -292,11 +292,11 @@ def carry_out(project: app.Opened, plan: Plan, options: ApplyOptions, doing: Run
     if options.output == "text":
         say(report_text(report))
     _answer_json(options, plan, report, notes, run)
-    if run is not None and (report.failures or report.interrupted or report.left):
+    if run is not None and not report.is_whole:
         _tell_way_on(run)
     if stopped:
         raise KeyboardInterrupt
-    return _code(report, left_out=doing.left_out)
+    return run_code(plan, report, left_out=doing.left_out)
 
 
 def _tell_way_on(run: str) -> None:
@@ -383,10 +383,12 @@ def _failures(plan: Plan, report: Report) -> Iterator[Diagnostic]:
             yield replace(each, what=what, span=each.span or declared)
 
 
-def _code(report: Report, *, left_out: bool) -> int:
+def run_code(plan: Plan, report: Report, *, left_out: bool = False) -> int:
+    """Return how a run ended: as done only if each step of its plan is."""
     if left_out:
         return exits.PARTLY if report.committed else exits.STALE
-    if not report.failures:
+    done = {step.id for step, outcome in report.outcomes if isinstance(outcome, Done)}
+    if all(step.id in done for step in plan.steps):
         return exits.DONE
     if report.committed:
         return exits.PARTLY

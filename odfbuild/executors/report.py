@@ -130,6 +130,11 @@ class Report:
         )
 
     @property
+    def is_whole(self) -> bool:
+        """Say whether every step ended well."""
+        return not self.left and all(isinstance(each, Done) for _, each in self.outcomes)
+
+    @property
     def interrupted(self) -> int:
         """Count the steps that were broken off."""
         return sum(isinstance(outcome, Interrupted) for _, outcome in self.outcomes)

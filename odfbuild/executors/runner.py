@@ -10,7 +10,7 @@ from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from dataclasses import dataclass, field, replace
 from typing import Protocol, assert_never
 
-from odfbuild.errors import OdfBuildError, StateError
+from odfbuild.errors import OdfBuildError, PlanError, StateError
 from odfbuild.executors.accept import Stood, check_definition
 from odfbuild.executors.ingest import ingest
 from odfbuild.executors.manner import Manner
@@ -29,6 +29,7 @@ __all__ = [
     "InterruptedRun",
     "Progress",
     "StalePlanError",
+    "UnreachableStepError",
     "Unwatched",
     "check_heads",
     "run",
@@ -68,6 +69,12 @@ class StalePlanError(StateError):
     code = "stale-plan"
 
 
+class UnreachableStepError(PlanError):
+    """A step of a plan waits for one that is not before it, so it could never run."""
+
+    code = "unreachable-step"
+
+
 class InterruptedRun(KeyboardInterrupt):
     """A run was interrupted, and nothing runs any more; `report` says how far it came."""
 
@@ -103,13 +110,29 @@ def check_heads(plan: Plan, heads: Mapping[DatasetAlias, Multihash]) -> None:
             )
 
 
+def check_order(plan: Plan) -> None:
+    """Refuse a plan with a step that could never run, before anything is done."""
+    before: set[str] = set()
+    for step in plan.steps:
+        for each in step.after:
+            if each not in before:
+                raise UnreachableStepError(
+                    what=f"{step.id} waits for {each}, which is not a step before it",
+                    why="the step would never run, and the run would end without it",
+                    fix="plan again; if the plan is the same, report it: a mistake in odfbuild",
+                )
+        before.add(step.id)
+
+
 def run(
     plan: Plan, site: Site, *, jobs: int, progress: Progress, manner: Manner = _AS_USUAL
 ) -> Report:
     """Execute a plan, `jobs` steps at a time, and return what became of every step.
 
-    Raises InterruptedRun after an interrupt, once nothing runs any more.
+    Raises InterruptedRun after an interrupt, once nothing runs any more, and UnreachableStepError
+    with nothing done.
     """
+    check_order(plan)
     state = _Run(site, progress, manner, {step.id: step for step in plan.steps}, _stood(plan))
     try:
         _carry_out(state, jobs)

@@ -51,6 +51,7 @@ class Steps:
     rewritten: Mapping[DatasetAlias, Collection[DatasetId]] = field(default_factory=dict)
     steps: list[Step] = field(default_factory=list)
     last_step: dict[DatasetAlias, str] = field(default_factory=dict)
+    created_by: dict[DatasetAlias, str] = field(default_factory=dict)
     moves: set[DatasetAlias] = field(default_factory=set)
     restating: set[DatasetAlias] = field(default_factory=set)
 
@@ -68,7 +69,9 @@ class Steps:
         creates = each.snapshot.kind if state is None else None
         work = Append(creates, tuple(change.event for change in changes))
         after = self._inputs_created(work)
-        self._add(each, "append", work, after, _why_append(each, state, changes))
+        id = self._add(each, "append", work, after, _why_append(each, state, changes))
+        if creates is not None:
+            self.created_by[each.alias] = id
 
     def run(self, each: Declared, look: SourceLook) -> None:
         """Ingest or transform, if there is or may be something new."""
@@ -149,7 +152,7 @@ class Steps:
         work: Work,
         after: Sequence[str],
         reasons: tuple[Reason, ...],
-    ) -> None:
+    ) -> str:
         before = self.last_step.get(each.alias)
         waits = (*after, *((before,) if before else ()))
         step = Step(
@@ -161,6 +164,7 @@ class Steps:
         )
         self.steps.append(step)
         self.last_step[each.alias] = step.id
+        return step.id
 
     def _inputs_created(self, work: Append) -> tuple[str, ...]:
         """A SetTransform needs the ids of its inputs, so it waits for those that are created."""
@@ -171,7 +175,8 @@ class Steps:
             for source in event.inputs
             if isinstance(source.dataset_ref, DatasetAlias)
         ]
-        return tuple(f"append:{ref}" for ref in dict.fromkeys(refs) if ref in self.last_step)
+        found = (self.created_by.get(ref) for ref in dict.fromkeys(refs))  # in any spelling
+        return tuple(step for step in found if step is not None)
 
     def _alias_of(self, ref: DatasetAlias | DatasetId) -> DatasetAlias | DatasetId:
         return self.by_id.get(ref, ref) if isinstance(ref, DatasetId) else ref
