@@ -10,8 +10,8 @@ import io
 import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from itertools import chain
-from typing import TYPE_CHECKING, Final
+from itertools import chain, pairwise
+from typing import TYPE_CHECKING, Final, Protocol
 
 from odfbuild.executors.readers.problems import InvalidSourceError, supported
 from odfbuild.odf import read_options
@@ -19,7 +19,7 @@ from odfbuild.odf.events import ReadStepCsv
 from odfbuild.odf.read_options import Dialect
 
 if TYPE_CHECKING:
-    from _csv import Reader as _Reader
+    from _csv import Reader as _CsvReader
 
 __all__ = [
     "Dialect",
@@ -33,6 +33,9 @@ __all__ = [
 ]
 
 _LONGEST: Final = 1 << 24
+# The last branch of a possessive group: where it fails, Python before 3.11.4 goes on from wherever
+# the branch before had looked, which may be behind the end of the match.
+_NOTHING: Final = rb"(?!)"
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,7 +74,7 @@ def spans(lines: Sequence[str], dialect: Dialect) -> list[tuple[int, int]]:
     return [(start, end - 1) for start, end in zip(starts, ends, strict=False) if end > 0]
 
 
-def _reader(text: Iterable[str], dialect: Dialect) -> "_Reader":
+def _reader(text: Iterable[str], dialect: Dialect) -> "_CsvReader":
     csv.field_size_limit(_LONGEST)
     if dialect.quote is None:
         return csv.reader(text, delimiter=dialect.separator, quoting=csv.QUOTE_NONE)
@@ -89,12 +92,39 @@ def unescaped(blocks: Iterable[bytes], dialect: Dialect, name: str) -> Iterator[
     if dialect.quote is None or dialect.escape is None:
         yield from blocks
         return
-    rewrite = _Rewriter(dialect)
+    yield from _fed(_Rewriter(dialect), blocks, name)
+
+
+class _Reader(Protocol):
+    """Takes blocks, gives back what is sure, and keeps the start of a value or record."""
+
+    kept: bytes
+    line: int | None  # on which what is kept begins, if it is known
+
+    def feed(self, block: bytes, /) -> bytes: ...
+
+    def end(self) -> bytes: ...
+
+
+def _fed(reader: _Reader, blocks: Iterable[bytes], name: str) -> Iterator[bytes]:
+    """Yield what a reader makes of the blocks, joined to at least the length of what it keeps.
+
+    What is kept is read again with the next block, so a long value costs two passes, not one for
+    each of its blocks.
+    """
+    found: list[bytes] = []
+    size = 0
     for block in blocks:
-        yield rewrite.feed(block)
-        if len(rewrite.kept) > _LONGEST:
-            raise _endless(f"{name}:")
-    yield rewrite.end()
+        found.append(block)
+        size += len(block)
+        if size < len(reader.kept):
+            continue
+        yield reader.feed(b"".join(found))
+        found, size = [], 0
+        if len(reader.kept) > _LONGEST:
+            raise _endless(f"{name}:" if reader.line is None else f"{name}:{reader.line}:")
+    yield reader.feed(b"".join(found))
+    yield reader.end()
 
 
 def _endless(place: str) -> InvalidSourceError:
@@ -111,44 +141,57 @@ def whole_records(blocks: Iterable[bytes], dialect: Dialect, name: str) -> Itera
     (Its chunker takes some newlines of a quoted value for ends of records when a block ends
     within that value, and drops an LF at the start of a block after a CR.)
     """
-    find = _record_end(dialect)
-    rest = b""
-    line = 1
-    for block in blocks:
-        text = rest + block
-        end = find(text)
-        if end:
-            yield text[:end]
-            line += text.count(b"\n", 0, end) or text.count(b"\r", 0, end)
-        rest = text[end:]
-        if len(rest) > _LONGEST:
-            raise _endless(f"{name}:{line}:")
-    if rest:
-        yield rest
+    return filter(None, _fed(_Cutter(dialect), blocks, name))
+
+
+class _Cutter:
+    """Cuts after the last record that is whole."""
+
+    def __init__(self, dialect: Dialect) -> None:
+        self._end = _record_end(dialect)
+        self.kept = b""
+        self.line: int | None = 1
+
+    def feed(self, block: bytes) -> bytes:
+        text = self.kept + block
+        end = self._end(text)
+        if end and self.line is not None:
+            self.line += text.count(b"\n", 0, end) or text.count(b"\r", 0, end)
+        self.kept = text[end:]
+        return text[:end]
+
+    def end(self) -> bytes:
+        return self.kept
 
 
 def _record_end(dialect: Dialect) -> Callable[[bytes], int]:
     """Return a function that finds the end of the last record of a text that begins with one.
 
-    The pattern runs over closed values only, so it stops where an open one begins.
+    It walks over closed values only, so it stops where an open one begins, many of them a stride;
+    then it looks for the end of a record from the last stride back.  So every text is read at most
+    twice.
     """
     if dialect.quote is None:
         return lambda text: _line_end(text, _without_return(text))
     quote, separator = re.escape(dialect.quote.encode()), re.escape(dialect.separator.encode())
-    plain = rb"[^" + quote + rb"]++"
-    value = quote + rb"(?:" + plain + rb"|" + quote * 2 + rb")*+" + quote
+    value = quote + rb"(?:[^" + quote + rb"]++|" + quote * 2 + rb")*+" + quote
     start = rb"(?:\A|(?<=[" + separator + rb"\r\n]))"
     stray = rb"(?<=[^" + separator + rb"\r\n])" + quote
-    closed = re.compile(rb"(?:" + plain + rb"|" + start + value + rb"|" + stray + rb")*+")
+    quoted = start + value + rb"|" + stray + rb"|" + _NOTHING
+    stride = re.compile(rb"(?:[^" + quote + rb"]++|" + quoted + rb"){1,1000}+")
+    lines = rb"[^" + quote + rb"]*[\r\n]"
+    record = rb"(?:[^" + quote + rb"\r\n]++|" + quoted + rb")++[\r\n]"
+    ended = re.compile(rb"(?:" + lines + rb"|" + record + rb"|" + _NOTHING + rb")++")
 
     def find(text: bytes) -> int:
         stop = _without_return(text)
-        while True:
-            end = _line_end(text, stop)
-            found = closed.match(text, 0, end)
-            stop = 0 if found is None else found.end()
-            if stop == end:
-                return end
+        marks = [0]
+        while found := stride.match(text, marks[-1], stop):
+            marks.append(found.end())
+        for end, begin in pairwise(reversed(marks)):
+            if found := ended.match(text, begin, end):
+                return found.end()
+        return 0
 
     return find
 
@@ -164,6 +207,8 @@ def _line_end(text: bytes, stop: int) -> int:
 
 class _Rewriter:
     """Finds quoted values over the seams of blocks: an open one is kept for the next block."""
+
+    line: int | None = None
 
     def __init__(self, dialect: Dialect) -> None:
         self._quote = (dialect.quote or "").encode()

@@ -1,0 +1,101 @@
+"""Where records of CSV end, against a reader that goes byte by byte."""
+
+import random
+from collections.abc import Iterator
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from odfbuild.executors.readers import quoting
+from odfbuild.executors.readers.problems import InvalidSourceError
+from odfbuild.executors.readers.quoting import Dialect, whole_records
+
+COMMON = Dialect(separator=",", quote='"', escape=None)
+
+
+def ends(text: bytes) -> Iterator[int]:
+    """Yield where the records of a text end; a CR at its end may be half of an end."""
+    is_open, at_start, at = False, True, 0
+    while at < len(text):
+        char = text[at : at + 1]
+        if is_open and text[at : at + 2] == b'""':
+            at += 2
+            continue
+        if char == b'"' and (is_open or at_start):
+            is_open = not is_open
+        at_start = not is_open and char in b",\r\n"
+        at += 1
+        if at_start and char != b"," and not (char == b"\r" and at == len(text)):
+            yield at
+
+
+def last_end(text: bytes) -> int:
+    return max(ends(text), default=0)
+
+
+def cut(text: bytes, sizes: list[int]) -> Iterator[bytes]:
+    at = 0
+    for size in sizes:
+        yield text[at : at + size]
+        at += size
+    yield text[at:]
+
+
+texts = st.lists(st.sampled_from([b'"', b",", b"\r", b"\n", b"a", b'""', b'"\n'])).map(b"".join)
+
+
+@given(texts)
+def test_a_text_is_cut_after_its_last_record(text: bytes) -> None:
+    first, *_ = [*whole_records([text], COMMON, "x.csv"), b""]
+    assert len(first) == (last_end(text) or len(text))
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_a_long_text_is_cut_after_its_last_record(seed: int) -> None:
+    made = random.Random(seed)
+    chars = [*(b'"', b",", b"\r", b"\n") * made.randrange(1, 3), *[b"a"] * made.randrange(1, 6)]
+    text = b"".join(made.choices(chars, k=20_000))
+    for closing in (b"", b'"', b'"\n'):
+        first, *_ = [*whole_records([text + closing], COMMON, "x.csv"), b""]
+        assert len(first) == (last_end(text + closing) or len(text + closing))
+
+
+@given(texts, st.lists(st.integers(0, 9)))
+def test_every_block_but_the_last_ends_with_a_record(text: bytes, sizes: list[int]) -> None:
+    blocks = list(whole_records(cut(text, sizes), COMMON, "x.csv"))
+    assert b"".join(blocks) == text
+    found, at = set(ends(text)), 0
+    for block in blocks[:-1]:
+        at += len(block)
+        assert at in found
+
+
+def test_a_value_over_many_blocks_is_read_twice_at_most(monkeypatch: pytest.MonkeyPatch) -> None:
+    read = []
+    find = quoting._record_end(COMMON)
+
+    def counted(text: bytes) -> int:
+        read.append(len(text))
+        return find(text)
+
+    monkeypatch.setattr(quoting, "_record_end", lambda _: counted)
+    value = b'"' + b'a""\n' * 250_000 + b'"\n'
+    blocks = [value[at : at + 1000] for at in range(0, len(value), 1000)]
+    assert b"".join(whole_records(blocks, COMMON, "x.csv")) == value
+    assert sum(read) <= 3 * len(value)
+
+
+def test_a_quote_that_is_never_closed_ends_the_reading_early() -> None:
+    taken = 0
+
+    def endless() -> Iterator[bytes]:
+        nonlocal taken
+        yield b'a,"b\n'
+        while True:
+            taken += 1
+            yield b"1,2\n" * (1 << 18)
+
+    with pytest.raises(InvalidSourceError, match="more than 16 MiB"):
+        list(whole_records(endless(), COMMON, "x.csv"))
+    assert taken <= 40
