@@ -1,19 +1,21 @@
-# Needs Python 3.11 or newer with venv, and make.  Everything else comes with the lock file.
+# Needs Python 3.11.2 to 3.13 with venv, and make.  Everything else comes with the lock file.
 
 PYTHON ?= python3
 UV ?= uv
 VENV := .venv
+PYTHONS ?= python3.11 python3.12 python3.13
 BIN := $(VENV)/bin
 STAMP := $(VENV)/installed
 PIP := $(BIN)/python -m pip --quiet --disable-pip-version-check --no-input
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-long lint types bench fuzz docs lock clean
+.PHONY: help demo test test-long test-pythons lint types bench fuzz docs lock clean
 
 help:
 	@echo "make demo       build a small project, add a file, build again"
 	@echo "make test       run the tests"
 	@echo "make test-long  run the slow tests too, with many more examples"
+	@echo "make test-pythons  run the tests with each of PYTHONS: $(PYTHONS)"
 	@echo "make lint       check style"
 	@echo "make types      check types"
 	@echo "make bench      measure; see bench/README.md"
@@ -30,6 +32,12 @@ test: $(STAMP)
 
 test-long: $(STAMP)
 	@$(BIN)/python -m pytest -q --hypothesis-profile=long
+
+test-pythons:
+	@for each in $(PYTHONS); do \
+		echo "== $$($$each -V), $$each"; \
+		$(MAKE) --no-print-directory VENV=.venv-$$(basename $$each) PYTHON=$$each test || exit 1; \
+	done
 
 lint: $(STAMP)
 	@$(BIN)/python -m ruff check .
@@ -53,12 +61,12 @@ lock:
 		--no-annotate --group dev --output-file requirements.lock pyproject.toml
 
 clean:
-	rm -rf $(VENV) build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis bench/.data
+	rm -rf .venv .venv-* build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis bench/.data
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
 $(STAMP): requirements.lock pyproject.toml
-	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
-		{ echo "odfbuild needs Python 3.11 or newer; name one: make PYTHON=python3.12 ..." >&2; exit 1; }
+	@$(PYTHON) -c 'import sys; sys.exit(not (3, 11, 2) <= sys.version_info[:3] < (3, 14))' || \
+		{ echo "odfbuild needs Python 3.11.2 to 3.13; name one: make PYTHON=python3.12 ..." >&2; exit 1; }
 	@test -x $(BIN)/python || { echo "Making $(VENV) ..."; $(PYTHON) -m venv $(VENV); }
 	@echo "Installing what requirements.lock names into $(VENV) (once) ..."
 	@$(PIP) install --require-hashes -r requirements.lock

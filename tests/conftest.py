@@ -1,6 +1,7 @@
 """What every test shares: an empty home, quiet settings, golden files and hypothesis's effort."""
 
 import os
+import signal
 import tempfile
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -17,6 +18,16 @@ settings.register_profile("long", max_examples=2_000, deadline=None, suppress_he
 settings.load_profile("default")
 
 
+_LIMITS = {"slow": 4 * 3_600, "spark": 900}
+
+
+def pytest_configure() -> None:
+    """Take ^C as from a terminal, also where who started the tests ignores it, as cron does."""
+    for each in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+        if signal.getsignal(each) is signal.SIG_IGN:
+            signal.signal(each, signal.default_int_handler)
+
+
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--update-golden", action="store_true", help="write the golden files anew")
 
@@ -25,8 +36,13 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Begin with the files that take long, those that need a JVM: then no process is left waiting.
 
-    With several processes this needs --no-loadscope-reorder.
+    With several processes this needs --no-loadscope-reorder.  A test that names no limit of its
+    own has that of its kind, which is far from what it takes: it is to end a test that hangs.
     """
+    for item in items:
+        for kind, seconds in _LIMITS.items():
+            if item.get_closest_marker(kind) and not item.get_closest_marker("timeout"):
+                item.add_marker(pytest.mark.timeout(seconds))
     items.sort(key=lambda item: item.get_closest_marker("spark") is None)
 
 

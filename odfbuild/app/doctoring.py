@@ -6,12 +6,12 @@ Nothing but a cache is written, and no engine is started unless that is asked fo
 import os
 import shutil
 import tempfile
-import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from enum import Enum
 from importlib.metadata import PackageNotFoundError
 from pathlib import Path
+from time import monotonic, time_ns
 
 from odfbuild.app.opened import Opened
 from odfbuild.errors import OdfBuildError
@@ -88,10 +88,10 @@ def try_engine(project: Opened) -> Iterator[Check]:
     from odfbuild.app.querying import answered
 
     def start() -> Iterator[Check]:
-        began = time.monotonic()
+        began = monotonic()
         with answered(project, "select 1 as one", {}, 1) as frame:
             rows = 0 if frame.table is None else frame.table.num_rows
-        took = time.monotonic() - began
+        took = monotonic() - began
         yield _ok("started", f"the engine answered a query with {rows} row in {took:.1f} s")
 
     yield from _guarded("started", start)
@@ -181,7 +181,7 @@ def _folder(name: str, folder: Path) -> Iterator[Check]:
 
 
 def _clock(times: Sequence[Timestamp]) -> Iterator[Check]:
-    now = Timestamp.from_millis(time.time_ns() // 1_000_000)
+    now = Timestamp.from_millis(time_ns() // 1_000_000)
     if now < _RELEASED:
         fix = "set the clock; blocks say when they were written"
         yield Check("clock", Health.BAD, f"it says {now}, which is past", fix)
@@ -263,7 +263,7 @@ def _locks(project: Opened) -> Iterator[Check]:
 
 def _leftovers(project: Opened) -> Iterator[Check]:
     ids = project.workspace.names().values()
-    found = find_leftovers(project.workspace.root, ids, before=time.time() - 3_600)
+    found = find_leftovers(project.workspace.root, ids, before=time_ns() / 1e9 - 3_600)
     if not found:
         yield _ok("leftovers", "none")
         return

@@ -2,6 +2,7 @@
 
 import sys
 import time
+from collections.abc import Callable
 from dataclasses import dataclass
 
 from odfbuild import app
@@ -49,8 +50,11 @@ class _Seen:
     error: str | None = None
 
 
-def run_data(given: Given, options: RunOptions) -> int:
-    """Run data, pass after pass as asked; return the worst exit code."""
+def run_data(given: Given, options: RunOptions, pause: Callable[[float], None] = time.sleep) -> int:
+    """Run data, pass after pass as asked; return the worst exit code.
+
+    `pause` waits the seconds between two passes.
+    """
     worst = exits.DONE
     seen = _Seen()
     while True:
@@ -60,7 +64,7 @@ def run_data(given: Given, options: RunOptions) -> int:
             continue
         if options.watch is None:
             return worst
-        time.sleep(options.watch)
+        pause(options.watch)
 
 
 def _watched(given: Given, options: RunOptions, seen: _Seen) -> tuple[int, bool]:

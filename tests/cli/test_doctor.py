@@ -124,7 +124,7 @@ def test_a_clock_that_is_behind_is_bad(ask: Inside, market: Path) -> None:
 
 
 def test_a_clock_of_long_ago_is_bad(ask: Inside, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("odfbuild.app.doctoring.time.time_ns", lambda: 10**9)
+    monkeypatch.setattr("odfbuild.app.doctoring.time_ns", lambda: 10**9)
     each = only(told(ask, code=1), "clock", "bad")
     assert "1970-01-01T00:00:01Z" in each["what"]
 

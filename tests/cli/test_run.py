@@ -3,11 +3,13 @@
 import json
 import signal
 import subprocess
+from functools import partial
 from pathlib import Path
 
 import pytest
 
 from odfbuild.cli.act import carry_out
+from odfbuild.cli.run import run_data
 from odfbuild.executors.runner import StalePlanError
 from odfbuild.odf.events import SetTransform
 from tests.cli.market import dataset
@@ -194,7 +196,7 @@ def test_watching_outlives_what_others_do_and_what_is_wrong_for_a_while(
             case 5:
                 raise KeyboardInterrupt
 
-    monkeypatch.setattr("odfbuild.cli.run.time.sleep", pause)
+    monkeypatch.setattr("odfbuild.cli.run.run_data", partial(run_data, pause=pause))
     done = run("run", "--watch")
     assert done.code == 130
     assert offsets == [3, 3, 3, 3, 4]
