@@ -11,8 +11,11 @@ from odfbuild.errors import StateError
 from odfbuild.executors.present import check_present
 from odfbuild.executors.views import DatasetView
 from odfbuild.odf.chain_schema import schema_in_force
+from odfbuild.odf.chain_state import ChainState
+from odfbuild.odf.events import AddPushSource, DataSchema, SetPollingSource
 from odfbuild.odf.identity import Multihash
 from odfbuild.odf.timestamp import Timestamp
+from odfbuild.planner.names import did_you_mean
 from odfbuild.state.block_refs import back, find_block
 from odfbuild.state.dataset import Dataset
 
@@ -20,7 +23,7 @@ __all__ = ["Asked", "BeforeFirstBlockError", "NoDataError", "is_time", "view_of"
 
 _TIME = re.compile(r"-[0-9]+[smhdw]|[0-9]{4}-[0-9]{2}-[0-9]{2}.*", re.DOTALL)
 _AT = "--as-at takes a block, or the time up to which blocks count"
-_OF = "--as-of takes the event time up to which rows count"
+_OF = "--as-of takes the event time at which rows were in force"
 
 
 class BeforeFirstBlockError(StateError):
@@ -37,11 +40,15 @@ class NoDataError(StateError):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Asked:
-    """What the options say: `at` a block or time, `of` an event time; `log` for the changelog."""
+    """What the options say: `at` a block or time, `of` an event time; `log` for the changelog.
+
+    `key` are columns that tell whose versions rows are, in the place of the key that is declared.
+    """
 
     at: str | None = None
     of: str | None = None
     log: bool = False
+    key: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         if self.log and self.of is not None:
@@ -49,6 +56,12 @@ class Asked:
                 what="--log and --as-of do not go together",
                 why="--as-of picks from the rows that the changelog stands for",
                 fix="leave one of them out; --as-at goes with either",
+            )
+        if self.key and self.of is None:
+            raise UsageRefusedError(
+                what="--key without --as-of",
+                why="it says whose versions rows are, one of which was in force at a time",
+                fix="give the time with --as-of, or leave --key out",
             )
 
 
@@ -71,14 +84,46 @@ def view_of(project: app.Opened, name: str, asked: Asked) -> DatasetView:
             fix="odfbuild apply takes in what there is; odfbuild log shows the blocks",
         )
     paths = tuple(path for _, path in dataset.slices(upto=block))
-    check_present(paths, f"the dataset '{app.find_name(project, name)}'")
+    alias = str(app.find_name(project, name))
+    check_present(paths, f"the dataset '{alias}'")
     return DatasetView(
         paths=paths,
         schema=schema,
         vocab=state.vocab,
         log=asked.log,
         until=None if asked.of is None else moment(asked.of, now, why=_OF),
+        key=() if asked.of is None else _key(state, schema, asked.key, alias),
     )
+
+
+def _key(
+    state: ChainState, schema: DataSchema, given: tuple[str, ...], name: str
+) -> tuple[str, ...]:
+    """Return the columns that tell whose versions rows are; none where each row is its own.
+
+    They are those that are given, else those of the merge strategies in force at the block.
+    """
+    sources: list[AddPushSource | SetPollingSource] = [*state.push.values()]
+    sources += [] if state.polling is None else [state.polling]
+    declared = dict.fromkeys(tuple(getattr(each.merge, "primary_key", ())) for each in sources)
+    if not given and len(declared) > 1:
+        keys = " and ".join(", ".join(each) or "none" for each in declared)
+        raise UsageRefusedError(
+            what=f"the sources of '{name}' have different primary keys: {keys}",
+            why="--as-of gives one version of each key, so there has to be one key",
+            fix="name its columns: --key COLUMN, once for each",
+        )
+    key = given or next(iter(declared), ())
+    system = (state.vocab.offset_column, state.vocab.operation_type_column)
+    known = [field.name for field in schema.fields if field.name not in system]
+    lacking = next((column for column in key if column not in known), None)
+    if lacking is not None:
+        raise UsageRefusedError(
+            what=f"'{name}' has no column '{lacking}' for its key",
+            why="--as-of finds the versions of a row by these columns",
+            fix=did_you_mean(lacking, known) or f"it has {', '.join(known)}",
+        )
+    return key
 
 
 def is_time(text: str) -> bool:

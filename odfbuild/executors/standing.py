@@ -18,7 +18,15 @@ from odfbuild.executors.slice_files import scan_slices
 from odfbuild.odf.events import DataSchema, DatasetVocabulary
 from odfbuild.odf.timestamp import Timestamp
 
-__all__ = ["came_and_stand", "left_standing", "standing"]
+__all__ = [
+    "Gone",
+    "came_and_stand",
+    "in_chunks",
+    "left_standing",
+    "standing",
+    "up_to",
+    "where_comes",
+]
 
 _LEAST: Final = 1 << 17
 _PER_SECOND: Final = {"s": 1, "ms": 10**3, "us": 10**6, "ns": 10**9}
@@ -41,7 +49,7 @@ def standing(
     op = vocab.operation_type_column
     if only_appends(paths, op):
         scanned = scan_slices(paths, columns, schema=schema)
-        return _until(scanned, vocab.event_time_column, until)
+        return up_to(scanned, vocab.event_time_column, until)
     return _replayed(paths, schema, vocab, columns, until)
 
 
@@ -68,9 +76,9 @@ def came_and_stand(
     keys = [field.name for field in schema.fields if field.name not in system]
     taking = [path for path in paths if not only_appends([path], op)]
     scanned = scan_slices(taking, [*keys, op, offset], schema=schema)
-    gone = _Gone(_where(scanned, op, comes=False), keys, offset)
-    came = _where(scan_slices(paths, schema=schema), op, comes=True)
-    for rows in _chunks(came, max(_LEAST, gone.rows)):
+    gone = Gone(where_comes(scanned, op, comes=False), keys, offset)
+    came = where_comes(scan_slices(paths, schema=schema), op, comes=True)
+    for rows in in_chunks(came, max(_LEAST, gone.rows)):
         yield from gone.left_of(rows, keys).select(shown).to_batches()
     if whole:
         gone.check()
@@ -88,7 +96,7 @@ def left_standing(
     InvalidChangelogError when one is taken back that is not there.
     """
     op, offset, wanted = vocab.operation_type_column, vocab.offset_column, [*columns, *beside]
-    gone = _Gone(_where(rows.to_batches(), op, comes=False), columns, offset)
+    gone = Gone(where_comes(rows.to_batches(), op, comes=False), columns, offset)
     if not gone.rows:
         return rows.select(wanted)
     came = rows.filter(pc.is_in(rows.column(op), value_set=pa.array(COMES, rows.field(op).type)))
@@ -111,15 +119,15 @@ def _replayed(
     )
     taking = [path for path in paths if not only_appends([path], op)]
     scanned = scan_slices(taking, [*columns, op, offset], schema=schema)
-    gone = _Gone(_where(_until(scanned, time, until), op, comes=False), columns, offset)
+    gone = Gone(where_comes(up_to(scanned, time, until), op, comes=False), columns, offset)
     scanned = scan_slices(paths, [*columns, op], schema=schema)
-    came = _where(_until(scanned, time, until), op, comes=True)
-    for rows in _chunks(came, max(_LEAST, gone.rows)):
+    came = where_comes(up_to(scanned, time, until), op, comes=True)
+    for rows in in_chunks(came, max(_LEAST, gone.rows)):
         yield from gone.left_of(rows.select(list(columns))).to_batches()
     gone.check()
 
 
-class _Gone:
+class Gone:
     """The rows that were taken back and were not met yet: a table of their keys.
 
     Beside the key, `n` says how many there are of it, and `at` the last offset.
@@ -203,7 +211,7 @@ def _numbers(count: int) -> pa.Array:
     return pa.array(range(count), pa.int64())
 
 
-def _chunks(batches: Iterable[pa.RecordBatch], rows: int) -> Iterator[pa.Table]:
+def in_chunks(batches: Iterable[pa.RecordBatch], rows: int) -> Iterator[pa.Table]:
     """Yield the rows as tables of at least so many, but for the last."""
     held: list[pa.RecordBatch] = []
     count = 0
@@ -217,7 +225,9 @@ def _chunks(batches: Iterable[pa.RecordBatch], rows: int) -> Iterator[pa.Table]:
         yield pa.Table.from_batches(held)
 
 
-def _where(batches: Iterable[pa.RecordBatch], op: str, *, comes: bool) -> Iterator[pa.RecordBatch]:
+def where_comes(
+    batches: Iterable[pa.RecordBatch], op: str, *, comes: bool
+) -> Iterator[pa.RecordBatch]:
     """Yield the rows that come, or those that are taken back."""
     for batch in batches:
         column = batch.column(op)
@@ -225,7 +235,7 @@ def _where(batches: Iterable[pa.RecordBatch], op: str, *, comes: bool) -> Iterat
         yield batch.filter(adds if comes else pc.invert(adds))
 
 
-def _until(
+def up_to(
     batches: Iterable[pa.RecordBatch], time: str, until: Timestamp | None
 ) -> Iterator[pa.RecordBatch]:
     """Yield the rows of an event time that is no later."""

@@ -10,6 +10,7 @@ import pyarrow as pa
 from odfbuild.executors.changelog import only_appends
 from odfbuild.executors.slices import scan_slices
 from odfbuild.executors.standing import standing
+from odfbuild.executors.versions import in_force
 from odfbuild.odf.arrow import to_arrow
 from odfbuild.odf.events import DataSchema, DatasetVocabulary
 from odfbuild.odf.timestamp import Timestamp
@@ -22,7 +23,8 @@ class DatasetView:
     """The slices up to a block, oldest first, and the schema and vocabulary in force there.
 
     With `log` its rows are the changelog, all columns by offset; else those that nothing took
-    back, without offset, op and system time, and without those of an event time after `until`.
+    back, without offset, op and system time.  With `until` these are the rows that were in force at
+    that event time: of each `key` the latest version by then, without one all rows up to it.
     """
 
     paths: tuple[Path, ...]
@@ -30,6 +32,7 @@ class DatasetView:
     vocab: DatasetVocabulary
     log: bool = False
     until: Timestamp | None = None
+    key: tuple[str, ...] = ()
 
     def columns(self) -> pa.Schema:
         """Return the columns of the rows."""
@@ -44,11 +47,20 @@ class DatasetView:
         """
         if self.log:
             return scan_slices(self.paths, schema=self.schema)
+        if self.is_versioned:
+            assert self.until is not None  # noqa: S101 - of the property
+            return in_force(self.paths, self.schema, self.vocab, self.key, self.until)
         return standing(self.paths, self.schema, self.vocab, self.until)
+
+    @property
+    def is_versioned(self) -> bool:
+        """Tell whether one row of each key is asked for."""
+        return not self.log and self.until is not None and bool(self.key)
 
     def last(self, rows: int) -> pa.Table:
         """Return the last rows in order, from as few slices as do."""
-        if not self.log and not only_appends(self.paths, self.vocab.operation_type_column):
+        replays = not self.log and not only_appends(self.paths, self.vocab.operation_type_column)
+        if replays or self.is_versioned:
             return pa.Table.from_batches(_last(self.batches(), rows), self.columns())
         found: list[pa.RecordBatch] = []
         for path in reversed(self.paths):

@@ -125,10 +125,19 @@ def test_at_each_block_that_stands_which_its_changelog_leaves(run: Inside, chang
 
 
 def test_what_should_have_been_known_then(run: Inside, changed: Path) -> None:
-    assert keys(shown(run, "--as-of", "2024-01-02")) == {"c": None}
+    assert keys(shown(run, "--as-of", "2024-01-02")) == {"a": 1, "c": None}
+    assert keys(shown(run, "--as-of", "2024-01-01")) == {"a": 1}
+    assert keys(shown(run, "--as-of", "2024-01-02", "-n", "1")) == {"c": None}
     assert keys(shown(run, "--as-of", "2024-01-03T00:00:00Z", "--current")) == {"a": 5, "c": None}
     early = blocks(changed)[-2][0]
     assert keys(shown(run, "--as-of", "2024-01-01", "--as-at", early)) == {"a": 1}
+    assert keys(shown(run, "--as-of", "2024-01-02", "--as-at", early)) == {"a": 1, "b": 2}
+
+
+def test_versions_may_be_those_of_another_key(run: Inside) -> None:
+    rows = shown(run, "--as-of", "2024-01-03", "--key", "v")
+    assert keys(rows) == {"a": 5, "c": None}
+    assert keys(shown(run, "--as-of", "2024-01-02", "--key", "t")) == {"c": None}
 
 
 def test_a_question_names_datasets_with_dots_in_backticks(run: Inside) -> None:
@@ -150,6 +159,8 @@ def test_a_question_names_datasets_with_dots_in_backticks(run: Inside) -> None:
         (["acme.stock", "--as-at", "1"], 1, "error[no-data]: the dataset 'acme.stock' has no rows"),
         (["acme.stock", "--log", "--current"], 64, "--log and --current do not go together"),
         (["acme.stock", "--log", "--as-of", "2024-01-01"], 64, "--as-of do not go together"),
+        (["acme.stock", "--key", "k"], 64, "--key without --as-of"),
+        (["acme.stock", "--as-of", "-1d", "--key", "kk"], 64, "has no column 'kk' for its key"),
         (["acme.stock", "--to", "rows.txt"], 64, "no format for a file"),
     ],
 )

@@ -32,7 +32,15 @@ AsOf = Annotated[
     typer.Option(
         "--as-of",
         metavar="TIME",
-        help="What should have been known then: rows up to this event time.",
+        help="What should have been known then: of each key the row in force at this event time.",
+    ),
+]
+Key = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--key",
+        metavar="COLUMN",
+        help="With --as-of: whose versions rows are. Default: the primary key of the source.",
     ),
 ]
 Log = Annotated[
@@ -94,6 +102,7 @@ def show(
     log: Log = False,
     as_at: AsAt = None,
     as_of: AsOf = None,
+    key: Key = None,
     output: Output = None,
     to: To = None,
     limit: Annotated[
@@ -104,7 +113,7 @@ def show(
     from odfbuild.cli.show import show_rows
     from odfbuild.cli.views import Asked
 
-    asked = Asked(at=as_at, of=as_of, log=log)
+    asked = Asked(at=as_at, of=as_of, log=log, key=tuple(key or ()))
     done = show_rows(
         given(context), name, asked, current=current, output=output, path=to, limit=limit
     )
@@ -124,6 +133,7 @@ def sql(
     log: Log = False,
     as_at: AsAt = None,
     as_of: AsOf = None,
+    key: Key = None,
     output: Output = None,
     to: To = None,
     limit: Annotated[
@@ -134,5 +144,5 @@ def sql(
     from odfbuild.cli.sql import answer
     from odfbuild.cli.views import Asked
 
-    asked = Asked(at=as_at, of=as_of, log=log)
+    asked = Asked(at=as_at, of=as_of, log=log, key=tuple(key or ()))
     raise Exit(answer(given(context), query, file, asked, output=output, path=to, limit=limit))

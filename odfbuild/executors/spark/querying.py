@@ -16,10 +16,12 @@ from odfbuild.executors.spark.replay import Replaying, in_vain
 from odfbuild.executors.spark.session import with_settings
 from odfbuild.executors.spark.settings import Size
 from odfbuild.executors.spark.sqltypes import quoted
+from odfbuild.executors.spark.versions import in_force, logged
 from odfbuild.executors.views import DatasetView
 from odfbuild.odf.arrow import to_arrow
 from odfbuild.odf.timestamp import Timestamp
 from odfbuild.planner.sql.carry import CarriedText
+from odfbuild.planner.sql.temporal import FROM, ROW, TO
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -59,6 +61,8 @@ def _seen(replaying: Replaying, view: DatasetView, name: str) -> "DataFrame":
     schema = to_arrow(view.schema)
     if view.log:
         return replaying.rows(view.paths, schema)
+    if view.is_versioned:
+        return _in_force(replaying, view, schema, name)
     time = view.vocab.event_time_column
 
     def early(rows: "DataFrame") -> "DataFrame":
@@ -68,6 +72,16 @@ def _seen(replaying: Replaying, view: DatasetView, name: str) -> "DataFrame":
 
     columns = view.columns().names
     return replaying.standing(view.paths, schema, columns, view.vocab, name, early)
+
+
+def _in_force(replaying: Replaying, view: DatasetView, schema: pa.Schema, name: str) -> "DataFrame":
+    """Return the version of each key that was in force at the event time that is asked for."""
+    assert view.until is not None  # noqa: S101 - of the property
+    columns, time = view.columns().names, view.vocab.event_time_column
+    rows = logged(replaying, view.paths, schema, columns, view.vocab, view.key, name)
+    versions = in_force(replaying, rows, view.key, time, f"{name}_rows")
+    at = _literal(view.until, schema.field(time).type)
+    return versions.where(f"{FROM} <= {at} AND ({TO} IS NULL OR {at} < {TO})").select(f"{ROW}.*")
 
 
 def _literal(at: Timestamp, kind: Any) -> str:

@@ -3,7 +3,7 @@
 import tempfile
 from collections.abc import Mapping
 from dataclasses import replace
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
@@ -31,6 +31,8 @@ from tests.executors.changelogs import (
     replayed,
     written,
 )
+from tests.executors.test_versions import HOURS, KEYS, histories
+from tests.executors.test_versions import SCHEMA as VERSIONED
 
 pytestmark = pytest.mark.spark
 
@@ -70,6 +72,21 @@ def test_spark_replays_as_is_done_without_it(
         rows = [row for batch in early.batches() for row in batch.to_pylist()]
     assert counted(found) == replayed(history)
     assert counted(before) == counted(rows)
+
+
+@settings(max_examples=6)
+@given(histories(), st.sampled_from(KEYS), st.integers(0, HOURS), st.sampled_from([-1, LARGE]))
+def test_spark_finds_the_versions_that_are_found_without_it(
+    engine: SparkEngine, history: list[list[Change]], key: tuple[str, ...], hour: int, limit: int
+) -> None:
+    with tempfile.TemporaryDirectory() as name, pytest.MonkeyPatch.context() as patch:
+        patch.setattr(engine, "_limit", limit)
+        paths = written(Path(name), history, VERSIONED)
+        at = Timestamp.from_datetime(NOON + timedelta(hours=hour))
+        asked = DatasetView(paths=paths, schema=VERSIONED, vocab=VOCAB, until=at, key=key)
+        found = ask(engine, Path(name), "select * from d", {"d": asked})
+        rows = [row for batch in asked.batches() for row in batch.to_pylist()]
+    assert counted(found) == counted(rows)
 
 
 def test_times_that_a_query_makes_are_whole(engine: SparkEngine, tmp_path: Path) -> None:

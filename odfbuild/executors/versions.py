@@ -1,0 +1,166 @@
+"""The version of each key that was in force at an event time, replayed without an engine.
+
+The rules are those of joins with the versions of a table (`spark.versions`): a row that is added is
+a version from its event time on; a correction to another event time leaves the version that it
+corrects in force until there; all other rows that are taken back are no versions.  Of several
+versions of one time the greatest by all columns is in force, nulls being least.
+"""
+
+import math
+from collections.abc import Iterable, Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from odfbuild.executors.changelog import only_appends
+from odfbuild.executors.row_keys import row_keys
+from odfbuild.executors.slice_files import scan_slices
+from odfbuild.executors.standing import Gone, in_chunks, up_to, where_comes
+from odfbuild.odf.events import DataSchema, DatasetVocabulary
+from odfbuild.odf.timestamp import Timestamp
+
+__all__ = ["in_force"]
+
+_CHUNK = 1 << 17
+
+
+def in_force(
+    paths: Sequence[Path],
+    schema: DataSchema,
+    vocab: DatasetVocabulary,
+    key: Sequence[str],
+    at: Timestamp,
+) -> Iterator[pa.RecordBatch]:
+    """Yield the row that each key had at an event time, in the order in which they came.
+
+    They have the event time and the data columns; `key` are columns of the schema.  Memory holds
+    what was taken back, and a row for each key.  Raises InvalidChangelogError, after the rows, when
+    one is taken back that is not there.
+    """
+    offset, op, time = vocab.offset_column, vocab.operation_type_column, vocab.event_time_column
+    system = (offset, op, vocab.system_time_column)
+    columns = [field.name for field in schema.fields if field.name not in system]
+    wanted = [offset, op, *columns]
+    taking = [path for path in paths if not only_appends([path], op)]
+    removed = _removed(scan_slices(taking, wanted, schema=schema), vocab, key)
+    gone = Gone(up_to(removed, time, at), columns, offset)
+    came = where_comes(up_to(scan_slices(paths, wanted, schema=schema), time, at), op, comes=True)
+    found: pa.Table | None = None
+    for rows in in_chunks(came, max(_CHUNK, gone.rows)):
+        left = gone.left_of(rows, columns).drop_columns([op])
+        known = left if found is None else pa.concat_tables([found, left])
+        found = _latest(known, key, time, columns)
+    if found is not None:
+        yield from found.sort_by(offset).select(columns).to_batches()
+    gone.check()
+
+
+def _removed(
+    batches: Iterable[pa.RecordBatch], vocab: DatasetVocabulary, key: Sequence[str]
+) -> Iterator[pa.RecordBatch]:
+    """Yield the rows that are taken back, without those that stay versions.
+
+    A row stays one if it is corrected by the next row to another event time under the same key.
+    """
+    held: pa.RecordBatch | None = None
+    for batch in batches:
+        if not batch.num_rows:
+            continue
+        rows = batch if held is None else pa.concat_batches([held, batch])
+        yield from _decided(rows, vocab, key)
+        held = rows.slice(rows.num_rows - 1)
+    if held is not None:
+        yield from where_comes([held], vocab.operation_type_column, comes=False)
+
+
+def _decided(
+    rows: pa.RecordBatch, vocab: DatasetVocabulary, key: Sequence[str]
+) -> Iterator[pa.RecordBatch]:
+    """Yield what is taken back of all rows but the last, which is looked at with its next one."""
+    count = rows.num_rows - 1
+    if not count:
+        return
+    op, offset = rows.column(vocab.operation_type_column), rows.column(vocab.offset_column)
+    time = rows.column(vocab.event_time_column)
+    kept = pc.and_(pc.equal(op.slice(0, count), 2), pc.equal(op.slice(1), 3))
+    kept = pc.and_(kept, pc.equal(pc.add(offset.slice(0, count), 1), offset.slice(1)))
+    kept = pc.and_(kept, pc.not_equal(time.slice(0, count), time.slice(1)))
+    for parts in row_keys(pa.Table.from_batches([rows]).select(list(key))).columns:
+        part: Any = parts.combine_chunks()
+        kept = pc.and_(kept, _same(part.slice(0, count), part.slice(1)))
+    left = rows.slice(0, count).filter(pc.invert(kept))
+    yield from where_comes([left], vocab.operation_type_column, comes=False)
+
+
+def _same(left: Any, right: Any) -> Any:
+    """Tell which values are equal, null being equal to null and NaN to NaN."""
+    same = pc.or_(pc.fill_null(pc.equal(left, right), False), _both(pc.is_null, left, right))
+    if pa.types.is_floating(left.type):
+        same = pc.or_(same, pc.fill_null(_both(pc.is_nan, left, right), False))
+    return same
+
+
+def _both(test: Any, left: Any, right: Any) -> Any:
+    return pc.and_(test(left), test(right))
+
+
+def _latest(rows: pa.Table, key: Sequence[str], time: str, columns: Sequence[str]) -> pa.Table:
+    """Return of each key the row of the greatest event time, of equal times the greatest row."""
+    if not len(rows):
+        return rows
+    keys = row_keys(rows.select(list(key)))
+    names = keys.column_names
+    ticks = _ticks(rows.column(time).combine_chunks())
+    numbers = pa.array(range(len(rows)), pa.int64())
+    grouped = keys.append_column("t", ticks).append_column("i", numbers)
+    found = grouped.group_by(names, use_threads=False).aggregate([("t", "max"), ("i", "list")])
+    lists = found.column("i_list").combine_chunks()
+    places, group = lists.flatten(), pc.list_parent_indices(lists)
+    last = pc.equal(ticks.take(places), found.column("t_max").combine_chunks().take(group))
+    places, group = places.filter(last), group.filter(last)
+    if len(places) == len(found):
+        return rows.take(places)
+    return rows.take(_greatest(rows.select(list(columns)), places, group))
+
+
+def _ticks(times: Any) -> pa.Array:
+    """Return event times as numbers that can be compared."""
+    narrow = pa.int32() if times.type.bit_width == 32 else pa.int64()
+    return times.view(narrow).cast(pa.int64())
+
+
+def _greatest(rows: pa.Table, places: Any, group: Any) -> pa.Array:
+    """Return one place for each group: that of the greatest row, the last of equal ones."""
+    counts = {each["values"]: each["counts"] for each in pc.value_counts(group).to_pylist()}
+    several = pc.is_in(
+        group, value_set=pa.array([n for n, times in counts.items() if times > 1], group.type)
+    )
+    best: dict[int, tuple[Any, int]] = {}
+    tied = rows.take(places.filter(several)).to_pylist()
+    where = places.filter(several).to_pylist()
+    for number, place, row in zip(group.filter(several).to_pylist(), where, tied, strict=True):
+        rank = tuple(_rank(value, rows.field(name).type) for name, value in row.items())
+        if number not in best or (rank, place) > best[number]:
+            best[number] = (rank, place)
+    chosen = [place for _, place in best.values()]
+    return pa.concat_arrays([places.filter(pc.invert(several)), pa.array(chosen, pa.int64())])
+
+
+def _rank(value: Any, kind: Any) -> tuple[Any, ...]:
+    """Return what compares as Spark compares values: nulls are least, NaN is greatest."""
+    if value is None:
+        return (0,)
+    if pa.types.is_floating(kind):
+        return (2,) if math.isnan(value) else (1, value)
+    if pa.types.is_string(kind):
+        return (1, value.encode())
+    if pa.types.is_struct(kind):
+        return (1, tuple(_rank(value[member.name], member.type) for member in kind))
+    if pa.types.is_map(kind):
+        pairs = ((_rank(k, kind.key_type), _rank(v, kind.item_type)) for k, v in value)
+        return (1, tuple(sorted(pairs)))
+    if pa.types.is_nested(kind):
+        return (1, tuple(_rank(each, kind.value_type) for each in value))
+    return (1, value)
