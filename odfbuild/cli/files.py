@@ -116,7 +116,11 @@ def replace_file(path: Path, data: bytes) -> None:
 
 
 def replace_files(content: Mapping[Path, bytes]) -> None:
-    """Put new content in the place of several files: of all, or when one fails of none."""
+    """Put new content in the place of several files, in order: of all, or when one fails of none.
+
+    A process that is killed meanwhile leaves the first few replaced, whether it was going on or
+    back.
+    """
     before = {path: path.read_bytes() for path in content}
     replaced: list[Path] = []
     try:
@@ -124,7 +128,7 @@ def replace_files(content: Mapping[Path, bytes]) -> None:
             replace_file(path, data)
             replaced.append(path)
     except BaseException:
-        for path in replaced:
+        for path in reversed(replaced):
             replace_file(path, before[path])
         raise
 

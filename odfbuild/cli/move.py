@@ -1,4 +1,8 @@
-"""odfbuild mv: rename a dataset wherever the project names it; its chain goes on."""
+"""odfbuild mv: rename a dataset wherever the project names it; its chain goes on.
+
+The entry of `moved:` is written first.  While it is there and the definition or an input has the
+old name, no plan is made; the same command again does what is left.
+"""
 
 import re
 import sys
@@ -15,9 +19,11 @@ from odfbuild.cli.options import Given
 from odfbuild.cli.printable import printable
 from odfbuild.errors import Diagnostic, ProjectErrors, SourceSpan
 from odfbuild.odf.events import SetTransform
+from odfbuild.odf.identity import DatasetId
 from odfbuild.odf.refs import DatasetAlias
 from odfbuild.planner.declared import Declared
 from odfbuild.planner.names import did_you_mean
+from odfbuild.planner.policy import Moved
 from odfbuild.project.edit import Add, Change, Put, edited_bytes
 from odfbuild.project.fingerprint import PROJECT_FILE
 from odfbuild.project.found_again import places_of
@@ -38,27 +44,42 @@ class _Step:
 def move_dataset(given: Given, old: str, new: str) -> int:
     """Give a dataset another name in its definition, in inputs and in the project file.
 
-    All files are changed or none.  Raises ProjectErrors with every place that a template writes.
+    All files are changed or none; what a process that was killed left undone is done.  Raises
+    ProjectErrors with every place that a template writes.
     """
     project = open_given(given)
-    declared = load(project).declared
-    source = _source(declared, old)
-    target = _target(project, declared, source.alias, new)
-    steps, found = _steps(project, declared, source.alias, target)
+    begun = _path(project, DatasetAlias.parse(old), DatasetAlias.parse(new))
+    declared = load(project, _known(project, begun)).declared
+    if begun and _is_named(declared, begun[-1].new):
+        source, target = begun[0].old, begun[-1].new
+    else:
+        source = _source(declared, old)
+        target = _target(project, declared, source, new)
+    steps, found = _steps(project, declared, source, target)
     if found:
         raise ProjectErrors(found)
     _write(given, project, steps)
     for each in steps:
         sys.stdout.write(printable(each.shown) + "\n")
-    for line in _left(project, source.alias):
+    for line in _left(project, source):
         sys.stdout.write(printable(line) + "\n")
-    sys.stdout.write(printable(f"Moved {source.alias} to {target}. Next: odfbuild plan") + "\n")
+    sys.stdout.write(printable(f"Moved {source} to {target}. Next: odfbuild plan") + "\n")
     return exits.DONE
 
 
-def _source(declared: Sequence[Declared], name: str) -> Declared:
+def _known(project: app.Opened, begun: Sequence[Moved]) -> dict[DatasetAlias, DatasetId]:
+    """Return the datasets that inputs may name; a definition may have lost its old name already."""
+    lost = dict.fromkeys((each.old for each in begun), DatasetId(bytes(32)))
+    return {**lost, **project.workspace.names()}
+
+
+def _is_named(declared: Sequence[Declared], name: DatasetAlias) -> bool:
+    return any(each.alias == name for each in declared)
+
+
+def _source(declared: Sequence[Declared], name: str) -> DatasetAlias:
     wanted = DatasetAlias.parse(name)
-    found = next((each for each in declared if each.alias == wanted), None)
+    found = next((each.alias for each in declared if each.alias == wanted), None)
     if found is None:
         raise UnknownDatasetError(
             what=f"the project has no dataset '{name}'",
@@ -74,7 +95,10 @@ def _target(
 ) -> DatasetAlias:
     new = DatasetAlias.parse(name)
     taken = {each.alias: "the project" for each in declared}
-    taken |= dict.fromkeys(project.workspace.names(), "the workspace")
+    chains = project.workspace.names()
+    on_the_way = _path(project, old, new) or _path(project, new, old)
+    if old in chains or not on_the_way:  # else it is the chain of this dataset
+        taken |= dict.fromkeys(chains, "the workspace")
     if new not in taken:
         return new
     why = f"{taken[new]} has a dataset of that name"
@@ -140,19 +164,36 @@ def _inputs(
 
 
 def _settings(project: app.Opened, old: DatasetAlias, new: DatasetAlias) -> Iterator[_Step]:
-    """Yield the edits of the project file; a move the other way round is taken back."""
+    """Yield the edits of the project file; moves that led to the old name are turned round."""
+    moves = project.config.moved
     for at, accepted in enumerate(project.config.accepted):
         if accepted.dataset == old:
             change = Put(("accept", at, "dataset"), str(new))
             yield _Step(PROJECT_FILE, change, f"{accepted.span}: accepted for {new}")
+    if _path(project, old, new):
+        return
     shown = f"{PROJECT_FILE}: moved from {old} to {new}"
-    for at, moved in enumerate(project.config.moved):
-        if moved.old == new:
-            yield _Step(PROJECT_FILE, Put(("moved", at, "from"), str(old)), shown)
-            where = f"{moved.span}: in the place of the move of {moved.old} to {moved.new}"
-            yield _Step(PROJECT_FILE, Put(("moved", at, "to"), str(new)), where)
-            return
-    yield _Step(PROJECT_FILE, Add(("moved",), {"from": str(old), "to": str(new)}), shown)
+    back = _path(project, new, old)
+    for each in back:
+        at = moves.index(each)
+        yield _Step(PROJECT_FILE, Put(("moved", at, "from"), str(each.new)), shown)
+        where = f"{each.span}: in the place of the move of {each.old} to {each.new}"
+        yield _Step(PROJECT_FILE, Put(("moved", at, "to"), str(each.old)), where)
+    if not back:
+        yield _Step(PROJECT_FILE, Add(("moved",), {"from": str(old), "to": str(new)}), shown)
+
+
+def _path(project: app.Opened, start: DatasetAlias, end: DatasetAlias) -> tuple[Moved, ...]:
+    """Return the moves that lead from one name to another, none if they do not."""
+    steps = {each.old: each for each in project.config.moved}
+    found: list[Moved] = []
+    at = start
+    while at != end:
+        if at not in steps or steps[at] in found:
+            return ()
+        found.append(steps[at])
+        at = steps[at].new
+    return tuple(found)
 
 
 def _is_written(each: Declared) -> bool:
@@ -173,16 +214,18 @@ def _refusal(span: SourceSpan, what: str, fix: str) -> Diagnostic:
 
 def _write(given: Given, project: app.Opened, steps: Sequence[_Step]) -> None:
     """Change all files; when the project cannot be read afterwards, change them back."""
-    changes: dict[str, list[Change]] = {}
+    changes: dict[str, list[Change]] = {PROJECT_FILE: []}
     for each in steps:
         changes.setdefault(each.file, []).append(each.change)
+    if not changes[PROJECT_FILE]:
+        del changes[PROJECT_FILE]
     before = {name: (project.root / name).read_bytes() for name in changes}
     after = {name: edited_bytes(before[name], name, changes[name]) for name in changes}
     _put(project, after)
     try:
         load(open_given(given))
     except BaseException:
-        _put(project, before)
+        _put(project, dict(reversed(before.items())))
         raise
 
 

@@ -42,15 +42,24 @@ class Dag:
     inputs: Mapping[DatasetAlias, tuple[Input, ...]]
 
 
-def make_dag(declared: Sequence[Declared], existing: Mapping[DatasetAlias, DatasetId]) -> Dag:
+_NONE_MOVED: Mapping[DatasetAlias, DatasetAlias] = {}
+
+
+def make_dag(
+    declared: Sequence[Declared],
+    existing: Mapping[DatasetAlias, DatasetId],
+    moved: Mapping[DatasetAlias, DatasetAlias] = _NONE_MOVED,
+) -> Dag:
     """Return the graph of datasets over those that are in the workspace already.
+
+    `moved` has new names by old ones: an input with an old one is told how to follow.
 
     Raises ProjectErrors with every name that is declared twice, every input that is not known, and
     one finding for each group of datasets that read each other.
     """
     found = list(_duplicates(declared))
     by_alias = {each.alias: each for each in reversed(declared)}
-    resolver = _Resolver(by_alias, existing)
+    resolver = _Resolver(by_alias, existing, moved)
     inputs = {each.alias: resolver.inputs(each) for each in by_alias.values()}
     found += resolver.found
     try:
@@ -93,7 +102,9 @@ class _Resolver:
         self,
         declared: Mapping[DatasetAlias, Declared],
         existing: Mapping[DatasetAlias, DatasetId],
+        moved: Mapping[DatasetAlias, DatasetAlias],
     ) -> None:
+        self.moved = moved
         self.declared = declared
         self.existing = existing
         self.by_id = {dataset: alias for alias, dataset in existing.items()}
@@ -132,14 +143,17 @@ class _Resolver:
 
     def _unknown_name(self, reader: Declared, ref: DatasetAlias, path: _Place) -> Diagnostic:
         guess = self.suggestions.nearest(str(ref))
+        fix = "declare it in this project"
+        if ref in self.moved:
+            fix = f"it is moved: odfbuild mv {ref} {self.moved[ref]} finishes that"
+        elif guess is not None:
+            fix = f"did you mean '{guess}'? Otherwise {fix}"
         return Diagnostic(
             code="unknown-input",
             what=f"no dataset named '{ref}'",
             why="an input must be declared here, or be in the workspace already "
             '(ODF 0.34.1, "SetTransform")',
-            fix="declare it in this project"
-            if guess is None
-            else f"did you mean '{guess}'? Otherwise declare it in this project",
+            fix=fix,
             span=reader.span(path),
         )
 

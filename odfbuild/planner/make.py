@@ -22,7 +22,7 @@ from odfbuild.planner.diff import Change, KindChangedError, VocabChangedError, d
 from odfbuild.planner.engines import outdated_notes
 from odfbuild.planner.evolution.assess import Assessed, assess, verdict
 from odfbuild.planner.evolution.gate import DEFAULT, Allowance
-from odfbuild.planner.evolution.renames import Moves, apply_moved
+from odfbuild.planner.evolution.renames import Moves, apply_moved, unfinished_moves
 from odfbuild.planner.forward import forward_problems
 from odfbuild.planner.plan import Based, Plan, Planned, Step
 from odfbuild.planner.policy import Policy, Severity
@@ -102,7 +102,8 @@ def make_plan(
     moves = apply_moved(current, policy.moved, [each.alias for each in declared])
     compared = _compare(declared, moves.current, engines, wanted)
     assessed = _assess(declared, moves.current, compared.changes, wanted)
-    refused = (*moves.problems, *compared.found, *assessed.refusals)
+    badly_moved = tuple(unfinished_moves(declared, policy.moved)) or moves.problems
+    refused = (*badly_moved, *compared.found, *assessed.refusals)
     if refused:
         raise ProjectErrors(refused)
     steps = _steps(declared, moves, compared.changes, sources, policy, wanted)

@@ -3,7 +3,7 @@
 They come from the project file, so that they are reviewed with it; the planner only reads them.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import date
 from enum import Enum
@@ -81,6 +81,15 @@ class Moved:
     old: DatasetAlias
     new: DatasetAlias
     span: SourceSpan
+
+
+def last_names(moved: Sequence[Moved]) -> dict[DatasetAlias, DatasetAlias]:
+    """Return the names that datasets have after all moves, by their old ones; none of a circle."""
+    steps = {each.old: each.new for each in moved}
+    found = dict(steps)
+    for _ in steps:
+        found = {old: steps.get(new, new) for old, new in found.items()}
+    return {old: new for old, new in found.items() if new not in steps}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -10,6 +10,7 @@ from odfbuild.odf.identity import DatasetId
 from odfbuild.odf.refs import DatasetAlias
 from odfbuild.planner.dag import make_dag
 from odfbuild.planner.declared import Declared
+from odfbuild.planner.policy import last_names
 from odfbuild.project.config import Config, load_config, parse_config
 from odfbuild.project.defaults import Default, apply_defaults
 from odfbuild.project.fingerprint import PROJECT_FILE
@@ -96,7 +97,7 @@ class _Loading:
 
     def project(self, root: Path, config: Config) -> Project:
         """Return the project; ProjectErrors if anything is wrong."""
-        ordered = self._ordered()
+        ordered = self._ordered(last_names(config.moved))
         if self.found:
             from odfbuild.project.query_problems import query_problems
 
@@ -111,10 +112,10 @@ class _Loading:
             defaults=given.given,
         )
 
-    def _ordered(self) -> tuple[Declared, ...]:
+    def _ordered(self, moved: Mapping[DatasetAlias, DatasetAlias]) -> tuple[Declared, ...]:
         """Return the datasets in order; an unknown input may be declared in what is hidden."""
         try:
-            return make_dag(self.declared, self.known).order
+            return make_dag(self.declared, self.known, moved).order
         except ProjectErrors as error:
             self.found += [
                 each for each in error.found if not (self.hidden and each.code == "unknown-input")

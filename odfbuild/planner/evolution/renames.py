@@ -4,7 +4,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from difflib import SequenceMatcher
 
-from odfbuild.errors import Diagnostic
+from odfbuild.errors import Diagnostic, SourceSpan
 from odfbuild.odf.chain_state import ChainState
 from odfbuild.odf.events import (
     AddPushSource,
@@ -16,10 +16,10 @@ from odfbuild.odf.identity import DatasetId
 from odfbuild.odf.opaque import is_opaque
 from odfbuild.odf.refs import DatasetAlias
 from odfbuild.planner.declared import Declared
-from odfbuild.planner.policy import Moved
+from odfbuild.planner.policy import Moved, last_names
 from odfbuild.planner.sql.query import steps_of
 
-__all__ = ["Moves", "Renamed", "apply_moved", "find_renames"]
+__all__ = ["Moves", "Renamed", "apply_moved", "find_renames", "unfinished_moves"]
 
 _LIKE = 0.9
 _MOST = 50  # of datasets with the same sources: beyond, names are all that tells them apart
@@ -70,6 +70,41 @@ def apply_moved(
     renamed = {before: after for after, before in old.items()}
     return Moves(
         {renamed.get(alias, alias): state for alias, state in current.items()}, old, tuple(found)
+    )
+
+
+def unfinished_moves(declared: Sequence[Declared], moved: Sequence[Moved]) -> Iterator[Diagnostic]:
+    """Yield moves whose definition, or an input, has the old name: a plan would begin a new chain.
+
+    So `odfbuild mv` leaves the files when it is killed.
+    """
+    if not moved:
+        return
+    lasts = last_names(moved)
+    names = {each.alias for each in declared}
+    for entry in moved:
+        last = lasts.get(entry.old, entry.old)
+        if entry.old in names and last not in names:
+            what = f"'{entry.old}' is moved to '{last}', and its definition has the old name"
+            yield _unfinished(what, entry.old, last, entry.span)
+    for each in declared:
+        for at, event in enumerate(each.snapshot.metadata):
+            for n, given in enumerate(event.inputs if isinstance(event, SetTransform) else ()):
+                ref = given.dataset_ref
+                if isinstance(ref, DatasetAlias) and ref in lasts and ref not in names:
+                    last = lasts[ref]
+                    what = f"{each.alias} reads '{ref}', which is moved to '{last}'"
+                    span = each.span(("metadata", at, "inputs", n, "datasetRef"))
+                    yield _unfinished(what, ref, last, span)
+
+
+def _unfinished(what: str, old: DatasetAlias, new: DatasetAlias, span: SourceSpan) -> Diagnostic:
+    return Diagnostic(
+        code="moved",
+        what=what,
+        why="a move is done in the definition, in inputs and in odfbuild.yaml, or not at all",
+        fix=f"finish it: odfbuild mv {old} {new}; or remove the entry of moved:",
+        span=span,
     )
 
 
