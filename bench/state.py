@@ -207,9 +207,7 @@ def _commit(folder: Path, dataset: Dataset, table: pa.Table) -> None:
         new_source_state=state.source_state.get("default"),
     )
     events = (*schema_events(state, sealed), added)
-    dataset.commit(
-        Prepared(events, max(now, state.system_time), staged_files(sealed)), expected=state.head
-    )
+    dataset.commit(Prepared(events, max(now, state.system_time), staged_files(sealed)), on=state)
 
 
 def _slices(folder: Path) -> Path:

@@ -278,7 +278,7 @@ def commit(
     )  # fmt: skip
     event = _added(state, sealed) if workspace is None else _executed(state, sealed, workspace)
     prepared = Prepared((*schema_events(state, sealed), event), now, staged_files(sealed))
-    dataset.commit(prepared, expected=state.head)
+    dataset.commit(prepared, on=state)
 
 
 def _added(state: ChainState, sealed: Sealed) -> AddData:

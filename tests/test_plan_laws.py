@@ -234,7 +234,7 @@ def test_a_saved_plan_is_refused_with_nothing_done_once_any_head_moved(
 def _move(made: Floor, name: str) -> None:
     dataset = made.opened.workspace.open(DatasetAlias.parse(name))
     assert dataset is not None
-    dataset.commit(Prepared((SetInfo(description="else"),), NOW), expected=dataset.head())
+    dataset.commit(Prepared((SetInfo(description="else"),), NOW), on=dataset.state())
 
 
 def _apply(folder: Path, saved: Path, patch: pytest.MonkeyPatch) -> int:

@@ -1,6 +1,7 @@
 """Set a dataset back, compact its chain or make its data anew: worked out, then done or not."""
 
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from time import time_ns
 from typing import Any, TypeAlias
@@ -25,6 +26,7 @@ from odfbuild.planner.rebuild import InputNow, next_watermark, records
 from odfbuild.state.applied import record_applied
 from odfbuild.state.block_refs import find_block
 from odfbuild.state.dataset import Dataset
+from odfbuild.state.heads import HeadMovedError
 
 __all__ = [
     "HARD",
@@ -74,10 +76,11 @@ Wish: TypeAlias = Reset | Compaction | Rebuild
 
 @dataclass(frozen=True, slots=True)
 class Prepared:
-    """What will be done, with what is needed to do it."""
+    """What will be done, with what is needed to do it; `on` is the state that it was made from."""
 
     told: Housekeeping
     rewrite: Rewrite | None
+    on: ChainState
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,44 +127,46 @@ def carry_out(project: Opened, prepared: Prepared) -> Multihash:
     if prepared.rewrite is None:
         assert told.head is not None  # noqa: S101 - a reset knows where it goes
         head = told.head
-        dataset.set_head(head, told.based_on)
+        dataset.set_head(head, prepared.on.head)
     else:
-        head = _rewritten(project, dataset, prepared.rewrite, told.based_on)
+        state = _rewritten(project, dataset, prepared.rewrite, prepared.on)
         if told.work == REBUILD:
-            head = _made_anew(project, dataset, told.based_on)
+            state = _made_anew(project, dataset, prepared.on, state)
+        head = state.head
     record_applied(project.workspace, {told.alias: False})
     return head
 
 
-def _rewritten(
-    project: Opened, dataset: Dataset, rewrite: Rewrite, expected: Multihash
-) -> Multihash:
+def _rewritten(project: Opened, dataset: Dataset, rewrite: Rewrite, on: ChainState) -> ChainState:
     from odfbuild.executors.compacting import rewrite_chain
 
     now = Timestamp.from_millis(time_ns() // 1_000_000)
     with project.workspace.staging() as staging:
-        return rewrite_chain(dataset, rewrite, staging, expected=expected, now=now)
+        return rewrite_chain(dataset, rewrite, staging, on=on, now=now)
 
 
-def _made_anew(project: Opened, dataset: Dataset, before: Multihash) -> Multihash:
-    """Run the step of a dataset that has lost its data; go back if it fails."""
+def _made_anew(
+    project: Opened, dataset: Dataset, before: ChainState, emptied: ChainState
+) -> ChainState:
+    """Run the step of a dataset that has lost its data; go back if it fails.
+
+    Where somebody else changed the dataset meanwhile, there is nothing to go back from.
+    """
     from odfbuild.app.applying import site_of
     from odfbuild.app.engines import spark_of
     from odfbuild.executors.transform import transform
 
-    emptied = dataset.head()
-    assert emptied is not None  # noqa: S101 - it was just written
     engine = spark_of(project)
     try:
         engine.prepare()
-        transform(site_of(project, engine), dataset, lambda _: None)
+        return transform(site_of(project, engine), dataset, lambda _: None) or emptied
     except BaseException:
         engine.cancel()
-        dataset.set_head(before, emptied)
+        with suppress(HeadMovedError):
+            dataset.set_head(before.head, emptied.head)
         raise
     finally:
         engine.close()
-    return dataset.head() or emptied
 
 
 def _read(dataset: Dataset, upto: Multihash | None = None) -> _Chain:
@@ -189,7 +194,7 @@ def _reset(
         dropped=dropped(chain.blocks.values(), after.blocks.values()),
         stranded=stranded(chain.dataset.id, vanishing, project.workspace.states()),
     )
-    return Prepared(told, None)
+    return Prepared(told, None, chain.state)
 
 
 def _block(dataset: Dataset, text: str) -> Multihash:
@@ -221,7 +226,7 @@ def _compaction(
         dropped={} if hard else dropped(events, _left(events, rewrite)),
         stranded=stranded(chain.dataset.id, vanishing, project.workspace.states()),
     )
-    return Prepared(told, rewrite)
+    return Prepared(told, rewrite, chain.state)
 
 
 def _rebuild(project: Opened, chain: _Chain, common: Mapping[str, Any]) -> Prepared | None:
@@ -249,7 +254,7 @@ def _rebuild(project: Opened, chain: _Chain, common: Mapping[str, Any]) -> Prepa
         stranded=stranded(chain.dataset.id, frozenset(tuple(chain.blocks)[rewrite.kept :]), states),
         reads={each.alias: records(each.state.last_offset) for each in inputs},
     )
-    return Prepared(told, rewrite)
+    return Prepared(told, rewrite, chain.state)
 
 
 def _inputs(state: ChainState, states: Mapping[DatasetAlias, ChainState]) -> list[InputNow]:

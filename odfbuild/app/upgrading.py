@@ -26,12 +26,11 @@ __all__ = ["Upgrade", "Upgraded", "outdated", "record", "replayed"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Upgrade:
-    """A dataset of another version: the event that would record the installed one after `head`."""
+    """A dataset of another version: the event that would record the installed one after `state`."""
 
     alias: DatasetAlias
     id: DatasetId
-    head: Multihash
-    system_time: Timestamp
+    state: ChainState
     before: str
     event: SetTransform
 
@@ -69,8 +68,7 @@ def _upgrade(project: Opened, alias: DatasetAlias, id: DatasetId) -> Upgrade | N
     return Upgrade(
         alias=alias,
         id=id,
-        head=state.head,
-        system_time=state.system_time,
+        state=state,
         before=state.transform.transform.version or "",
         event=event,
     )
@@ -117,9 +115,9 @@ def record(project: Opened, upgrades: Iterable[Upgrade]) -> Mapping[DatasetAlias
     heads: dict[DatasetAlias, Multihash] = {}
     try:
         for each in upgrades:
-            now = max(Timestamp.from_millis(time_ns() // 1_000_000), each.system_time)
+            now = max(Timestamp.from_millis(time_ns() // 1_000_000), each.state.system_time)
             dataset = project.workspace.dataset(each.id)
-            heads[each.alias] = dataset.commit(Prepared((each.event,), now), expected=each.head)
+            heads[each.alias] = dataset.commit(Prepared((each.event,), now), on=each.state).head
     finally:
         record_applied(project.workspace, dict.fromkeys(heads, False))
     return heads

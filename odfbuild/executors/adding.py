@@ -38,7 +38,7 @@ from odfbuild.state.dataset import Dataset
 from odfbuild.state.prepared import Prepared
 from odfbuild.state.push_ids import PUSH_ID
 
-__all__ = ["Intake", "Receiver", "Source", "add", "add_together", "retires"]
+__all__ = ["Added", "Intake", "Receiver", "Source", "add", "add_together", "retires"]
 
 Source: TypeAlias = SetPollingSource | AddPushSource
 
@@ -66,7 +66,7 @@ _OF_ROWS: Final = frozenset({"merge-input", NullValuesError.code})
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Receiver:
-    """The dataset as it stands, the definition of the source, the system time of the commit.
+    """The dataset, the state that it is merged into, its source, the system time of the commit.
 
     `source_name` is the source's name in the chain's source states.
     """
@@ -80,8 +80,16 @@ class Receiver:
     options: IngestOptions = AS_USUAL
 
 
-def add(receiver: Receiver, intake: Intake, staging: Path) -> Round | None:
-    """Commit an input and return what was done; None if nothing moved.
+@dataclass(frozen=True, slots=True)
+class Added:
+    """The state that an input left, and what was done; None if nothing moved."""
+
+    state: ChainState
+    round: Round | None
+
+
+def add(receiver: Receiver, intake: Intake, staging: Path) -> Added:
+    """Commit an input to the receiver's state.
 
     It is one AddData, or several if its rows are many: `Site.slice_rows`.  `staging` is a folder
     in the workspace for files on their way.  Raises the errors of the engine,
@@ -95,7 +103,7 @@ def add(receiver: Receiver, intake: Intake, staging: Path) -> Round | None:
     except EngineError as error:
         _say_where(error, intake.name)
         raise
-    condense(receiver.site, receiver.dataset, request)
+    condense(receiver.site, receiver.dataset, done.state, request)
     return done
 
 
@@ -107,26 +115,26 @@ def _say_where(error: EngineError, name: str) -> None:
         error.why = f"{error.why}, in {name}"
 
 
-def add_together(
-    receiver: Receiver, intakes: Sequence[Intake], staging: Path
-) -> Iterator[Round | None]:
+def add_together(receiver: Receiver, intakes: Sequence[Intake], staging: Path) -> Iterator[Added]:
     """Commit inputs in order, each as `add` would, after one call of the engine for all of them.
 
     They have rows that may go together (`executors.together`).  What the engine raises comes before
-    the first commit.
+    the first commit.  Each commit is one to the state that the commit before it left: the merge
+    counts on that, so a chain that anybody else changed in between is refused.
     """
     frames = [intake.frame for intake in intakes if intake.frame is not None]
     request = _request(receiver, frames[0], staging)
     merged = receiver.site.engine.ingest_together(request, frames)
     for intake, rows in zip(intakes, merged, strict=True):
-        state = receiver.dataset.state()
-        now = receiver if state is None else replace(receiver, state=state)
-        yield _store(now, intake, rows, staging)
-    condense(receiver.site, receiver.dataset, request)
+        added = _store(receiver, intake, rows, staging)
+        receiver = replace(receiver, state=added.state)
+        yield added
+    condense(receiver.site, receiver.dataset, receiver.state, request)
 
 
-def _store(receiver: Receiver, intake: Intake, merged: Frame | None, staging: Path) -> Round | None:
+def _store(receiver: Receiver, intake: Intake, merged: Frame | None, staging: Path) -> Added:
     """Commit what the engine made of an input."""
+    state = receiver.state
     sealed = None if merged is None else _slice(receiver, intake, merged, staging)
     events = _events(receiver, sealed, intake.state)
     found = held_back(receiver.site, receiver.dataset.id, receiver.state, sealed, intake.name)
@@ -140,11 +148,12 @@ def _store(receiver: Receiver, intake: Intake, merged: Frame | None, staging: Pa
     ) as told:
         if events:
             prepared = Prepared(events, receiver.now, staged_files(sealed))
-            receiver.dataset.commit(prepared, expected=receiver.state.head)
+            state = receiver.dataset.commit(prepared, on=receiver.state)
     told = replace(told, checks=found) if found else told
     if not events and not told:
-        return None
-    return Round(intake.name, len(events), 0 if sealed is None else sealed.records, told)
+        return Added(state, None)
+    rows = 0 if sealed is None else sealed.records
+    return Added(state, Round(intake.name, len(events), rows, told))
 
 
 def retires(source: Source) -> bool:

@@ -67,20 +67,19 @@ def rewrite_chain(
     rewrite: Rewrite,
     staging: Path,
     *,
-    expected: Multihash,
+    on: ChainState,
     now: Timestamp,
-) -> Multihash:
-    """Carry out a rewrite of the chain that ends with `expected`, and return the new head.
+) -> ChainState:
+    """Carry out a rewrite that was worked out for a state, and return the new one.
 
     `staging` is a folder in the workspace.  Raises, with the chain untouched: HeadMovedError;
     CorruptObjectError, MissingObjectError or InconsistentSliceError when a slice is not what its
     block says; UnsupportedVariantError when an event is of a newer version of the format, which
     only who knows it can write again.
     """
-    base = _base(dataset, rewrite.kept, expected)
+    base = _base(dataset, rewrite.kept, on.head)
     state = dataset.state(base)
-    last = dataset.state(expected)
-    assert state is not None and last is not None  # noqa: S101 - there are blocks
+    assert state is not None  # noqa: S101 - it is a block
     work = _Rewriting(dataset, staging, state)
     for part in rewrite.parts:
         match part:
@@ -89,10 +88,10 @@ def rewrite_chain(
             case Merge():
                 work.merge(part)
     if not work.events:
-        dataset.set_head(base, expected)
-        return base
-    prepared = Prepared(tuple(work.events), max(now, last.system_time), tuple(work.files))
-    return dataset.rewrite(prepared, base, expected)
+        dataset.set_head(base, on.head)
+        return state
+    prepared = Prepared(tuple(work.events), max(now, on.system_time), tuple(work.files))
+    return dataset.rewrite(prepared, base, on)
 
 
 def _base(dataset: Dataset, kept: int, expected: Multihash) -> Multihash:

@@ -72,15 +72,14 @@ def history(
     return _past(_folder(site, dataset), dataset, state, merge).paths
 
 
-def condense(site: Site, dataset: Dataset, request: IngestRequest) -> None:
-    """Condense the history up to the head, after such a merge, if that is worth while.
+def condense(site: Site, dataset: Dataset, state: ChainState, request: IngestRequest) -> None:
+    """Condense the history up to a state, that after such a merge, if that is worth while.
 
     Failing is a warning at most: the rows of the merge are stored.
     """
     from pyarrow import ArrowException
 
-    state = dataset.state()
-    if state is None or not state.has_data or not looks_back(request):
+    if not state.has_data or not looks_back(request):
         return
     folder = _folder(site, dataset)
     try:

@@ -1,8 +1,9 @@
 """Ingest: poll a source, round by round, each file one commit of one slice.
 
 fetch -> prepare -> read -> add.  A round that fails leaves the rounds before it, and the chain
-untouched by itself.  Small files of a glob go through the engine together where that makes no
-difference; if one of them fails there, they go one by one up to it.
+untouched by itself.  One that loses the race for the head is done again on the new one.  Small
+files of a glob go through the engine together where that makes no difference; if one of them fails
+there, they go one by one up to it.
 """
 
 from collections.abc import Callable
@@ -14,6 +15,7 @@ from odfbuild.executors.adding import Intake, Receiver, add, add_together
 from odfbuild.executors.besides import besides_of
 from odfbuild.executors.fetch import Fetched, UpToDate, fetch
 from odfbuild.executors.local import SOURCE_NAME
+from odfbuild.executors.lost_race import ATTEMPTS
 from odfbuild.executors.part import sweep
 from odfbuild.executors.prepare import PipeError, Surroundings, prepare
 from odfbuild.executors.readers import read
@@ -25,6 +27,7 @@ from odfbuild.odf.events import SetPollingSource, SourceState
 from odfbuild.odf.opaque import refuse_opaque
 from odfbuild.planner.policy import AS_USUAL, IngestOptions
 from odfbuild.state.dataset import Dataset
+from odfbuild.state.heads import HeadMovedError
 
 __all__ = ["ingest"]
 
@@ -55,7 +58,7 @@ def ingest(
     fetching, reading, the engine and the commit; earlier rounds stand.
     """
     folder = site.workspace.cache / "fetch" / dataset.id.multibase
-    more, one_by_one = True, False
+    more, one_by_one, lost = True, False, 0
     while more:
         state = dataset.state()
         if state is None or state.polling is None:
@@ -73,8 +76,13 @@ def ingest(
         polling = _Polling(receiver=receiver, source=state.polling, folder=folder)
         try:
             more = _round(polling, done, together=not one_by_one and goes_together(state.polling))
+            lost = 0
         except _FailedTogether:
             one_by_one = True
+        except HeadMovedError as error:
+            lost += 1
+            if lost == ATTEMPTS or error.actual is None:
+                raise
 
 
 class _FailedTogether(Exception):
@@ -118,16 +126,16 @@ def _take_in(
         first = _intake(polling, fetched, staging)
         following = _following(polling, fetched, first, staging) if together else []
         if not following:
-            _tell(add(receiver, first, staging), done)
+            _tell(add(receiver, first, staging).round, done)
             return fetched
         intakes = (first, *(intake for _, intake in following))
         rounds = add_together(receiver, intakes, staging)
         try:
-            _tell(next(rounds), done)
+            _tell(next(rounds).round, done)
         except EngineError as error:
             raise _FailedTogether from error
         for added in rounds:
-            _tell(added, done)
+            _tell(added.round, done)
         return following[-1][0]
 
 

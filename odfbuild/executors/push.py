@@ -14,6 +14,7 @@ from odfbuild.errors import EngineError
 from odfbuild.executors.adding import Intake, Receiver, add
 from odfbuild.executors.besides import besides_of
 from odfbuild.executors.frames import Frame
+from odfbuild.executors.lost_race import until_committed
 from odfbuild.executors.media import Format, format_of_file, read_as, unpacking
 from odfbuild.executors.prepare import DamagedArchiveError, prepare
 from odfbuild.executors.push_source import push_source
@@ -26,12 +27,10 @@ from odfbuild.odf.identity import Multihash
 from odfbuild.odf.timestamp import Timestamp
 from odfbuild.planner.policy import AS_USUAL, IngestOptions
 from odfbuild.state.dataset import Dataset
-from odfbuild.state.heads import HeadMovedError
 from odfbuild.state.push_ids import has_push, push_state
 
 __all__ = ["BadPushError", "Pushed", "Pushing", "push"]
 
-_ATTEMPTS: Final = 10
 _LONGEST_ID: Final = 500
 _QUICK: Final = 1 << 20  # bytes that are read in less time than an engine needs to end again
 
@@ -94,13 +93,7 @@ def push(
     it was then.
     """
     _check(given)
-    for left in reversed(range(_ATTEMPTS)):
-        try:
-            return _attempt(site, dataset, given, called, soon)
-        except HeadMovedError:
-            if left == 0:
-                raise
-    raise AssertionError("the last attempt returns or raises")
+    return until_committed(lambda: _attempt(site, dataset, given, called, soon))
 
 
 def _attempt(
@@ -161,14 +154,15 @@ def _take_in(
         if size <= _QUICK:
             soon(size)
         added = add(receiver, intake, staging)
+    done = added.round
     return Pushed(
         name=given.name,
         source=name,
         id=given.id,
-        blocks=0 if added is None else added.blocks,
-        records=0 if added is None else added.records,
-        head=dataset.head() or state.head,
-        told=Told() if added is None else added.told,
+        blocks=0 if done is None else done.blocks,
+        records=0 if done is None else done.records,
+        head=added.state.head,
+        told=Told() if done is None else done.told,
     )
 
 

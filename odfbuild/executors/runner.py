@@ -7,23 +7,22 @@ otherwise.  The first interrupt ends the run after the open slices, the second a
 
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Protocol, assert_never
 
 from odfbuild.errors import OdfBuildError, PlanError, StateError
-from odfbuild.executors.accept import Stood, check_definition
+from odfbuild.executors.accept import Stood
+from odfbuild.executors.definition import StalePlanError, existing, write_definition
 from odfbuild.executors.ingest import ingest
 from odfbuild.executors.manner import Manner
 from odfbuild.executors.report import Done, Failed, Interrupted, Outcome, Report, Round, Skipped
 from odfbuild.executors.site import Site
 from odfbuild.executors.stopping import StoppedError, interruptible, is_ending, stop, stoppable
 from odfbuild.executors.transform import transform
-from odfbuild.odf.events import MetadataEvent, SetTransform, TransformInput
 from odfbuild.odf.identity import Multihash
 from odfbuild.odf.refs import DatasetAlias
-from odfbuild.planner.plan import Append, Ingest, Move, Plan, Step, Transform
+from odfbuild.planner.plan import Append, Based, Ingest, Move, Plan, Step, Transform
 from odfbuild.state.dataset import Dataset
-from odfbuild.state.prepared import Prepared
 
 __all__ = [
     "InterruptedRun",
@@ -63,12 +62,6 @@ class _Enough(Exception):
     """An ingest ends though its source may have more; what it committed stands."""
 
 
-class StalePlanError(StateError):
-    """A dataset moved after the plan was made."""
-
-    code = "stale-plan"
-
-
 class UnreachableStepError(PlanError):
     """A step of a plan waits for one that is not before it, so it could never run."""
 
@@ -89,6 +82,7 @@ class _Run:
     progress: Progress
     manner: Manner
     waiting: dict[str, Step]
+    based: Mapping[DatasetAlias, Based | None]
     stood: Stood
     outcomes: dict[str, Outcome] = field(default_factory=dict)
 
@@ -133,7 +127,9 @@ def run(
     with nothing done.
     """
     check_order(plan)
-    state = _Run(site, progress, manner, {step.id: step for step in plan.steps}, _stood(plan))
+    waiting = {step.id: step for step in plan.steps}
+    based = {alias: planned.based_on for alias, planned in plan.datasets.items()}
+    state = _Run(site, progress, manner, waiting, based, _stood(plan))
     try:
         _carry_out(state, jobs)
     except KeyboardInterrupt:
@@ -258,56 +254,24 @@ def _work(state: _Run, step: Step, done: Callable[[Round], None]) -> None:
     site = state.site
     match step.work:
         case Append():
-            _append(state, step.target, step.work, done)
+            based = state.based.get(step.target)
+            write_definition(site, step.target, step.work, based, state.stood, done)
         case Move():
             site.workspace.rename(step.work.old, step.target)
             done(Round("name", 0, 0))
         case Ingest(options=options):
-            ingest(site, _existing(site, step.target), done, options)
+            ingest(site, _target(state, step.target), done, options)
         case Transform():
-            transform(site, _existing(site, step.target), done)
+            transform(site, _target(state, step.target), done)
         case _:
             assert_never(step.work)
 
 
-def _append(run: _Run, target: DatasetAlias, work: Append, done: Callable[[Round], None]) -> None:
-    site = run.site
-    dataset = None if work.creates is not None else _existing(site, target)
-    state = None if dataset is None else dataset.state()
-    check_definition(site, state, work.events, run.stood)
-    events = tuple(_resolved(site, event) for event in work.events)
-    if work.creates is not None:
-        site.workspace.create(target, work.creates, Prepared(events, site.clock()))
-        done(Round("definition", len(events) + 1, 0))
-    elif dataset is not None and state is not None:
-        now = max(site.clock(), state.system_time)
-        dataset.commit(Prepared(events, now), expected=state.head)
-        done(Round("definition", len(events), 0))
-
-
-def _resolved(site: Site, event: MetadataEvent) -> MetadataEvent:
-    """Put ids in the place of the aliases of datasets that this run created."""
-    if not isinstance(event, SetTransform):
-        return event
-    inputs = tuple(_resolved_input(site, each) for each in event.inputs)
-    return replace(event, inputs=inputs)
-
-
-def _resolved_input(site: Site, source: TransformInput) -> TransformInput:
-    if not isinstance(source.dataset_ref, DatasetAlias):
-        return source
-    return replace(source, dataset_ref=_existing(site, source.dataset_ref).id)
-
-
-def _existing(site: Site, alias: DatasetAlias) -> Dataset:
-    dataset = site.workspace.open(alias)
-    if dataset is None:
-        raise StateError(
-            what=f"{alias} is not in the workspace",
-            why="an earlier step was to create it",
-            fix="plan and apply again",
-        )
-    return dataset
+def _target(run: _Run, alias: DatasetAlias) -> Dataset:
+    """Return the dataset that a step is for: the planned one, whatever its name is by now."""
+    based = run.based.get(alias)
+    dataset = None if based is None else run.site.workspace.open(based.id)
+    return dataset or existing(run.site, alias)
 
 
 def _system_error(error: OSError) -> StateError:

@@ -27,6 +27,7 @@ from odfbuild.executors.kept import (
     previous,
     staged_checkpoint,
 )
+from odfbuild.executors.lost_race import until_committed
 from odfbuild.executors.present import check_inputs
 from odfbuild.executors.report import Round, Told
 from odfbuild.executors.site import Site
@@ -76,21 +77,27 @@ class Source:
     state: ChainState
 
 
-def transform(site: Site, dataset: Dataset, done: Callable[[Round], None]) -> None:
+def transform(site: Site, dataset: Dataset, done: Callable[[Round], None]) -> ChainState | None:
     """Run the dataset's transform over what its inputs gained; commit at most one slice.
 
-    Raises DivergedInputError when an input was rewritten, and the engine's and commit's errors.
+    A step that loses the race for the head is run again on the new one.  Returns the state that the
+    commit left, None without a commit.  Raises DivergedInputError when an input was rewritten, and
+    the engine's and commit's errors.
     """
+    return until_committed(lambda: _attempt(site, dataset, done))
+
+
+def _attempt(site: Site, dataset: Dataset, done: Callable[[Round], None]) -> ChainState | None:
     state = dataset.state()
     if state is None or state.transform is None:
-        return
+        return None
     refuse_opaque(state.transform)
     opened = _open_inputs(site, state.transform)
     name = partial(_name, site, dataset)
     pending = [_pending(state, alias, each, name) for alias, each in opened]
     batch = bind(state, pending)
     if batch is None:
-        return
+        return None
     _refuse_version(name, state.transform.transform)
     now = max(site.clock(), state.system_time)
     with site.workspace.staging() as staging:
@@ -105,13 +112,15 @@ def transform(site: Site, dataset: Dataset, done: Callable[[Round], None]) -> No
             check_earlier_rows(dataset, state, work, sealed, name)
         checkpoint = checkpoint_of_step(state, work)
         events = _events(state, batch, sealed, checkpoint)
-        if events:
-            names = ", ".join(each.alias for each in batch.inputs if each.slices)
-            told = Told(checks=held_back(site, dataset.id, state, sealed, names))
-            files = (*staged_files(sealed), *staged_checkpoint(work, checkpoint))
-            dataset.commit(Prepared(events, now, files), expected=state.head)
-            records, read = (0, None) if sealed is None else (sealed.records, sealed.read)
-            done(Round(names, len(events), records, told, read))
+        if not events:
+            return None
+        names = ", ".join(each.alias for each in batch.inputs if each.slices)
+        told = Told(checks=held_back(site, dataset.id, state, sealed, names))
+        files = (*staged_files(sealed), *staged_checkpoint(work, checkpoint))
+        left = dataset.commit(Prepared(events, now, files), on=state)
+        records, read = (0, None) if sealed is None else (sealed.records, sealed.read)
+        done(Round(names, len(events), records, told, read))
+        return left
 
 
 def needs_engine(state: ChainState, batch: Batch) -> bool:

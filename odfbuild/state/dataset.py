@@ -178,32 +178,35 @@ class Dataset:
     def commit(
         self,
         prepared: Prepared,
-        expected: Multihash | None,
+        on: ChainState | None,
         *,
         profile: Profile = Profile.SPEC,
-    ) -> Multihash:
-        """Append the prepared events to `expected` (None: a new chain) and return the new head.
+    ) -> ChainState:
+        """Append the prepared events to the state that they were made from; return the new one.
 
-        Raises, having changed nothing: HeadMovedError when the head is another; RejectedBlockError
-        when the chain forbids a block; CorruptObjectError, MissingObjectError or
-        InconsistentSliceError when a staged file is not what the events say of it.
+        `on` is None for a new chain.  The head is never read in its place: what was worked out from
+        one state cannot be put after another.  Raises, having changed nothing: HeadMovedError when
+        the head is not that of `on`; RejectedBlockError when the chain forbids a block;
+        CorruptObjectError, MissingObjectError or InconsistentSliceError when a staged file is not
+        what the events say of it.
         """
-        return self._put(self._state_at(expected), prepared, expected, profile)
+        expected = self._still(on)
+        return self._put(on, prepared, expected, profile)
 
     def rewrite(
         self,
         prepared: Prepared,
         base: Multihash,
-        expected: Multihash,
+        on: ChainState,
         *,
         profile: Profile = Profile.SPEC,
-    ) -> Multihash:
-        """Put the prepared events after `base`, in the place of what leads from there to the head.
+    ) -> ChainState:
+        """Put the prepared events after `base`, in the place of what leads from there to `on`.
 
         Raises as `commit` does, and NotInChainError if `base` is no block before the head.  The
         blocks and files of before stay where they are.
         """
-        self._state_at(expected)
+        expected = self._still(on)
         self._back(expected, base)
         return self._put(self.state(base), prepared, expected, profile)
 
@@ -214,7 +217,8 @@ class Dataset:
         MissingObjectError when a block or file that `to` reaches is not there.
         """
         with self.stores.heads.lock():  # of what no head reaches, nothing goes meanwhile
-            self._state_at(expected)
+            if (actual := self.head()) != expected:
+                raise HeadMovedError(expected, actual)
             state = None
             for hash, block in self.blocks(upto=to):
                 _check_present(block.event, self.stores, {})
@@ -230,7 +234,7 @@ class Dataset:
         prepared: Prepared,
         expected: Multihash | None,
         profile: Profile,
-    ) -> Multihash:
+    ) -> ChainState:
         _check_files(prepared, self.stores)
         encoded: dict[Multihash, bytes] = {}
         for event in prepared.events:
@@ -245,15 +249,15 @@ class Dataset:
     def append(
         self,
         encoded: Sequence[bytes],
-        expected: Multihash | None,
+        on: ChainState | None,
         *,
         profile: Profile = Profile.SPEC,
-    ) -> Multihash:
+    ) -> ChainState:
         """Append blocks made elsewhere, byte for byte, whose data and checkpoints are here already.
 
         Raises as `commit` does.
         """
-        state = self._state_at(expected)
+        expected, state = self._still(on), on
         blocks: dict[Multihash, bytes] = {}
         for data in encoded:
             block, hash = decode_block(data), block_hash(data)
@@ -263,11 +267,12 @@ class Dataset:
             blocks[hash] = data
         return self._make_real((), blocks, state, expected)
 
-    def _state_at(self, expected: Multihash | None) -> ChainState | None:
-        actual = self.head()
+    def _still(self, on: ChainState | None) -> Multihash | None:
+        """Return the head of a state; refuse early what the swap would refuse in the end."""
+        expected, actual = None if on is None else on.head, self.head()
         if actual != expected:
             raise HeadMovedError(expected, actual)
-        return None if expected is None else self.state(expected)
+        return expected
 
     def _make_real(
         self,
@@ -275,7 +280,7 @@ class Dataset:
         blocks: Mapping[Multihash, bytes],
         state: ChainState | None,
         expected: Multihash | None,
-    ) -> Multihash:
+    ) -> ChainState:
         if state is None or not blocks:
             raise StateError(
                 what=f"nothing to append to {self.id}",
@@ -295,7 +300,7 @@ class Dataset:
             stores.blocks.put(blocks)
             stores.heads.swap(HEAD, expected=expected, new=state.head)
         self._index.put(state)
-        return state.head
+        return state
 
 
 def _next_block(

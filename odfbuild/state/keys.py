@@ -165,6 +165,10 @@ class Keys:
             return False
         return True
 
+    def forget(self, dataset: DatasetId) -> None:
+        """Delete the key of a dataset that never came to be."""
+        self._path(dataset).unlink(missing_ok=True)
+
     def _keep(self, dataset: DatasetId, text: bytes, *, sealed: bool = False) -> None:
         self._folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         near = pending(self._folder)

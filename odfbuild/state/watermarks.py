@@ -50,5 +50,5 @@ def move_watermark(dataset: Dataset, to: Timestamp, *, now: Timestamp, source: s
         new_watermark=to,
         new_source_state=state.source_state.get(source),
     )
-    dataset.commit(Prepared((event,), max(now, state.system_time)), expected=state.head)
+    dataset.commit(Prepared((event,), max(now, state.system_time)), on=state)
     return Moved(state.watermark, to)

@@ -178,8 +178,15 @@ class Workspace:
         seed = Seed(dataset_id=new, dataset_kind=kind)
         dataset = self.make_room(new)
         whole = Prepared((seed, *prepared.events), prepared.system_time, prepared.files)
-        dataset.commit(whole, expected=None)
-        self.name(alias, new)
+        dataset.commit(whole, on=None)
+        try:
+            self.name(alias, new)
+        except AliasTakenError:  # by who made it meanwhile; of ours nobody knows
+            with dataset.stores.heads.lock():
+                shutil.rmtree(self._datasets / new.multibase)
+            if id is None:
+                self.keys.forget(new)
+            raise
         return dataset
 
     def make_room(self, id: DatasetId) -> Dataset:

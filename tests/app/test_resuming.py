@@ -126,7 +126,7 @@ def test_what_failed_is_done_once_it_can_be(runs: Runs, tmp_path: Path) -> None:
 def move(floor: Floor, name: str) -> None:
     dataset = floor.opened.workspace.open(DatasetAlias.parse(name))
     assert dataset is not None
-    dataset.commit(Prepared((SetInfo(description="else"),), LATER), expected=dataset.head())
+    dataset.commit(Prepared((SetInfo(description="else"),), LATER), on=dataset.state())
 
 
 @pytest.mark.parametrize("name", ["acme.n0", "acme.n3"])

@@ -143,7 +143,7 @@ def test_nothing_is_taken_back_of_what_somebody_moved(runs: Runs, tmp_path: Path
     dataset = floor.opened.workspace.open(DatasetAlias.parse("acme.n3"))
     assert dataset is not None
     prepared = prepare_undo(floor.opened, "last")
-    dataset.commit(Prepared((SetInfo(description="else"),), LATER), expected=dataset.head())
+    dataset.commit(Prepared((SetInfo(description="else"),), LATER), on=dataset.state())
     with pytest.raises(StalePlanError):
         prepare_undo(floor.opened, "last")
     with pytest.raises(HeadMovedError):

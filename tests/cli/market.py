@@ -58,4 +58,4 @@ def dataset(project: Path, name: str) -> Dataset:
 def append(project: Path, name: str, *events: MetadataEvent) -> None:
     """Append to a chain as somebody else would."""
     found = dataset(project, name)
-    found.commit(Prepared(events, LATER, ()), expected=found.head())
+    found.commit(Prepared(events, LATER, ()), on=found.state())

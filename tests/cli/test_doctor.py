@@ -110,7 +110,7 @@ def test_what_another_engine_made_is_told(ask: Inside, market: Path) -> None:
     assert state is not None
     other = upgraded(state, "4.0.0+odfbuild.1")
     assert other is not None
-    out.commit(Prepared((other,), LATER), expected=state.head)
+    out.commit(Prepared((other,), LATER), on=state)
     ahead = told(ask, code=1)
     (each,) = (each for each in ahead["engine"] if each["health"] == "warn")
     assert each["what"] == "made by spark 4.0.0+odfbuild.1: out"

@@ -94,7 +94,7 @@ def test_a_workspace_that_is_only_read_refuses_every_change(ask: Inside) -> None
     found = only_read.open(DatasetAlias.parse("src"))
     assert found is not None
     with pytest.raises(ReadOnlyError):
-        found.commit(Prepared((INFO,), LATER, ()), expected=found.head())
+        found.commit(Prepared((INFO,), LATER, ()), on=found.state())
     with pytest.raises(OSError, match="only read"):
         _ = only_read.cache
 

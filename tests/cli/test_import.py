@@ -176,7 +176,7 @@ def chain_in(folder: Path, *events: MetadataEvent) -> Path:
     found = Workspace(folder)
     seed, *rest = events
     dataset = found.make_room(seed.dataset_id)  # type: ignore[union-attr]
-    dataset.commit(Prepared((seed, *rest), NOON), expected=None)
+    dataset.commit(Prepared((seed, *rest), NOON), on=None)
     return folder_in(found, dataset)
 
 
@@ -189,7 +189,7 @@ def test_blocks_of_another_version_keep_their_bytes(second: Inside, tmp_path: Pa
         encoded.append(data)
     found = Workspace(tmp_path / "a")
     made = found.make_room(ROOT.dataset_id)
-    made.append(encoded, expected=None)
+    made.append(encoded, on=None)
     take(second, folder_in(found, made), "newer")
     assert dataset(second.project, "newer").head() == block_hash(encoded[-1])
     assert "No changes" in second("plan").out

@@ -241,7 +241,7 @@ def test_the_steps_of_a_query_are_named(here: Within) -> None:
     )
     transform = TransformSql(engine="spark", version="1.0", queries=steps)
     event = SetTransform(inputs=state.transform.inputs, transform=transform)
-    found.commit(Prepared((event,), state.system_time, ()), expected=state.head)
+    found.commit(Prepared((event,), state.system_time, ()), on=state)
     lines = here.done("inspect", "query", "out").splitlines()
     assert lines[0] == "engine  spark 1.0"
     assert lines[2:] == [

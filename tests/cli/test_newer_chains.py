@@ -38,7 +38,7 @@ def append(dataset: Dataset, event: MetadataEvent, union: str, tag: int) -> Mult
         event=event,
     )
     data = in_envelope(as_newer(block, union, tag))
-    head = dataset.append([data], expected=state.head)
+    head = dataset.append([data], on=state).head
     assert dataset.stores.blocks.get(head) == data
     return head
 
@@ -83,7 +83,7 @@ def test_an_event_that_is_not_known_is_never_ours_to_write(project: Path) -> Non
     block, state = dataset.block(head), dataset.state()
     assert state is not None
     with pytest.raises(UnsupportedVariantError, match="MetadataEvent has no variant number 14"):
-        dataset.commit(Prepared((block.event,), state.system_time), expected=head)
+        dataset.commit(Prepared((block.event,), state.system_time), on=dataset.state(head))
     assert dataset.head() == head
 
 

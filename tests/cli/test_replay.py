@@ -245,14 +245,12 @@ def test_what_was_upgraded_before_one_moved_is_known_to_be_ours(project: Path) -
     names = [DatasetAlias.parse(each) for each in ("last", "mid")]
     wanted = outdated(opened, names)
     moved = dataset(project, "mid")
-    moved.commit(
-        Prepared((SetInfo(description="x"),), wanted[1].system_time), expected=moved.head()
-    )
+    moved.commit(Prepared((SetInfo(description="x"),), wanted[1].state.system_time), on=moved.state())
     with pytest.raises(HeadMovedError):
         record(opened, wanted)
     kept = recall_applied(opened.workspace.root, names)
-    assert kept[names[0]].head == dataset(project, "last").head() != wanted[0].head
-    assert kept[names[1]].head == wanted[1].head
+    assert kept[names[0]].head == dataset(project, "last").head() != wanted[0].state.head
+    assert kept[names[1]].head == wanted[1].state.head
 
 
 def test_one_row_that_differs_keeps_all_from_being_upgraded(

@@ -91,7 +91,7 @@ def _add(dataset: Dataset, path: Path, schema: pa.Schema, changes: Sequence[Chan
     )
     event = AddData(prev_offset=state.last_offset, new_data=found, new_watermark=TIME)
     staged = StagedFile(path, found.physical_hash, "data")
-    dataset.commit(Prepared((event,), TIME, (staged,)), expected=state.head)
+    dataset.commit(Prepared((event,), TIME, (staged,)), on=state)
 
 
 def blocks(dataset: Dataset) -> list[Multihash]:
@@ -161,7 +161,7 @@ def test_what_came_last_is_what_a_block_is_compared_with(tmp_path: Path) -> None
     row = {"k": "a", "x": None, "l": None}
     dataset = made(tmp_path, [[(0, row)], [(0, row)]])
     names = blocks(dataset)
-    dataset.commit(Prepared((SetInfo(description="x"),), TIME), expected=names[-1])
+    dataset.commit(Prepared((SetInfo(description="x"),), TIME), on=dataset.state(names[-1]))
     assert before_last(dataset, blocks(dataset)[-1]) == names[-2]
     assert before_last(dataset, names[-1]) == names[-2]
     assert before_last(dataset, names[1]) == names[1]
@@ -170,11 +170,11 @@ def test_what_came_last_is_what_a_block_is_compared_with(tmp_path: Path) -> None
 def test_blocks_of_two_branches_have_no_difference(tmp_path: Path) -> None:
     dataset = made(tmp_path, [[(0, {"k": "a", "x": None, "l": None})]])
     base = blocks(dataset)[-1]
-    dataset.commit(Prepared((SetInfo(description="one"),), TIME), expected=base)
+    dataset.commit(Prepared((SetInfo(description="one"),), TIME), on=dataset.state(base))
     one = blocks(dataset)[-1]
     head = next(tmp_path.glob("w/datasets/*/refs/head"))
     head.write_text(str(base), "ascii")
-    dataset.commit(Prepared((SetInfo(description="two"),), TIME), expected=base)
+    dataset.commit(Prepared((SetInfo(description="two"),), TIME), on=dataset.state(base))
     with pytest.raises(UnrelatedBlocksError, match=r"neither .* comes before the other"):
         row_difference(dataset, one, blocks(dataset)[-1], 10)
 

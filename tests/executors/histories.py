@@ -102,7 +102,7 @@ class History:
         if isinstance(each, Added):
             self._add_rows(each)
         else:
-            self.dataset.commit(Prepared((each,), self.now), expected=self.state.head)
+            self.dataset.commit(Prepared((each,), self.now), on=self.state)
 
     def events(self) -> list[MetadataEvent]:
         return [block.event for _, block in self.dataset.blocks()]
@@ -155,7 +155,7 @@ class History:
             events += [added] if moves and (each.rows or each.hours or each.state) else []
             if events:
                 prepared = Prepared(tuple(events), self.now, staged_files(sealed))
-                self.dataset.commit(prepared, expected=state.head)
+                self.dataset.commit(prepared, on=state)
 
     def _columns(self) -> Sequence[str]:
         schema = schema_in_force(self.state)

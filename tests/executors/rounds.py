@@ -54,7 +54,7 @@ class Rounds:
 
     def append(self, dataset: Dataset, *events: MetadataEvent) -> None:
         """Append events that come from no round."""
-        dataset.commit(Prepared(events, self.now), expected=dataset.head())
+        dataset.commit(Prepared(events, self.now), on=dataset.state())
 
     def ingest(
         self,

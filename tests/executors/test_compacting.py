@@ -54,7 +54,7 @@ def played(folder: Path, before: Sequence[str]) -> History:
 
 def rewrite(history: History, wanted: Rewrite, now: Timestamp = LATER) -> Multihash:
     with history.workspace.staging() as staging:
-        return rewrite_chain(history.dataset, wanted, staging, expected=history.state.head, now=now)
+        return rewrite_chain(history.dataset, wanted, staging, on=history.state, now=now).head
 
 
 def compact(history: History, limits: Limits = DEFAULT_LIMITS) -> bool:
@@ -301,11 +301,11 @@ def test_rows_that_are_not_those_of_the_offsets_are_refused(tmp_path: Path) -> N
 
 def test_a_head_that_moved_meanwhile_wins(tmp_path: Path) -> None:
     history = History(tmp_path, Added(2), Added(2))
-    old = history.state.head
+    old = history.state
     wanted = compacted(DatasetKind.ROOT, history.events(), DEFAULT_LIMITS)
     history.add(Added(1))
     new = history.state.head
     assert wanted is not None
     with history.workspace.staging() as staging, pytest.raises(HeadMovedError):
-        rewrite_chain(history.dataset, wanted, staging, expected=old, now=LATER)
+        rewrite_chain(history.dataset, wanted, staging, on=old, now=LATER)
     assert history.dataset.head() == new

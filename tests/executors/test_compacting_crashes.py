@@ -27,7 +27,7 @@ def compact(folder: Path, disk: Disk) -> None:
     wanted = compacted(DatasetKind.ROOT, history.events(), DEFAULT_LIMITS)
     assert wanted is not None
     with history.workspace.staging() as staging:
-        rewrite_chain(history.dataset, wanted, staging, expected=history.state.head, now=LATER)
+        rewrite_chain(history.dataset, wanted, staging, on=history.state, now=LATER)
 
 
 @pytest.fixture(scope="module")

@@ -55,7 +55,7 @@ def remember(dataset: Dataset, folder: Path) -> None:
         new_watermark=Timestamp.parse("2029-01-01T00:00:00Z"),
     )
     files = (StagedFile(path, kept.physical_hash, "checkpoint"),)
-    dataset.commit(Prepared((event,), state.system_time, files), expected=state.head)
+    dataset.commit(Prepared((event,), state.system_time, files), on=state)
 
 
 def files_of(dataset: Dataset, part: str) -> list[Path]:

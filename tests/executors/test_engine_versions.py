@@ -33,7 +33,7 @@ def record(shop: Workshop, version: str | None) -> None:
     assert state.transform is not None
     sql = replace(state.transform.transform, version=version)
     event = replace(state.transform, transform=sql)
-    dataset.commit(Prepared((event,), state.system_time), expected=state.head)
+    dataset.commit(Prepared((event,), state.system_time), on=state)
 
 
 def test_a_transform_records_the_installed_version(shop: Workshop) -> None:

@@ -121,7 +121,7 @@ class Poll:
         )
 
     def condense(self, merge: Keyed | None = None) -> None:
-        condense(self.site, self.dataset, self.request(merge or self.merge))
+        condense(self.site, self.dataset, self.state, self.request(merge or self.merge))
 
     def rows(self, after: Multihash | None = None) -> list[Row]:
         return [

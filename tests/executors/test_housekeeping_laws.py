@@ -25,14 +25,14 @@ def poll(shop: Workshop) -> None:
 def compact(shop: Workshop, records: int) -> None:
     """Merge slices up to so many records; 0 drops all data."""
     dataset = shop.dataset("src")
-    head, events = dataset.head(), [block.event for _, block in dataset.blocks()]
+    state, events = dataset.state(), [block.event for _, block in dataset.blocks()]
     wanted = metadata_only(events)
     if records:
         wanted = compacted(DatasetKind.ROOT, events, Limits(HUGE, records))
-    assert head is not None
+    assert state is not None
     if wanted is not None:
         with shop.workspace.staging() as staging:
-            rewrite_chain(dataset, wanted, staging, expected=head, now=shop.now)
+            rewrite_chain(dataset, wanted, staging, on=state, now=shop.now)
 
 
 def reset(shop: Workshop, blocks: int) -> None:

@@ -269,7 +269,7 @@ def record(shop: Workshop, version: str | None, engine: str = "spark") -> None:
     assert state.transform is not None
     sql = replace(state.transform.transform, version=version, engine=engine)
     event: MetadataEvent = replace(state.transform, transform=sql)
-    dataset.commit(Prepared((event,), state.system_time), expected=state.head)
+    dataset.commit(Prepared((event,), state.system_time), on=state)
 
 
 @pytest.fixture
@@ -326,7 +326,7 @@ def test_steps_of_engines_that_are_not_ours_are_told_and_no_finding(
     )
     bare = tuple(replace(each, new_block_hash=None, new_offset=None) for each in reads)
     event = replace(event, query_inputs=bare)
-    dataset.commit(Prepared((event,), state.system_time), expected=state.head)
+    dataset.commit(Prepared((event,), state.system_time), on=state)
     last = replayed(shop)[-1]
     assert last.findings == ()
     assert last.untried == f"its engine is {engine}, and only steps of spark can be run again here"

@@ -16,9 +16,9 @@ from tests.state.disks import dataset_in, stage, verified
 
 def grown(folder: Path, blocks: int) -> tuple[Dataset, list[Multihash]]:
     dataset = dataset_in(folder / "dataset")
-    head = dataset.commit(Prepared((ROOT,), later(0)), expected=None)
+    state = dataset.commit(Prepared((ROOT,), later(0)), on=None)
     for n in range(1, blocks):
-        head = dataset.commit(Prepared((SetInfo(description=str(n)),), later(n)), expected=head)
+        state = dataset.commit(Prepared((SetInfo(description=str(n)),), later(n)), on=state)
     return dataset, [hash for hash, _ in dataset.blocks()]
 
 
@@ -31,9 +31,9 @@ def test_a_head_reaches_what_came_before_it(tmp_path: Path) -> None:
 
 def test_blocks_that_were_given_up_are_not_reached(tmp_path: Path) -> None:
     dataset, hashes = grown(tmp_path, 5)
-    new = dataset.rewrite(
-        Prepared((SetInfo(description="other"),), later(9)), hashes[2], hashes[-1]
-    )
+    last = dataset.state()
+    assert last is not None
+    new = dataset.rewrite(Prepared((SetInfo(description="other"),), later(9)), hashes[2], last).head
     assert [holds(dataset, each, new) for each in hashes] == [True, True, True, False, False]
     assert verified(dataset).sequence == 3
 
@@ -48,12 +48,15 @@ def test_only_blocks_since_are_read(tmp_path: Path) -> None:
 
 def test_a_rewrite_from_a_block_of_another_branch_is_refused(tmp_path: Path) -> None:
     dataset, hashes = grown(tmp_path, 3)
+    last, before = dataset.state(), dataset.state(hashes[1])
+    assert last is not None
+    assert before is not None
     dataset.set_head(hashes[1], hashes[2])
     prepared = Prepared((SetInfo(description="x"),), later(9))
     with pytest.raises(NotInChainError):
-        dataset.rewrite(prepared, hashes[2], hashes[1])
+        dataset.rewrite(prepared, hashes[2], before)
     with pytest.raises(HeadMovedError):
-        dataset.rewrite(prepared, hashes[1], hashes[2])
+        dataset.rewrite(prepared, hashes[1], last)
     with pytest.raises(HeadMovedError):
         dataset.set_head(hashes[0], hashes[2])
     assert dataset.head() == hashes[1]
@@ -63,7 +66,7 @@ def test_the_state_after_a_reset_is_that_of_the_block(tmp_path: Path) -> None:
     dataset, hashes = grown(tmp_path, 3)
     before = dataset.state()
     assert before is not None
-    dataset.commit(stage(tmp_path / "staging", before), expected=before.head)
+    dataset.commit(stage(tmp_path / "staging", before), on=before)
     now = dataset.state()
     assert now is not None
     assert now.next_offset == 3

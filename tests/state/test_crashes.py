@@ -24,8 +24,8 @@ FOO = DatasetAlias.parse("foo")
 def seeded(folder: Path) -> Path:
     """Make a dataset with a seed and one slice."""
     dataset = dataset_in(folder / "dataset")
-    seed = dataset.commit(Prepared((ROOT,), NOON), expected=None)
-    dataset.commit(stage(folder / "staging", verified(dataset)), expected=seed)
+    seed = dataset.commit(Prepared((ROOT,), NOON), on=None)
+    dataset.commit(stage(folder / "staging", verified(dataset)), on=seed)
     return folder / "dataset"
 
 
@@ -33,7 +33,7 @@ def commit(folder: Path, disk: Disk | None = None) -> None:
     """Add one slice with a checkpoint."""
     state = verified(dataset_in(folder / "dataset"))
     prepared = stage(folder / "staging", state)
-    dataset_in(folder / "dataset", disk).commit(prepared, expected=state.head)
+    dataset_in(folder / "dataset", disk).commit(prepared, on=state)
 
 
 def steps_of_a_commit(folder: Path) -> int:
@@ -66,9 +66,9 @@ def test_the_commit_after_a_crash_works_and_repeats_nothing(n: int, tmp_path: Pa
     before = verified(dataset)
     prepared = stage(tmp_path / "staging", before)
     with suppress(Crash):
-        dataset_in(tmp_path / "dataset", StoppingDisk(n)).commit(prepared, before.head)
+        dataset_in(tmp_path / "dataset", StoppingDisk(n)).commit(prepared, before)
     with suppress(HeadMovedError):  # it had been done
-        dataset.commit(prepared, before.head)
+        dataset.commit(prepared, before)
     after = verified(dataset)
     assert after.next_offset == before.next_offset + 3
     assert len(dataset.slices()) == 2

@@ -58,7 +58,7 @@ def note(text: str, at: int = 0) -> Prepared:
 
 
 def started(dataset: Dataset) -> Multihash:
-    return dataset.commit(Prepared((ROOT,), NOON), expected=None)
+    return dataset.commit(Prepared((ROOT,), NOON), on=None).head
 
 
 # reading
@@ -134,7 +134,7 @@ def test_a_commit_numbers_and_links_its_blocks() -> None:
     dataset = in_memory()
     seed = started(dataset)
     info, licence = SetInfo(description="x"), SetLicense(short_name="a", name="b", website_url="u")
-    head = dataset.commit(Prepared((info, licence), later(1)), expected=seed)
+    head = dataset.commit(Prepared((info, licence), later(1)), on=dataset.state(seed)).head
     (_, first), (hash, second) = dataset.blocks(after=seed)
     assert (first.sequence_number, first.prev_block_hash, first.event) == (1, seed, info)
     assert (second.sequence_number, second.event, hash) == (2, licence, head)
@@ -144,8 +144,8 @@ def test_a_commit_numbers_and_links_its_blocks() -> None:
 
 def test_time_in_a_chain_does_not_go_back_when_a_clock_does() -> None:
     dataset = in_memory()
-    head = dataset.commit(note("late", 9), expected=started(dataset))
-    dataset.commit(note("early", 3), expected=head)
+    late = dataset.commit(note("late", 9), on=dataset.state(started(dataset)))
+    dataset.commit(note("early", 3), on=late)
     state = dataset.state()
     assert state is not None
     assert state.system_time == later(9)
@@ -153,11 +153,10 @@ def test_time_in_a_chain_does_not_go_back_when_a_clock_does() -> None:
 
 def test_slices_are_all_data_in_order_and_where_it_lies(tmp_path: Path) -> None:
     dataset = dataset_in(tmp_path / "dataset")
-    head = started(dataset)
+    state = dataset.state(started(dataset))
     for rows in (2, 1):
-        state = dataset.state()
         assert state is not None
-        head = dataset.commit(stage(tmp_path / "staging", state, rows=rows), expected=head)
+        state = dataset.commit(stage(tmp_path / "staging", state, rows=rows), on=state)
     slices = dataset.slices()
     assert [each.offset_interval.end for each, _ in slices] == [1, 2]
     assert all(path.is_file() and path.parent.name == "data" for _, path in slices)
@@ -169,25 +168,30 @@ def test_slices_are_all_data_in_order_and_where_it_lies(tmp_path: Path) -> None:
 def test_a_head_that_moved_is_not_overwritten() -> None:
     dataset = in_memory()
     seed = started(dataset)
-    head = dataset.commit(note("mine"), expected=seed)
-    for expected in (seed, None, some_hash("other")):
+    before = dataset.state(seed)
+    assert before is not None
+    head = dataset.commit(note("mine"), on=before).head
+    for on in (before, None, replace(before, head=some_hash("other"))):
         with pytest.raises(HeadMovedError) as caught:
-            dataset.commit(note("yours"), expected=expected)
+            dataset.commit(note("yours"), on=on)
+        expected = None if on is None else on.head
         assert (caught.value.expected, caught.value.actual) == (expected, head)
         assert caught.value.rejection == "RefCASFailed"
     assert dataset.head() == head
 
 
 def test_a_dataset_that_must_exist_but_does_not_is_a_moved_head() -> None:
+    other = in_memory()
+    started(other)
     with pytest.raises(HeadMovedError, match="not there"):
-        in_memory().commit(note("x"), expected=some_hash("seed"))
+        in_memory().commit(note("x"), on=other.state())
 
 
 def test_what_the_rules_forbid_is_not_written() -> None:
     dataset = in_memory()
     seed = started(dataset)
     with pytest.raises(NoOpEventError):
-        dataset.commit(Prepared((SetInfo(), AddData()), NOON), expected=seed)
+        dataset.commit(Prepared((SetInfo(), AddData()), NOON), on=dataset.state(seed))
     assert dataset.head() == seed
     assert set(dataset.stores.blocks.list()) == {seed}
 
@@ -195,16 +199,16 @@ def test_what_the_rules_forbid_is_not_written() -> None:
 def test_a_commit_has_at_least_one_block() -> None:
     dataset = in_memory()
     with pytest.raises(StateError, match="nothing to append"):
-        dataset.commit(Prepared((), NOON), expected=None)
+        dataset.commit(Prepared((), NOON), on=None)
     seed = started(dataset)
     with pytest.raises(StateError, match="nothing to append"):
-        dataset.commit(Prepared((), NOON), expected=seed)
+        dataset.commit(Prepared((), NOON), on=dataset.state(seed))
 
 
 def test_the_chain_of_another_dataset_is_refused() -> None:
     other = Seed(dataset_id=DatasetId(b"\x09" * 32), dataset_kind=DatasetKind.ROOT)
     with pytest.raises(StateError, match="the chain is of"):
-        in_memory().commit(Prepared((other,), NOON), expected=None)
+        in_memory().commit(Prepared((other,), NOON), on=None)
 
 
 # the files of a commit
@@ -221,7 +225,7 @@ def refused(
     dataset: Dataset, state: ChainState, prepared: Prepared, error: type[Exception], match: str
 ) -> None:
     with pytest.raises(error, match=match):
-        dataset.commit(prepared, expected=state.head)
+        dataset.commit(prepared, on=state)
     assert verified(dataset) == state
 
 
@@ -290,7 +294,7 @@ def test_data_that_is_no_parquet_file_is_refused(tmp_path: Path) -> None:
 
 def test_a_checkpoint_can_be_carried_without_its_file(tmp_path: Path) -> None:
     dataset, state, prepared = seeded(tmp_path)
-    head = dataset.commit(prepared, expected=state.head)
+    state = dataset.commit(prepared, on=state)
     checkpoint = add_of(prepared).new_checkpoint
     assert checkpoint is not None
     slice, file = stage_slice(tmp_path / "staging", 3, 1)
@@ -300,7 +304,7 @@ def test_a_checkpoint_can_be_carried_without_its_file(tmp_path: Path) -> None:
         new_data=slice,
         new_checkpoint=checkpoint,
     )
-    dataset.commit(Prepared((add,), later(9), (file,)), expected=head)
+    dataset.commit(Prepared((add,), later(9), (file,)), on=state)
     assert verified(dataset).checkpoint == checkpoint.physical_hash
 
 
@@ -312,7 +316,7 @@ def test_blocks_made_elsewhere_are_kept_byte_for_byte(links: list[Link]) -> None
     bare = [link for link in links if not _has_files(link)]
     links = links[: len(bare)] if bare == links[: len(bare)] else links[:1]
     dataset = in_memory()
-    head = dataset.append([link.data for link in links], expected=None)
+    head = dataset.append([link.data for link in links], on=None).head
     assert head == links[-1].hash
     assert [dataset.stores.blocks.get(link.hash) for link in links] == [link.data for link in links]
     assert dataset.state() == folded(links)
@@ -330,7 +334,7 @@ def test_blocks_made_elsewhere_are_held_to_the_rules_asked_for() -> None:
     seed = started(dataset)
     state = dataset.state()
     forked = in_memory()
-    forked.append([dataset.stores.blocks.get(seed)], expected=None)
+    forked.append([dataset.stores.blocks.get(seed)], on=None)
     assert forked.state() == state
     other = in_memory()
     with pytest.raises(RejectedBlockError):
@@ -344,10 +348,10 @@ def test_blocks_made_elsewhere_need_their_files() -> None:
     source.stores.checkpoints.put({checkpoint.physical_hash: b"x"})
     seed = started(source)
     dataset = in_memory()
-    dataset.append([source.stores.blocks.get(seed)], expected=None)
+    dataset.append([source.stores.blocks.get(seed)], on=None)
     link = after(dataset.state(), AddData(new_checkpoint=checkpoint))
     with pytest.raises(MissingObjectError) as caught:
-        dataset.append([link.data], expected=seed)
+        dataset.append([link.data], on=dataset.state(seed))
     assert caught.value.missing == checkpoint.physical_hash
     assert dataset.head() == seed
 
@@ -365,7 +369,7 @@ def test_of_committers_that_race_exactly_one_wins(tmp_path: Path) -> None:
         prepared = note(f"runner {n}")
         line.wait()
         try:
-            mine.commit(prepared, expected=seed)
+            mine.commit(prepared, on=mine.state(seed))
         except HeadMovedError:
             return False
         return True
@@ -390,7 +394,7 @@ def _keep_committing(folder: Path, times: int) -> None:
     done = 0
     while done < times:
         try:
-            dataset.commit(note(str(done)), expected=dataset.head())
+            dataset.commit(note(str(done)), on=dataset.state())
             done += 1
         except HeadMovedError:
             continue

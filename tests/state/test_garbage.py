@@ -88,9 +88,7 @@ def compact(history: History, records: int) -> None:
         wanted = compacted(DatasetKind.ROOT, history.events(), Limits(HUGE, records))
     if wanted is not None:
         with history.workspace.staging() as staging:
-            rewrite_chain(
-                history.dataset, wanted, staging, expected=history.state.head, now=history.now
-            )
+            rewrite_chain(history.dataset, wanted, staging, on=history.state, now=history.now)
 
 
 def back(history: History, blocks: int) -> None:
@@ -220,7 +218,7 @@ def test_blocks_that_a_derivative_read_are_kept(history: History) -> None:
     assert state is not None
     output.commit(
         Prepared((ExecuteTransform(query_inputs=(read,), new_watermark=later(1)),), NOON),
-        expected=state.head,
+        on=state,
     )
     found = blocks_read([output, history.dataset])
     assert found == {history.dataset.id: {Multihash.parse(last)}}
@@ -273,7 +271,7 @@ def test_files_are_kept_where_a_newer_event_may_speak_of_them(
         sequence_number=state.sequence + 1,
         event=SetInfo(),
     )
-    history.dataset.append([in_envelope(as_newer(block, "MetadataEvent", 99))], state.head)
+    history.dataset.append([in_envelope(as_newer(block, "MetadataEvent", 99))], state)
     done = collected(history.dataset)
     assert (done.blocks, done.files) == (2, 0)
     assert files <= objects(folder)
@@ -292,11 +290,11 @@ def test_what_a_commit_puts_in_its_place_is_never_taken_away(tmp_path: Path) -> 
             other = dataset_in(tmp_path / "dataset")
             collecting.append(collect(other, (), before=ALWAYS).problem)
 
-    seed = dataset.commit(Prepared((ROOT,), NOON), expected=None)
+    seed = dataset.commit(Prepared((ROOT,), NOON), on=None)
     state = dataset.state()
     assert state is not None
     meddled = dataset_in(tmp_path / "dataset", Meddling())
-    meddled.commit(stage(tmp_path / "staging", state), expected=seed)
+    meddled.commit(stage(tmp_path / "staging", state), on=seed)
     assert len(collecting) == 5
     assert all(each is not None and "locked" in each for each in collecting)
     folder = tmp_path / "dataset"

@@ -28,7 +28,7 @@ class Chain:
         self.dataset: Dataset = dataset_in(folder, index=index)
         self.index = index
         (folder / "refs").mkdir(parents=True)
-        self.dataset.commit(Prepared((ROOT, SOURCE), Timestamp(0)), expected=None)
+        self.dataset.commit(Prepared((ROOT, SOURCE), Timestamp(0)), on=None)
 
     def push(self, source: str, id: str) -> Multihash:
         state = self.dataset.state()
@@ -36,7 +36,7 @@ class Chain:
         event = AddData(
             new_watermark=Timestamp(10**9 * state.sequence), new_source_state=push_state(source, id)
         )
-        return self.dataset.commit(Prepared((event,), Timestamp(0)), expected=state.head)
+        return self.dataset.commit(Prepared((event,), Timestamp(0)), on=state).head
 
     def has(self, source: str, id: str) -> bool:
         return has_push(self.dataset, self.index, source, id)

@@ -185,7 +185,7 @@ def test_states_are_right_with_a_fresh_a_stale_and_no_index(workspace: Workspace
     workspace.index.close()
     one = Workspace(workspace.root).open(FOO)
     assert one is not None
-    one.commit(Prepared((SetInfo(description="new"),), later(1)), expected=one.head())
+    one.commit(Prepared((SetInfo(description="new"),), later(1)), on=one.state())
     assert workspace.states()[FOO].info == SetInfo(description="new")
     workspace.index.close()
     for file in workspace.root.glob("index.sqlite*"):
@@ -210,10 +210,10 @@ def test_a_locked_dataset_cannot_be_committed_to(tmp_path: Path) -> None:
     made = make(workspace)
     other = Workspace(tmp_path).dataset(made.id)
     with other.stores.heads.lock(), pytest.raises(LockedError) as caught:
-        made.commit(INFO, expected=made.head())
+        made.commit(INFO, on=made.state())
     assert caught.value.holder is not None
     assert caught.value.holder.pid == os.getpid()
-    made.commit(INFO, expected=made.head())
+    made.commit(INFO, on=made.state())
 
 
 # staging

@@ -166,7 +166,7 @@ class Stage:
                 prev_offset=state.last_offset, new_data=sealed.slice, new_watermark=watermark
             )
             prepared = Prepared((event,), self.time[0], staged_files(sealed))
-            dataset.commit(prepared, expected=state.head)
+            dataset.commit(prepared, on=state)
 
 
 def _watermark(portion: Portion, sealed: Sealed, state: ChainState) -> Timestamp | None:
