@@ -38,7 +38,7 @@ __all__ = [
 Item = TypeVar("Item")
 Result = TypeVar("Result")
 
-_REVISION = 1  # grows with every change of a pinned setting, of a class of queries or of row order
+_REVISION = 2  # grows with every change of a pinned setting, of a class of queries or of row order
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

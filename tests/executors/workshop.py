@@ -31,7 +31,7 @@ from tests.planner.builders import declare
 
 __all__ = ["Watcher", "Workshop", "ledger"]
 
-ENGINES = {"spark": "4.3.0+odfbuild.1"}
+ENGINES = {"spark": "4.3.0+odfbuild.2"}
 
 
 @dataclass

@@ -14,6 +14,7 @@ from typing import TypeAlias
 
 from odfbuild.planner.sql.arguments import Adding, Arguments
 from odfbuild.planner.sql.carry import CarriedText
+from odfbuild.planner.sql.group_names import GroupNames
 from odfbuild.planner.sql.output_names import output_name
 from odfbuild.planner.sql.row_by_row import is_aggregate, keys_of
 from odfbuild.planner.sql.shape import (
@@ -78,6 +79,7 @@ class _Writer:
 
         self.text, self.group = text, group
         self.adding, self.columns = found.adding, found.columns
+        self.names_of = GroupNames(group)
         self.spans = Spans(text, tokens_of(text))
         self.starts = {token.start: at for at, token in enumerate(self.spans.tokens)}
         self.calls: dict[int, Spoken] = {call.start: call for call in self.spans.calls()}
@@ -87,7 +89,8 @@ class _Writer:
         self.keys = self._keys()
         self.names = [self._name(each) for each in group.outputs]
         self.kept: dict[str, KeptText] = {}
-        if len(set(self.names)) < len(self.names):
+        stars = any(isinstance(each.value, StarExpr) for each in group.outputs)
+        if stars or len(set(self.names)) < len(self.names) or self.names_of.doubtful():
             raise Unspoken
 
     def written(self, groups: str) -> GroupText:
@@ -205,7 +208,7 @@ class _Writer:
             for each in walk(key):
                 if not isinstance(each, Column) or each.parts[0] not in output.aliases:
                     continue
-                if _same(output.value, each):
+                if self.names_of.same(output.value, each):
                     continue
                 if self.columns is None or len(each.parts) > 1:
                     raise Unspoken
@@ -232,7 +235,9 @@ class _Writer:
 
     def _edits(self, expr: Expr, span: Span | None, aliases: Collection[str]) -> Iterator[Edit]:
         """Yield what changes in an expression; `span` is where it stands, if that is known."""
-        key = next((n for n, (each, _) in enumerate(self.keys) if _same(each, expr)), None)
+        key = next(
+            (n for n, (each, _) in enumerate(self.keys) if self.names_of.same(each, expr)), None
+        )
         place = self._span_of(expr) or span
         if isinstance(expr, Column) and len(expr.parts) == 1 and expr.name in aliases:
             return
@@ -350,15 +355,6 @@ def _average(adding: Adding, at: int) -> str:
         more = f"IF(abs({rest}) * 2 >= {part}, IF({rest} < 0, -{unit}, {unit}), 0BD)"
         value = f"CAST(CAST(({units} - {rest}) / {count} AS {kind}) + {more} AS {kind})"
     return f"IF(`__odf_c{at}` = 0, NULL, {value})"
-
-
-def _same(one: Expr, other: Expr) -> bool:
-    """Tell whether two expressions say the same; a column may be named with its relation."""
-    if isinstance(one, Column) and isinstance(other, Column):
-        shorter = min(len(one.parts), len(other.parts))
-        alike = one.parts[-shorter:] == other.parts[-shorter:]
-        return alike and (one.parts == other.parts or shorter == 1)
-    return one == other
 
 
 def _is_named(expr: Expr, names: Collection[str]) -> bool:

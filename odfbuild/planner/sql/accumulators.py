@@ -75,11 +75,7 @@ def accumulators(
         return None
     if not shapes:
         return None
-    known = {
-        name: None if schema is None else frozenset(field.name for field in schema.fields)
-        for name, schema in inputs.items()
-    }
-    parts = Parts({name: shape for name, shape in shapes if name is not None}, known)
+    parts = Parts({name: shape for name, shape in shapes if name is not None}, inputs)
     group = parts.query(shapes[-1][1]).group
     return None if group is None else _of_group(group, steps, shapes, inputs)
 

@@ -8,8 +8,9 @@ from dataclasses import dataclass
 from odfbuild.odf.events import DataSchema, DataTypeDecimal
 from odfbuild.planner.sql.columns import Tables
 from odfbuild.planner.sql.functions import AGGREGATES
+from odfbuild.planner.sql.output_columns import Rows
 from odfbuild.planner.sql.relations import Relations
-from odfbuild.planner.sql.scope import Rows, Scope
+from odfbuild.planner.sql.scope import Scope
 from odfbuild.planner.sql.shape import Call, Group, Query, Select, walk
 from odfbuild.planner.sql.spark_types import BIGINT, BYTE, INT, SHORT, Interval, SqlType
 from odfbuild.planner.sql.types import Value

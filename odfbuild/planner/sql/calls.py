@@ -72,8 +72,8 @@ class Calls(Expressions):
         for number, (name, arg) in enumerate(zip(names, expr.args, strict=True), 1):
             if isinstance(arg, StarExpr):
                 found = self.expanded(arg, scope)
-                known = known and found is not None and not scope.rows.open
-                for each in found or ():
+                known = known and found is not None and not found.open
+                for each in () if found is None else found.columns:
                     self.use(each.sources, arg.place)
                     members.append((each.name, each.value))
             else:

@@ -11,15 +11,21 @@ from dataclasses import dataclass, field
 
 from odfbuild.odf.events import DataSchema, DataType, DataTypeOption
 from odfbuild.planner.sql.expressions import UnknownColumn
+from odfbuild.planner.sql.output_columns import (
+    Attribute,
+    ColumnRef,
+    OpenPart,
+    Rows,
+    input_rows,
+    unknown_rows,
+)
 from odfbuild.planner.sql.query import QueryStep
 from odfbuild.planner.sql.relations import Relations
-from odfbuild.planner.sql.scope import Attribute, ColumnRef, OpenPart, Rows
-from odfbuild.planner.sql.spark_types import as_read, as_stored, unwrapped
+from odfbuild.planner.sql.spark_types import as_stored
 from odfbuild.planner.sql.statement import Place, SqlTextError
 from odfbuild.planner.sql.temporal import as_of_joins
 from odfbuild.planner.sql.temporal_checks import missing
 from odfbuild.planner.sql.text import read
-from odfbuild.planner.sql.types import Value
 
 __all__ = ["ColumnRef", "OutputColumn", "QueryColumns", "Tables", "UnknownColumn", "columns_of"]
 
@@ -117,18 +123,9 @@ class Tables:
         step = self.steps.get(name)
         if step is not None:
             return step.named(qualifier)
-        schema = self.inputs.get(name)
-        if schema is None:
-            known = frozenset({name} if name in self.inputs else ())
-            bases = {qualifier: name} if known else {}
-            return Rows([], open=[OpenPart(qualifier, known)], bases=bases)
-        columns = []
-        for each in schema.fields:
-            kind, nullable = unwrapped(each.type)
-            value = Value(as_read(kind), nullable)
-            sources = frozenset((ColumnRef(name, each.name),))
-            columns.append(Attribute(each.name, value, sources, qualifier, copied=True))
-        return Rows(columns, bases={qualifier: name})
+        if name not in self.inputs:
+            return unknown_rows().named(qualifier)
+        return input_rows(name, self.inputs[name], qualifier)
 
 
 def _outputs(rows: Rows) -> tuple[tuple[OutputColumn, ...] | None, str | None]:

@@ -15,8 +15,9 @@ from odfbuild.odf.events import (
 )
 from odfbuild.planner.sql import spark_types
 from odfbuild.planner.sql.functions import SCALARS
+from odfbuild.planner.sql.output_columns import Attribute, ColumnRef, Rows
 from odfbuild.planner.sql.parts import field_of, item_of
-from odfbuild.planner.sql.scope import Ambiguous, Attribute, ColumnRef, Found, Missing, Rows, Scope
+from odfbuild.planner.sql.scope import Ambiguous, Found, Missing, Scope, fields_of
 from odfbuild.planner.sql.shape import (
     Call,
     Case,
@@ -137,45 +138,37 @@ class Expressions(ABC):
 
     def star(self, expr: StarExpr, scope: Scope) -> Value:
         """Read a star as an argument: all that it stands for is used."""
-        for each in self.expanded(expr, scope) or ():
+        found = self.expanded(expr, scope)
+        for each in () if found is None else found.columns:
             self.use(each.sources, expr.place)
         return UNKNOWN
 
-    def expanded(self, expr: StarExpr, scope: Scope) -> list[Attribute] | None:
-        """Return the columns that a star stands for; None if not all are known."""
-        left_out = {each[0] for each in expr.excluded if len(each) == 1}
-        touched = {each[0] for each in expr.excluded if len(each) > 1}
-        spots = dict(zip((each[0] for each in expr.excluded), expr.spots, strict=True))
-        found = self._starred(expr, scope)
-        for each in found or ():
-            if each.name in spots:
-                self._note(each.sources, spots[each.name] or expr.place)
-        kept = [each for each in found or () if each.name not in left_out]
-        kept = [e._replace(value=UNKNOWN) if e.name in touched else e for e in kept]
-        return None if found is None else kept
+    def expanded(self, expr: StarExpr, scope: Scope) -> Rows | None:
+        """Return what a star stands for; None if nothing is known of it."""
+        spots = dict(zip(expr.excluded, expr.spots, strict=True))
+        for each in scope.rows.columns:
+            named = (each.name,) in spots and expr.qualifier in {(), (each.qualifier,)}
+            if named:
+                self._note(each.sources, spots[each.name,] or expr.place)
+        found = scope.rows.starred(expr)
+        return self._fields(expr, scope) if found is None else found
 
     def _note(self, sources: frozenset[ColumnRef], place: Place | None) -> None:
         if place is not None:
             for ref in sources:
                 self.places.setdefault(ref, (self.step, place))
 
-    def _starred(self, expr: StarExpr, scope: Scope) -> list[Attribute] | None:
-        if not expr.qualifier:
-            return list(scope.rows.columns)
-        if len(expr.qualifier) == 1 and (own := scope.star(expr.qualifier[0])) is not None:
-            return own
+    def _fields(self, expr: StarExpr, scope: Scope) -> Rows | None:
+        """Return the fields of a struct that a star takes apart."""
         found = scope.resolve(expr.qualifier)
         if not isinstance(found, Found):
-            name = Column(expr.qualifier, expr.place)
-            self._missing(name, found)
+            self._missing(Column(expr.qualifier, expr.place), found)
             return None
         self._note(found.sources, expr.place)
-        kind = found.value.kind
-        if not isinstance(kind, DataTypeStruct):
+        fields = fields_of(expr, found.value, found.sources)
+        if fields is None:
             self.use(found.sources, expr.place)
-            return None
-        parts = [(f.name, field_of(found.value, f.name) or UNKNOWN) for f in kind.fields]
-        return [Attribute(name, value, found.sources) for name, value in parts]
+        return fields
 
     # Values
 

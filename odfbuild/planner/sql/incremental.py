@@ -41,7 +41,7 @@ def query_class(steps: Sequence[QueryStep], inputs: Mapping[str, DataSchema | No
     if not shapes:
         return QueryClass("whole", "there is no query")
     versions = dict(steps[0].temporal)
-    part = Parts(dict(_named(shapes)), _names(inputs), versions).query(shapes[-1][1])
+    part = Parts(dict(_named(shapes)), inputs, versions).query(shapes[-1][1])
     if part.group is not None and accumulators(steps, inputs) is not None:
         return QueryClass("state", part.because)
     return QueryClass(part.name, part.because)
@@ -49,12 +49,3 @@ def query_class(steps: Sequence[QueryStep], inputs: Mapping[str, DataSchema | No
 
 def _named(shapes: Sequence[tuple[str | None, Query]]) -> Iterator[tuple[str, Query]]:
     return ((name, shape) for name, shape in shapes if name is not None)
-
-
-def _names(
-    inputs: Mapping[str, DataSchema | None],
-) -> dict[str, frozenset[str] | None]:
-    return {
-        name: None if schema is None else frozenset(field.name for field in schema.fields)
-        for name, schema in inputs.items()
-    }

@@ -11,9 +11,9 @@ from dataclasses import dataclass
 
 from odfbuild.odf.events import DataSchema
 from odfbuild.planner.sql.keyed import Parts
-from odfbuild.planner.sql.keyed_part import Part, Token, name_of
+from odfbuild.planner.sql.keyed_part import Part, Token
 from odfbuild.planner.sql.query import QueryStep
-from odfbuild.planner.sql.shape import Query, Select, StarExpr
+from odfbuild.planner.sql.shape import Query
 from odfbuild.planner.sql.statement import SqlTextError
 from odfbuild.planner.sql.text import read
 
@@ -39,7 +39,7 @@ def key_columns(steps: Sequence[QueryStep], inputs: Mapping[str, DataSchema]) ->
     The rows of the result for some keys are what the query gives of the inputs' rows for these.
     """
     found = _read(steps, inputs)
-    return None if found is None else _found(*found, inputs)
+    return None if found is None else _found(*found)
 
 
 def span_columns(steps: Sequence[QueryStep], inputs: Mapping[str, DataSchema]) -> dict[str, str]:
@@ -51,7 +51,7 @@ def span_columns(steps: Sequence[QueryStep], inputs: Mapping[str, DataSchema]) -
     found = _read(steps, inputs)
     if found is None:
         return {}
-    parts, part, _ = found
+    parts, part = found
     keys = {parts.root(token) for token in part.keys or ()}
     times = {parts.root(time) for span, time in parts.spans.items() if parts.root(span) in keys}
     named: dict[str, str] = {}
@@ -64,7 +64,7 @@ def span_columns(steps: Sequence[QueryStep], inputs: Mapping[str, DataSchema]) -
 
 def _read(
     steps: Sequence[QueryStep], inputs: Mapping[str, DataSchema]
-) -> tuple[Parts, Part, Query] | None:
+) -> tuple[Parts, Part] | None:
     """Return the parts of a query that works by a key, None for any other."""
     shapes: list[tuple[str | None, Query]] = []
     for step in steps:
@@ -74,18 +74,15 @@ def _read(
             return None
     if not shapes:
         return None
-    known = {name: frozenset(f.name for f in schema.fields) for name, schema in inputs.items()}
     named = {name: shape for name, shape in shapes if name is not None}
-    parts = Parts(named, known, dict(steps[0].temporal))
+    parts = Parts(named, inputs, dict(steps[0].temporal))
     part = parts.query(shapes[-1][1])
     if part.name not in {"keyed", "join"} or not part.keys:
         return None
-    return parts, part, shapes[-1][1]
+    return parts, part
 
 
-def _found(
-    parts: Parts, part: Part, last: Query, inputs: Mapping[str, DataSchema]
-) -> KeyColumns | None:
+def _found(parts: Parts, part: Part) -> KeyColumns | None:
     uses = [
         (name, {_root(parts, token): column for column, token in tokens.items()})
         for name, tokens in parts.uses
@@ -98,7 +95,7 @@ def _found(
     for name, columns in uses:
         if found.setdefault(name, held := tuple(columns[root] for root in roots)) != held:
             return None  # read twice, by different columns
-    return KeyColumns(found, _outputs(parts, part, last, roots, inputs), _times(parts))
+    return KeyColumns(found, _outputs(parts, part, roots), _times(parts))
 
 
 def _times(parts: Parts) -> dict[str, frozenset[str]] | None:
@@ -124,21 +121,13 @@ def _root(parts: Parts, token: Token) -> Token:
     return root
 
 
-def _outputs(
-    parts: Parts, part: Part, last: Query, roots: Sequence[Token], inputs: Mapping[str, DataSchema]
-) -> tuple[str, ...] | None:
+def _outputs(parts: Parts, part: Part, roots: Sequence[Token]) -> tuple[str, ...] | None:
     """Return the columns of the result that hold the key; None if a part of it is not there."""
-    if not isinstance(last, Select):
+    if part.rows.open:
         return None
-    names: list[str] = []
-    for output in last.outputs:
-        if isinstance(output.value, StarExpr):
-            names += [field.name for schema in inputs.values() for field in schema.fields]
-        elif (name := name_of(output)) is not None:
-            names.append(name)
     held = {
         parts.root(token): name
-        for name in reversed(names)
-        if (token := part.column(None, name)) is not None
+        for name, token in reversed(part.rows.tokens().items())
+        if token is not None
     }
     return tuple(held[root] for root in roots) if all(r in held for r in roots) else None

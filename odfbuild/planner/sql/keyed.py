@@ -7,25 +7,24 @@ columns that these share: what a coarser key takes together is only more.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from itertools import count
 from typing import TypeAlias
 
+from odfbuild.odf.events import DataSchema
 from odfbuild.planner.sql.functions import WINDOWED
 from odfbuild.planner.sql.generators import GENERATORS
 from odfbuild.planner.sql.keyed_part import (
+    Columns,
     Keys,
     Part,
     Token,
-    beside,
-    name_of,
+    generated_rows,
     partition_of,
-    read_as,
-    renamed,
     shared,
     whole,
 )
+from odfbuild.planner.sql.output_columns import Rows
 from odfbuild.planner.sql.row_by_row import is_aggregate, keys_of, obstacle, refusal, some
 from odfbuild.planner.sql.shape import (
     Call,
@@ -42,7 +41,6 @@ from odfbuild.planner.sql.shape import (
     Select,
     SetQuery,
     Source,
-    StarExpr,
     Unknown,
     walk,
 )
@@ -58,18 +56,16 @@ class _Table:
 
     query: Query
     tables: _Tables
+    columns: tuple[str, ...] = ()
 
 
 _Tables: TypeAlias = "dict[str, _Table]"
 _Pair: TypeAlias = tuple[Token, Token]
 
 
-class Parts:
+class Parts(Columns):
     """Reads queries; `steps` are those that can be read by name.  Each use is read anew.
 
-    `inputs` are the names of the inputs' columns, as far as they are known; `uses` is what was
-    read of them: for each time that one is read, the tokens of the columns that mattered;
-    `matched` leads from columns of the other side of an outer join to those of the preserved one;
     `timed` are the times of event-time windows and of rows that meet versions, None for one that
     is no mere column; `spans` leads from windows of a fixed length to their times.  `versions` are
     the primary keys of the tables that have versions.
@@ -78,20 +74,16 @@ class Parts:
     def __init__(
         self,
         steps: Mapping[str, Query],
-        inputs: Mapping[str, frozenset[str] | None],
+        inputs: Mapping[str, DataSchema | None],
         versions: Mapping[str, Sequence[str]] | None = None,
     ) -> None:
-        self.inputs = inputs
+        super().__init__(inputs)
         self.versions = versions or {}
         self.tables: _Tables = {}
         for name, step in steps.items():
             self.tables = {**self.tables, name: _Table(step, self.tables)}
-        self.uses: list[tuple[str, dict[str, Token]]] = []
-        self.matched: dict[Token, Token] = {}
         self.timed: list[Token | None] = []
         self.spans: dict[Token, Token] = {}
-        self._fresh = count()
-        self._same: dict[Token, Token] = {}
         self._left = _MOST
 
     def query(self, query: Query) -> Part:
@@ -103,7 +95,7 @@ class Parts:
             return whole("WITH RECURSIVE")
         before = self.tables
         for part in query.with_:
-            table = _Table(renamed(part.query, part.columns), self.tables)
+            table = _Table(part.query, self.tables, part.columns)
             self.tables = {**self.tables, part.name: table}
         try:
             return self._select(query) if isinstance(query, Select) else self._set(query)
@@ -120,12 +112,16 @@ class Parts:
             return part
         if (clause := refusal(select)) is not None:
             return whole(clause)
+        part = replace(part, aliases=frozenset(_aliases(select)), windows={})
         part = self._grouped(select, part)
         part = self._windowed(select, part)
-        part = replace(part, column=self._outputs(select, part))
-        if select.distinct:
-            part = self._by(part, self._all(select, part), "DISTINCT")
-        return part
+        if part.name == "whole":
+            return part
+        rows = self.outputs(select, part)
+        if select.group is not None:
+            rows = self._of_keys(rows, select, part)
+        part = replace(part, rows=rows, aliases=frozenset(), windows={})
+        return self._by(part, self._all(rows), "DISTINCT") if select.distinct else part
 
     def _grouped(self, select: Select, part: Part) -> Part:
         group = select.group
@@ -136,30 +132,28 @@ class Parts:
         if group.sets:
             return whole("ROLLUP, CUBE or GROUPING SETS")
         keys = keys_of(group, select)
-        tokens = {each: self._token(each, part) for each in keys}
-        timed = self._timed(tokens, part)
-        clause = "an event-time window" if timed else "GROUP BY"
-        found = self._by(part, frozenset(tokens.values()), clause)
-        if found.name == "whole":
-            return found
-        fresh, inner = part.name == "linear" and not timed, part.column
-
-        def column(qualifier: str | None, name: str) -> Token | None:
-            token = inner(qualifier, name)
-            named = [t for e, t in tokens.items() if isinstance(e, Call) and e.name == name]
-            return named[0] if named and qualifier is None else token
-
-        return replace(found, column=column, group=select if fresh else None)
-
-    def _timed(self, tokens: Mapping[Expr, Token], part: Part) -> bool:
-        """Note the times of the windows among some keys; tell whether there are any."""
-        calls = [e for e in tokens if isinstance(e, Call) and e.name in WINDOWED]
-        for call in calls:
-            time = self._known(call.args[0], part) if call.args else None
+        tokens = {each: self.token(each, part) for each in keys}
+        windows = {e: t for e, t in tokens.items() if isinstance(e, Call) and e.name in WINDOWED}
+        for call, token in windows.items():
+            time = self.known(call.args[0], part) if call.args else None
+            self.asked.update(e.name for e in call.args[:1] if isinstance(e, Column))
             self.timed.append(time)
             if time is not None and call.name not in {"session", "session_window"}:
-                self.spans[tokens[call]] = time
-        return bool(calls)
+                self.spans[token] = time
+        clause = "an event-time window" if windows else "GROUP BY"
+        found = self._by(part, frozenset(tokens.values()), clause)
+        fresh = part.name == "linear" and not windows
+        return replace(found, windows=windows, group=select if fresh else None)
+
+    def _of_keys(self, rows: Rows, select: Select, part: Part) -> Rows:
+        """Leave the identity to those columns of a SELECT with groups that are keys of these."""
+        keys = keys_of(select.group, select) if select.group else ()
+        held = {self.known(each, part) for each in keys}
+        columns = [
+            each._replace(token=None) if self.rooted(each.token) not in held else each
+            for each in rows.columns
+        ]
+        return Rows(columns, open=[each._replace(token=None) for each in rows.open])
 
     def _windowed(self, select: Select, part: Part) -> Part:
         """Add the window functions, whose partitions must all be the same."""
@@ -170,33 +164,14 @@ class Parts:
             partition = partition_of(over, named)
             if not partition:
                 return whole("a window function without PARTITION BY")
-            keys = frozenset(self._token(each, part) for each in partition)
+            keys = frozenset(self.token(each, part) for each in partition)
             part = self._by(part, keys, "a window function (OVER)")
         return part
 
-    def _outputs(self, select: Select, part: Part) -> Callable[[str | None, str], Token | None]:
-        """Return how the columns of a SELECT are found by those who read it."""
-        named: dict[str, Token] = {}
-        keys = keys_of(select.group, select) if select.group else ()
-        through = False
-        for output in select.outputs:
-            if isinstance(output.value, StarExpr):
-                through = True
-            elif (name := name_of(output)) and (select.group is None or output.value in keys):
-                token = self._known(output.value, part)
-                if token is not None:
-                    named[name] = token
-        inner = part.column
-
-        def column(_: str | None, name: str) -> Token | None:
-            return named.get(name, inner(None, name) if through else None)
-
-        return column
-
-    def _all(self, select: Select, part: Part) -> Keys:
-        names = [name_of(output) for output in select.outputs]
-        tokens = (part.column(None, name) if name else None for name in names)
-        return frozenset(next(self._fresh) if t is None else self.root(t) for t in tokens)
+    def _all(self, rows: Rows) -> Keys:
+        self.asked.update(each.name for each in rows.columns)
+        tokens = [*(self.rooted(each.token) for each in rows.columns), *(None for _ in rows.open)]
+        return frozenset(next(self.fresh) if each is None else each for each in tokens)
 
     # Keys
 
@@ -206,33 +181,10 @@ class Parts:
             return part
         if part.name == "linear":
             return replace(part, name="keyed", because=clause, keys=keys, group=None)
-        common = self._roots(part.keys or ()) & self._roots(keys)
+        common = self.roots(part.keys or ()) & self.roots(keys)
         if common:
             return replace(part, name="keyed", because=clause, keys=common, group=None)
         return whole(f"{clause} over {part.because} by another key")
-
-    def _token(self, expr: Expr, part: Part) -> Token:
-        token = self._known(expr, part)
-        return next(self._fresh) if token is None else token
-
-    def _known(self, expr: Expr, part: Part) -> Token | None:
-        """Return the token of a mere column or of a grouped event-time window."""
-        if isinstance(expr, Call) and expr.name in WINDOWED:
-            return part.column(None, expr.name)
-        if not isinstance(expr, Column) or len(expr.parts) > 2:
-            return None
-        qualifier = expr.parts[0] if len(expr.parts) == 2 else None
-        token = part.column(qualifier, expr.name)
-        return None if token is None else self.root(token)
-
-    def root(self, token: Token) -> Token:
-        """Return the token that stands for all that are equal to this one."""
-        while token in self._same:
-            token = self._same[token]
-        return token
-
-    def _roots(self, keys: Iterable[Token]) -> Keys:
-        return frozenset(map(self.root, keys))
 
     # FROM
 
@@ -242,8 +194,13 @@ class Parts:
             part = self._join(part, join)
         for view in source.views:
             clause = obstacle([view.call], GENERATORS)
-            part = part if clause is None or part.name == "whole" else whole(clause)
+            if part.name != "whole":
+                part = self._generated(part, view) if clause is None else whole(clause)
         return part
+
+    def _generated(self, part: Part, view: Generator) -> Part:
+        rows = generated_rows(view.call, view.columns, view.alias)
+        return replace(part, rows=part.rows.beside(rows))
 
     def _source(self, source: Source) -> Part:
         match source:
@@ -255,33 +212,30 @@ class Parts:
                 return whole("LATERAL")
             case Derived(query=From() as inner):
                 part = self._from(inner)
-                return part if source.alias is None else read_as(part, source.alias)
+                return part if source.alias is None else self._renamed(part, source)
             case Derived(query=query) if not isinstance(query, From):
-                return read_as(self.query(renamed(query, source.columns)), source.alias)
+                return self._renamed(self.query(query), source)
             case Generator():
                 return whole("a table function")
             case Opaque(why=why):
                 return whole(why)
         return whole("this form of statement")
 
+    def _renamed(self, part: Part, source: NamedTable | Derived) -> Part:
+        name = source.alias
+        if name is None and isinstance(source, NamedTable):
+            name = source.name
+        return replace(part, rows=self.listed(part.rows, name, source.columns))
+
     def _table(self, source: NamedTable) -> Part:
         known = self.tables.get(source.name)
-        name = source.alias or source.name
-        if known is not None:
-            before, self.tables = self.tables, known.tables
-            part = self.query(renamed(known.query, source.columns))
-            self.tables = before
-            return read_as(part, name)
-        tokens: dict[str, Token] = {}
-        self.uses.append((source.name, {} if source.columns else tokens))
-        names = None if source.columns else self.inputs.get(source.name)
-
-        def column(_: str | None, each: str) -> Token | None:
-            if names is not None and each not in names:
-                return None
-            return tokens.setdefault(each, next(self._fresh))
-
-        return read_as(Part(name="linear", column=column), name)
+        if known is None:
+            return Part(name="linear", rows=self.input(source))
+        before, self.tables = self.tables, known.tables
+        part = self.query(known.query)
+        self.tables = before
+        part = replace(part, rows=self.listed(part.rows, None, known.columns))
+        return self._renamed(part, source)
 
     # Joins
 
@@ -302,7 +256,7 @@ class Parts:
             return whole("NATURAL JOIN")
         pairs = self._pairs(left, right, join)
         part = self._paired(left, right, pairs, join)
-        return replace(part, column=beside(left, right, join))
+        return replace(part, rows=_joined_rows(left.rows, right.rows, join))
 
     def _unnested(self, left: Part, join: Join) -> Part:
         """Read `join lateral explode(...)`, which gives rows for each row."""
@@ -310,28 +264,30 @@ class Parts:
         clause = obstacle([join.source.call], GENERATORS)
         if join.kind not in {"inner", "cross"} or clause is not None:
             return whole(clause or "LATERAL")
-        return left
+        return self._generated(left, join.source)
 
     def _as_of(self, left: Part, table: NamedTable, join: Join) -> Part:
         """Read a join with the versions of a table, which works by columns of its primary key."""
-        right = read_as(self._table(table), table.alias or table.name)
+        right = self._table(table)
         clause = "FOR SYSTEM_TIME AS OF"
-        key = {right.column(None, name) for name in self.versions.get(table.name, ())}
+        key = {right.rows.token((name,)) for name in self.versions.get(table.name, ())}
         found = [(a, b) for a, b in self._pairs(left, right, join) if b in key]
         pairs = shared(left, right, found, self.root)
         if right.name == "whole" or table.time is None or not found:
             return whole(clause if right.name != "whole" else right.because or clause)
         if not pairs:
             return whole(f"{clause} with {left.because or right.because} by another key")
-        self.timed.append(self._known(table.time, left))
+        self.asked.update(self.versions.get(table.name, ()))
+        self.timed.append(self.known(table.time, left))
         self._joined(pairs, join)
         part = Part(name="keyed", because=clause, keys=frozenset(a for a, _ in pairs))
-        return replace(part, column=beside(left, right, join))
+        return replace(part, rows=_joined_rows(left.rows, right.rows, join))
 
     def _pairs(self, left: Part, right: Part, join: Join) -> list[_Pair]:
         """Return the columns that a join compares for equality."""
         if join.using:
-            found = ((left.column(None, k), right.column(None, k)) for k in join.using)
+            self.asked.update(join.using)
+            found = ((left.rows.token((k,)), right.rows.token((k,))) for k in join.using)
             return [(a, b) for a, b in found if a is not None and b is not None]
         return list(self._equalities(left, right, join.on))
 
@@ -342,12 +298,20 @@ class Parts:
             for each in on.args:
                 yield from self._equalities(left, right, each)
         elif on.op == "=":
-            found = [
-                (self._known(first, left), self._known(second, right))
-                for first, second in (on.args, on.args[::-1])
-            ]
-            sure = [(a, b) for a, b in found if a is not None and b is not None]
-            yield from sure if len(sure) == 1 else ()
+            sides = [self._side(each, left, right) for each in on.args]
+            ours = [token for token, is_left in filter(None, sides) if is_left]
+            theirs = [token for token, is_left in filter(None, sides) if not is_left]
+            yield from zip(ours, theirs, strict=False)
+
+    def _side(self, expr: Expr, left: Part, right: Part) -> tuple[Token, bool] | None:
+        """Return which column of a join a name is, and whether it is one of the left side."""
+        both = Part(name="join", rows=left.rows.beside(right.rows))
+        token = self.known(expr, both)
+        if isinstance(expr, Column):
+            self.asked.add(expr.name)
+        if token is None:
+            return None
+        return token, self.known(expr, left) == token
 
     def _paired(self, left: Part, right: Part, pairs: Sequence[_Pair], join: Join) -> Part:
         inner = join.kind in {"inner", "cross"}
@@ -364,7 +328,7 @@ class Parts:
         if inner:
             name = "keyed" if rank == "keyed" else "join"
             return Part(name=name, because=clause, keys=mine or None)
-        keys = {"right": theirs, "full": frozenset({next(self._fresh)})}.get(join.kind, mine)
+        keys = {"right": theirs, "full": frozenset({next(self.fresh)})}.get(join.kind, mine)
         return Part(name="keyed", because=clause, keys=keys)
 
     def _joined(self, pairs: Sequence[_Pair], join: Join) -> None:
@@ -373,8 +337,8 @@ class Parts:
             ours, unmatched = (b, a) if join.kind == "right" else (a, b)
             if join.kind not in {"inner", "cross"}:
                 self.matched[self.root(unmatched)] = self.root(ours)
-            elif self.root(a) != self.root(b):
-                self._same[self.root(b)] = self.root(a)
+            else:
+                self.equal(a, b)
 
     # UNION, INTERSECT, EXCEPT
 
@@ -391,9 +355,29 @@ class Parts:
         if keyed is not None:
             return whole(f"UNION over {keyed.because}")
         joined = "join" in {left.name, right.name}
-        both = Part(name="join" if joined else "linear", because="JOIN" if joined else None)
+        rows = Rows(
+            [each._replace(token=None) for each in left.rows.columns],
+            open=[each._replace(token=None) for each in left.rows.open],
+        )
+        because = "JOIN" if joined else None
+        both = Part(name="join" if joined else "linear", because=because, rows=rows)
         if not query.distinct:
             return replace(both, keys=None) if joined else both
         if joined:
             return whole("UNION without ALL over JOIN")
         return replace(both, name="keyed", because="UNION without ALL", keys=None)
+
+
+def _aliases(select: Select) -> Iterator[str]:
+    """Yield what items are called that are no columns of this name."""
+    for output in select.outputs:
+        own = output.value.name if isinstance(output.value, Column) else None
+        yield from (name for name in output.aliases if name != own)
+
+
+def _joined_rows(left: Rows, right: Rows, join: Join) -> Rows:
+    if join.kind in {"semi", "anti"}:
+        return left
+    if join.using:
+        return left.merged(right, join.using, join.kind)
+    return left.beside(right)

@@ -1,29 +1,45 @@
-"""One part of a query: its class, its key, and how the columns of a key are found in it.  Pure."""
+"""One part of a query: its class, its key, and the columns that it gives.  Pure."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from itertools import count
 from typing import TypeAlias
 
+from odfbuild.odf.events import DataSchema, DataTypeStruct
 from odfbuild.planner.sql.functions import WINDOWED
-from odfbuild.planner.sql.shape import Call, Column, Expr, Join, Output, Over, Query, Select
+from odfbuild.planner.sql.generators import GENERATORS, generated
+from odfbuild.planner.sql.output_columns import (
+    Attribute,
+    Rows,
+    Token,
+    input_rows,
+    unknown_rows,
+)
+from odfbuild.planner.sql.output_names import output_name
+from odfbuild.planner.sql.scope import Found, Scope, fields_of
+from odfbuild.planner.sql.shape import (
+    Call,
+    Column,
+    Expr,
+    NamedTable,
+    Over,
+    Select,
+    StarExpr,
+)
+from odfbuild.planner.sql.types import UNKNOWN
 
 __all__ = [
+    "Columns",
     "Keys",
     "Part",
     "Token",
-    "beside",
-    "name_of",
+    "generated_rows",
     "partition_of",
-    "read_as",
-    "renamed",
     "shared",
     "whole",
 ]
-
-Token: TypeAlias = int
-"""The identity of a column, kept from the inputs on."""
 
 Keys: TypeAlias = frozenset[Token]
 
@@ -32,49 +48,23 @@ Keys: TypeAlias = frozenset[Token]
 class Part:
     """A part of a query: its class, the clause that makes it so, and the key it works by.
 
-    `keys` is None where there are several.  `column` finds the token of a column, by the name of
-    its relation and its own; `group` is the only keyed operator, where that is a GROUP BY.
+    `keys` is None where there are several.  `rows` are the columns in scope, `group` is the only
+    keyed operator, where that is a GROUP BY.  `aliases` are what the items of the SELECT over it
+    are called, and `windows` the event-time windows that it groups by.
     """
 
     name: str
     because: str | None = None
     keys: Keys | None = frozenset()
-    column: Callable[[str | None, str], Token | None] = field(default=lambda _, __: None)
+    rows: Rows = field(default_factory=lambda: Rows([]))
     group: Select | None = None
+    aliases: frozenset[str] = frozenset()
+    windows: Mapping[Call, Token] = field(default_factory=dict)
 
 
 def whole(because: str) -> Part:
     """Return a part that must be computed in full."""
     return Part(name="whole", because=because, keys=None)
-
-
-def read_as(part: Part, alias: str | None) -> Part:
-    """Return a part that is read under a name."""
-    inner = part.column
-
-    def column(qualifier: str | None, name: str) -> Token | None:
-        return inner(None, name) if qualifier in {None, alias} else None
-
-    return replace(part, column=column)
-
-
-def beside(left: Part, right: Part, join: Join) -> Callable[[str | None, str], Token | None]:
-    """Return how columns of a join are found; those of USING are the preserved side's."""
-
-    def column(qualifier: str | None, name: str) -> Token | None:
-        if qualifier is None:
-            if name in join.using:
-                side = right if join.kind == "right" else left
-                return None if join.kind == "full" else side.column(None, name)
-            ours, theirs = left.column(None, name), right.column(None, name)
-            return None if ours is not None and theirs is not None else _first(ours, theirs)
-        return _first(left.column(qualifier, name), right.column(qualifier, name))
-
-    return column
-
-
-def _first(*tokens: Token | None) -> Token | None:
-    return next((token for token in tokens if token is not None), None)
 
 
 def shared(
@@ -92,12 +82,153 @@ def shared(
     ]
 
 
-def renamed(query: Query, columns: tuple[str, ...]) -> Query:
-    """Return a query whose columns are called otherwise; a star's cannot be told apart."""
-    if not columns or not isinstance(query, Select) or len(columns) != len(query.outputs):
-        return query
-    outputs = (replace(o, aliases=(n,)) for o, n in zip(query.outputs, columns, strict=True))
-    return replace(query, outputs=tuple(outputs))
+class Columns:
+    """Gives the columns of inputs their identities, and finds them again by what they are called.
+
+    `inputs` are the columns of the inputs, as far as they are known; `uses` is what was read of
+    them: for each time that one is read, the tokens of its columns, of those that mattered where
+    not all are known; `matched` leads from columns of the other side of an outer join to those of
+    the preserved one.  `asked` are the names by which the query works, `redefined` those that a
+    star does not pass on as they are.
+    """
+
+    def __init__(self, inputs: Mapping[str, DataSchema | None]) -> None:
+        self.inputs = inputs
+        self.uses: list[tuple[str, dict[str, Token]]] = []
+        self.matched: dict[Token, Token] = {}
+        self.asked: set[str] = set()
+        self.redefined: set[str] = set()
+        self.fresh = count()
+        self._same: dict[Token, Token] = {}
+
+    def known(self, expr: Expr, part: Part) -> Token | None:
+        """Return the token of a mere column or of a grouped event-time window."""
+        if isinstance(expr, Call) and expr.name in WINDOWED:
+            if any(each.name == expr.name for each in part.rows.columns):
+                self.asked.add(expr.name)
+                self.redefined.add(expr.name)
+            return part.windows.get(expr)
+        if not isinstance(expr, Column):
+            return None
+        token = None
+        if not self._is_alias(expr, part):
+            token = part.rows.token(expr.parts)
+        if token is None and len(expr.parts) == 1:
+            windows = [t for e, t in part.windows.items() if e.name == expr.name]
+            named = any(each.name == expr.name for each in part.rows.columns)
+            token = windows[0] if len(windows) == 1 and not named else None
+        return self.rooted(token)
+
+    def token(self, expr: Expr, part: Part) -> Token:
+        """Return what is equal for equal values of an expression; a new one if nothing is known."""
+        if isinstance(expr, Column):
+            self.asked.add(expr.name)
+        token = self.known(expr, part)
+        return next(self.fresh) if token is None else token
+
+    def equal(self, one: Token, other: Token) -> None:
+        """Note that two columns are equal in all rows."""
+        if self.root(one) != self.root(other):
+            self._same[self.root(other)] = self.root(one)
+
+    def root(self, token: Token) -> Token:
+        """Return the token that stands for all that are equal to this one."""
+        while token in self._same:
+            token = self._same[token]
+        return token
+
+    def rooted(self, token: Token | None) -> Token | None:
+        """Return the token that stands for one, if there is one."""
+        return None if token is None else self.root(token)
+
+    def roots(self, keys: Iterable[Token]) -> Keys:
+        """Return the tokens that stand for some."""
+        return frozenset(map(self.root, keys))
+
+    def input(self, source: NamedTable) -> Rows:
+        """Return the columns of an input, which differ for each time that it is read."""
+        tokens: dict[str, Token] = {}
+        self.uses.append((source.name, tokens))
+        name = source.alias or source.name
+        rows = input_rows(source.name, self.inputs.get(source.name), name)
+        rows.columns = [
+            each._replace(token=tokens.setdefault(each.name, next(self.fresh)))
+            for each in rows.columns
+        ]
+        rows.open = [
+            each._replace(token=lambda name: tokens.setdefault(name, next(self.fresh)))
+            for each in rows.open
+        ]
+        return self.listed(rows, name, source.columns)
+
+    def listed(self, rows: Rows, name: str | None, columns: tuple[str, ...]) -> Rows:
+        """Return the columns of a relation under its name, and under a list of names."""
+        found = rows.named(name, columns)
+        if columns:
+            self._compare(rows, found, columns)
+        return found
+
+    def outputs(self, select: Select, part: Part) -> Rows:
+        """Return the columns that the items of a SELECT list give."""
+        given = Rows([])
+        for output in select.outputs:
+            value, names = output.value, output.aliases
+            if isinstance(value, StarExpr):
+                given = given.beside(self._starred(value, part.rows))
+            elif isinstance(value, Call) and value.name in GENERATORS and value.over is None:
+                given = given.beside(generated_rows(value, names, None))
+            else:
+                given.columns.append(self._output(names, value, part))
+        if any(isinstance(each.value, StarExpr) for each in select.outputs):
+            self._compare(part.rows, given)
+        return given
+
+    def _output(self, names: Sequence[str], value: Expr, part: Part) -> Attribute:
+        token = self.known(value, part)
+        structs = (e for e in part.rows.columns if isinstance(e.value.kind, DataTypeStruct))
+        kinds = {each.value for each in structs if self.rooted(each.token) == token is not None}
+        name = names[0] if len(names) == 1 else "" if names else output_name(value)
+        if isinstance(value, Column) and value.name in self.redefined:
+            self.redefined.add(name)
+        kind = kinds.pop() if len(kinds) == 1 else UNKNOWN
+        return Attribute(name, kind, frozenset(), token=token)
+
+    def _starred(self, star: StarExpr, rows: Rows) -> Rows:
+        found = rows.starred(star)
+        if found is None:
+            struct = Scope(rows).resolve(star.qualifier)
+            if isinstance(struct, Found):
+                found = fields_of(star, struct.value, frozenset())
+        return unknown_rows() if found is None else found
+
+    def _is_alias(self, column: Column, part: Part) -> bool:
+        """Tell whether a name may be that of an item of the same SELECT list.
+
+        A column of what is read goes first, where it is known to have one.
+        """
+        name = column.parts[0]
+        if len(column.parts) > 1 and part.rows.relation(name) is not None:
+            return False
+        return name in part.aliases and not any(each.name == name for each in part.rows.columns)
+
+    def _compare(self, before: Rows, after: Rows, names: Iterable[str] = ()) -> None:
+        """Note which names no longer mean what they meant."""
+        was, now = before.tokens(), after.tokens()
+        gone = {name for each in after.open for name in each.without}
+        for name in {*was, *now, *gone, *names}:
+            token = was[name] if name in was else before.token((name,))
+            if token is not None and token != (now[name] if name in now else after.token((name,))):
+                self.redefined.add(name)
+
+
+def generated_rows(call: Expr, names: Sequence[str], alias: str | None) -> Rows:
+    """Return the columns that a generator gives."""
+    found = []
+    if isinstance(call, Call) and call.name in GENERATORS:
+        found = generated(call, [UNKNOWN] * len(call.args), names, outer=False)
+    if not found:
+        return unknown_rows().named(alias)
+    return Rows([Attribute(name, UNKNOWN, frozenset(), alias) for name, _ in found])
 
 
 def partition_of(over: Over, named: Mapping[str, Over]) -> tuple[Expr, ...]:
@@ -105,13 +236,3 @@ def partition_of(over: Over, named: Mapping[str, Over]) -> tuple[Expr, ...]:
     if over.partition or over.name is None:
         return over.partition
     return named[over.name].partition if over.name in named else ()
-
-
-def name_of(output: Output) -> str | None:
-    """Return what an item of a SELECT list is called; None if only Spark can tell."""
-    if output.aliases:
-        return output.aliases[0] if len(output.aliases) == 1 else None
-    value = output.value
-    if isinstance(value, Call) and value.name in WINDOWED:
-        return value.name
-    return value.name if isinstance(value, Column) else None

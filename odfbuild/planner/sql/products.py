@@ -42,8 +42,7 @@ def products(steps: Sequence[QueryStep], inputs: Mapping[str, DataSchema]) -> Pr
             shapes.append((step.alias, read(step.text).shape))
         except SqlTextError:
             return None
-    known = {name: frozenset(f.name for f in schema.fields) for name, schema in inputs.items()}
-    parts = _Terms({name: shape for name, shape in shapes if name is not None}, known)
+    parts = _Terms({name: shape for name, shape in shapes if name is not None}, inputs)
     part = parts.query(shapes[-1][1])
     names = [name for name, _ in parts.uses]
     if part.name != "join" or len(names) != len(set(names)):
@@ -58,9 +57,7 @@ def products(steps: Sequence[QueryStep], inputs: Mapping[str, DataSchema]) -> Pr
 class _Terms(Parts):
     """Reads queries, and remembers which inputs stand on different sides of a UNION."""
 
-    def __init__(
-        self, steps: Mapping[str, Query], inputs: Mapping[str, frozenset[str] | None]
-    ) -> None:
+    def __init__(self, steps: Mapping[str, Query], inputs: Mapping[str, DataSchema | None]) -> None:
         super().__init__(steps, inputs)
         self._read: dict[int, frozenset[str]] = {}
         self._apart: list[tuple[frozenset[str], frozenset[str]]] = []

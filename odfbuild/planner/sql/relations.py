@@ -8,8 +8,9 @@ from typing import TypeAlias
 from odfbuild.planner.sql.calls import Calls
 from odfbuild.planner.sql.functions import AGGREGATES
 from odfbuild.planner.sql.generators import GENERATORS, generated
+from odfbuild.planner.sql.output_columns import Attribute, OpenPart, Rows, unknown_rows
 from odfbuild.planner.sql.output_names import output_name
-from odfbuild.planner.sql.scope import Attribute, Found, OpenPart, Rows, Scope
+from odfbuild.planner.sql.scope import Found, Scope
 from odfbuild.planner.sql.shape import (
     Call,
     Column,
@@ -57,7 +58,7 @@ class Relations(Calls):
         """Return the columns that a query gives."""
         if isinstance(query, Unknown):
             self.opaque.append(query.why)
-            return _unknown()
+            return unknown_rows()
         before = self.common
         for part in query.with_:
             self.common = {**self.common, part.name: self._common(part.name, query, outer)}
@@ -75,9 +76,9 @@ class Relations(Calls):
         part = next(each for each in query.with_ if each.name == name)
         if query.recursive:
             self.opaque.append("WITH RECURSIVE")
-            self.common = {**self.common, name: _unknown()}
+            self.common = {**self.common, name: unknown_rows()}
         rows = self.query(part.query, outer)
-        return _unknown() if query.recursive else rows.named(None, part.columns)
+        return unknown_rows() if query.recursive else rows.named(None, part.columns)
 
     # SELECT
 
@@ -126,12 +127,12 @@ class Relations(Calls):
             base for qualifier, base in rows.bases.items() if name in {None, qualifier}
         }
         place = self.placed(star.place)
-        given.columns += [each._replace(qualifier=None, place=place) for each in found or ()]
-        opened = [part for part in rows.open if name is None or part.qualifier == name]
-        self.star_inputs |= {each for part in opened for each in part.inputs}
-        given.open += [part._replace(qualifier=None) for part in opened]
         if found is None:
-            given.open.append(OpenPart(None, inside))
+            given.open += unknown_rows(inside).open
+            return
+        given.columns += [each._replace(place=place) for each in found.columns]
+        given.open += found.open
+        self.star_inputs |= {each for part in found.open for each in part.inputs}
 
     def _generated(self, output: Output, call: Call, scope: Scope, given: Rows) -> None:
         rows = self._rows_of(call, output.aliases, scope, outer=False)
@@ -242,7 +243,7 @@ class Relations(Calls):
                 self.opaque.append(why)
                 if inside is not None:
                     self._source(inside, left, outer)
-        return _unknown()
+        return unknown_rows()
 
     def _named(self, source: NamedTable) -> Rows:
         common = self.common.get(source.name)
@@ -263,7 +264,7 @@ class Relations(Calls):
         if join.on is not None:
             self.shape([join.on], Scope(left.beside(right), outer))
         if join.natural and (left.open or right.open):
-            return Rows([], open=[OpenPart(None, _inputs(left) | _inputs(right))])
+            return unknown_rows(left.inputs | right.inputs)
         if keys:
             return self._using(left, right, keys, join)
         match join.kind:
@@ -285,28 +286,9 @@ class Relations(Calls):
                 self.shape([Column((key,))], scope)
         if join.kind in {"semi", "anti"}:
             return left
-        left_null, right_null = join.kind in {"right", "full"}, join.kind in {"left", "full"}
-        left = left.nulled() if left_null else left
-        right = right.nulled() if right_null else right
-        made = [self._key_column(key, left, right, join.kind) for key in keys]
-        rest = [[e for e in side.columns if e.name not in keys] for side in (left, right)]
-        hidden = [e for side in (left, right) for e in side.columns if e.name in keys]
-        merged = left.beside(right)
-        shown = [e for e in hidden if e in made]
-        merged.columns = [*made, *rest[0], *rest[1]]
-        merged.hidden = [*merged.hidden, *(e for e in hidden if e not in shown)]
-        return merged
-
-    def _key_column(self, key: str, left: Rows, right: Rows, kind: str) -> Attribute:
-        """Return the column of USING: of one side, or of an outer join's whichever is there."""
-        ours, theirs = _named(key, left), _named(key, right)
-        chosen = theirs if kind == "right" else ours
-        if kind != "full" and chosen is not None:
-            return chosen
-        both = [each for each in (ours, theirs) if each is not None]
-        sources = frozenset(ref for each in both for ref in each.sources)
-        known = wider(ours.value.kind, theirs.value.kind) if ours and theirs else None
-        return Attribute(key, Value(known), sources)
+        left = left.nulled() if join.kind in {"right", "full"} else left
+        right = right.nulled() if join.kind in {"left", "full"} else right
+        return left.merged(right, keys, join.kind)
 
     # UNION, INTERSECT, EXCEPT
 
@@ -327,7 +309,7 @@ class Relations(Calls):
             order = {each.name: each for each in right.columns}
             theirs = [order[each.name] for each in left.columns if each.name in order]
         if left.open or right.open or len(left.columns) != len(theirs):
-            return Rows([], open=[OpenPart(None, _inputs(left) | _inputs(right))])
+            return unknown_rows(left.inputs | right.inputs)
         pairs = zip(left.columns, theirs, strict=True)
         return Rows([_both(query.kind, mine, other) for mine, other in pairs])
 
@@ -349,23 +331,5 @@ def _is_copy(expr: Expr, scope: Scope) -> bool:
     return isinstance(found, Found) and found.copied
 
 
-def _named(name: str, rows: Rows) -> Attribute | None:
-    """Return a column of a relation, which may be one of those that are not known."""
-    known = next((each for each in rows.columns if each.name == name), None)
-    if known is not None or not rows.open:
-        return known
-    return Attribute(name, UNKNOWN, frozenset().union(*(o.column(name) for o in rows.open)))
-
-
 def _aggregates(expr: Expr) -> bool:
     return any(isinstance(e, Call) and e.name in AGGREGATES and not e.over for e in walk(expr))
-
-
-def _unknown() -> Rows:
-    return Rows([], open=[OpenPart(None, frozenset())])
-
-
-def _inputs(rows: Rows) -> frozenset[str]:
-    """Return the inputs that columns of a relation may come from."""
-    known = frozenset(ref.input for each in rows.columns for ref in each.sources)
-    return known.union(*(part.inputs for part in rows.open))

@@ -1,7 +1,6 @@
-"""Names in scope: the columns of what a query reads, and how a dotted name finds one of them.
+"""Names in scope: how a dotted name finds a column of what a query reads, and what it gives.
 
-Letter case counts, as it is pinned for the engine.  A relation of which not all columns are known
-is open: a name that nobody else has may be one of its columns.
+A name that nobody else has may be one of a relation whose columns are not all known.
 """
 
 from __future__ import annotations
@@ -9,94 +8,14 @@ from __future__ import annotations
 import difflib
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from typing import NamedTuple
 
 from odfbuild.odf.events import DataTypeStruct
+from odfbuild.planner.sql.output_columns import Attribute, ColumnRef, Rows
 from odfbuild.planner.sql.parts import field_of
-from odfbuild.planner.sql.statement import Place
+from odfbuild.planner.sql.shape import StarExpr
 from odfbuild.planner.sql.types import UNKNOWN, Value
 
-__all__ = ["Ambiguous", "Attribute", "ColumnRef", "Found", "Missing", "OpenPart", "Rows", "Scope"]
-
-
-class ColumnRef(NamedTuple):
-    """A column of an input, under the name by which the query reads the input."""
-
-    input: str
-    column: str
-
-
-class Attribute(NamedTuple):
-    """A column in scope; `sources` are the input columns whose values come out in it.
-
-    `copied` says that they come out as they are.
-    """
-
-    name: str
-    value: Value
-    sources: frozenset[ColumnRef]
-    qualifier: str | None = None
-    place: tuple[int, Place] | None = None
-    copied: bool = False
-
-    def nulled(self) -> Attribute:
-        return self if self.value.nullable else self._replace(value=self.value.or_null())
-
-
-class OpenPart(NamedTuple):
-    """A relation with unknown columns, which are those of these inputs.
-
-    `origins`, if there are any, are the columns that all of its columns are made of instead.
-    """
-
-    qualifier: str | None
-    inputs: frozenset[str]
-    origins: frozenset[ColumnRef] = frozenset()
-
-    def column(self, name: str) -> frozenset[ColumnRef]:
-        """Return what a column of this name is made of."""
-        return self.origins or frozenset(ColumnRef(each, name) for each in self.inputs)
-
-
-@dataclass(slots=True)
-class Rows:
-    """The columns that a relation gives, in order.
-
-    `hidden` can be named with a qualifier only (the other sides of USING); `bases` are the inputs
-    that are read here directly, by qualifier.
-    """
-
-    columns: list[Attribute]
-    hidden: list[Attribute] = field(default_factory=list)
-    open: list[OpenPart] = field(default_factory=list)
-    bases: dict[str, str] = field(default_factory=dict)
-
-    def named(self, qualifier: str | None, names: tuple[str, ...] = ()) -> Rows:
-        """Return the same columns as those of a relation with an alias and a column list."""
-        fits = not self.open and len(names) == len(self.columns)
-        listed = names if fits else tuple(each.name for each in self.columns)
-        columns = [
-            Attribute(name, each.value, each.sources, qualifier, each.place, each.copied)
-            for name, each in zip(listed, self.columns, strict=True)
-        ]
-        opened = [each._replace(qualifier=qualifier) for each in self.open]
-        if names and not fits:
-            opened = opened or [OpenPart(qualifier, frozenset())]
-        return Rows(columns, open=opened)
-
-    def nulled(self) -> Rows:
-        """Return the same columns, each of which may be null."""
-        columns = [each.nulled() for each in self.columns]
-        return Rows(columns, [each.nulled() for each in self.hidden], self.open, self.bases)
-
-    def beside(self, other: Rows) -> Rows:
-        """Return the columns of both."""
-        return Rows(
-            self.columns + other.columns,
-            self.hidden + other.hidden,
-            self.open + other.open,
-            self.bases | other.bases,
-        )
+__all__ = ["Ambiguous", "Found", "Missing", "Scope", "fields_of"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,6 +46,15 @@ class Ambiguous:
     candidates: tuple[str, ...]
 
 
+def fields_of(star: StarExpr, value: Value, sources: frozenset[ColumnRef]) -> Rows | None:
+    """Return the fields of a struct that a star takes apart; None if it is not known for one."""
+    if not isinstance(value.kind, DataTypeStruct):
+        return None
+    parts = [(each.name, field_of(value, each.name) or UNKNOWN) for each in value.kind.fields]
+    fields = Rows([Attribute(name, part, sources) for name, part in parts])
+    return fields.starred(StarExpr((), star.excluded, star.place))
+
+
 @dataclass(slots=True)
 class Scope:
     """What names mean at one place; `outer` is the scope around a subquery.
@@ -150,14 +78,6 @@ class Scope:
             at = at.outer
         return Missing(self._near(parts)) if found is None else found
 
-    def star(self, qualifier: str) -> list[Attribute] | None:
-        """Return the columns of one relation; None if there is no such relation."""
-        own = [
-            each for each in (*self.rows.hidden, *self.rows.columns) if each.qualifier == qualifier
-        ]
-        known = own or qualifier in self.rows.bases
-        return own if known or any(o.qualifier == qualifier for o in self.rows.open) else None
-
     def _local(self, parts: tuple[str, ...]) -> Found | Ambiguous | None:
         if self.variables and (bound := self.variables.get(parts[0])) is not None:
             return self._within([bound], parts[1:])
@@ -176,13 +96,14 @@ class Scope:
             if own:
                 return self._within(own, parts[2:])
             for part in self.rows.open:
-                if part.qualifier == parts[0]:
+                if part.has(parts[1], parts[0]):
                     return Found(UNKNOWN, part.column(parts[1]))
         free = [a for a in index.get(parts[0], ()) if a not in self.rows.hidden]
         if free:
             return self._within(free, parts[1:])
-        if self.rows.open:
-            columns = (part.column(parts[0]) for part in self.rows.open)
+        opened = [part for part in self.rows.open if part.has(parts[0])]
+        if opened:
+            columns = (part.column(parts[0]) for part in opened)
             return Found(UNKNOWN, frozenset().union(*columns), sure=False)
         return None
 
@@ -213,7 +134,8 @@ class Scope:
         """Return the name in scope that is most like one that is not there."""
         if len(parts) > 1 and (inside := self._near_field(parts)) is not None:
             return inside
-        wanted = parts[1] if len(parts) > 1 and self.star(parts[0]) else parts[0]
+        qualified = len(parts) > 1 and self.rows.relation(parts[0]) is not None
+        wanted = parts[1] if qualified else parts[0]
         elsewhere = [a for a in self.rows.columns if len(parts) > 1 and a.name == parts[1]]
         if wanted == parts[0] and len(elsewhere) == 1 and elsewhere[0].qualifier:
             return f"{elsewhere[0].qualifier}.{parts[1]}"

@@ -6,6 +6,7 @@ from tests.rule.shapes.keyed import KEYED
 from tests.rule.shapes.linear import LINEAR
 from tests.rule.shapes.order import ORDER
 from tests.rule.shapes.shape import Shape
+from tests.rule.shapes.stars import STARS
 from tests.rule.shapes.state import STATE
 from tests.rule.shapes.types import TYPES
 from tests.rule.shapes.whole import WHOLE
@@ -17,6 +18,7 @@ SHAPES: tuple[Shape, ...] = (
     *LINEAR,
     *JOINS,
     *KEYED,
+    *STARS,
     *STATE,
     *COMBINED,
     *WHOLE,

@@ -1,0 +1,20 @@
+"""The one rule on stars beside items that redefine a name."""
+
+from pathlib import Path
+
+import pytest
+
+from odfbuild.executors.spark.engine import SparkEngine
+from tests.rule.check import check_number
+from tests.rule.shapes.shape import Shape
+from tests.rule.shapes.stars import STARS
+
+pytestmark = pytest.mark.spark
+
+
+@pytest.mark.parametrize("shape", STARS, ids=str)
+def test_every_step_leaves_what_one_batch_query_gives(
+    engine: SparkEngine, tmp_path: Path, shape: Shape
+) -> None:
+    for number in range(1):
+        check_number(engine, tmp_path, shape, number)
