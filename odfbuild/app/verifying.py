@@ -21,7 +21,15 @@ if TYPE_CHECKING:
     from odfbuild.executors.replay import RecordedStep, Replayed
     from odfbuild.executors.verify import Verified
 
-__all__ = ["Checked", "Since", "Verification", "replaying", "steps_since", "verify_datasets"]
+__all__ = [
+    "Checked",
+    "Since",
+    "Verification",
+    "inputs_first",
+    "replaying",
+    "steps_since",
+    "verify_datasets",
+]
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,7 +85,7 @@ def verify_datasets(
     from odfbuild.executors.verify import verify
 
     past = Past(project.workspace)
-    ordered = _ordered(past, chosen) if asked.recursive else chosen
+    ordered = inputs_first(past, chosen) if asked.recursive else chosen
     steps = {each: _steps(past, each, asked) for each in ordered}
     with replaying(project, past, steps, asked.jobs) as run:
         looks = {
@@ -117,7 +125,7 @@ def steps_since(
     )
 
 
-def _ordered(past: "Past", chosen: Sequence[DatasetId]) -> tuple[DatasetId, ...]:
+def inputs_first(past: "Past", chosen: Sequence[DatasetId]) -> tuple[DatasetId, ...]:
     """Return datasets and all that they are made of, inputs first."""
     graph: dict[DatasetId, tuple[DatasetId, ...]] = {}
     left = list(reversed(chosen))

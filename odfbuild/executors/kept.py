@@ -83,6 +83,6 @@ def _lost(what: str, name: str) -> LostCheckpointError:
     return LostCheckpointError(
         what=what,
         why="the step continues from what the step before it counted",
-        fix=f"odfbuild rebuild {name} makes the dataset anew from its inputs; or restore the file "
-        "from a copy",
+        fix=f"odfbuild rebuild {name} --restore makes it again, in the same chain; or restore the "
+        "file from a copy",
     )

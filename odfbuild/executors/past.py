@@ -93,3 +93,8 @@ class Past:
             if self._damage[path]:
                 return self._damage[path][0]
         return None
+
+    def forget(self, paths: Iterable[Path]) -> None:
+        """Look at some files again when they are asked about: they were put in place."""
+        for path in paths:
+            self._damage.pop(path, None)

@@ -18,8 +18,8 @@ class LostDataError(StateError):
         super().__init__(
             what=f"a data file of {owner} is missing: {missing.name}",
             why="its chain names the file, and so do rows that were made of it",
-            fix="odfbuild verify lists all that is missing; restore it from a copy, or, of a "
-            "derivative dataset, make the data anew: odfbuild rebuild NAME",
+            fix="odfbuild verify lists all that is missing; of a derivative dataset it can be made "
+            "again: odfbuild rebuild NAME --restore; else restore it from a copy",
         )
         self.missing = missing
 

@@ -5,22 +5,22 @@ the system time of the block.  So it is built as it was, from the chains as they
 before the commit (ODF 0.34.1, "Verification").  The bytes of a file may differ, its rows may not.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TypeAlias
 
 from odfbuild.errors import OdfBuildError, StateError
 from odfbuild.executors.differing import DifferingRow, first_difference
 from odfbuild.executors.engine import Engine, TransformWork, engine_version
 from odfbuild.executors.past import History, Past
+from odfbuild.executors.replay_findings import row_findings, schema_findings
 from odfbuild.executors.slices import Sealed
 from odfbuild.executors.transform import Source, execute, needs_engine, step_work
-from odfbuild.odf.arrow import to_arrow
 from odfbuild.odf.chain import ChainState
 from odfbuild.odf.chain_schema import schema_in_force
 from odfbuild.odf.chain_state import last_block_of
 from odfbuild.odf.events import (
-    DataSchema,
     DataSlice,
     ExecuteTransform,
     ExecuteTransformInput,
@@ -40,10 +40,12 @@ from odfbuild.state.workspace import Workspace
 __all__ = [
     "RecordedStep",
     "Refusal",
+    "Remade",
     "Replayed",
     "recorded_steps",
     "recorded_work",
     "refusal",
+    "remade",
     "replay",
 ]
 
@@ -221,13 +223,42 @@ def _compared(
         if damaged is not None:
             return (*findings, damaged), None
         sealed = execute(engine, step.before, work, step.system_time)
-        findings += _schema_findings(schema_in_force(step.after), sealed.schema)
+        findings += schema_findings(schema_in_force(step.after), sealed.schema)
         findings += _checkpoint_findings(step, work)
-    found = list(_row_findings(step.event.new_data, None if sealed is None else sealed.slice))
+    found = list(row_findings(step.event.new_data, None if sealed is None else sealed.slice))
     row = _first_row(step, sealed, past) if found else None
     if findings or found:
         found += _told_of_version(step)
     return (*findings, *found), row
+
+
+Remade: TypeAlias = "tuple[Path, Multihash | None] | None"
+"""A file that a step gives, and the logical hash of its rows if it has rows."""
+
+
+def remade(step: RecordedStep, past: Past, engine: Engine, staging: Path) -> tuple[Remade, Remade]:
+    """Run a step again and return the slice and the checkpoint that it gives, in `staging`.
+
+    What it leaves behind now need not be there.  Raises StateError for what it reads and is not
+    there or damaged, and the engine's errors.
+    """
+    inputs = _inputs(step, past)
+    work = _work(step, inputs, past, staging)
+    if work is None:
+        return None, None
+    damaged = _damaged(step, inputs, work, past)
+    if damaged is not None:
+        raise StateError(
+            what=damaged,
+            why="a step gives the recorded rows only of what it read then",
+            fix="restore that first; what is made of other datasets: odfbuild rebuild --restore",
+        )
+    sealed = execute(engine, step.before, work, step.system_time)
+    piece, path, kept = sealed.slice, sealed.path, work.new_checkpoint
+    return (
+        None if piece is None or path is None else (path, piece.logical_hash),
+        None if kept is None or not kept.is_file() else (kept, None),
+    )
 
 
 def recorded_work(step: RecordedStep, past: Past, staging: Path) -> TransformWork | None:
@@ -312,34 +343,6 @@ def _watermark_findings(step: RecordedStep, inputs: Sequence[_Input]) -> Iterato
         yield f"the watermark is {recorded or 'none'}, and {expected or 'none'} by its inputs"
 
 
-def _schema_findings(recorded: DataSchema | None, computed: DataSchema) -> Iterator[str]:
-    """Say which columns came out otherwise; whether they may be null is no part of their hash."""
-    if recorded is None:
-        return
-    was, now = _columns(recorded), _columns(computed)
-    for name in {**was, **now}:
-        if was.get(name) != now.get(name):
-            one, other = (each.get(name, "not there") for each in (was, now))
-            yield f"the column {name!r} is {one}, and came out as {other}"
-    if was == now and list(was) != list(now):
-        yield f"the columns came out in another order: {', '.join(now)}"
-
-
-def _columns(schema: DataSchema) -> Mapping[str, str]:
-    return {field.name: str(field.type) for field in to_arrow(schema)}
-
-
-def _row_findings(recorded: DataSlice | None, computed: DataSlice | None) -> Iterator[str]:
-    one, other = _offsets(recorded), _offsets(computed)
-    if one != other:
-        yield f"the block has {one}, and {other} came out"
-    elif recorded and computed and recorded.logical_hash != computed.logical_hash:
-        yield (
-            f"the rows of {one} have the logical hash {recorded.logical_hash}, and those that "
-            f"came out have {computed.logical_hash}"
-        )
-
-
 def _checkpoint_findings(step: RecordedStep, work: TransformWork) -> Iterator[str]:
     """Say that the groups came out otherwise which the step counted; bytes may differ."""
     from odfbuild.executors.checkpoints import same_groups
@@ -355,12 +358,6 @@ def _checkpoint_findings(step: RecordedStep, work: TransformWork) -> Iterator[st
         yield f"the checkpoint {recorded.physical_hash} is damaged or missing"
     elif same_groups(path, made) is False:
         yield f"the groups in the checkpoint {recorded.physical_hash} came out otherwise"
-
-
-def _offsets(piece: DataSlice | None) -> str:
-    if piece is None:
-        return "no rows"
-    return f"offsets {piece.offset_interval.start}..{piece.offset_interval.end}"
 
 
 def _first_row(step: RecordedStep, sealed: Sealed | None, past: Past) -> DifferingRow | None:

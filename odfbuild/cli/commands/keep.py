@@ -11,7 +11,8 @@ import typer
 from typer.exceptions import Exit
 
 from odfbuild.cli.commands.groups import Wait
-from odfbuild.cli.options import Name, ProjectCommand, given
+from odfbuild.cli.commands.look import Exclude
+from odfbuild.cli.options import Name, ProjectCommand, complete_names, given
 
 __all__ = ["commands"]
 
@@ -116,29 +117,67 @@ def compact(
 @commands.command(cls=ProjectCommand)
 def rebuild(
     context: typer.Context,
-    name: Name,
+    names: Annotated[
+        list[str] | None,
+        typer.Argument(
+            metavar="NAME",
+            help="The dataset. With --restore: selectors, and all datasets by default.",
+            autocompletion=complete_names,
+        ),
+    ] = None,
     downstream: Annotated[
         bool,
         typer.Option(
             "--downstream", help="Then also what is made of it and cannot go on, in order."
         ),
     ] = False,
+    restore: Annotated[
+        bool,
+        typer.Option(
+            "--restore", help="Keep the chain: make only files again that are lost or damaged."
+        ),
+    ] = False,
+    reencode: Annotated[
+        bool,
+        typer.Option(
+            "--reencode", help="With --restore: also take the recorded rows in other bytes."
+        ),
+    ] = False,
+    exclude: Exclude = None,
     output: Told = ToldFormat.TEXT,
     dry_run: DryRun = False,
     out: Out = None,
     yes: Yes = False,
     lock_timeout: Wait = 10.0,
 ) -> None:
-    """Make all data of a derivative dataset anew from its inputs; its readers may diverge."""
+    """Make all data of a derivative dataset anew from its inputs, or only lost files of it."""
     from odfbuild.app.housekeeping import Rebuild
     from odfbuild.cli.housekeeping import Manner, housekeep
+    from odfbuild.cli.restoration import restore_selected
 
+    as_json = output is ToldFormat.JSON
+    if restore:
+        if downstream or out is not None:
+            raise typer.BadParameter("--restore keeps the chain: no --downstream, no --out")
+        done = restore_selected(
+            given(context),
+            names or [],
+            exclude or [],
+            dry_run=dry_run,
+            as_json=as_json,
+            reencode=reencode,
+        )
+        raise Exit(done)
+    if reencode or exclude:
+        raise typer.BadParameter("--reencode and --exclude go with --restore only")
+    if len(names or []) != 1:
+        raise typer.BadParameter("name the one dataset to make anew, or restore with --restore")
     manner = Manner(
         yes=yes,
         dry_run=dry_run,
-        as_json=output is ToldFormat.JSON,
+        as_json=as_json,
         out=out,
         lock_timeout=lock_timeout,
         downstream=downstream,
     )
-    raise Exit(housekeep(given(context), name, Rebuild(), manner))
+    raise Exit(housekeep(given(context), (names or [""])[0], Rebuild(), manner))
