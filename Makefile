@@ -9,7 +9,7 @@ STAMP := $(VENV)/installed
 PIP := $(BIN)/python -m pip --quiet --disable-pip-version-check --no-input
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-long test-pythons lint types bench fuzz docs lock clean
+.PHONY: help demo test test-long test-pythons lint types bench faults fuzz docs lock clean
 
 help:
 	@echo "make demo       build a small project, add a file, build again"
@@ -20,6 +20,7 @@ help:
 	@echo "make types      check types"
 	@echo "make bench      measure; see bench/README.md"
 	@echo "make fuzz       feed the readers a million damaged inputs; see fuzz/run.py"
+	@echo "make faults     disturb applies at every file-system call, for hours; see tests/faults"
 	@echo "make docs       rewrite the generated pages of docs/"
 	@echo "make lock       resolve the dependencies again (needs uv)"
 	@echo "make clean      remove everything that was made"
@@ -52,6 +53,9 @@ bench: $(STAMP)
 
 fuzz: $(STAMP)
 	@$(BIN)/python -m fuzz.run
+
+faults: $(STAMP)
+	@$(BIN)/python -m tests.faults.run
 
 docs: $(STAMP)
 	@$(BIN)/python docs/generate.py

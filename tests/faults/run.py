@@ -1,0 +1,41 @@
+"""Run all fault harnesses, or those that are named, one after the other: `make faults`.
+
+`python -m tests.faults.run [NAME ...] [--rounds N]`.  Each is a module of this folder with a
+`main()`, run in a process of its own; it prints counts at its end and fails if a law was broken.
+"""
+
+import argparse
+import subprocess
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+from tests.projects import REPOSITORY, environment
+
+__all__ = ["HARNESSES", "main"]
+
+_ALL = ("calls", "replay", "power", "spark", "races", "flips")
+HARNESSES = tuple(each for each in _ALL if Path(__file__).with_name(f"{each}.py").exists())
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run harnesses and return how many of them found something."""
+    parser = argparse.ArgumentParser(prog="python -m tests.faults.run", description=__doc__)
+    parser.add_argument("names", nargs="*", metavar="NAME", help=", ".join(HARNESSES))
+    parser.add_argument("--rounds", type=int, help="of each; the default of each is a long run")
+    given = parser.parse_args(arguments)
+    if unknown := set(given.names) - set(HARNESSES):
+        parser.error(f"there is no {', '.join(sorted(unknown))}; choose of {', '.join(HARNESSES)}")
+    more = [] if given.rounds is None else ["--rounds", str(given.rounds)]
+    failed = []
+    for name in given.names or HARNESSES:
+        command = [sys.executable, "-m", f"tests.faults.{name}", *more]
+        around = environment(PYTHONPATH=str(REPOSITORY))
+        if subprocess.run(command, cwd=REPOSITORY, env=around, check=False).returncode:
+            failed.append(name)
+    print(f"found something: {', '.join(failed)}" if failed else "nothing found")
+    return len(failed)
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())
