@@ -22,6 +22,7 @@ from odfbuild.odf.events import (
     TransformSql,
 )
 from odfbuild.odf.identity import DatasetId, Multihash
+from odfbuild.planner.input_schema import input_schema
 from odfbuild.planner.sql.query import steps_of
 from odfbuild.state.dataset import Dataset
 
@@ -99,7 +100,7 @@ def _first_read(output: Dataset, head: Multihash) -> Mapping[DatasetId, Multihas
 
 def _narrower(now: ChainState, then: ChainState) -> DataSchema | None:
     """Return the schema of an input without what it gained; None if it gained nothing."""
-    schema, known = schema_in_force(now), schema_in_force(then)
+    schema, known = schema_in_force(now), input_schema(then)
     if schema is None or known is None:
         return None
     fields = _known_fields(schema.fields, known.fields)

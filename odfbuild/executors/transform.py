@@ -51,6 +51,7 @@ from odfbuild.odf.opaque import refuse_opaque
 from odfbuild.odf.timestamp import Timestamp
 from odfbuild.planner.bind import Batch, BoundInput, PendingInput, bind
 from odfbuild.planner.engines import made_by_another
+from odfbuild.planner.input_schema import input_schema
 from odfbuild.planner.rebuild import InputNow, diverged
 from odfbuild.planner.restating import restated, restates
 from odfbuild.planner.sql.query import examine, steps_of
@@ -259,7 +260,7 @@ def _pending(
 def _frame(
     bound: BoundInput, source: Source, past: tuple[Path, ...], accepted: DataSchema | None
 ) -> TransformInputFrame:
-    schema = accepted or schema_in_force(source.state)
+    schema = accepted or input_schema(source.state)
     if schema is None:
         raise diverged(bound.alias, "has lost its schema")
     return TransformInputFrame(

@@ -19,6 +19,7 @@ from odfbuild.odf.events import (
 )
 from odfbuild.odf.identity import DatasetId, Multihash
 from odfbuild.odf.timestamp import Timestamp
+from odfbuild.planner.input_schema import input_schema
 from odfbuild.planner.rebuild import InputNow, next_watermark
 from odfbuild.planner.restating import restates
 
@@ -60,10 +61,10 @@ class Batch:
 def bind(output: ChainState, inputs: Sequence[PendingInput]) -> Batch | None:
     """Return the next step of `output`, or None when its inputs brought nothing (cut-off).
 
-    A query that restates runs all the same.  None also while an input has no schema yet: then the
-    query has nothing to be checked against.
+    A query that restates runs all the same.  An input without rows counts as empty where its
+    definition tells its columns; None while only rows can tell them.
     """
-    if any(each.now.state.schema is None for each in inputs):
+    if any(input_schema(each.now.state) is None for each in inputs):
         return None
     watermark = next_watermark(output, [each.now for each in inputs])
     bound = tuple(_bound(each) for each in inputs)

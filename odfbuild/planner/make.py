@@ -24,6 +24,7 @@ from odfbuild.planner.evolution.assess import Assessed, assess, verdict
 from odfbuild.planner.evolution.gate import DEFAULT, Allowance
 from odfbuild.planner.evolution.renames import Moves, apply_moved, unfinished_moves
 from odfbuild.planner.forward import forward_problems
+from odfbuild.planner.input_schema import waiting_notes
 from odfbuild.planner.plan import Based, Plan, Planned, Step
 from odfbuild.planner.policy import Policy, Severity
 from odfbuild.planner.queries import Examined, check_queries
@@ -111,6 +112,7 @@ def make_plan(
         *assessed.notes,
         *(() if wanted.against else forward_problems(declared, moves.current, compared.changes)),
         *outdated_notes(declared, steps, moves.current, engines),
+        *waiting_notes(declared, steps, moves.current),
     )
     return _plan(declared, moves, assessed, steps, project_hash, wanted, notes)
 

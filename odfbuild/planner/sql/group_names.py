@@ -16,7 +16,7 @@ from odfbuild.planner.sql.shape import (
     walk,
 )
 
-__all__ = ["GroupNames", "is_misread"]
+__all__ = ["GroupNames", "is_misread", "relations_of"]
 
 
 class GroupNames:
@@ -24,7 +24,7 @@ class GroupNames:
 
     def __init__(self, group: Select) -> None:
         self.group = group
-        self.relations = frozenset(_relations(group.source))
+        self.relations = frozenset(relations_of(group.source))
         self.keys = [] if group.group is None else keys_of(group.group, group)
 
     def same(self, one: Expr, other: Expr) -> bool:
@@ -67,12 +67,13 @@ def is_misread(group: Select) -> bool:
     return names.doubtful() or any(len(e.parts) == 1 and e.name in fields for e in columns)
 
 
-def _relations(source: From | None) -> Iterator[str]:
+def relations_of(source: From | None) -> Iterator[str]:
+    """Yield the names by which columns of what is read may be qualified."""
     if source is None:
         return
     for each in (source.source, *(join.source for join in source.joins), *source.views):
         if isinstance(each, Derived) and each.alias is None and isinstance(each.query, From):
-            yield from _relations(each.query)
+            yield from relations_of(each.query)
         elif not isinstance(each, Opaque) and each.alias is not None:
             yield each.alias
         elif isinstance(each, NamedTable):

@@ -7,14 +7,15 @@ from dataclasses import dataclass, field
 from itertools import count
 from typing import TypeAlias
 
-from odfbuild.odf.events import DataSchema, DataTypeStruct
+from odfbuild.odf.events import DataSchema, DataType, DataTypeStruct
 from odfbuild.planner.sql.functions import WINDOWED
 from odfbuild.planner.sql.generators import GENERATORS, generated
 from odfbuild.planner.sql.output_columns import (
     Attribute,
+    ColumnRef,
+    OpenPart,
     Rows,
     Token,
-    input_rows,
     unknown_rows,
 )
 from odfbuild.planner.sql.output_names import output_name
@@ -28,7 +29,8 @@ from odfbuild.planner.sql.shape import (
     Select,
     StarExpr,
 )
-from odfbuild.planner.sql.types import UNKNOWN
+from odfbuild.planner.sql.spark_types import as_read, unwrapped
+from odfbuild.planner.sql.types import UNKNOWN, Value
 
 __all__ = [
     "Columns",
@@ -42,6 +44,8 @@ __all__ = [
 ]
 
 Keys: TypeAlias = frozenset[Token]
+
+_NOTHING = frozenset[ColumnRef]()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -150,16 +154,19 @@ class Columns:
         tokens: dict[str, Token] = {}
         self.uses.append((source.name, tokens))
         name = source.alias or source.name
-        rows = input_rows(source.name, self.inputs.get(source.name), name)
-        rows.columns = [
-            each._replace(token=tokens.setdefault(each.name, next(self.fresh)))
-            for each in rows.columns
-        ]
-        rows.open = [
-            each._replace(token=lambda name: tokens.setdefault(name, next(self.fresh)))
-            for each in rows.open
-        ]
-        return self.listed(rows, name, source.columns)
+        schema = self.inputs.get(source.name)
+        if schema is None:
+            part = OpenPart(name, frozenset({source.name}))
+            known = lambda each: tokens.setdefault(each, next(self.fresh))  # noqa: E731
+            rows = Rows([], open=[part._replace(token=known)], bases={name: source.name})
+        else:
+            tokens.update((each.name, next(self.fresh)) for each in schema.fields)
+            columns = [
+                Attribute(each.name, _struct(each.type), _NOTHING, name, token=tokens[each.name])
+                for each in schema.fields
+            ]
+            rows = Rows(columns, bases={name: source.name})
+        return self.listed(rows, name, source.columns) if source.columns else rows
 
     def listed(self, rows: Rows, name: str | None, columns: tuple[str, ...]) -> Rows:
         """Return the columns of a relation under its name, and under a list of names."""
@@ -171,6 +178,9 @@ class Columns:
     def outputs(self, select: Select, part: Part) -> Rows:
         """Return the columns that the items of a SELECT list give."""
         given = Rows([])
+        structs = {
+            self.rooted(each.token): each.value for each in part.rows.columns if each.value.kind
+        }
         for output in select.outputs:
             value, names = output.value, output.aliases
             if isinstance(value, StarExpr):
@@ -178,20 +188,19 @@ class Columns:
             elif isinstance(value, Call) and value.name in GENERATORS and value.over is None:
                 given = given.beside(generated_rows(value, names, None))
             else:
-                given.columns.append(self._output(names, value, part))
+                found = self._output(names, value, part)
+                kind = UNKNOWN if found.token is None else structs.get(found.token, UNKNOWN)
+                given.columns.append(found._replace(value=kind) if kind.kind else found)
         if any(isinstance(each.value, StarExpr) for each in select.outputs):
             self._compare(part.rows, given)
         return given
 
     def _output(self, names: Sequence[str], value: Expr, part: Part) -> Attribute:
         token = self.known(value, part)
-        structs = (e for e in part.rows.columns if isinstance(e.value.kind, DataTypeStruct))
-        kinds = {each.value for each in structs if self.rooted(each.token) == token is not None}
         name = names[0] if len(names) == 1 else "" if names else output_name(value)
         if isinstance(value, Column) and value.name in self.redefined:
             self.redefined.add(name)
-        kind = kinds.pop() if len(kinds) == 1 else UNKNOWN
-        return Attribute(name, kind, frozenset(), token=token)
+        return Attribute(name, UNKNOWN, _NOTHING, token=token)
 
     def _starred(self, star: StarExpr, rows: Rows) -> Rows:
         found = rows.starred(star)
@@ -219,6 +228,12 @@ class Columns:
             token = was[name] if name in was else before.token((name,))
             if token is not None and token != (now[name] if name in now else after.token((name,))):
                 self.redefined.add(name)
+
+
+def _struct(of: DataType) -> Value:
+    """Return the type of a struct; other types do not matter here."""
+    kind, null = unwrapped(of)
+    return Value(as_read(kind), null) if isinstance(kind, DataTypeStruct) else UNKNOWN
 
 
 def generated_rows(call: Expr, names: Sequence[str], alias: str | None) -> Rows:

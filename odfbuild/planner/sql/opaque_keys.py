@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
+from odfbuild.planner.sql.group_names import relations_of
 from odfbuild.planner.sql.key_columns import KeyColumns
 from odfbuild.planner.sql.query import QueryStep
 from odfbuild.planner.sql.shape import (
@@ -100,6 +101,7 @@ class _Uses:
     def _select(self, select: Select) -> None:
         for output in select.outputs:
             if isinstance(output.value, StarExpr):
+                self.seen |= self._is_changed(output.value, select.source)
                 continue
             if self._is_mine(output.value):
                 self.names.update(output.aliases)
@@ -116,6 +118,12 @@ class _Uses:
             self._look(each for each in select.group.keys if not self._is_mine(each))
         if select.source is not None:
             self._from(select.source)
+
+    def _is_changed(self, star: StarExpr, source: From | None) -> bool:
+        """Tell whether a star may give a column other than as it is: fields of a struct."""
+        excluded = {name for each in star.excluded for name in each}
+        plain = len(star.qualifier) == 0 or star.qualifier[0] in set(relations_of(source))
+        return bool(excluded & self.names) or not plain or len(star.qualifier) > 1
 
     def _from(self, source: From) -> None:
         self._source(source.source)

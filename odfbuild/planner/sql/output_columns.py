@@ -96,6 +96,8 @@ class Rows:
     hidden: list[Attribute] = field(default_factory=list)
     open: list[OpenPart] = field(default_factory=list)
     bases: dict[str, str] = field(default_factory=dict)
+    _index: dict[str, list[Attribute]] | None = None
+    _indexed: int = 0
 
     def named(self, qualifier: str | None, names: tuple[str, ...] = ()) -> Rows:
         """Return the same columns as those of a relation with an alias and a column list."""
@@ -177,21 +179,27 @@ class Rows:
             return None
         qualifier = parts[0] if len(parts) == 2 else None
         name = parts[-1]
-        if qualifier is None:
-            found = [each for each in self.columns if each.name == name]
-        else:
-            all_ = (*self.columns, *self.hidden)
-            found = [each for each in all_ if (each.qualifier, each.name) == (qualifier, name)]
+        found = self._called(name)
+        if qualifier is not None:
+            hidden = (each for each in self.hidden if each.name == name)
+            found = [each for each in (*found, *hidden) if each.qualifier == qualifier]
         if found:
             tokens = {each.token for each in found}
             return tokens.pop() if len(tokens) == 1 else None
-        if qualifier is not None and any(each.name == qualifier for each in self.columns):
+        if qualifier is not None and self._called(qualifier):
             return None  # a field of a struct
         opened = [each for each in self.open if each.has(name, qualifier)]
         if len(opened) != 1 or opened[0].token is None:
             return None
-        unnamed = any(not each.name and each.qualifier == qualifier for each in self.columns)
+        unnamed = any(qualifier in {None, each.qualifier} for each in self._called(""))
         return None if unnamed else opened[0].token(name)
+
+    def _called(self, name: str) -> list[Attribute]:
+        if self._index is None or self._indexed != len(self.columns):
+            self._index, self._indexed = {}, len(self.columns)
+            for each in self.columns:
+                self._index.setdefault(each.name, []).append(each)
+        return self._index.get(name, [])
 
 
 def input_rows(name: str, schema: DataSchema | None, qualifier: str) -> Rows:
