@@ -7,6 +7,7 @@ connection to the keeper ends.  Its jobs carry a tag, by which they alone are ca
 import contextlib
 import json
 import os
+import select
 import signal
 import socket
 import sys
@@ -33,6 +34,7 @@ __all__ = ["Attached", "attach"]
 
 Note = Callable[[str], None]
 _PATIENCE = 10.0  # seconds for the JVM to answer at its entrance
+_LAST_MOMENT = 5.0  # seconds for the keeper to notice that its JVM is gone
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -44,6 +46,7 @@ class Attached:
     secret: str
     tag: str
     log: Path
+    last_log: Path
     python: str
 
     def connect(self) -> "SparkSession":
@@ -64,6 +67,13 @@ class Attached:
                 why=f"{type(error).__name__} while connecting to it",
                 fix="odfbuild engine status tells how it is; odfbuild engine stop --now ends it",
             ) from None
+
+    def has_ended(self) -> bool:
+        """Tell whether the keeper closed our connection, given a moment: it ends with its JVM."""
+        with contextlib.suppress(OSError, ValueError):
+            readable, _, _ = select.select([self.line], [], [], _LAST_MOMENT)
+            return bool(readable) and not self.line.recv(1, socket.MSG_PEEK)
+        return True
 
     def stop(self) -> None:
         """Leave the JVM; it goes on without us."""
@@ -105,6 +115,7 @@ def attach(
         secret=str(answer["secret"]),
         tag=str(answer["tag"]),
         log=place.jvm / "jvm.log",
+        last_log=place.last_log,
         python=python,
     )
 

@@ -316,8 +316,12 @@ class SparkEngine:
     def _views(
         self, doing: str, size: Size, planned_bytes: int
     ) -> "Iterator[tuple[SparkSession, Views]]":
-        """Yield a session and views that last as long as the step; keep the log if Spark fails."""
+        """Yield a session and views that last as long as the step; keep the log if Spark fails.
+
+        A step that failed as its JVM ended says how that ended; the next one starts another.
+        """
         from odfbuild.executors.spark.errors import spark_errors
+        from odfbuild.executors.spark.java_end import JavaGoneError
 
         try:
             self._sessions.start(planned_bytes)
@@ -325,6 +329,9 @@ class SparkEngine:
             lent = self._sessions.lent(size)
             with spark_errors(doing, log=self._sessions.log), Views(session, lent) as views:
                 yield session, views
+        except JavaGoneError as error:
+            self._sessions.mark_failed()
+            raise self._sessions.ended(error.what) or error from None
         except EngineFailedError as error:
             if not isinstance(error, InterruptedStepError):
                 self._sessions.mark_failed()

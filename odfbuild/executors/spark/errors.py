@@ -13,6 +13,12 @@ from typing import Any
 
 from odfbuild.errors import EngineFailedError, OdfBuildError
 from odfbuild.executors.analysis import PlacedQueryError, QueryPlace
+from odfbuild.executors.spark.java_end import (
+    MEMORY_FIX,
+    JavaGoneError,
+    JavaMemoryError,
+    says_memory,
+)
 from odfbuild.executors.spark.session import interrupted
 from odfbuild.planner.sql.carry import CarriedText, TwiceCarried
 
@@ -92,6 +98,8 @@ def _translated(
     message = _one_line(known)
     if condition == _CANCELLED:
         return interrupted()
+    if not state.startswith(_USERS) and says_memory(condition or ""):
+        return _without_memory(doing, message)
     if not state.startswith(_USERS):
         return EngineFailedError(
             what=f"Spark failed to {doing}: {message}",
@@ -221,22 +229,34 @@ def _fix(condition: str) -> str:
 
 
 def _lost(error: BaseException, doing: str, log: Path | None) -> EngineFailedError:
-    from py4j.protocol import Py4JNetworkError
+    from py4j.protocol import Py4JError, Py4JJavaError, Py4JNetworkError
 
     text = str(error)
     if "cancelled" in text or "SparkContext was shut down" in text:
         return interrupted()
     if isinstance(error, ConnectionError | EOFError | Py4JNetworkError):
-        return EngineFailedError(
-            what=f"Spark failed to {doing}: its Java process is gone",
-            why="it ended by itself or was killed, perhaps for want of memory",
+        return JavaGoneError(
+            what=f"Spark failed to {doing}",
+            why="the connection to its Java process broke off",
             fix=_see(log),
         )
+    if says_memory(text):
+        return _without_memory(doing, next(filter(says_memory, text.splitlines())).strip())
     first = next((line for line in text.splitlines() if line.strip()), type(error).__name__)
-    return EngineFailedError(
+    thrown = isinstance(error, Py4JJavaError) or not isinstance(error, Py4JError)
+    kind = EngineFailedError if thrown else JavaGoneError  # an answer that broke off, maybe
+    return kind(
         what=f"Spark failed to {doing}",
         why=first.strip()[:300],
         fix=_see(log),
+    )
+
+
+def _without_memory(doing: str, said: str) -> JavaMemoryError:
+    return JavaMemoryError(
+        what=f"Spark failed to {doing}: Java ran out of memory",
+        why=f"it said: {said[:200]}",
+        fix=MEMORY_FIX,
     )
 
 

@@ -87,7 +87,10 @@ _HEAP = (
     "-XX:-ShrinkHeapInSteps",
     "-XX:MetaspaceSize=192m",
 )
+# Without memory Java would go on with some of its threads gone, and a step might never end.
+_NO_MEMORY = ("-XX:+ExitOnOutOfMemoryError",)
 _PATIENCE = 120.0  # seconds until a JVM that says nothing is given up
+_LAST_MOMENT = 5.0  # seconds for a process to end whose connections are closed
 _LOG4J = Path(__file__).with_name("log4j2.properties")
 
 
@@ -109,6 +112,11 @@ class Jvm:
         """Return where the JVM writes what it prints."""
         return self.folder / "jvm.log"
 
+    @property
+    def last_log(self) -> Path:
+        """Return where that is once the JVM has ended by itself."""
+        return self.log
+
     def connect(self) -> "SparkSession":
         """Wait until the JVM is ready and return the root session.  Raises JvmFailedError."""
         port, secret = _wait(self)
@@ -122,6 +130,14 @@ class Jvm:
                 raise _not_started(self) from None
         undelayed(session.sparkContext._gateway)
         return session
+
+    def has_ended(self) -> bool:
+        """Tell whether the process is gone, given a moment to go: its connections end first."""
+        try:
+            self.process.wait(timeout=_LAST_MOMENT)
+        except subprocess.TimeoutExpired:
+            return False
+        return True
 
     def stop(self, *, keep_log: bool = False) -> None:
         """End the JVM and remove its files; the log stays if asked for."""
@@ -181,7 +197,7 @@ def java_options(
 
     `quick` leaves out the second compiler: less time for small work, more for large.
     """
-    options = [*_HEAP, "-Xss4m", "-Duser.timezone=UTC", "-Dfile.encoding=UTF-8"]
+    options = [*_HEAP, *_NO_MEMORY, "-Xss4m", "-Duser.timezone=UTC", "-Dfile.encoding=UTF-8"]
     options += ["-XX:TieredStopAtLevel=1"] if quick else []
     options += [f"-XX:ErrorFile={folder / 'hs_err.log'}", f"-Djava.io.tmpdir={folder}"]
     return [*options, *archive, *module_options(java), "-cp", class_path()]
@@ -256,16 +272,26 @@ def _connection(written: bytes) -> tuple[int, str]:
 
 def _failed(jvm: Jvm, what: str) -> JvmFailedError:
     last = jvm.log.read_text("utf-8", "replace").strip().splitlines()[-1:]
+    heap = bool(last) and "heap size" in last[0]
     return JvmFailedError(
         what=what,
         why=f"it said: {last[0]}" if last else "it said nothing",
-        fix=f"see {jvm.log}; another Java can be chosen with JAVA_HOME",
+        fix=f"raise `memory` in odfbuild.yaml: Spark needs 480m at least; see {jvm.log}"
+        if heap
+        else f"see {jvm.log}; another Java can be chosen with JAVA_HOME",
     )
 
 
 def _not_started(jvm: Jvm) -> JvmFailedError:
     lines = jvm.log.read_text("utf-8", "replace").splitlines()
     said = [line.partition(" ERROR ")[2] for line in lines if " ERROR " in line]
+    small = next((line.strip() for line in lines if "System memory " in line), None)
+    if small is not None:
+        return JvmFailedError(
+            what="Spark did not start: it has too little memory",
+            why=f"it said: {small[:200]}",
+            fix=f"raise `memory` in odfbuild.yaml: Spark needs 480m at least; see {jvm.log}",
+        )
     return JvmFailedError(
         what=f"Spark did not start on {jvm.settings['spark.master']}",
         why=f"it said: {said[0]}" if said else "it gave no reason",

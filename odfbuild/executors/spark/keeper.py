@@ -214,6 +214,9 @@ def _keep(place: Place, wanted: Mapping[str, object]) -> None:
         signal.signal(signal.SIGHUP, signal.SIG_IGN)
         keeper.serve()
     finally:
+        if not door.lives():
+            with contextlib.suppress(OSError):
+                shutil.copyfile(place.jvm / "jvm.log", place.last_log)
         door.end()
         shutil.rmtree(place.jvm, ignore_errors=True)
 

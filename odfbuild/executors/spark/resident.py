@@ -66,6 +66,11 @@ class Place:
         return self.folder / "keeper.log"
 
     @property
+    def last_log(self) -> Path:
+        """Return what the last JVM wrote that ended by itself."""
+        return self.folder / "jvm-last.log"
+
+    @property
     def jvm(self) -> Path:
         """Return the folder of the JVM's own files."""
         return self.folder / "jvm"

@@ -24,6 +24,7 @@ from odfbuild.executors.spark.cluster import (
     python_program,
 )
 from odfbuild.executors.spark.java import find_java
+from odfbuild.executors.spark.java_end import ended
 from odfbuild.executors.spark.jvm import Jvm, JvmFailedError, java_options, launch, new_folder
 from odfbuild.executors.spark.resident import is_off, traits
 from odfbuild.executors.spark.settings import (
@@ -92,6 +93,9 @@ class Sessions:
         if self._cancelled.is_set():
             raise interrupted()
         with _LOCK:
+            if self._host is not None and self._host.gone:
+                _leave(self._host)
+                self._host = None
             if self._host is None:
                 size = size_of(planned_bytes or 0, QUICK)
                 self._host = _join(self._cache, self._how, size, self._note)
@@ -102,20 +106,29 @@ class Sessions:
         threading.Thread(target=self._first_query, name="spark-warm-up", daemon=True).start()
 
     def session(self, size: Size) -> "SparkSession":
-        """Return this thread's session for work of this size; waits until Spark is ready."""
+        """Return this thread's session for work of this size; waits until Spark is ready.
+
+        Where the JVM of earlier ones has ended, there is another from now on.
+        """
         self.start()
-        known: dict[Size, SparkSession] | None = getattr(self._local, "sessions", None)
-        if known is None:
-            known = self._local.sessions = {}
+        if getattr(self._local, "host", None) is not self._host:
+            self._local.host, self._local.sessions, self._local.lent = self._host, {}, {}
+        known: dict[Size, SparkSession] = self._local.sessions
         if size not in known:
             known[size] = self._child(size)
         return known[size]
 
+    def ended(self, what: str) -> JvmFailedError | None:
+        """Return the error for a JVM that has ended, None if it lives; `what` failed by it."""
+        host = getattr(self._local, "host", None) or self._host
+        return None if host is None else host.ended(what)
+
     def lent(self, size: Size) -> "Lent":
-        """Return what this thread's session for work of this size keeps for later steps."""
-        known: dict[Size, Lent] | None = getattr(self._local, "lent", None)
-        if known is None:
-            known = self._local.lent = {}
+        """Return what this thread's session for work of this size keeps for later steps.
+
+        There has to be one, by `session`.
+        """
+        known: dict[Size, Lent] = self._local.lent
         return known.setdefault(size, Lent())
 
     def cancel(self) -> None:
@@ -164,6 +177,7 @@ class _Host:
         self.how = how
         self.users = 0
         self.failed = False
+        self.gone = False
         self.root: SparkSession | None = None
         self._java = find_java()
         self._cache = cache
@@ -223,9 +237,24 @@ class _Host:
             self.failed = True
             raise
 
+    def ended(self, what: str) -> JvmFailedError | None:
+        """Return the error for a JVM that has ended, None if it lives; it is used no more then."""
+        jvm = self.jvm
+        if not jvm.has_ended():
+            return None
+        code = None if isinstance(jvm, Attached) else jvm.process.returncode
+        error = ended(what, jvm.last_log, self.how.memory or DEFAULT_MEMORY, code)
+        with _LOCK:
+            if not self.gone:
+                self.gone = self.failed = True
+                if self in _running:
+                    _running.remove(self)
+                self.stop()
+        return error
+
     def cancel(self) -> None:
         """Cancel the jobs of this process."""
-        if self.root is None:
+        if self.root is None or self.gone:
             return
         if isinstance(self.jvm, Attached):
             self.root.sparkContext.cancelJobsWithTag(self.jvm.tag)
@@ -273,7 +302,7 @@ def _join(cache: Path, how: Start, size: Size, note: Callable[[str], None]) -> _
 
 def _leave(host: _Host) -> None:
     host.users -= 1
-    if host.users == 0:
+    if host.users == 0 and not host.gone:
         _running.remove(host)
         host.stop()
 

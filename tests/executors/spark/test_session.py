@@ -146,40 +146,100 @@ def test_a_running_step_can_be_interrupted(engine: SparkEngine, tmp_path: Path) 
 
 
 @pytest.mark.spark
-def test_a_killed_jvm_is_an_error_and_the_next_engine_starts_another(tmp_path: Path) -> None:
-    """In a process of its own, because it kills the JVM that all tests share."""
+def test_a_jvm_that_ends_is_named_and_the_next_step_starts_another(tmp_path: Path) -> None:
+    """In a process of its own, because it kills the JVM that all tests share.
+
+    It is killed between steps, and in the middle of one, and runs out of memory; a step after it
+    goes on each time.
+    """
     script = textwrap.dedent(
         """
-        import os, sys
+        import os, sys, threading, time
         from pathlib import Path
         import pyarrow as pa
         from odfbuild.errors import EngineFailedError
         from odfbuild.executors.spark.engine import SparkEngine
+        from odfbuild.executors.spark.settings import Size
         from odfbuild.odf.events import MergeStrategyAppend
         from tests.executors.spark.tables import ingest_request, rows_of
         folder = Path(sys.argv[1])
-        request = ingest_request(folder, pa.table({"a": [1]}), MergeStrategyAppend())
-        first = SparkEngine(folder / "first")
-        first.ingest(request)
-        os.kill(first._sessions._host.jvm.process.pid, 9)
-        first._sessions._host.jvm.process.wait()
-        try:
-            first.ingest(request)
-        except EngineFailedError as error:
-            print(error.what, Path(error.fix.removeprefix("see ")).exists())
-        first.close()
-        with SparkEngine(folder / "second") as second:
-            print(rows_of(second.ingest(request)))
-        print(list((folder / "second" / "spark").iterdir()))
+        rows = pa.table({"a": [1]})
+
+        def step(query=None):
+            since = time.monotonic()
+            try:
+                request = ingest_request(folder, rows, MergeStrategyAppend(), preprocess=query)
+                print(rows_of(engine.ingest(request)))
+            except EngineFailedError as error:
+                log = Path(error.fix.rpartition("see ")[2])
+                print(error.code, error.what, log.exists(), "memory" in error.fix)
+            if time.monotonic() - since > 240:
+                print("late")
+
+        def process():
+            return engine._sessions._host.jvm.process
+
+        def kill_amid():
+            tracker = engine._sessions.session(Size.SMALL).sparkContext.statusTracker()
+            while not tracker.getActiveJobsIds():
+                time.sleep(0.01)
+            os.kill(process().pid, 9)
+
+        long = "SELECT count(*) AS a FROM range(1000000) AS a, range(1000000) AS b, input"
+        big = (
+            "SELECT length(array_join(transform(sequence(1, 20000000 + a),"
+            " x -> repeat('abcdefgh', 12)), '')) AS a FROM input"
+        )
+        with SparkEngine(folder / "first", memory="480m", cores=1) as engine:
+            step()
+            os.kill(process().pid, 9)
+            process().wait()
+            step()
+            step()
+            killer = threading.Thread(target=kill_amid)
+            killer.start()
+            step(long)
+            killer.join()
+            step(big)
+            step()
+        print(len(list((folder / "first" / "spark").iterdir())))
         """
     )
     run = in_a_process(script, tmp_path, tmp_path)
+    row = "[{'op': 0, 'a': 1}]"
     assert run.stdout.splitlines() == [
-        "Spark failed to merge the source rows: its Java process is gone True",
-        "[{'op': 0, 'a': 1}]",
-        "[]",
+        row,
+        "engine-failed Spark failed to merge the source rows: its Java process was killed "
+        "True True",
+        row,
+        "engine-failed Spark failed to merge the source rows: its Java process was killed "
+        "True True",
+        "engine-memory Spark failed to run the query: Java ran out of memory (480m) True True",
+        row,
+        "3",
     ]
     assert run.stderr == ""
+
+
+@pytest.mark.spark
+@pytest.mark.parametrize("memory", ["300m"])
+def test_a_heap_that_is_too_small_to_start_with_is_named(tmp_path: Path, memory: str) -> None:
+    script = textwrap.dedent(
+        f"""
+        import sys
+        from pathlib import Path
+        from odfbuild.executors.spark.engine import SparkEngine
+        from odfbuild.executors.spark.jvm import JvmFailedError
+        from odfbuild.executors.spark.settings import Size
+        with SparkEngine(Path(sys.argv[1]), memory="{memory}") as engine:
+            try:
+                engine._sessions.session(Size.SMALL)
+            except JvmFailedError as error:
+                print(error.fix.partition(";")[0])
+        """
+    )
+    run = in_a_process(script, tmp_path, tmp_path)
+    assert run.stdout == "raise `memory` in odfbuild.yaml: Spark needs 480m at least\n"
 
 
 def in_a_process(script: str, folder: Path, here: Path) -> "subprocess.CompletedProcess[str]":
