@@ -43,7 +43,7 @@ from odfbuild.planner.plan import (
     Step,
     Transform,
 )
-from odfbuild.planner.policy import BadRows, IngestOptions, Severity
+from odfbuild.planner.policy import BadRows, IngestOptions, RepeatedKeys, Severity
 from odfbuild.planner.reasons import (
     DefinitionChanged,
     FirstRun,
@@ -428,6 +428,7 @@ _events: st.SearchStrategy[MetadataEvent] = events
 _options = st.builds(
     IngestOptions,
     watermark_lag=st.integers(0, 1 << 40),
+    repeated_keys=st.sampled_from(RepeatedKeys),
     bad_rows=st.sampled_from(BadRows),
     max_bad_rows=st.none() | st.integers(0, 1 << 40),
     max_bad_percent=st.none() | st.integers(0, 100),

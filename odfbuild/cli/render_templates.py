@@ -69,6 +69,9 @@ def _traits(defaults: Iterable[Default]) -> Iterator[str]:
         given += [f"owner {each.owner}"] if each.owner is not None else []
         if each.on_query_change is not None:
             given.append(f"on_query_change {each.on_query_change.value}")
+        given += (
+            [f"repeated_keys {each.repeated_keys.value}"] if each.repeated_keys is not None else []
+        )
         given += [f"bad_rows {each.bad_rows.value}"] if each.bad_rows is not None else []
         given += [f"max_bad_rows {each.max_bad_rows}"] if each.max_bad_rows is not None else []
         lag = each.watermark_lag

@@ -9,13 +9,14 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Final, TypeAlias
 
-from odfbuild.errors import EngineError, InvalidQueryError
+from odfbuild.errors import Diagnostic, EngineError, InvalidQueryError
 from odfbuild.executors.besides import telling
 from odfbuild.executors.engine import IngestRequest
 from odfbuild.executors.frames import Frame
 from odfbuild.executors.held import held_back
 from odfbuild.executors.history import condense, history
 from odfbuild.executors.readers import Besides
+from odfbuild.executors.repeated_keys import check_repeated_keys
 from odfbuild.executors.report import Round
 from odfbuild.executors.site import Site
 from odfbuild.executors.slices import NullValuesError, Sealed, SealedSlice, seal
@@ -135,6 +136,7 @@ def add_together(receiver: Receiver, intakes: Sequence[Intake], staging: Path) -
 def _store(receiver: Receiver, intake: Intake, merged: Frame | None, staging: Path) -> Added:
     """Commit what the engine made of an input."""
     state = receiver.state
+    repeated = () if merged is None else _repeated(receiver, intake, merged)
     sealed = None if merged is None else _slice(receiver, intake, merged, staging)
     events = _events(receiver, sealed, intake.state)
     found = held_back(receiver.site, receiver.dataset.id, receiver.state, sealed, intake.name)
@@ -149,11 +151,20 @@ def _store(receiver: Receiver, intake: Intake, merged: Frame | None, staging: Pa
         if events:
             prepared = Prepared(events, receiver.now, staged_files(sealed))
             state = receiver.dataset.commit(prepared, on=receiver.state)
+    found = (*repeated, *found)
     told = replace(told, checks=found) if found else told
     if not events and not told:
         return Added(state, None)
     rows = 0 if sealed is None else sealed.records
     return Added(state, Round(intake.name, len(events), rows, told))
+
+
+def _repeated(receiver: Receiver, intake: Intake, merged: Frame) -> tuple[Diagnostic, ...]:
+    """Return what to tell of keys that an input holds several times.  Raises RepeatedKeyError."""
+    source = receiver.source
+    as_read = intake.frame if source.preprocess is None else None
+    wanted = receiver.options.repeated_keys
+    return check_repeated_keys(source.merge, merged, as_read, intake.name, wanted)
 
 
 def retires(source: Source) -> bool:

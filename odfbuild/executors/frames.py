@@ -1,15 +1,15 @@
 """Frames: rows on their way between the steps of a build, in memory or in Parquet files."""
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     import pyarrow as pa
     import pyarrow.parquet as pq
 
-__all__ = ["Frame", "Part", "Read", "file_batches"]
+__all__ = ["Frame", "Part", "Read", "Repeated", "file_batches"]
 
 BATCH_ROWS = 1 << 17
 BATCH_BYTES = 64 << 20
@@ -82,19 +82,30 @@ class Part:
         return groups, self.start - before
 
 
+@dataclass(frozen=True, slots=True)
+class Repeated:
+    """How many keys are several times among rows, the first of them, and how many rows it has."""
+
+    keys: int
+    first: Mapping[str, Any]
+    rows: int
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Frame:
     """Rows in order with their schema: those of `table`, or those of `parts` one after the other.
 
     The columns of parts have the names of the schema; their types may be other encodings of the
     same values (text as large text), batches come out in the types of `schema`.  `read` is what was
-    read of slices to make the rows, None if that was not counted.
+    read of slices to make the rows, None if that was not counted.  `repeated` is set by who looked
+    for keys among rows in files, which are too many to be looked at in memory.
     """
 
     schema: "pa.Schema"
     table: "pa.Table | None" = None
     parts: tuple[Part, ...] = ()
     read: Read | None = None
+    repeated: Repeated | None = None
 
     def __post_init__(self) -> None:
         if self.table is not None and self.parts:

@@ -30,7 +30,7 @@ from odfbuild.planner.plan import (
     Transform,
 )
 from odfbuild.planner.plan_object import DamagedPlanError, NotAPlanError, PlanVersionError
-from odfbuild.planner.policy import AS_USUAL, BadRows, IngestOptions
+from odfbuild.planner.policy import AS_USUAL, BadRows, IngestOptions, RepeatedKeys
 from odfbuild.planner.reasons import Reason
 
 __all__ = [
@@ -301,7 +301,7 @@ def _options(options: IngestOptions) -> dict[str, Any]:
     """Return the options that are not the ordinary ones."""
     fields = {name: getattr(options, name) for name in options.__slots__}
     return {
-        name: value.value if isinstance(value, BadRows) else value
+        name: value.value if isinstance(value, BadRows | RepeatedKeys) else value
         for name, value in fields.items()
         if value != getattr(AS_USUAL, name)
     }

@@ -42,7 +42,7 @@ from odfbuild.planner.plan_object import (
     PlanObject,
     PlanVersionError,
 )
-from odfbuild.planner.policy import AS_USUAL, BadRows, IngestOptions, Severity
+from odfbuild.planner.policy import AS_USUAL, BadRows, IngestOptions, RepeatedKeys, Severity
 from odfbuild.planner.reasons import Reason
 
 __all__ = ["read_plan"]
@@ -281,6 +281,8 @@ def _options(each: PlanObject) -> IngestOptions:
     found: dict[str, Any] = {name: given.number(name) for name in numbers if given.has(name)}
     if given.has("bad_rows"):
         found["bad_rows"] = given.member("bad_rows", BadRows)
+    if given.has("repeated_keys"):
+        found["repeated_keys"] = given.member("repeated_keys", RepeatedKeys)
     return IngestOptions(**found)
 
 

@@ -20,6 +20,7 @@ __all__ = [
     "Moved",
     "OnQueryChange",
     "Policy",
+    "RepeatedKeys",
     "Severity",
     "Traits",
 ]
@@ -47,6 +48,13 @@ class BadRows(Enum):
     DIVERT = "divert"
 
 
+class RepeatedKeys(Enum):
+    """What becomes of an input of a Ledger that holds a key several times."""
+
+    WARN = "warn"
+    REFUSE = "refuse"
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class IngestOptions:
     """What a project says of how rows are taken in, beyond the source's definition.
@@ -59,6 +67,7 @@ class IngestOptions:
     bad_rows: BadRows = BadRows.REFUSE
     max_bad_rows: int | None = None
     max_bad_percent: int | None = None
+    repeated_keys: RepeatedKeys = RepeatedKeys.WARN
 
 
 AS_USUAL = IngestOptions()

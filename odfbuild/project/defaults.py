@@ -21,7 +21,13 @@ from typing import TYPE_CHECKING, TypeVar
 
 from odfbuild.errors import Diagnostic, ProjectErrors, SourceSpan
 from odfbuild.odf.refs import DatasetAlias
-from odfbuild.planner.policy import BadRows, IngestOptions, OnQueryChange, Traits
+from odfbuild.planner.policy import (
+    BadRows,
+    IngestOptions,
+    OnQueryChange,
+    RepeatedKeys,
+    Traits,
+)
 from odfbuild.project.bad_rows import Most, read_most
 from odfbuild.project.lag import read_lag
 from odfbuild.project.selecting import ORIGIN, check_default, moved_into
@@ -36,7 +42,15 @@ if TYPE_CHECKING:
 __all__ = ["Default", "Defaulted", "apply_defaults", "read_defaults"]
 
 _T = TypeVar("_T")
-_KEYS = ("tags", "owner", "on_query_change", "bad_rows", "max_bad_rows", "watermark_lag")
+_KEYS = (
+    "tags",
+    "owner",
+    "on_query_change",
+    "bad_rows",
+    "max_bad_rows",
+    "watermark_lag",
+    "repeated_keys",
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -53,6 +67,7 @@ class Default:
     bad_rows: BadRows | None = None
     max_bad_rows: Most | None = None
     watermark_lag: int | None = None
+    repeated_keys: RepeatedKeys | None = None
     span: SourceSpan
 
 
@@ -76,6 +91,7 @@ def read_defaults(
         reading.found += wrong
         change = entry.choice("on_query_change", [each.value for each in OnQueryChange])
         bad_rows = entry.choice("bad_rows", [each.value for each in BadRows])
+        repeated = entry.choice("repeated_keys", [each.value for each in RepeatedKeys])
         default = Default(
             selector=selector,
             tags=tuple(reading.texts(entry.entries.get("tags"), entry.at("tags"))),
@@ -84,6 +100,7 @@ def read_defaults(
             bad_rows=None if bad_rows is None else BadRows(bad_rows),
             max_bad_rows=read_most(entry, "max_bad_rows"),
             watermark_lag=read_lag(entry, "watermark_lag"),
+            repeated_keys=None if repeated is None else RepeatedKeys(repeated),
             span=entry.span(),
         )
         if not wrong:  # else it would be told again when datasets are looked for
@@ -215,6 +232,7 @@ def _ingest(given: Sequence[Default], usual: IngestOptions) -> IngestOptions:
         bad_rows=_last((each.bad_rows for each in given), usual.bad_rows),
         max_bad_rows=usual.max_bad_rows if most is None else most.rows,
         max_bad_percent=usual.max_bad_percent if most is None else most.percent,
+        repeated_keys=_last((each.repeated_keys for each in given), usual.repeated_keys),
     )
 
 

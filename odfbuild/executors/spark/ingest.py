@@ -2,7 +2,7 @@
 
 # ruff: noqa: S608 - the texts are made of quoted names only
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -13,10 +13,11 @@ import pyarrow.compute as pc
 
 from odfbuild.executors.conform import conform
 from odfbuild.executors.engine import IngestRequest
-from odfbuild.executors.frames import Frame
+from odfbuild.executors.frames import Frame, Repeated
 from odfbuild.executors.spark.errors import SentQuery, spark_errors
 from odfbuild.executors.spark.frames import (
     POSITION,
+    from_files,
     from_frame,
     gather_checked,
 )
@@ -116,7 +117,29 @@ def ingested(
         views.add(_NEW, first_of_keys(session, new, _NEW, request.merge.primary_key))
     with joins(session) if size is Size.BIG else nullcontext():
         merged = _merged(work, merging, sent_steps(facts, by_piece=by_piece))
-    return merged if facts is not None else _as_declared(merged, request)
+    merged = merged if facts is not None else _as_declared(merged, request)
+    if merged.table is None and merged.rows > 1 and isinstance(request.merge, MergeStrategyLedger):
+        with spark_errors("look for repeated keys", log=log):
+            return replace(merged, repeated=_repeated(session, merged, request.merge.primary_key))
+    return merged
+
+
+def _repeated(session: "SparkSession", merged: Frame, key: Sequence[str]) -> Repeated | None:
+    """Return what is several times among the keys of rows in files; a key with a null is none."""
+    from pyspark.sql import functions
+
+    schema = pa.schema([merged.schema.field(name) for name in key])
+    rows = from_files(session, [part.path for part in merged.parts], schema)
+    keys = ", ".join(map(quoted, key))
+    counted = rows.dropna().groupBy(*map(quoted, key)).agg(functions.expr("count(1) AS __odf_c"))
+    found = counted.where("__odf_c > 1").selectExpr(
+        "count(*) OVER () AS __odf_n", "__odf_c", f"struct({keys}) AS __odf_k"
+    )
+    least = found.orderBy("__odf_k").limit(1).collect()
+    if not least:
+        return None
+    row = least[0]
+    return Repeated(int(row["__odf_n"]), row["__odf_k"].asDict(), int(row["__odf_c"]))
 
 
 def _merged(work: _Work, merging: Merging, sent: tuple[SentQuery, ...]) -> Frame:
