@@ -15,7 +15,7 @@ from odfbuild.executors.lookup import Condition, Keys
 from odfbuild.executors.standing import left_standing
 from odfbuild.executors.touched import Inputs, all_rows, seen_types
 from odfbuild.odf.events import DatasetVocabulary
-from odfbuild.planner.sql.key_columns import KeyColumns, key_columns
+from odfbuild.planner.sql.key_columns import KeyColumns, step_key
 from odfbuild.planner.sql.query import QueryFacts
 
 __all__ = ["Log", "Logs", "read_logs"]
@@ -109,7 +109,7 @@ def _key(
 ) -> tuple[KeyColumns | None, Mapping[str, Keys]]:
     """Return the key of a row and by what its records are found; None if it cannot be used."""
     seen = seen_columns(work)
-    key = key_columns(facts.steps, {each.alias: seen[each.alias] for each in sources})
+    key = step_key(facts.steps, {each.alias: seen[each.alias] for each in sources})
     if key is None or key.outputs is None or not set(key.outputs) <= set(row.column_names):
         return None, {}
     found = dict(_conditions(key, key.outputs, sources, row))

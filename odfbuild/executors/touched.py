@@ -27,7 +27,7 @@ from odfbuild.executors.lookup import Condition, Keys, Times, in_millis, look_up
 from odfbuild.executors.standing import left_standing
 from odfbuild.odf.arrow import from_arrow, to_arrow
 from odfbuild.odf.events import DataSchema, DatasetVocabulary
-from odfbuild.planner.sql.key_columns import KeyColumns, key_columns, span_columns
+from odfbuild.planner.sql.key_columns import KeyColumns, span_columns, step_key
 from odfbuild.planner.sql.query import QueryFacts
 from odfbuild.planner.sql.temporal import as_of_joins
 from odfbuild.planner.sql.waiting import longest_wait, waits
@@ -157,6 +157,8 @@ class _Reading:
         wait = longest_wait([step.text for step in steps]) if columns else None
         if wait is None or work.watermark_before is None:
             return None
+        if any(each.alias not in columns for each in self._sources):
+            return None
         span = self._span(columns, wait)
         after, before = dict[str, pa.Table](), dict[str, pa.Table]()
         read = Read()
@@ -195,7 +197,7 @@ class _Reading:
 
     @property
     def _key(self) -> KeyColumns | None:
-        return key_columns(self.facts.steps, self._seen)
+        return step_key(self.facts.steps, self._seen)
 
     @property
     def _sources(self) -> tuple[TransformInputFrame, ...]:

@@ -34,7 +34,7 @@ from odfbuild.executors.spark.transform import check_stable, hidden
 from odfbuild.odf.arrow import to_arrow
 from odfbuild.planner.sql.accumulators import Accumulators
 from odfbuild.planner.sql.carry import CarriedText, TwiceCarried, carry
-from odfbuild.planner.sql.key_columns import KeyColumns, key_columns
+from odfbuild.planner.sql.key_columns import KeyColumns, step_key
 from odfbuild.planner.sql.query import QueryFacts
 
 if TYPE_CHECKING:
@@ -77,7 +77,7 @@ class Counting:
         """Return the columns of the inputs and of the result by which the query works."""
         seen = seen_columns(self.work)
         used = {name: schema for name, schema in seen.items() if name in self.facts.inputs}
-        return key_columns(self.facts.steps, used)
+        return step_key(self.facts.steps, used)
 
     def new(self) -> "DataFrame":
         """Return the key of each new row and what it counts, with its operation and position."""

@@ -44,7 +44,7 @@ from odfbuild.odf.arrow import to_arrow
 from odfbuild.odf.datatypes import is_optional
 from odfbuild.odf.events import DataSchema, DatasetVocabulary
 from odfbuild.planner.sql.carry import TwiceCarried
-from odfbuild.planner.sql.key_columns import KeyColumns, key_columns
+from odfbuild.planner.sql.key_columns import KeyColumns, step_key
 from odfbuild.planner.sql.order import settled
 from odfbuild.planner.sql.query import QueryFacts
 from odfbuild.planner.sql.sums import sums_of
@@ -178,7 +178,7 @@ class Stateful:
     def _key(self) -> KeyColumns | None:
         seen = seen_columns(self.work)
         used = {name: schema for name, schema in seen.items() if name in self.facts.inputs}
-        return key_columns(self.facts.steps, used)
+        return step_key(self.facts.steps, used)
 
     @staticmethod
     def _numbered(key: KeyColumns) -> list[str]:

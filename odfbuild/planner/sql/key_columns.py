@@ -17,7 +17,7 @@ from odfbuild.planner.sql.shape import Query
 from odfbuild.planner.sql.statement import SqlTextError
 from odfbuild.planner.sql.text import read
 
-__all__ = ["KeyColumns", "key_columns", "span_columns"]
+__all__ = ["KeyColumns", "key_columns", "span_columns", "step_key"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,6 +40,15 @@ def key_columns(steps: Sequence[QueryStep], inputs: Mapping[str, DataSchema]) ->
     """
     found = _read(steps, inputs)
     return None if found is None else _found(*found)
+
+
+def step_key(steps: Sequence[QueryStep], inputs: Mapping[str, DataSchema]) -> KeyColumns | None:
+    """Return the key by which a step over just these inputs works, None if one of them has none.
+
+    It has none where only a common table or an earlier step reads it that nothing reads in turn.
+    """
+    key = key_columns(steps, inputs)
+    return key if key is not None and key.inputs.keys() >= inputs.keys() else None
 
 
 def span_columns(steps: Sequence[QueryStep], inputs: Mapping[str, DataSchema]) -> dict[str, str]:

@@ -56,4 +56,13 @@ WHOLE: tuple[Shape, ...] = (
     ),
     Shape("except all", f"select {T}, k from a except all select {T}, k from b"),
     Shape("intersect all", f"select {T}, k, n from a intersect all select {T}, k, w from b"),
+    Shape(
+        "group beside an unread step",
+        f"select max({T}) as {T}, k, count(distinct n) as c from a group by k",
+        steps=(("one", "select k, max(w) as w from b group by k"),),
+    ),
+    Shape(
+        "group beside an unread common table",
+        f"with x as (select k from b) select max({T}) as {T}, k, max(x) as x from a group by k",
+    ),
 )
