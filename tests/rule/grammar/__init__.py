@@ -1,0 +1,1 @@
+"""Queries composed of grammar over random histories, each held against plain batch SQL."""

@@ -1,0 +1,127 @@
+"""python -m tests.rule.grammar --pairs N --from SEED: run many pairs; it says how to go on.
+
+`--shrink` makes what differs smaller before it is shown.
+"""
+
+import argparse
+import sys
+import tempfile
+import time
+from collections import Counter
+from collections.abc import Sequence
+from functools import partial
+from pathlib import Path
+
+from odfbuild.executors.spark.engine import SparkEngine
+from tests.rule.grammar.choices import smaller
+from tests.rule.grammar.oracles import PlainSpark
+from tests.rule.grammar.pairs import Outcome, Pair, drawn_pair, outcome
+
+_BAD = ("differs", "fails")
+_SIGNS = ("+A", "-R", "-C", "+C")
+
+
+class Count:
+    """Outcomes by name, by class of the query, and by reason."""
+
+    def __init__(self) -> None:
+        self.names: Counter[str] = Counter()
+        self.kinds: Counter[str] = Counter()
+        self.reasons: Counter[str] = Counter()
+        self.duck: Counter[str] = Counter()
+        self.bad: list[int] = []
+
+    def add(self, seed: int, found: Outcome) -> None:
+        self.names[found.name] += 1
+        self.duck[found.duck] += bool(found.duck)
+        if found.name in ("same", "differs"):
+            self.kinds[found.kind] += 1
+        elif found.name in ("refused", "invalid"):
+            self.reasons[f"{found.name} {found.why[:60].splitlines()[0]}"] += 1
+        if found.name in _BAD:
+            self.bad.append(seed)
+
+    def __str__(self) -> str:
+        return "; ".join(
+            ", ".join(f"{name} {number}" for name, number in each.most_common(12))
+            for each in (self.names, self.kinds, self.duck)
+        )
+
+
+def shown(pair: Pair, found: Outcome) -> str:
+    """Return a pair as people read it."""
+    lines = [
+        f"{found.name} ({found.kind}; DuckDB: {found.duck}): {found.why[:1500]}",
+        str(pair.query),
+    ]
+    for table in pair.tables:
+        lines.append(f"  {table.name}({', '.join(each.name for each in table.columns)})")
+    for number, portion in enumerate(pair.history.portions):
+        lines.append(f"  step {number}, watermark {portion.watermark}:")
+        lines += [
+            f"    {name} {_SIGNS[row['op']]} {[v for n, v in row.items() if n != 'op']}"
+            for name, rows in portion.records.items()
+            for row in rows
+        ]
+    return "\n".join(lines)
+
+
+def shrunk(engine: SparkEngine, plain: PlainSpark, pair: Pair, found: Outcome, most: int) -> Pair:
+    """Return a simpler pair of the same outcome."""
+
+    def fails(query: Sequence[int], rows: Sequence[int]) -> bool:
+        return outcome(engine, plain, drawn_pair(0, record=(query, rows))).name == found.name
+
+    query, rows = pair.record
+    for _ in range(2):
+        query = smaller(query, partial(fails, rows=rows), most)
+        rows = smaller(rows, partial(fails, query), most)
+    return drawn_pair(0, record=(query, rows))
+
+
+def run(seeds: Sequence[tuple[int, int]], *, shrink: int, every: int = 50) -> Count:
+    """Run pairs and print what differs."""
+    count, begun = Count(), time.monotonic()
+    with tempfile.TemporaryDirectory() as top, SparkEngine(Path(top) / "jvm", cores=1) as engine:
+        plain = PlainSpark(Path(top))
+        try:
+            for at, (seed, number) in enumerate(seeds, 1):
+                pair = drawn_pair(seed, number)
+                found = outcome(engine, plain, pair)
+                count.add(seed, found)
+                if found.name in _BAD:
+                    if shrink:
+                        pair = shrunk(engine, plain, pair, found, shrink)
+                        found = outcome(engine, plain, pair)
+                    print(f"pair {seed}.{number} {shown(pair, found)}\n", flush=True)
+                if at % every == 0:
+                    took = time.monotonic() - begun
+                    print(f"{at} pairs in {took:.0f} s: {count}; --from {seed + 1}", flush=True)
+        finally:
+            plain.close()
+    return count
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(prog="python -m tests.rule.grammar", description=__doc__)
+    parser.add_argument("--pairs", type=int, default=1000)
+    parser.add_argument("--from", dest="first", type=int, default=0)
+    parser.add_argument("--histories", type=int, default=1, help="of each query")
+    parser.add_argument("--shrink", type=int, default=0, help="tries to make each record smaller")
+    parser.add_argument("--print", action="store_true", help="show queries, run nothing")
+    chosen = parser.parse_args()
+    queries = range(chosen.first, chosen.first + -(-chosen.pairs // chosen.histories))
+    seeds = [(seed, number) for seed in queries for number in range(chosen.histories)]
+    if chosen.print:
+        for seed in queries:
+            print(f"-- {seed}\n{drawn_pair(seed).query}")
+        return
+    count = run(seeds[: chosen.pairs], shrink=chosen.shrink)
+    print(count)
+    for reason, number in count.reasons.most_common(40):
+        print(f"{number:6} {reason}")
+    sys.exit(f"these differ or fail: {count.bad}" if count.bad else 0)
+
+
+if __name__ == "__main__":
+    main()

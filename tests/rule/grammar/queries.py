@@ -1,0 +1,428 @@
+"""Queries composed of grammar: what a SELECT may be made of, in any nesting that makes sense."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from odfbuild.odf.events import SqlQueryStep, TransformSql
+from tests.rule.grammar.choices import Choices
+from tests.rule.grammar.relations import (
+    ARRAY,
+    BIGINT,
+    BOOLEAN,
+    STRING,
+    TIME,
+    Column,
+    Relation,
+)
+from tests.rule.grammar.sources import Sources
+from tests.rule.grammar.tables import Table
+from tests.rule.grammar.values import LATEST, Values
+
+__all__ = ["Composed", "composed"]
+
+_NAMES = ("k", "n", "email", "m", "x", "K", "w", "y", "z", "N", "u")
+_TIME = "event_time"
+_CLOSED = "/*closed {}*/"
+
+Columns = tuple[Column, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Composed:
+    """A query in its steps, the last without a name.
+
+    `/*closed word*/` stands where its batch form asks for windows that have closed.
+    """
+
+    steps: tuple[tuple[str | None, str], ...]
+
+    @property
+    def transform(self) -> TransformSql:
+        """Return the query as a dataset has it."""
+        return TransformSql(
+            engine="spark",
+            queries=tuple(
+                SqlQueryStep(alias=alias, query=query) for alias, query in self._texts("{}")
+            ),
+        )
+
+    def batch(self, watermark: int | None) -> tuple[tuple[str | None, str], ...]:
+        """Return the steps as batch queries; their windows end at a watermark at the latest."""
+        mark = -1 if watermark is None else watermark
+        return self._texts(f"{{}} window.end <= timestamp_millis({mark}L)")
+
+    def _texts(self, form: str) -> tuple[tuple[str | None, str], ...]:
+        def text(query: str) -> str:
+            for word in ("having", "and"):
+                put = "" if form == "{}" else form.format(word)
+                query = query.replace(_CLOSED.format(word), put)
+            return query
+
+        return tuple((alias, text(query)) for alias, query in self.steps)
+
+    def __str__(self) -> str:
+        return ";\n".join(
+            text if alias is None else f"-- step {alias}\n{text}"
+            for alias, text in self._texts("{}")
+        )
+
+
+def composed(draw: Choices, tables: Sequence[Table]) -> Composed:
+    """Return a query over inputs."""
+    known: dict[str, Columns] = {each.name: each.columns for each in tables}
+    steps: list[tuple[str | None, str]] = []
+    for number in range(draw.weighted([(75, 0), (20, 1), (5, 2)])):
+        text, columns = _Grammar(draw, room=1 + draw.below(2)).query(known)
+        text, columns = _storable(text, columns)
+        steps.append((f"s{number + 1}", text))
+        if draw.chance(50):  # else the step may never be read
+            known = dict([draw.one(tuple(known.items()))])
+        known[f"s{number + 1}"] = columns
+    text, columns = _Grammar(draw, room=1 + draw.below(3)).query(known)
+    return Composed((*steps, (None, _final(draw, text, columns))))
+
+
+def _storable(text: str, columns: Columns) -> tuple[str, Columns]:
+    """Return a query without two columns of one name."""
+    names = [each.name for each in columns]
+    if len(names) == len(set(names)):
+        return text, columns
+    kept = tuple(each for each in columns if names.count(each.name) == 1)
+    if not kept:
+        return "select 1L as n", (Column("n", BIGINT),)
+    return f"select {', '.join(each.name for each in kept)} from ({text}) q", kept
+
+
+def _final(draw: Choices, text: str, columns: Columns) -> str:
+    """Return a query that has an event time, and no two columns of one name."""
+    names = [each.name for each in columns]
+    time = [each for each in columns if each.name == _TIME]
+    single = len(names) == len(set(names))
+    if single and len(time) == 1 and time[0].kind == TIME and not time[0].nullable:
+        return text
+    values = Values(draw, [Relation("q", columns)])
+    when = values.column(TIME)
+    clock = LATEST if when is None else when[0]
+    if when is not None and when[1].nullable:
+        clock = f"coalesce({clock}, {LATEST})"
+    if single and _TIME not in names:
+        return f"select *, {clock} as {_TIME} from ({text}) q"
+    if single:
+        return f"select * except ({_TIME}), {clock} as {_TIME} from ({text}) q"
+    kept = [each.name for each in columns if names.count(each.name) == 1 and each.name != _TIME]
+    return f"select {', '.join([*kept, f'{clock} as {_TIME}'])} from ({text}) q"
+
+
+class _Grammar:
+    """Draws queries; `room` is how many more may be nested inside."""
+
+    def __init__(self, draw: Choices, room: int) -> None:
+        self.draw = draw
+        self._room = room
+
+    def query(self, known: Mapping[str, Columns]) -> tuple[str, Columns]:
+        """Return a query over named relations, with its columns."""
+        self._room -= 1
+        draw = self.draw
+        forms = [(6, self._plain), (7, self._grouped), (3, self._ranked), (2, self._distinct)]
+        if self._room > 0:
+            forms.append((2, self._united))
+        if self._room > 0 and draw.chance(12):
+            return self._with(known)
+        return draw.weighted(forms)(known)
+
+    def _with(self, known: Mapping[str, Columns]) -> tuple[str, Columns]:
+        """Return a query with common tables, which may hide others of their name."""
+        draw, inner = self.draw, dict(known)
+        parts: list[tuple[str, str]] = []
+        for number in range(1 + draw.chance(30)):
+            name = draw.weighted([(4, f"t{number}"), (1, draw.one(tuple(known)))])
+            if name in [each for each, _ in parts]:
+                continue
+            text, columns = _storable(*self.query(inner))
+            if draw.chance(10):
+                columns = tuple(each.named(f"c{n}") for n, each in enumerate(columns))
+                parts.append((f"{name}({', '.join(each.name for each in columns)})", text))
+            else:
+                parts.append((name, text))
+            inner[name] = columns
+        if draw.chance(70):  # else it may never be read
+            named = [name.partition("(")[0] for name, _ in parts]
+            more = [] if draw.chance(60) else [draw.one(tuple(inner))]
+            inner = {name: inner[name] for name in (*named, *more)}
+        text, columns = self.query(inner)
+        return f"with {', '.join(f'{name} as ({each})' for name, each in parts)} {text}", columns
+
+    def source(self, known: Mapping[str, Columns]) -> tuple[str, tuple[Relation, ...]]:
+        """Return what stands in FROM."""
+        return Sources(self.draw, self._nested, known).drawn()
+
+    def _nested(self, known: Mapping[str, Columns]) -> tuple[str, Columns] | None:
+        return self.query(known) if self._room > 0 else None
+
+    def _where(self, scope: Sequence[Relation], known: Mapping[str, Columns]) -> str:
+        draw = self.draw
+        if not draw.chance(35):
+            return ""
+        values = Values(draw, scope)
+        if self._room > 0 and draw.chance(7):
+            return f" where {self._subquery(values, known)}"
+        return f" where {values.condition()}"
+
+    def _subquery(self, values: Values, known: Mapping[str, Columns]) -> str:
+        name = self.draw.one(tuple(known))
+        inner = Values(self.draw, [Relation("i", known[name])])
+        kind = self.draw.one((STRING, BIGINT))
+        one, other = values.any(kind, 1)[0], inner.any(kind, 0)[0]
+        return self.draw.one(
+            (
+                f"{one} in (select {other} from {name} i)",
+                f"exists (select 1 from {name} i where {other} = {one})",
+                f"not exists (select 1 from {name} i where {other} = {one})",
+                f"{one} >= (select max({other}) from {name} i)",
+            )
+        )
+
+    # SELECT lists
+
+    def _stars(self, scope: Sequence[Relation]) -> list[tuple[str, Columns]]:
+        """Return the stars that can stand here, with what they show."""
+        found = [("*", tuple(c for each in scope for c in each.columns))]
+        found += [
+            (f"{each.name}.*", (*each.hidden, *each.columns))
+            for each in scope
+            if each.name is not None and (each.hidden or each.columns)
+        ]
+        for text, column in Values(self.draw, scope).names():
+            if column.fields:
+                found.append((f"{text}.*", column.fields))
+        return found
+
+    def _star(self, scope: Sequence[Relation], taken: Sequence[str]) -> tuple[str, Columns]:
+        """Return a star, mostly without what has a name that is taken."""
+        text, columns = self.draw.one(self._stars(scope))
+        names = [each.name for each in columns]
+        out = [each for each in dict.fromkeys(names) if names.count(each) > 1 or each in taken]
+        if self.draw.chance(10):
+            out = []
+        single = [each for each in names if names.count(each) == 1 and each not in out]
+        if len(single) > 1 and self.draw.chance(30):
+            out.append(self.draw.one([each for each in single if each != _TIME] or single))
+        left = tuple(each for each in columns if each.name not in out)
+        if not left:
+            return text, columns
+        return (f"{text} except ({', '.join(out)})" if out else text), left
+
+    def _name(self, scope: Sequence[Relation], column: Column, taken: Sequence[str]) -> str:
+        """Return a name for an item: often one that hides a column."""
+        if column.kind == TIME and _TIME not in taken:
+            return _TIME
+        known = tuple(dict.fromkeys(c.name for each in scope for c in each.columns)) or _NAMES
+        for _ in range(4):
+            name = self.draw.weighted([(3, self.draw.one(known)), (2, self.draw.one(_NAMES))])
+            if name not in taken and name != _TIME:
+                return name
+        return f"v{len(taken)}"
+
+    def _items(
+        self, scope: Sequence[Relation], *, windows: bool = True
+    ) -> tuple[list[str], list[Column]]:
+        """Return a SELECT list: names and expressions, a star among them more often than not."""
+        draw, items, columns = self.draw, list[str](), list[Column]()
+        aliases: list[tuple[str, Column]] = []
+        below = {c.name for each in scope for c in (*each.columns, *each.hidden)}
+        below |= {each.name for each in scope if each.name is not None}
+        fresh: list[tuple[str, Column]] = []
+        for number in range(draw.below(4)):
+            values = Values(draw, scope, aliases if draw.chance(60) else ())
+            generator = number == 0 and draw.chance(5)
+            if generator:
+                text, column = f"explode({values.any(ARRAY, 1)[0]})", Column("e", BIGINT)
+            elif windows and draw.chance(15):
+                text, column = self._window(values)
+            else:
+                kind = draw.weighted(
+                    [(4, STRING), (4, BIGINT), (2, TIME), (1, BOOLEAN), (1, ARRAY)]
+                )
+                text, column = values.any(kind)
+            name = self._name(scope, column, [each.name for each in columns])
+            fresh.append((f"{text} as {name}", column.named(name)))
+            columns.append(column.named(name))
+            if name not in below and not generator and "over (" not in text:
+                aliases.append((name, column.named(name)))
+        items = [text for text, _ in fresh]
+        if not items or draw.chance(70):
+            star, shown = self._star(scope, [each.name for each in columns])
+            at = draw.below(len(items) + 1)
+            items.insert(at, star)
+            columns[at:at] = shown
+        return items, columns
+
+    def _window(self, values: Values) -> tuple[str, Column]:
+        """Return a window function."""
+        draw = self.draw
+        keys = [values.key()[0] for _ in range(1 + draw.chance(20))]
+        over = f"partition by {', '.join(keys)}"
+        by = values.column(BIGINT) or values.column(TIME) or values.column(STRING)
+        order = "" if by is None else f" order by {by[0]}{draw.one(('', ' desc'))}"
+        number = values.any(BIGINT, 1)[0]
+        forms = [f"count(*) over ({over})", f"sum({number}) over ({over})",
+                 f"max({number}) over ({over})"]  # fmt: skip
+        if order:
+            forms += [f"rank() over ({over}{order})", f"dense_rank() over ({over}{order})",
+                      f"count({number}) over ({over}{order})"]  # fmt: skip
+        return draw.one(forms), Column("r", BIGINT)
+
+    def _plain(self, known: Mapping[str, Columns]) -> tuple[str, Columns]:
+        text, scope = self.source(known)
+        items, columns = self._items(scope, windows=self.draw.chance(40))
+        where = self._where(scope, known)
+        return f"select {', '.join(items)} from {text}{where}", tuple(columns)
+
+    def _distinct(self, known: Mapping[str, Columns]) -> tuple[str, Columns]:
+        text, scope = self.source(known)
+        items, columns = self._items(scope, windows=False)
+        return (
+            f"select distinct {', '.join(items)} from {text}{self._where(scope, known)}",
+            tuple(columns),
+        )
+
+    # GROUP BY
+
+    def _grouped(self, known: Mapping[str, Columns]) -> tuple[str, Columns]:
+        draw = self.draw
+        text, scope = self.source(known)
+        where, values = self._where(scope, known), Values(draw, scope)
+        items, columns, by = [], list[Column](), []
+        below = {c.name for each in scope for c in (*each.columns, *each.hidden)}
+        clock = [each for each in values.names(TIME) if each[1].name == _TIME]
+        closing = bool(clock) and draw.chance(10)
+        if closing:
+            by.append(f"window({draw.one(clock)[0]}, '2 hours')")
+            items.append(f"window.start as {_TIME}")
+            columns.append(Column(_TIME, TIME, nullable=False))
+        for _ in range(draw.weighted([(60, 1), (20, 2), (0 if not closing else 20, 0), (3, 0)])):
+            key, column = values.key()
+            name = self._name(scope, column, [each.name for each in columns])
+            if column.kind == TIME and not closing and draw.chance(50):
+                name = f"v{len(columns)}"
+            shown = f"{key} as {name}" if key.rpartition(".")[2] != name else key
+            spoken = [key, key, key]
+            if not closing:
+                spoken.append(str(len(items) + 1))
+            if name not in below:
+                spoken.append(name)
+            by.append(draw.one(spoken))
+            items.append(shown)
+            columns.append(column.named(name))
+        rolled = len(by) > 1 and not closing and draw.chance(6)
+        columns = [each.or_null() if rolled else each for each in columns]
+        taken = [each.name for each in columns]
+        if _TIME not in taken and (clock or values.names(TIME)) and draw.chance(85):
+            found, column = draw.one(clock or values.names(TIME))
+            items.append(f"{draw.one(('max', 'min'))}({found}) as {_TIME}")
+            columns.append(Column(_TIME, TIME, column.nullable or not by))
+        for _ in range(draw.below(3)):
+            made, column = self._aggregate(values)
+            name = self._name(scope, column, [each.name for each in columns])
+            items.append(f"{made} as {name}")
+            columns.append(column.named(name))
+        if not items:
+            items, columns = ["count(*) as n"], [Column("n", BIGINT)]
+        having = f" having {self._having(values)}" if draw.chance(15) else ""
+        closed = ""
+        if closing:
+            closed = " " + _CLOSED.format("and" if having else "having")
+        group = ""
+        if by:
+            group = f" group by {self._grouping(by, rolled, closing)}"
+        return (
+            f"select {', '.join(items)} from {text}{where}{group}{having}{closed}",
+            tuple(columns),
+        )
+
+    def _grouping(self, by: Sequence[str], rolled: bool, closing: bool) -> str:
+        keys = ", ".join(by)
+        if rolled:
+            return self.draw.one((f"rollup({keys})", f"cube({keys})", f"{keys} with rollup"))
+        if not closing and self.draw.chance(5):
+            return "all"
+        return keys
+
+    def _having(self, values: Values) -> str:
+        made, column = self._aggregate(values)
+        if column.kind == BIGINT:
+            return f"{made} > 1"
+        return f"{made} is not null"
+
+    def _aggregate(self, values: Values) -> tuple[str, Column]:
+        draw = self.draw
+        number, text = values.any(BIGINT, 1)[0], values.any(STRING, 1)[0]
+        made = draw.one(
+            ("count(*)", f"count({text})", f"sum({number})", f"max({number})",
+             f"count(distinct {number})", f"count(distinct {text})", f"min({text})",
+             f"count(*) filter (where {values.condition(1)})", f"max({text})",
+             f"bool_or({values.condition(1)})", f"sum(distinct {number})",
+             f"count_if({values.condition(1)})")
+        )  # fmt: skip
+        if made.startswith("bool"):
+            return made, Column("h", BOOLEAN)
+        if made.startswith(("min", "max(")) and made.endswith(f"({text})"):
+            return made, Column("x", STRING)
+        return made, Column("c", BIGINT)
+
+    # Rank, set operations
+
+    def _ranked(self, known: Mapping[str, Columns]) -> tuple[str, Columns]:
+        """Return the first rows of each key: the newest, where the order is one of time."""
+        draw = self.draw
+        text, scope = self.source(known)
+        items, columns = self._items(scope, windows=False)
+        values = Values(draw, scope)
+        keys = ", ".join(values.key()[0] for _ in range(1 + draw.chance(20)))
+        by = values.column(TIME) if draw.chance(60) else values.column(BIGINT)
+        first = by or values.key()
+        order = f"{first[0]} desc"
+        function = draw.one(("rank", "row_number", "dense_rank"))
+        if function == "row_number":  # ties are broken by all that there is
+            every = [name for name, each in values.names() if "." not in name or not each.fields]
+            order = ", ".join([order, *dict.fromkeys(every)])
+        inner = (
+            f"select {', '.join(items)}, {function}() over (partition by {keys} order by {order}) "
+            f"as r from {text}{self._where(scope, known)}"
+        )
+        shown, shape = ("* except (r)" if draw.chance(50) else "*"), tuple(columns)
+        if any(each.name == "r" for each in shape):
+            inner = inner.replace(") as r from", ") as r9 from")
+            return f"select * except (r9) from ({inner}) q where r9 = 1", shape
+        if shown == "*":
+            shape = (*shape, Column("r", BIGINT))
+        return f"select {shown} from ({inner}) q where r = {1 + draw.chance(15)}", shape
+
+    def _united(self, known: Mapping[str, Columns]) -> tuple[str, Columns]:
+        draw = self.draw
+        left, columns = _storable(*self.query(known))
+        operation = draw.one(
+            ("union all", "union", "except", "intersect", "except all", "intersect all",
+             "union all by name")
+        )  # fmt: skip
+        text, scope = self.source(known)
+        values = Values(draw, scope)
+        items, right = [], []
+        for each in columns:
+            found, column = values.any(each.kind, 1)
+            items.append(f"{found} as {each.name}")
+            right.append(column)
+        where = self._where(scope, known)
+        both = tuple(
+            replace(one, nullable=one.nullable or other.nullable)
+            for one, other in zip(columns, right, strict=True)
+        )
+        if operation.endswith("name"):
+            items.reverse()
+        return f"{_inside(left)} {operation} select {', '.join(items)} from {text}{where}", both
+
+
+def _inside(text: str) -> str:
+    """Return a query as one side of a set operation."""
+    return f"({text})"
