@@ -18,6 +18,7 @@ from odfbuild.odf.timestamp import Timestamp
 if TYPE_CHECKING:
     from odfbuild.executors.engine import Engine
     from odfbuild.executors.past import Past
+    from odfbuild.executors.recompute import Recomputed
     from odfbuild.executors.replay import RecordedStep, Replayed
     from odfbuild.executors.verify import Verified
 
@@ -51,10 +52,12 @@ class Since:
 class Verification:
     """How to verify: whether steps are run again, also those of all that is read; how many at once.
 
-    Without `since` all blocks are looked at.
+    `recompute` compares what stands with the query in full.  Without `since` all blocks are looked
+    at.
     """
 
     replay: bool = False
+    recompute: bool = False
     recursive: bool = False
     since: Since | None = None
     jobs: int = 4
@@ -67,10 +70,13 @@ class Checked:
     dataset: DatasetId
     found: "Verified"
     replayed: "tuple[Replayed, ...]" = ()
+    recomputed: "Recomputed | None" = None
 
     @property
     def passed(self) -> bool:
         """Say whether everything holds that could be looked at."""
+        if self.recomputed is not None and self.recomputed.findings:
+            return False
         return not self.found.findings and not any(each.findings for each in self.replayed)
 
 
@@ -87,7 +93,10 @@ def verify_datasets(
     past = Past(project.workspace)
     ordered = inputs_first(past, chosen) if asked.recursive else chosen
     steps = {each: _steps(past, each, asked) for each in ordered}
-    with replaying(project, past, steps, asked.jobs) as run:
+    last = {each: _last_step(past, each) for each in ordered} if asked.recompute else {}
+    with replaying(
+        project, past, steps, asked.jobs, in_full=[step for step in last.values() if step]
+    ) as run:
         looks = {
             each: run.pool.submit(
                 verify, project.workspace.dataset(each), wanted=partial(_wanted, asked.since, each)
@@ -95,9 +104,11 @@ def verify_datasets(
             for each in ordered
         }
         again = {each: run.submit(steps[each]) for each in ordered}
+        full = {each: run.pool.submit(run.in_full, step) for each, step in last.items() if step}
         for each in ordered:
             replayed = tuple(future.result() for future in again[each])
-            yield Checked(each, looks[each].result(), replayed)
+            recomputed = full[each].result() if each in full else None
+            yield Checked(each, looks[each].result(), replayed, recomputed)
 
 
 def _wanted(since: Since | None, dataset: DatasetId, block: MetadataBlock) -> bool:
@@ -106,6 +117,10 @@ def _wanted(since: Since | None, dataset: DatasetId, block: MetadataBlock) -> bo
 
 def _steps(past: "Past", dataset: DatasetId, asked: Verification) -> "tuple[RecordedStep, ...]":
     return steps_since(past, dataset, asked.since) if asked.replay else ()
+
+
+def _last_step(past: "Past", dataset: DatasetId) -> "RecordedStep | None":
+    return next(reversed(steps_since(past, dataset)), None)
 
 
 def steps_since(
@@ -150,10 +165,11 @@ def _inputs(past: "Past", dataset: DatasetId) -> tuple[DatasetId, ...]:
 
 @dataclass(frozen=True, slots=True)
 class Replaying:
-    """Threads that look at datasets, and run recorded steps again."""
+    """Threads that look at datasets, run recorded steps again, or their queries in full."""
 
     pool: ThreadPoolExecutor
     run: "Callable[[RecordedStep], Replayed]"
+    in_full: "Callable[[RecordedStep], Recomputed]"
 
     def submit(self, steps: "Sequence[RecordedStep]") -> "tuple[Future[Replayed], ...]":
         """Run steps when their turn comes."""
@@ -168,23 +184,28 @@ def replaying(
     jobs: int,
     *,
     anyway: bool = False,
+    in_full: "Sequence[RecordedStep]" = (),
 ) -> Iterator[Replaying]:
     """Give so many threads; what is not done yet is given up on an error.
 
-    With `anyway` also steps of another version of the engine are run.
+    With `anyway` also steps of another version of the engine are run.  `in_full` are the steps
+    after which the rows that stand may be compared with the query in full.
     """
+    from odfbuild.executors.recompute import recompute
     from odfbuild.executors.replay import refusal, replay
     from odfbuild.executors.stopping import stop, stoppable
 
     every = [step for each in steps.values() for step in each]
     runs = [step for step in every if refusal(step, anyway=anyway) is None]
+    runs += [step for step in in_full if refusal(step, anyway=True) is None]
     with _engine(project, runs) as engine, stoppable():
         pool = ThreadPoolExecutor(jobs, "verify")
         again = partial(
             replay, past=past, engine=engine, workspace=project.workspace, anyway=anyway
         )
         try:
-            yield Replaying(pool, again)
+            full = partial(recompute, past=past, engine=engine, workspace=project.workspace)
+            yield Replaying(pool, again, full)
         except BaseException:
             stop()
             if engine is not None:

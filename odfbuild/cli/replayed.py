@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from odfbuild.app.verifying import Checked
     from odfbuild.cli.formats.findings import Finding
     from odfbuild.executors.differing import DifferingRow
+    from odfbuild.executors.recompute import Recomputed
     from odfbuild.executors.replay import Replayed
     from odfbuild.odf.refs import DatasetAlias
 
@@ -30,9 +31,11 @@ def checked_lines(name: str, width: int, checked: "Checked") -> Iterator[str]:
     found = checked.found
     mark = "ok" if checked.passed else "FAILED"
     anew = f", {found.reencoded:,} encoded anew" if found.reencoded else ""
+    full = checked.recomputed
+    computed = ", computed in full" if full is not None and full.untried is None else ""
     yield (
         f"{name:<{width}}  {mark:<6}  {found.blocks:>6,} blocks  {found.files:>6,} files"
-        f"  {found.bytes:>14,} bytes{anew}{_count(checked.replayed)}"
+        f"  {found.bytes:>14,} bytes{anew}{_count(checked.replayed)}{computed}"
     )
     for file in found.anew:
         yield f"  data file {file} has other bytes than recorded, and the recorded rows"
@@ -44,6 +47,19 @@ def checked_lines(name: str, width: int, checked: "Checked") -> Iterator[str]:
     untried = [each.untried for each in checked.replayed if each.untried is not None]
     for why in dict.fromkeys(untried):
         yield f"  {_steps(untried.count(why))} not run again: {why}"
+    if full is not None:
+        yield from (f"  {line}" for line in _recomputed_lines(full))
+
+
+def _recomputed_lines(recomputed: "Recomputed") -> Iterator[str]:
+    """Yield what does not hold of the rows that stand, and the first of them."""
+    if recomputed.untried is not None:
+        yield printable(f"not computed in full: {recomputed.untried}")
+    for what in recomputed.findings:
+        yield printable(f"block {recomputed.sequence}, {recomputed.block}: {what}")
+    for sign, row in (("- stands  ", recomputed.surplus), ("+ computed", recomputed.missing)):
+        if row is not None:
+            yield printable(f"  {sign}  {row_text(row)}")
 
 
 def _count(replayed: "Sequence[Replayed]") -> str:
@@ -90,6 +106,20 @@ def checked_json(name: str, checked: "Checked") -> Mapping[str, Any]:
             for each in found.findings
         ],
         "steps": [replayed_json(each) for each in checked.replayed],
+        "recomputed": None if checked.recomputed is None else _recomputed_json(checked.recomputed),
+    }
+
+
+def _recomputed_json(recomputed: "Recomputed") -> Mapping[str, Any]:
+    """Return how the rows that stand compare with the query in full; `not_run` says why not."""
+    return {
+        "block": str(recomputed.block),
+        "sequence": recomputed.sequence,
+        "ok": not recomputed.findings and recomputed.untried is None,
+        "findings": list(recomputed.findings),
+        "first_surplus": _plain_row(recomputed.surplus),
+        "first_missing": _plain_row(recomputed.missing),
+        "not_run": recomputed.untried,
     }
 
 
@@ -140,6 +170,9 @@ def junit_findings(name: "DatasetAlias | None", checked: "Checked") -> "Iterator
             what = f"block {each.sequence}, {each.block}: {'; '.join(each.findings)}"
             row = "" if each.row is None else "\n".join(_row_lines(each.row))
             yield _finding(name, f"step {each.sequence}", what, row)
+    if checked.recomputed is not None and checked.recomputed.findings:
+        lines = list(_recomputed_lines(checked.recomputed))
+        yield _finding(name, "recompute", lines[0], "\n".join(lines[1:]))
 
 
 def _finding(name: "DatasetAlias | None", code: str, message: str, why: str) -> "Finding":

@@ -30,6 +30,7 @@ class VerifyOptions:
     """What was asked of `verify`; `output` is text, json, ndjson or junit, `reports` FMT=FILE."""
 
     replay: bool = False
+    recompute: bool = False
     recursive: bool = False
     since: str | None = None
     jobs: int = 4
@@ -49,6 +50,7 @@ def verify_selected(
     chosen = sorted(chosen_existing(project, selectors, exclude))
     asked = Verification(
         replay=options.replay,
+        recompute=options.recompute,
         recursive=options.recursive,
         since=_since(project, [known[name] for name in chosen], options.since),
         jobs=options.jobs,

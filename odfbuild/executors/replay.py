@@ -38,10 +38,12 @@ from odfbuild.state.dataset import Dataset
 from odfbuild.state.workspace import Workspace
 
 __all__ = [
+    "InputThen",
     "RecordedStep",
     "Refusal",
     "Remade",
     "Replayed",
+    "inputs_then",
     "recorded_steps",
     "recorded_work",
     "refusal",
@@ -90,7 +92,7 @@ class Replayed:
 
 
 @dataclass(frozen=True, slots=True)
-class _Input:
+class InputThen:
     """An input of a step: its name in the query, what was read of it, and its chain then."""
 
     alias: str
@@ -214,7 +216,7 @@ def _replayed(
 def _compared(
     step: RecordedStep, past: Past, engine: Engine, staging: Path
 ) -> tuple[tuple[str, ...], DifferingRow | None]:
-    inputs = _inputs(step, past)
+    inputs = inputs_then(step, past)
     findings = list(_watermark_findings(step, inputs))
     sealed = None
     work = _work(step, inputs, past, staging)
@@ -242,7 +244,7 @@ def remade(step: RecordedStep, past: Past, engine: Engine, staging: Path) -> tup
     What it leaves behind now need not be there.  Raises StateError for what it reads and is not
     there or damaged, and the engine's errors.
     """
-    inputs = _inputs(step, past)
+    inputs = inputs_then(step, past)
     work = _work(step, inputs, past, staging)
     if work is None:
         return None, None
@@ -266,11 +268,11 @@ def recorded_work(step: RecordedStep, past: Past, staging: Path) -> TransformWor
 
     Raises StateError for inputs that are not there any more.
     """
-    return _work(step, _inputs(step, past), past, staging)
+    return _work(step, inputs_then(step, past), past, staging)
 
 
 def _work(
-    step: RecordedStep, inputs: Sequence[_Input], past: Past, staging: Path
+    step: RecordedStep, inputs: Sequence[InputThen], past: Past, staging: Path
 ) -> TransformWork | None:
     batch = rebind(
         step.event, [each.alias for each in inputs], [_pieces(each.slices) for each in inputs]
@@ -285,7 +287,7 @@ def _pieces(slices: Sequence[tuple[DataSlice, Path]]) -> tuple[DataSlice, ...]:
     return tuple(piece for piece, _ in slices)
 
 
-def _inputs(step: RecordedStep, past: Past) -> tuple[_Input, ...]:
+def inputs_then(step: RecordedStep, past: Past) -> tuple[InputThen, ...]:
     """Return the inputs as the step found them, in the order of the query.
 
     Raises StateError when they are not those of the query, or not in the workspace any more.
@@ -307,7 +309,7 @@ def _inputs(step: RecordedStep, past: Past) -> tuple[_Input, ...]:
     )
 
 
-def _input(given: TransformInput, recorded: ExecuteTransformInput, past: Past) -> _Input:
+def _input(given: TransformInput, recorded: ExecuteTransformInput, past: Past) -> InputThen:
     at = last_block_of(recorded)
     history = past.history(recorded.dataset_id, at)
     alias = given.alias or str(given.dataset_ref)
@@ -318,11 +320,11 @@ def _input(given: TransformInput, recorded: ExecuteTransformInput, past: Past) -
             fix="bring that dataset into the workspace, then verify again",
         )
     state = history.state(at or history.blocks[0][0])
-    return _Input(alias, recorded, Source(history.dataset, state), history.slices(state.head))
+    return InputThen(alias, recorded, Source(history.dataset, state), history.slices(state.head))
 
 
 def _damaged(
-    step: RecordedStep, inputs: Sequence[_Input], work: TransformWork, past: Past
+    step: RecordedStep, inputs: Sequence[InputThen], work: TransformWork, past: Past
 ) -> str | None:
     """Say which of the files that the step reads is not as recorded; then nothing can be told."""
     for each, frame in zip(inputs, work.inputs, strict=True):
@@ -336,7 +338,7 @@ def _damaged(
     return None if found is None else f"it cannot be run again, as rows before it are: {found}"
 
 
-def _watermark_findings(step: RecordedStep, inputs: Sequence[_Input]) -> Iterator[str]:
+def _watermark_findings(step: RecordedStep, inputs: Sequence[InputThen]) -> Iterator[str]:
     now = [InputNow(each.alias, each.source.state) for each in inputs]
     expected, recorded = next_watermark(step.before, now), step.event.new_watermark
     if expected != recorded:

@@ -245,7 +245,9 @@ def test_what_was_upgraded_before_one_moved_is_known_to_be_ours(project: Path) -
     names = [DatasetAlias.parse(each) for each in ("last", "mid")]
     wanted = outdated(opened, names)
     moved = dataset(project, "mid")
-    moved.commit(Prepared((SetInfo(description="x"),), wanted[1].state.system_time), on=moved.state())
+    moved.commit(
+        Prepared((SetInfo(description="x"),), wanted[1].state.system_time), on=moved.state()
+    )
     with pytest.raises(HeadMovedError):
         record(opened, wanted)
     kept = recall_applied(opened.workspace.root, names)

@@ -163,6 +163,14 @@ def verify(
             "What was ingested is not fetched again: sources do not keep what they once had.",
         ),
     ] = False,
+    recompute: Annotated[
+        bool,
+        typer.Option(
+            "--recompute",
+            help="Run the query of every derivative once over all rows that it has read, and "
+            "compare that with the rows that stand.",
+        ),
+    ] = False,
     recursive: Annotated[
         bool, typer.Option("--recursive", help="Verify all that they are made of, too.")
     ] = False,
@@ -193,6 +201,7 @@ def verify(
 
     options = VerifyOptions(
         replay=replay,
+        recompute=recompute,
         recursive=recursive,
         since=since,
         jobs=jobs,
