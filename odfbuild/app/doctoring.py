@@ -20,7 +20,7 @@ from odfbuild.odf.chain import ChainState
 from odfbuild.odf.opaque import is_opaque
 from odfbuild.odf.refs import DatasetAlias
 from odfbuild.odf.timestamp import Timestamp
-from odfbuild.planner.engines import made_by_another
+from odfbuild.planner.engines import made_by_another, may_have_wrong_rows
 from odfbuild.state.leftovers import find_leftovers, tree_bytes
 
 __all__ = ["Check", "Health", "look_at_clock", "look_at_machine", "look_at_project", "try_engine"]
@@ -240,12 +240,23 @@ def _made_by(states: Mapping[DatasetAlias, ChainState]) -> Iterator[Check]:
     except PackageNotFoundError:
         return  # which is told already
     others: dict[str, list[str]] = {}
+    wrong: list[str] = []
     for alias, state in states.items():
         transform = None if state.transform is None else state.transform.transform
         if transform is None or is_opaque(transform):
             continue
-        if transform.engine != "spark" or made_by_another(transform, installed):
+        if may_have_wrong_rows(state, states, installed):
+            wrong.append(str(alias))
+        elif transform.engine != "spark" or made_by_another(transform, installed):
             others.setdefault(f"{transform.engine} {transform.version}", []).append(str(alias))
+    if wrong:
+        yield Check(
+            "rows",
+            Health.WARN,
+            f"may be wrong, as an earlier version took columns for others: {_some(wrong)}",
+            "odfbuild verify NAME --recompute says whether they are; odfbuild rebuild NAME makes "
+            "them anew",
+        )
     for version, names in others.items():
         yield Check(
             "engine",

@@ -8,20 +8,56 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 
 from odfbuild.errors import Diagnostic, Level
+from odfbuild.odf.chain_schema import schema_in_force
 from odfbuild.odf.chain_state import RESTATE, ChainState
-from odfbuild.odf.events import SetTransform, TransformSql
+from odfbuild.odf.events import DataSchema, SetTransform, TransformSql
 from odfbuild.odf.opaque import is_opaque
 from odfbuild.odf.refs import DatasetAlias
 from odfbuild.planner.declared import Declared
 from odfbuild.planner.plan import Append, Step, Transform
 
-__all__ = ["made_by_another", "outdated_notes", "upgraded"]
+__all__ = ["made_by_another", "may_have_wrong_rows", "outdated_notes", "upgraded"]
 
 
 def made_by_another(transform: TransformSql, installed: str) -> bool:
     """Say whether a transform is recorded with another version than the installed one."""
     version = None if is_opaque(transform) else transform.version
     return version is not None and version.removesuffix(RESTATE) != installed
+
+
+def may_have_wrong_rows(
+    state: ChainState, current: Mapping[DatasetAlias, ChainState], installed: str
+) -> bool:
+    """Say whether an earlier revision of the engine made rows that its query may not give.
+
+    Those are of queries whose columns it took for others (`planner.sql.affected`).  `current` are
+    all datasets of the workspace.
+    """
+    known = state.transform
+    if known is None or not state.progress or is_opaque(known.transform):
+        return False
+    if not made_by_another(known.transform, installed):
+        return False
+    from odfbuild.planner.sql.affected import affected
+    from odfbuild.planner.sql.query import steps_of
+
+    sources = {str(each.dataset): each for each in current.values()}
+    inputs = {
+        each.alias or ref: _seen(sources[ref])
+        for each in known.inputs
+        if (ref := str(each.dataset_ref)) in sources
+    }
+    return affected(steps_of(known.transform), inputs, known.transform.version)
+
+
+def _seen(state: ChainState) -> DataSchema | None:
+    """Return the columns of an input that queries see."""
+    schema, vocab = schema_in_force(state), state.vocab
+    if schema is None:
+        return None
+    hidden = (vocab.offset_column, vocab.operation_type_column, vocab.system_time_column)
+    fields = tuple(each for each in schema.fields if each.name not in hidden)
+    return replace(schema, fields=fields)
 
 
 def upgraded(state: ChainState, installed: str) -> SetTransform | None:
@@ -45,16 +81,20 @@ def outdated_notes(
     current: Mapping[DatasetAlias, ChainState],
     engines: Mapping[str, str],
 ) -> Iterator[Diagnostic]:
-    """Say whose step will be refused, because another version of the engine made the dataset."""
+    """Say whose rows may be wrong, or whose step will be refused, as another version made them."""
     replaced = {step.target for step in steps if _sets_transform(step)}
     run = {step.target for step in steps if isinstance(step.work, Transform)} - replaced
-    for each in declared if run else ():
-        state = current.get(each.alias) if each.alias in run else None
+    for each in declared:
+        state = current.get(each.alias)
         if state is None or state.transform is None or is_opaque(state.transform.transform):
             continue
         sql = state.transform.transform
         installed = engines.get(sql.engine)
-        if installed is not None and made_by_another(sql, installed):
+        if installed is None or not made_by_another(sql, installed):
+            continue
+        if may_have_wrong_rows(state, current, installed):
+            yield _wrong_rows(each, sql)
+        elif each.alias in run:
             yield Diagnostic(
                 code="engine-version",
                 what=f"{each.alias} was made by {sql.engine} {sql.version}, and {installed} is "
@@ -64,6 +104,20 @@ def outdated_notes(
                 span=each.span(()),
                 level=Level.WARNING,
             )
+
+
+def _wrong_rows(each: Declared, sql: TransformSql) -> Diagnostic:
+    return Diagnostic(
+        code="rows-of-other-keys",
+        what=f"{each.alias} may have wrong rows: {sql.engine} {sql.version}, which made it, took "
+        f"columns of its query for others; to make it anew: odfbuild rebuild {each.alias}",
+        why="a name that a star shows and the query also defines, or that only one side of a join "
+        "shows, was taken for a column of the input: steps looked at the rows of other keys",
+        fix=f"odfbuild verify {each.alias} --recompute says whether it has; "
+        f"odfbuild rebuild {each.alias} makes it anew",
+        span=each.span(()),
+        level=Level.WARNING,
+    )
 
 
 def _upgrade(each: Declared) -> str:

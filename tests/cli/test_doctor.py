@@ -3,6 +3,7 @@
 import json
 import os
 import shutil
+from dataclasses import replace
 from importlib.metadata import PackageNotFoundError
 from pathlib import Path
 from typing import Any
@@ -10,7 +11,7 @@ from typing import Any
 import pytest
 
 from odfbuild.executors.spark.java import find_java
-from odfbuild.odf.events import SetInfo
+from odfbuild.odf.events import SetInfo, SqlQueryStep, TransformSql
 from odfbuild.planner.engines import upgraded
 from odfbuild.state.prepared import Prepared
 from tests.cli.market import LATER, append, dataset, workspace
@@ -115,6 +116,22 @@ def test_what_another_engine_made_is_told(ask: Inside, market: Path) -> None:
     (each,) = (each for each in ahead["engine"] if each["health"] == "warn")
     assert each["what"] == "made by spark 4.0.0+odfbuild.1: out"
     assert "odfbuild engine upgrade" in each["fix"]
+
+
+def test_what_an_earlier_version_may_have_spoilt_is_told(ask: Inside, market: Path) -> None:
+    out = dataset(market, "out")
+    state = out.state()
+    assert state is not None and state.transform is not None
+    alias = state.transform.inputs[0].alias
+    query = f"select k, count(*) as c from (select * except (k), 1 as k from `{alias}`) group by k"
+    sql = TransformSql(
+        engine="spark", version="4.3.0+odfbuild.1", queries=(SqlQueryStep(query=query),)
+    )
+    out.commit(Prepared((replace(state.transform, transform=sql),), LATER), on=state)
+    (each,) = told(ask, code=1)["rows"]  # the clock is behind that block
+    assert each["health"] == "warn"
+    assert each["what"] == "may be wrong, as an earlier version took columns for others: out"
+    assert "odfbuild rebuild NAME" in each["fix"]
 
 
 def test_a_clock_that_is_behind_is_bad(ask: Inside, market: Path) -> None:

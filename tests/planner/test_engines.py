@@ -9,6 +9,8 @@ from odfbuild.odf.chain import ChainState
 from odfbuild.odf.events import (
     AddPushSource,
     DatasetKind,
+    ExecuteTransform,
+    ExecuteTransformInput,
     MergeStrategyAppend,
     ReadStepNdJson,
     SetTransform,
@@ -19,7 +21,7 @@ from odfbuild.odf.opaque import Opaque
 from odfbuild.planner.engines import made_by_another, upgraded
 from odfbuild.planner.make import make_plan
 from odfbuild.planner.plan import Plan
-from tests.planner.builders import Chain, dataset_id, derivative, root, schema, sql
+from tests.planner.builders import Chain, dataset_id, derivative, root, schema, slice_of, sql
 
 INSTALLED = "4.3.0+odfbuild.2"
 SQL = sql("select * from `a`")
@@ -29,8 +31,9 @@ def versioned(version: str | None) -> TransformSql:
     return replace(SQL, version=version)
 
 
-def output(version: str | None) -> Chain:
-    event = SetTransform((TransformInput(dataset_id("a"), "a"),), versioned(version))
+def output(version: str | None, query: str = "") -> Chain:
+    transform = replace(sql(query), version=version) if query else versioned(version)
+    event = SetTransform((TransformInput(dataset_id("a"), "a"),), transform)
     return Chain("b", DatasetKind.DERIVATIVE, [event])
 
 
@@ -77,6 +80,47 @@ def test_a_step_of_another_version_is_announced_with_the_way_out() -> None:
     assert (note.code, note.level) == ("engine-version", Level.WARNING)
     assert "4.2.0+odfbuild.2" in note.what
     assert "odfbuild engine upgrade b" in note.what
+
+
+HIDES = "select k, count(*) as c from (select * except (k), upper(k) as k from `a`) group by k"
+
+
+@pytest.mark.parametrize(
+    ("query", "version", "ran", "code"),
+    [
+        (HIDES, "4.3.0+odfbuild.1", True, "rows-of-other-keys"),
+        (HIDES, "4.3.0+odfbuild.1", False, None),
+        (HIDES, INSTALLED, True, None),
+        ("select k, count(*) as c from `a` group by k", "4.3.0+odfbuild.1", True, None),
+    ],
+)
+def test_a_dataset_that_an_earlier_revision_may_have_spoilt_is_named(
+    query: str, version: str, ran: bool, code: str | None
+) -> None:
+    source = Chain("a", DatasetKind.ROOT, [PUSH]).add(schema("k STRING")).rows(3)
+    made = output(version, query)
+    if ran:
+        made.add(schema("k STRING", "c BIGINT")).add(
+            ExecuteTransform(
+                query_inputs=(
+                    ExecuteTransformInput(
+                        dataset_id=dataset_id("a"), new_block_hash=source.state.head, new_offset=2
+                    ),
+                ),
+                new_data=slice_of(0, 2),
+            )
+        )
+    declared = [root("a", PUSH), derivative("b", "a", query=query)]
+    found = make_plan(
+        declared,
+        current={declared[0].alias: source.state, declared[1].alias: made.state},
+        sources={},
+        engines={"spark": INSTALLED},
+        project_hash="",
+    )
+    told = [note for note in found.notes if note.code == "rows-of-other-keys"]
+    assert [note.code for note in told] == ([code] if code else [])
+    assert all("odfbuild rebuild b" in note.fix for note in told)
 
 
 @pytest.mark.parametrize("version", [None, INSTALLED])
