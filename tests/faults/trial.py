@@ -63,10 +63,16 @@ class Tally:
                 print(f"BROKEN after {what}: {problem}", flush=True)
             self.problems.setdefault(text, []).append(what)
 
+    def add(self, name: str) -> None:
+        """Count one, and say now and then how far it is."""
+        self.reached[name] += 1
+        if self.reached[name] % 100 == 0:
+            print(f"{name}: {self.reached[name]:,} of {self.wanted[name]:,}", flush=True)
+
     def count(self, name: str, outcome: Outcome) -> None:
         """Count a run if the fault befell it."""
         if outcome.hits:
-            self.reached[name] += 1
+            self.add(name)
             self.ends["nothing" if outcome.code is None else str(outcome.code)] += 1
 
 
