@@ -1,5 +1,6 @@
 """What every test shares: an empty home, quiet settings, golden files and hypothesis's effort."""
 
+import itertools
 import os
 import signal
 import tempfile
@@ -16,6 +17,8 @@ settings.register_profile(
 )
 settings.register_profile("long", max_examples=2_000, deadline=None, suppress_health_check=_COMMON)
 settings.load_profile("default")
+
+_TESTS = itertools.count()
 
 
 _LIMITS = {"slow": 4 * 3_600, "spark": 900}
@@ -72,3 +75,16 @@ def _own_home() -> Iterator[None]:
         yield
         os.environ.clear()
         os.environ.update(before)
+
+
+@pytest.fixture(autouse=True)
+def _own_state(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    """Let no test remember the heads that another one saw: copies of one dataset part there."""
+    before = os.environ.get("XDG_STATE_HOME")
+    base = tmp_path_factory.getbasetemp()
+    os.environ["XDG_STATE_HOME"] = str(base / f"state-{next(_TESTS)}")
+    yield
+    if before is None:
+        del os.environ["XDG_STATE_HOME"]
+    else:
+        os.environ["XDG_STATE_HOME"] = before

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from graphlib import TopologicalSorter
 from typing import TYPE_CHECKING
@@ -12,7 +12,7 @@ from odfbuild.app.engines import spark_of
 from odfbuild.app.opened import Opened
 from odfbuild.errors import OdfBuildError
 from odfbuild.odf.events import MetadataBlock
-from odfbuild.odf.identity import DatasetId
+from odfbuild.odf.identity import DatasetId, Multihash
 from odfbuild.odf.timestamp import Timestamp
 
 if TYPE_CHECKING:
@@ -53,7 +53,8 @@ class Verification:
     """How to verify: whether steps are run again, also those of all that is read; how many at once.
 
     `recompute` compares what stands with the query in full.  Without `since` all blocks are looked
-    at.
+    at.  With `head`, the one dataset must end with that block; with `accept_head`, heads may be
+    others than those that were seen last.
     """
 
     replay: bool = False
@@ -61,6 +62,8 @@ class Verification:
     recursive: bool = False
     since: Since | None = None
     jobs: int = 4
+    head: Multihash | None = None
+    accept_head: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,9 +91,11 @@ def verify_datasets(
     An engine is started only if a step has to be run again.
     """
     from odfbuild.executors.past import Past
+    from odfbuild.executors.recorded_inputs import RecordedInputs
     from odfbuild.executors.verify import verify
 
     past = Past(project.workspace)
+    inputs = RecordedInputs(project.workspace, every=asked.recursive)
     ordered = inputs_first(past, chosen) if asked.recursive else chosen
     steps = {each: _steps(past, each, asked) for each in ordered}
     last = {each: _last_step(past, each) for each in ordered} if asked.recompute else {}
@@ -99,7 +104,10 @@ def verify_datasets(
     ) as run:
         looks = {
             each: run.pool.submit(
-                verify, project.workspace.dataset(each), wanted=partial(_wanted, asked.since, each)
+                verify,
+                project.workspace.dataset(each),
+                wanted=None if asked.since is None else partial(_wanted, asked.since, each),
+                inputs=inputs.problems,
             )
             for each in ordered
         }
@@ -108,11 +116,30 @@ def verify_datasets(
         for each in ordered:
             replayed = tuple(future.result() for future in again[each])
             recomputed = full[each].result() if each in full else None
-            yield Checked(each, looks[each].result(), replayed, recomputed)
+            checked = Checked(each, looks[each].result(), replayed, recomputed)
+            yield _judged(project, asked, checked)
 
 
-def _wanted(since: Since | None, dataset: DatasetId, block: MetadataBlock) -> bool:
-    return since is None or since.precedes(dataset, block.sequence_number, block.system_time)
+def _judged(project: Opened, asked: Verification, checked: Checked) -> Checked:
+    """Return what was found, with what is wrong with the head; remember one that is right."""
+    from odfbuild.app.heads import head_findings
+
+    head, seen = checked.found.head, project.workspace.seen
+    if head is None:
+        return checked
+    found = tuple(head_findings(project, head, asked.head, accept=asked.accept_head))
+    if found:
+        every = replace(checked.found, findings=(*checked.found.findings, *found))
+        return replace(checked, found=every)
+    if checked.passed:
+        known = seen.read(checked.dataset)
+        if known is None or known.head != head.head:
+            seen.put(checked.dataset, head.head, head.sequence)
+    return checked
+
+
+def _wanted(since: Since, dataset: DatasetId, block: MetadataBlock) -> bool:
+    return since.precedes(dataset, block.sequence_number, block.system_time)
 
 
 def _steps(past: "Past", dataset: DatasetId, asked: Verification) -> "tuple[RecordedStep, ...]":

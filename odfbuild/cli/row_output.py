@@ -130,8 +130,12 @@ def _write(
 
 
 def _rows(batches: "Iterable[pa.RecordBatch]") -> Iterator[tuple[object, ...]]:
+    from odfbuild.executors.views import faults_named
+
     for batch in batches:
-        yield from zip(*(column.to_pylist() for column in batch.columns), strict=True)
+        with faults_named():  # such as a time that no calendar has
+            columns = [column.to_pylist() for column in batch.columns]
+        yield from zip(*columns, strict=True)
 
 
 @contextmanager

@@ -23,8 +23,6 @@ if TYPE_CHECKING:
 
 __all__ = ["show_rows", "tell_more", "tell_none"]
 
-_SIGNS = ("+A", "-R", "-C", "+C")
-
 
 def show_rows(
     given: Given,
@@ -96,17 +94,26 @@ def _view(project: app.Opened, name: str, asked: "Asked", *, plain: bool) -> "Da
 def _signed(
     view: "DatasetView", schema: "pa.Schema", batches: "Iterable[pa.RecordBatch]"
 ) -> "tuple[pa.Schema, Iterator[pa.RecordBatch]]":
-    """Return the rows with the names of the operations in the place of their numbers."""
+    """Return the rows with the names of the operations in the place of their numbers.
+
+    A number that is no operation stays, with a question mark.
+    """
     import pyarrow as pa
+
+    from odfbuild.executors.changelog import OPERATIONS
 
     at = schema.get_field_index(view.vocab.operation_type_column)
     if at < 0:
         return schema, iter(batches)
     signed = schema.set(at, schema.field(at).with_type(pa.string()))
-    signs = pa.array(_SIGNS)
+    signs = dict(enumerate(OPERATIONS))
+
+    def named(column: pa.Array) -> pa.Array:
+        return pa.array([signs.get(each, f"{each}?") for each in column.to_pylist()], pa.string())
+
     return signed, (
         pa.RecordBatch.from_arrays(
-            [signs.take(each) if i == at else each for i, each in enumerate(batch.columns)],
+            [named(each) if i == at else each for i, each in enumerate(batch.columns)],
             schema=signed,
         )
         for batch in batches

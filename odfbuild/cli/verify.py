@@ -9,13 +9,14 @@ from typing import Final
 from odfbuild import app
 from odfbuild.app.verifying import Checked, Since, Verification, verify_datasets
 from odfbuild.cli import exits
+from odfbuild.cli.loudness import hint
 from odfbuild.cli.opened import open_given
 from odfbuild.cli.options import Given
 from odfbuild.cli.replayed import checked_json, checked_lines
 from odfbuild.cli.reports import parse_reports
 from odfbuild.cli.usage import UsageRefusedError
 from odfbuild.cli.watermark import moment
-from odfbuild.odf.identity import DatasetId
+from odfbuild.odf.identity import DatasetId, InvalidMultihashError, Multihash
 from odfbuild.odf.refs import DatasetAlias
 from odfbuild.odf.timestamp import Timestamp
 
@@ -33,6 +34,8 @@ class VerifyOptions:
     recompute: bool = False
     recursive: bool = False
     since: str | None = None
+    head: str | None = None
+    accept_head: bool = False
     jobs: int = 4
     output: str = "text"
     reports: tuple[str, ...] = ()
@@ -54,15 +57,40 @@ def verify_selected(
         recursive=options.recursive,
         since=_since(project, [known[name] for name in chosen], options.since),
         jobs=options.jobs,
+        head=_pinned(chosen, options),
+        accept_head=options.accept_head,
     )
     found = verify_datasets(project, [known[name] for name in chosen], asked)
     shown = known if options.recursive else chosen
     names = {known[name]: name for name in shown}
     every = list(_WRITERS[options.output](found, _Asked(project, names, len(chosen))))
+    if (problem := project.workspace.seen.problem) is not None:
+        hint(f"the heads that were seen are not remembered: {problem}\n")
     for format, text in (("json", _json_text), ("junit", _junit_text)):
         if reports.wants(format):
             reports.write(format, text(every, names))
     return exits.DONE if all(each.passed for each in every) else exits.NOT_VERIFIED
+
+
+def _pinned(chosen: Sequence[DatasetAlias], options: VerifyOptions) -> Multihash | None:
+    """Read the block that the one dataset has to end with."""
+    text = options.head
+    if text is None:
+        return None
+    if len(chosen) != 1 or options.recursive:
+        raise UsageRefusedError(
+            what=f"--head {text}: {len(chosen)} datasets are to be verified",
+            why="a block is the head of one dataset",
+            fix="name the dataset, and verify what it is made of in a call of its own",
+        )
+    try:
+        return Multihash.parse(text)
+    except InvalidMultihashError as error:
+        raise UsageRefusedError(
+            what=f"--head {text}: {error.what}",
+            why="only the whole hash tells one block from all others",
+            fix="give it as odfbuild log -o json shows it: f1620 and 64 digits",
+        ) from None
 
 
 def _since(project: app.Opened, chosen: Sequence[DatasetId], text: str | None) -> Since | None:

@@ -11,6 +11,7 @@ from typing import Final, TypeAlias
 
 from odfbuild.errors import Diagnostic, EngineError, InvalidQueryError
 from odfbuild.executors.besides import telling
+from odfbuild.executors.changelog import InvalidChangelogError
 from odfbuild.executors.engine import IngestRequest
 from odfbuild.executors.frames import Frame
 from odfbuild.executors.held import held_back
@@ -18,6 +19,7 @@ from odfbuild.executors.history import condense, history
 from odfbuild.executors.readers import Besides
 from odfbuild.executors.repeated_keys import check_repeated_keys
 from odfbuild.executors.report import Round
+from odfbuild.executors.retractions import check_retractions
 from odfbuild.executors.site import Site
 from odfbuild.executors.slices import NullValuesError, Sealed, SealedSlice, seal
 from odfbuild.executors.staged import schema_events, staged_files
@@ -27,6 +29,7 @@ from odfbuild.odf.events import (
     AddData,
     AddPushSource,
     MergeStrategyAppend,
+    MergeStrategyChangelogStream,
     MergeStrategyLedger,
     MetadataEvent,
     SetPollingSource,
@@ -62,7 +65,7 @@ class Intake:
     besides: Besides | None = None
 
 
-_OF_ROWS: Final = frozenset({"merge-input", NullValuesError.code})
+_OF_ROWS: Final = frozenset({"merge-input", NullValuesError.code, InvalidChangelogError.code})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -138,6 +141,8 @@ def _store(receiver: Receiver, intake: Intake, merged: Frame | None, staging: Pa
     state = receiver.state
     repeated = () if merged is None else _repeated(receiver, intake, merged)
     sealed = None if merged is None else _slice(receiver, intake, merged, staging)
+    if sealed is not None and isinstance(receiver.source.merge, MergeStrategyChangelogStream):
+        check_retractions(receiver.dataset, receiver.state, sealed)
     events = _events(receiver, sealed, intake.state)
     found = held_back(receiver.site, receiver.dataset.id, receiver.state, sealed, intake.name)
     with telling(
@@ -152,7 +157,7 @@ def _store(receiver: Receiver, intake: Intake, merged: Frame | None, staging: Pa
             prepared = Prepared(events, receiver.now, staged_files(sealed))
             state = receiver.dataset.commit(prepared, on=receiver.state)
     found = (*repeated, *found)
-    told = replace(told, checks=(*told.checks, *found)) if found else told
+    told = replace(told, checks=found) if found else told
     if not events and not told:
         return Added(state, None)
     rows = 0 if sealed is None else sealed.records

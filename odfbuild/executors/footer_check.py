@@ -1,37 +1,66 @@
 """Whether the footer of a Parquet file tells the truth of its rows: steps find old rows by it."""
 
 from collections.abc import Iterator
+from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
-import pyarrow.parquet as pq
 
-from odfbuild.executors.lookup import Group, as_stored, groups_of
+from odfbuild.executors.lookup import as_stored, groups_of
 
-__all__ = ["untrue_columns"]
+__all__ = ["FooterCheck"]
 
 
-def untrue_columns(path: Path) -> Iterator[str]:
-    """Yield each column of which some row group has values that its footer says are not there.
+@dataclass(slots=True)
+class _Told:
+    """What is known of one column in one row group: from the footer, and from rows so far."""
 
-    A footer that tells less than it could is none of that.
+    span: tuple[Any, Any] | None
+    nulls: int | None
+    found: int = 0
+    is_true: bool = True
+
+    def update(self, rows: pa.Array) -> None:
+        self.found += rows.null_count
+        if self.span is None or not self.is_true:
+            return
+        seen = pc.min_max(as_stored(rows)).as_py()
+        self.is_true = seen["min"] is None or (
+            self.span[0] <= seen["min"] and seen["max"] <= self.span[1]
+        )
+
+
+class FooterCheck:
+    """Compares the rows of a file with what its footer says, as they are read.
+
+    A footer that tells less than it could is none the worse.
     """
-    groups = tuple(groups_of(path))
-    with pq.ParquetFile(path, pre_buffer=False) as file:
-        for name in file.schema_arrow.names:
-            for group in groups:
-                rows = file.read_row_group(group.number, columns=[name]).column(name)
-                if not _is_true(group, name, rows):
-                    yield name
-                    break
 
+    def __init__(self, path: Path) -> None:
+        self._groups = tuple(groups_of(path))
+        self._rows = [0] * len(self._groups)
+        self._told: dict[tuple[int, str], _Told] = {}
 
-def _is_true(group: Group, name: str, rows: pa.ChunkedArray) -> bool:
-    if group.nulls(name) not in (None, rows.null_count) or group.rows != len(rows):
-        return False
-    span = group.span(name, rows.type)
-    if span is None:
-        return True
-    found = pc.min_max(as_stored(rows)).as_py()
-    return found["min"] is None or (span[0] <= found["min"] and found["max"] <= span[1])
+    def update(self, number: int, batch: pa.RecordBatch) -> None:
+        """Take the next rows of a row group."""
+        group = self._groups[number]
+        self._rows[number] += batch.num_rows
+        for name, column in zip(batch.schema.names, batch.columns, strict=True):
+            told = self._told.get((number, name))
+            if told is None:
+                told = _Told(group.span(name, column.type), group.nulls(name))
+                self._told[number, name] = told
+            told.update(column)
+
+    def untrue(self) -> Iterator[str]:
+        """Yield each column of which the footer says in some row group what is not so."""
+        found = {
+            name: None
+            for (number, name), told in self._told.items()
+            if not told.is_true
+            or told.nulls not in (None, told.found)
+            or self._groups[number].rows != self._rows[number]
+        }
+        yield from found

@@ -14,8 +14,17 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from odfbuild.errors import EngineError
+from odfbuild.executors.changelog import against_rules
 from odfbuild.executors.conform import conform, unexpected_nulls
 from odfbuild.executors.frames import Frame, Read
+from odfbuild.executors.row_rules import (
+    CORRECT_FROM,
+    CORRECT_TO,
+    RowRules,
+    SliceTerms,
+    lone_from,
+    lone_to,
+)
 from odfbuild.executors.slice_files import SliceWriter, read_slices, scan_slices
 from odfbuild.executors.slice_schema import BadInputSchemaError, slice_schema
 from odfbuild.odf.arrow import to_arrow
@@ -58,11 +67,18 @@ class NullValuesError(EngineError):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SealedSlice:
-    """One slice, the file that it is in, and the latest event time of its rows."""
+    """One slice, the file that it is in, and the latest event time of its rows.
+
+    `first` and `last` are the operations of its first and last record; `takes_back` tells whether
+    any of them is a -R or -C.
+    """
 
     data: DataSlice
     path: Path
     watermark: Timestamp
+    first: int
+    last: int
+    takes_back: bool
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -82,6 +98,11 @@ class Sealed:
         """Count the rows."""
         intervals = [each.data.offset_interval for each in self.slices]
         return intervals[-1].end - intervals[0].start + 1 if intervals else 0
+
+    @property
+    def takes_back(self) -> bool:
+        """Tell whether any record is a -R or -C."""
+        return any(each.takes_back for each in self.slices)
 
     @property
     def slice(self) -> DataSlice | None:
@@ -133,7 +154,8 @@ def seal(
     to milliseconds.  Memory is bounded when the frame is in files.  With `slice_rows`, every so
     many rows become a slice of their own, in a file beside `into`; `spread` writes slices of a
     frame in files, several at a time, perhaps in other processes.  Raises BadInputSchemaError,
-    SchemaEvolutionError, NullValuesError, UnhashableTypeError.
+    SchemaEvolutionError, NullValuesError, UnhashableTypeError, and InvalidChangelogError for rows
+    that break the rules of `row_rules`.
     """
     schema = slice_schema(frame.schema, vocab, in_force, retires=retires)
     arrow = to_arrow(schema)
@@ -143,8 +165,25 @@ def seal(
     )
     cuts = _cuts(frame, columns, start, into, slice_rows)
     if spread is None or frame.table is not None or len(cuts) < 2:
-        return Sealed(schema=schema, slices=tuple(map(_seal_cut, cuts)), read=frame.read)
-    return Sealed(schema=schema, slices=spread(_seal_cut, cuts))
+        slices, read = tuple(map(_seal_cut, cuts)), frame.read
+    else:
+        slices, read = spread(_seal_cut, cuts), None
+    _check_borders(slices)
+    return Sealed(schema=schema, slices=slices, read=read)
+
+
+def _check_borders(slices: Sequence[SealedSlice]) -> None:
+    """Refuse a -C at the end of a slice, or a +C at the start, that has no other half there."""
+    last = 0
+    for each in slices:
+        interval = each.data.offset_interval
+        if last == CORRECT_FROM and each.first != CORRECT_TO:
+            raise against_rules(lone_from(interval.start - 1))
+        if last != CORRECT_FROM and each.first == CORRECT_TO:
+            raise against_rules(lone_to(interval.start))
+        last = each.last
+    if slices and last == CORRECT_FROM:
+        raise against_rules(lone_from(slices[-1].data.offset_interval.end))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -176,20 +215,36 @@ def _cuts(
 
 def _seal_cut(cut: _Cut) -> SealedSlice:
     hasher = LogicalHasher(cut.columns.schema)
+    terms = SliceTerms(
+        vocab=cut.columns.vocab, start=cut.start, latest=cut.columns.system_time, exact=True
+    )
+    rules = RowRules(terms, cut.columns.schema)
     latest: int | None = None
     with SliceWriter(cut.into, cut.columns.schema, plain=cut.columns.vocab.offset_column) as writer:
         for batch in _sealed_batches(cut.frame, cut.columns, cut.start):
             hasher.update(batch)
+            rules.update(batch)
             latest = _later(latest, batch.column(cut.columns.vocab.event_time_column))
             writer.write(batch)
+    for problem in rules.problems:
+        raise against_rules(problem)
+    first, last = rules.first_op, rules.tail.op
     assert latest is not None  # noqa: S101 - a cut has rows, and all have an event time
+    assert first is not None and last is not None  # noqa: S101 - and an operation
     data = DataSlice(
         logical_hash=hasher.finish(),
         physical_hash=writer.physical_hash(),
         offset_interval=OffsetInterval(cut.start, cut.start + cut.frame.rows - 1),
         size=cut.into.stat().st_size,
     )
-    return SealedSlice(data=data, path=cut.into, watermark=Timestamp.from_millis(latest))
+    return SealedSlice(
+        data=data,
+        path=cut.into,
+        watermark=Timestamp.from_millis(latest),
+        first=first,
+        last=last,
+        takes_back=rules.takes_back,
+    )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -12,7 +12,13 @@ from typing import Any, Final
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from odfbuild.executors.changelog import COMES, only_appends, taken_back_in_vain
+from odfbuild.executors.changelog import (
+    COMES,
+    OPERATIONS,
+    only_appends,
+    taken_back_in_vain,
+    unknown_operation,
+)
 from odfbuild.executors.row_keys import row_keys
 from odfbuild.executors.slice_files import scan_slices
 from odfbuild.odf.events import DataSchema, DatasetVocabulary
@@ -231,6 +237,12 @@ def where_comes(
     """Yield the rows that come, or those that are taken back."""
     for batch in batches:
         column = batch.column(op)
+        span = pc.min_max(column).as_py()
+        if column.null_count:
+            raise unknown_operation("none")
+        for value in filter(None, span.values()):
+            if not 0 <= value < len(OPERATIONS):
+                raise unknown_operation(str(value))
         adds = pc.is_in(column, value_set=pa.array(COMES, column.type))
         yield batch.filter(adds if comes else pc.invert(adds))
 

@@ -30,6 +30,7 @@ from odfbuild.executors.kept import (
 from odfbuild.executors.lost_race import until_committed
 from odfbuild.executors.present import check_inputs
 from odfbuild.executors.report import Round, Told
+from odfbuild.executors.retractions import check_retractions
 from odfbuild.executors.site import Site
 from odfbuild.executors.slices import Sealed, seal
 from odfbuild.executors.staged import schema_events, staged_files
@@ -111,6 +112,8 @@ def _attempt(site: Site, dataset: Dataset, done: Callable[[Round], None]) -> Cha
             work = step_work(dataset, state, batch, inputs, staging, name=name)
             sealed = execute(site.engine, state, work, now)
             check_earlier_rows(dataset, state, work, sealed, name)
+            if _names_op(work):
+                check_retractions(dataset, state, sealed)
         checkpoint = checkpoint_of_step(state, work)
         events = _events(state, batch, sealed, checkpoint)
         if not events:
@@ -134,6 +137,13 @@ def _waits(transform: SetTransform | None) -> bool:
     """Tell whether a watermark that moved can bring rows by itself: they waited for it."""
     steps = () if transform is None else steps_of(transform.transform)
     return waits(steps)
+
+
+def _names_op(work: TransformWork) -> bool:
+    """Tell whether the query itself says what its rows do: then nothing else proves them right."""
+    ops = {work.vocab.operation_type_column, *(e.vocab.operation_type_column for e in work.inputs)}
+    aliases = [each.alias for each in work.inputs]
+    return examine(steps_of(work.transform), aliases, ops).names_op
 
 
 def execute(engine: Engine, state: ChainState, work: TransformWork, now: Timestamp) -> Sealed:

@@ -1,19 +1,25 @@
-"""Verify a dataset: every block rehashed and rechecked, every data file rehashed.
+"""Verify a dataset: every block rehashed and rechecked, every data file rehashed and read.
 
 `chain`: block bytes hash to their names, links and rules hold from the seed on, for the head and
 every other reference; blocks that several of them reach are looked at once.  `data`: each file
-has the physical hash, size, rows and logical hash that its block records.  Data that others can
-make again may be encoded in another way: in a derivative dataset a file with other bytes passes if
-its rows are the recorded ones (ODF 0.34.1, "Dataset Validation"), and its footer says nothing of
-them that is not so, because steps go by it.
+has the physical hash, size, rows and logical hash that its block records, the columns of the schema
+in force, and rows that keep the rules (`row_rules`); what they take back is there (`retractions`).
+`inputs`: the blocks and offsets that steps say they read are on the chains of the inputs
+(`recorded_inputs`).
+
+Data that others can make again may be encoded in another way: in a derivative dataset a file with
+other bytes passes if its rows are the recorded ones (ODF 0.34.1, "Dataset Validation").  No footer
+may say anything of the rows that is not so, because steps go by it.
 """
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from odfbuild.errors import OdfBuildError
 from odfbuild.odf.chain import ChainState, check_append, fold
+from odfbuild.odf.chain_schema import schema_in_force
 from odfbuild.odf.events import (
     AddData,
     Checkpoint,
@@ -26,9 +32,14 @@ from odfbuild.odf.identity import Multihash
 from odfbuild.state.dataset import Dataset
 from odfbuild.state.heads import HEAD
 
-__all__ = ["Finding", "Verified", "file_problems", "verify"]
+if TYPE_CHECKING:
+    from odfbuild.executors.row_rules import RowRules, Tail
+
+__all__ = ["Finding", "Inputs", "Verified", "file_problems", "verify"]
 
 Wanted = Callable[[MetadataBlock], bool]
+Inputs = Callable[[ExecuteTransform], tuple[str, ...]]
+"""Say what does not hold of what a step recorded of its inputs."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,11 +50,12 @@ class Finding:
     what: str
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Verified:
     """What was looked at, and everything that does not hold (empty: all is well).
 
-    `anew` names data files that have other bytes than recorded, but the recorded rows.
+    `anew` names data files that have other bytes than recorded, but the recorded rows.  `head` is
+    the last block, as it was when the look began.
     """
 
     blocks: int
@@ -51,6 +63,7 @@ class Verified:
     bytes: int
     findings: tuple[Finding, ...]
     anew: tuple[Multihash, ...] = ()
+    head: ChainState | None = None
 
     @property
     def reencoded(self) -> int:
@@ -62,74 +75,205 @@ def verify(
     dataset: Dataset,
     looked: Callable[[], None] = lambda: None,
     *,
-    wanted: Wanted = lambda _: True,
+    wanted: Wanted | None = None,
+    inputs: Inputs = lambda _: (),
 ) -> Verified:
     """Recheck one dataset whole; `looked` is called after each block.
 
-    Of blocks that are not `wanted`, the files are left alone.
+    Of blocks that are not `wanted`, the files and the inputs are left alone; without them, what
+    others take back is not looked up.
     """
-    look = _Look(dataset, looked, wanted)
+    look = _Look(dataset, looked, wanted, inputs)
     for name in sorted(
         {HEAD, *dataset.stores.heads.names()}, key=lambda name: (name != HEAD, name)
     ):
         look.chain(name)
-    return Verified(len(look.seen), look.files, look.size, tuple(look.findings), tuple(look.anew))
+    return Verified(
+        blocks=len(look.seen),
+        files=look.files,
+        bytes=look.size,
+        findings=tuple(look.findings),
+        anew=tuple(look.anew),
+        head=look.head,
+    )
 
 
 class _Look:
     """What was seen of one dataset so far."""
 
-    def __init__(self, dataset: Dataset, looked: Callable[[], None], wanted: Wanted) -> None:
+    def __init__(
+        self,
+        dataset: Dataset,
+        looked: Callable[[], None],
+        wanted: Wanted | None,
+        inputs: Inputs,
+    ) -> None:
         self.seen: set[Multihash] = set()
         self.files = self.size = 0
         self.anew: list[Multihash] = []
         self.findings: list[Finding] = []
+        self.head: ChainState | None = None
         self._dataset = dataset
         self._looked = looked
         self._wanted = wanted
+        self._inputs = inputs
+        self._rows: dict[Multihash, _Rows] = {}
 
     def chain(self, ref: str) -> None:
         """Recheck the chain of one reference."""
         of = "" if ref == HEAD else f"the reference {ref}: "
-        target = state = None
+        target = None
         try:
             target = self._dataset.stores.heads.read(ref)
             if target is None and ref == HEAD:
                 self.findings.append(Finding(None, "the dataset has no head"))
             if target is None or target in self.seen:
                 return
-            for name, block in self._dataset.blocks(upto=target):
-                check_append(state, block)
-                state = fold(state, block, name)
-                if name not in self.seen:
-                    self.seen.add(name)
-                    if self._wanted(block):
-                        self._block(name, block, state)
-                    self._looked()
+            state = self._walk(target)
+            if ref == HEAD:
+                self.head = state
             if state is not None and state.dataset != self._dataset.id:
                 self.findings.append(Finding(target, f"{of}it is of the dataset {state.dataset}"))
         except OdfBuildError as error:
             self.findings.append(Finding(target, f"{of}{error.what}"))
 
-    def _block(self, name: Multihash, block: MetadataBlock, state: ChainState) -> None:
-        """Recheck the files of a block."""
+    def _walk(self, target: Multihash) -> ChainState | None:
+        """Recheck the blocks up to one, each with what it brings."""
+        state, course, before = None, _Course(), len(self.findings)
+        for name, block in self._dataset.blocks(upto=target):
+            check_append(state, block)
+            state = fold(state, block, name)
+            if course.seed is None:
+                course.seed = block.system_time.millis
+            course.last = name
+            is_new = name not in self.seen
+            self.seen.add(name)
+            if is_new and (self._wanted is None or self._wanted(block)):
+                self._block(name, block, state, course)
+            course.follow(name, block, self._rows.get(name))
+            if is_new:
+                self._looked()
+        if len(self.findings) == before:
+            self._rows_back(state, course)
+        return state
+
+    def _block(
+        self, name: Multihash, block: MetadataBlock, state: ChainState, course: "_Course"
+    ) -> None:
+        """Recheck the files of a block, and what it says of inputs."""
         for each in _objects(block.event):
             self.files += 1
             self.size += each.size
-            problems, reencoded = file_problems(self._dataset, each, state.kind)
+            rules = self._rules(each, block, state, course)
+            problems, reencoded = file_problems(self._dataset, each, state.kind, rules)
             self.anew += [each.physical_hash] if reencoded else []
             self.findings += [Finding(name, what) for what in problems]
+            if rules is not None and rules.first_op is not None:
+                self._rows[name] = _Rows(rules.tail, rules.takes_back)
+        if isinstance(block.event, ExecuteTransform):
+            self.findings += [Finding(name, what) for what in self._inputs(block.event)]
+
+    def _rules(
+        self,
+        piece: DataSlice | Checkpoint,
+        block: MetadataBlock,
+        state: ChainState,
+        course: "_Course",
+    ) -> "RowRules | None":
+        from odfbuild.executors.row_rules import RowRules, SliceTerms
+        from odfbuild.odf.arrow import to_arrow
+
+        schema = schema_in_force(state)
+        if not isinstance(piece, DataSlice) or schema is None:
+            return None
+        terms = SliceTerms(
+            vocab=state.vocab,
+            start=piece.offset_interval.start,
+            latest=block.system_time.millis,
+            earliest=course.seed,
+            exact=state.kind is DatasetKind.DERIVATIVE,
+            before=course.tail,
+        )
+        return RowRules(terms, to_arrow(schema))
+
+    def _rows_back(self, state: ChainState | None, course: "_Course") -> None:
+        """Recheck that the rows of a chain are there that others take back."""
+        from odfbuild.executors.retractions import rows_in_vain
+        from odfbuild.executors.row_rules import CORRECT_FROM
+
+        if course.tail.op == CORRECT_FROM:
+            what = "its last record is a -C, and no +C follows it"
+            self.findings.append(Finding(course.last, what))
+        schema = None if state is None else schema_in_force(state)
+        if state is None or schema is None or self._wanted is not None or not course.takes_back:
+            return
+        paths = [self._dataset.data_path(each.physical_hash) for _, each in course.slices]
+        for at in rows_in_vain(paths, schema, state.vocab):
+            block = next(name for name, each in course.slices if at <= each.offset_interval.end)
+            what = f"the record at offset {at} takes back a row that is not there"
+            self.findings.append(Finding(block, what))
+
+
+@dataclass(frozen=True, slots=True)
+class _Rows:
+    """What the rows of one slice are for those after it."""
+
+    tail: "Tail"
+    takes_back: bool
+
+
+class _Course:
+    """What the blocks of one chain leave for the next: the last record, and the slices."""
+
+    def __init__(self) -> None:
+        from odfbuild.executors.row_rules import START, Tail
+
+        self.seed: int | None = None
+        self.last: Multihash | None = None
+        self.tail = START
+        self.takes_back = False
+        self.slices: list[tuple[Multihash, DataSlice]] = []
+        self._unknown = Tail()
+
+    def follow(self, name: Multihash, block: MetadataBlock, rows: _Rows | None) -> None:
+        """Go on behind a block; None for rows that nobody looked at."""
+        event = block.event
+        if not isinstance(event, AddData | ExecuteTransform) or event.new_data is None:
+            return
+        self.slices.append((name, event.new_data))
+        self.tail = self._unknown if rows is None else rows.tail
+        self.takes_back |= rows is not None and rows.takes_back
 
 
 def file_problems(
-    dataset: Dataset, expected: DataSlice | Checkpoint, kind: DatasetKind
+    dataset: Dataset,
+    expected: DataSlice | Checkpoint,
+    kind: DatasetKind,
+    rules: "RowRules | None" = None,
 ) -> tuple[tuple[str, ...], bool]:
-    """Return what is wrong with a file, and whether it has other bytes that pass all the same."""
-    problems = tuple(_file_problems(dataset, expected))
-    if problems and kind is DatasetKind.DERIVATIVE and _rows_hold(dataset, expected):
-        untrue = tuple(_footer_problems(_path(dataset, expected)))
-        return ((*problems, *untrue), False) if untrue else ((), True)
-    return problems, False
+    """Return what is wrong with a file, and whether it has other bytes that pass all the same.
+
+    `rules` are those of its rows, if they are to be checked.
+    """
+    path = _path(dataset, expected)
+    problems = tuple(_file_problems(path, expected))
+    is_anew = _is_anew(path, expected, kind) if problems else False
+    if not isinstance(expected, DataSlice) or (problems and not is_anew):
+        return problems, False
+    found = tuple(_row_problems(path, expected, rules))
+    if is_anew and any(each.is_other for each in found):
+        return problems, False
+    whats = tuple(each.what for each in found)
+    return ((*problems, *whats), False) if whats else ((), is_anew)
+
+
+def _is_anew(path: Path, expected: DataSlice | Checkpoint, kind: DatasetKind) -> bool:
+    """Tell whether a file has other bytes than recorded, and may have: it can be made again."""
+    from odfbuild.odf.digest import physical_hash
+
+    if kind is DatasetKind.ROOT or not isinstance(expected, DataSlice) or not path.is_file():
+        return False
+    return physical_hash(path) != expected.physical_hash
 
 
 def _objects(event: object) -> Iterator[DataSlice | Checkpoint]:
@@ -141,11 +285,10 @@ def _objects(event: object) -> Iterator[DataSlice | Checkpoint]:
         yield event.new_checkpoint
 
 
-def _file_problems(dataset: Dataset, expected: DataSlice | Checkpoint) -> list[str]:
+def _file_problems(path: Path, expected: DataSlice | Checkpoint) -> list[str]:
     from odfbuild.odf.digest import physical_hash
 
     kind = "data file" if isinstance(expected, DataSlice) else "checkpoint"
-    path = _path(dataset, expected)
     if not path.is_file():
         return [f"{kind} {expected.physical_hash} is missing"]
     actual = physical_hash(path)
@@ -153,7 +296,7 @@ def _file_problems(dataset: Dataset, expected: DataSlice | Checkpoint) -> list[s
         return [f"{kind} {expected.physical_hash} has other bytes: they hash to {actual}"]
     if (size := path.stat().st_size) != expected.size:
         return [f"{kind} {expected.physical_hash} has {size} bytes, not {expected.size}"]
-    return list(_row_problems(path, expected)) if isinstance(expected, DataSlice) else []
+    return []
 
 
 def _path(dataset: Dataset, expected: DataSlice | Checkpoint) -> Path:
@@ -162,25 +305,22 @@ def _path(dataset: Dataset, expected: DataSlice | Checkpoint) -> Path:
     return dataset.checkpoint_path(expected.physical_hash)
 
 
-def _rows_hold(dataset: Dataset, expected: DataSlice | Checkpoint) -> bool:
-    """Say whether a file that is not as recorded holds the recorded rows all the same."""
-    if not isinstance(expected, DataSlice):
-        return False
-    path = _path(dataset, expected)
-    return path.is_file() and not list(_row_problems(path, expected))
+@dataclass(frozen=True, slots=True)
+class _RowProblem:
+    """What is wrong with the rows of a file; `is_other` tells that they are not the recorded."""
+
+    what: str
+    is_other: bool
 
 
-def _footer_problems(path: Path) -> Iterator[str]:
-    from odfbuild.executors.footer_check import untrue_columns
-
-    for name in untrue_columns(path):
-        yield f"its footer does not tell the truth of column {name}: steps would miss rows of it"
-
-
-def _row_problems(path: Path, expected: DataSlice) -> Iterator[str]:
+def _row_problems(
+    path: Path, expected: DataSlice, rules: "RowRules | None"
+) -> Iterator[_RowProblem]:
+    """Read a slice once, and yield what does not hold of its rows."""
     import pyarrow as pa
     import pyarrow.parquet as pq
 
+    from odfbuild.executors.footer_check import FooterCheck
     from odfbuild.odf.digest import LogicalHasher
 
     interval = expected.offset_interval
@@ -188,13 +328,24 @@ def _row_problems(path: Path, expected: DataSlice) -> Iterator[str]:
     try:
         with pq.ParquetFile(path, pre_buffer=False) as file:
             if (rows := file.metadata.num_rows) != interval.end - interval.start + 1:
-                yield f"{of} holds {rows} rows"
+                yield _RowProblem(f"{of} holds {rows} rows", True)
             hasher = LogicalHasher(file.schema_arrow)
-            for batch in file.iter_batches():
-                hasher.update(batch)
+            footer = FooterCheck(path)
+            columns = () if rules is None else tuple(rules.of_columns(file.schema_arrow))
+            for group in range(file.num_row_groups):
+                for batch in file.iter_batches(row_groups=[group]):
+                    hasher.update(batch)
+                    footer.update(group, batch)
+                    if rules is not None:
+                        rules.update(batch)
         actual = hasher.finish()
     except (OSError, pa.ArrowException, OdfBuildError) as error:
-        yield f"{of} cannot be read: {error}"
+        yield _RowProblem(f"{of} cannot be read: {error}", True)
         return
     if actual != expected.logical_hash:
-        yield f"{of} has the logical hash {actual}"
+        yield _RowProblem(f"{of} has the logical hash {actual}", True)
+    for what in (*columns, *(() if rules is None else rules.problems)):
+        yield _RowProblem(f"{of}: {what}", False)
+    for name in footer.untrue():
+        what = f"its footer does not tell the truth of column {name}: steps would miss rows of it"
+        yield _RowProblem(what, False)

@@ -2,11 +2,13 @@
 
 from collections import deque
 from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 
 import pyarrow as pa
 
+from odfbuild.errors import StateError
 from odfbuild.executors.changelog import only_appends
 from odfbuild.executors.slices import scan_slices
 from odfbuild.executors.standing import standing
@@ -15,7 +17,28 @@ from odfbuild.odf.arrow import to_arrow
 from odfbuild.odf.events import DataSchema, DatasetVocabulary
 from odfbuild.odf.timestamp import Timestamp
 
-__all__ = ["DatasetView"]
+__all__ = ["DatasetView", "FaultyRowsError", "faults_named"]
+
+
+class FaultyRowsError(StateError):
+    """The rows of a dataset are not what its chain says of them, and cannot be read."""
+
+    code = "faulty-rows"
+
+
+@contextmanager
+def faults_named() -> Iterator[None]:
+    """Turn what Arrow says of rows that cannot be read into FaultyRowsError."""
+    try:
+        yield
+    except (pa.ArrowException, KeyError, OverflowError, TypeError, ValueError) as error:
+        text = " ".join(str(error).split())[:300]
+        raise FaultyRowsError(
+            what=f"rows of the dataset cannot be read: {text}",
+            why="a slice does not hold the columns or values that its chain records",
+            fix="odfbuild verify says which slice it is; restore the dataset from a copy, or, of a "
+            "derivative dataset, make the rows anew: odfbuild rebuild NAME",
+        ) from error
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -43,8 +66,12 @@ class DatasetView:
     def batches(self) -> Iterator[pa.RecordBatch]:
         """Yield the rows in the order in which they came.
 
-        Raises InvalidChangelogError when a row is taken back that is not there.
+        Raises InvalidChangelogError when a row is taken back that is not there, FaultyRowsError.
         """
+        with faults_named():
+            yield from self._read()
+
+    def _read(self) -> Iterator[pa.RecordBatch]:
         if self.log:
             return scan_slices(self.paths, schema=self.schema)
         if self.is_versioned:
@@ -59,6 +86,10 @@ class DatasetView:
 
     def last(self, rows: int) -> pa.Table:
         """Return the last rows in order, from as few slices as do."""
+        with faults_named():
+            return self._last(rows)
+
+    def _last(self, rows: int) -> pa.Table:
         replays = not self.log and not only_appends(self.paths, self.vocab.operation_type_column)
         if replays or self.is_versioned:
             return pa.Table.from_batches(_last(self.batches(), rows), self.columns())

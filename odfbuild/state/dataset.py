@@ -5,7 +5,7 @@ hash before the head is swapped, so a crash leaves the old head or the new one, 
 """
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from contextlib import suppress
 from pathlib import Path
 
 from odfbuild.errors import StateError
@@ -20,15 +20,11 @@ from odfbuild.odf.events import (
 )
 from odfbuild.odf.identity import DatasetId, Multihash
 from odfbuild.odf.timestamp import Timestamp
-from odfbuild.state.heads import HEAD, HeadMovedError, HeadStore
+from odfbuild.state.heads import HEAD, HeadMovedError
 from odfbuild.state.index import Index
-from odfbuild.state.objects import (
-    CorruptObjectError,
-    MissingObjectError,
-    ObjectStore,
-    hash_files,
-)
 from odfbuild.state.prepared import Prepared, StagedFile
+from odfbuild.state.seen_heads import SeenHeads
+from odfbuild.state.stores import InconsistentSliceError, Stores, check_files, check_present
 
 __all__ = ["Dataset", "InconsistentSliceError", "NotInChainError", "Stores"]
 
@@ -50,28 +46,19 @@ class NotInChainError(StateError):
         self.missing = missing
 
 
-class InconsistentSliceError(StateError):
-    """A staged file is not what the event says of it."""
-
-    code = "inconsistent-slice"
-
-
-@dataclass(frozen=True, slots=True)
-class Stores:
-    """Where the parts of one dataset are."""
-
-    heads: HeadStore
-    blocks: ObjectStore
-    data: ObjectStore
-    checkpoints: ObjectStore
-
-
 class Dataset:
     """A dataset by its id; it need not have a block yet."""
 
-    def __init__(self, id: DatasetId, stores: Stores, index: Index | None = None) -> None:
+    def __init__(
+        self,
+        id: DatasetId,
+        stores: Stores,
+        index: Index | None = None,
+        seen: SeenHeads | None = None,
+    ) -> None:
         self.id = id
         self.stores = stores
+        self._seen = seen
         self._index = index if index is not None else Index()
 
     def __repr__(self) -> str:
@@ -208,7 +195,7 @@ class Dataset:
         """
         expected = self._still(on)
         self._back(expected, base)
-        return self._put(self.state(base), prepared, expected, profile)
+        return self._put(self.state(base), prepared, expected, profile, rewrites=True)
 
     def set_head(self, to: Multihash, expected: Multihash | None) -> None:
         """Make `to` the last block: an earlier one, or one that was the head before.
@@ -221,11 +208,11 @@ class Dataset:
                 raise HeadMovedError(expected, actual)
             state = None
             for hash, block in self.blocks(upto=to):
-                _check_present(block.event, self.stores, {})
+                check_present(block.event, self.stores, {})
                 state = fold(state, block, hash)
             if state is None or state.dataset != self.id:
                 raise NotInChainError(self.id, to)
-            self.stores.heads.swap(HEAD, expected=expected, new=to)
+            self._swap(state, expected, rewrites=True)
         self._index.put(state)
 
     def _put(
@@ -234,8 +221,10 @@ class Dataset:
         prepared: Prepared,
         expected: Multihash | None,
         profile: Profile,
+        *,
+        rewrites: bool = False,
     ) -> ChainState:
-        _check_files(prepared, self.stores)
+        check_files(prepared, self.stores)
         encoded: dict[Multihash, bytes] = {}
         for event in prepared.events:
             block = _next_block(state, event, prepared.system_time)
@@ -244,7 +233,7 @@ class Dataset:
             hash = block_hash(data)
             state = fold(state, block, hash)
             encoded[hash] = data
-        return self._make_real(prepared.files, encoded, state, expected)
+        return self._make_real(prepared.files, encoded, state, expected, rewrites=rewrites)
 
     def append(
         self,
@@ -262,7 +251,7 @@ class Dataset:
         for data in encoded:
             block, hash = decode_block(data), block_hash(data)
             check_append(state, block, profile=profile)
-            _check_present(block.event, self.stores, {})
+            check_present(block.event, self.stores, {})
             state = fold(state, block, hash)
             blocks[hash] = data
         return self._make_real((), blocks, state, expected)
@@ -280,6 +269,8 @@ class Dataset:
         blocks: Mapping[Multihash, bytes],
         state: ChainState | None,
         expected: Multihash | None,
+        *,
+        rewrites: bool = False,
     ) -> ChainState:
         if state is None or not blocks:
             raise StateError(
@@ -298,9 +289,32 @@ class Dataset:
             stores.data.put({each.hash: each.path for each in files if each.kind == "data"})
             stores.checkpoints.put({each.hash: each.path for each in files if each.kind != "data"})
             stores.blocks.put(blocks)
-            stores.heads.swap(HEAD, expected=expected, new=state.head)
+            self._swap(state, expected, rewrites=rewrites)
         self._index.put(state)
         return state
+
+    def _swap(self, state: ChainState, expected: Multihash | None, *, rewrites: bool) -> None:
+        """Swap the head, and remember it as the one that was seen last."""
+        seen, swap = self._seen, self.stores.heads.swap
+        if seen is None:
+            swap(HEAD, expected=expected, new=state.head)
+        elif rewrites and self._was_seen(seen, expected):
+            seen.announce(self.id, state.head)
+            swap(HEAD, expected=expected, new=state.head)
+            seen.put(self.id, state.head, state.sequence)
+        else:
+            swap(HEAD, expected=expected, new=state.head)
+            seen.advance(self.id, expected, state.head, state.sequence)
+
+    def _was_seen(self, seen: SeenHeads, expected: Multihash | None) -> bool:
+        """Tell whether a chain is the one of which the last head was seen, or goes on from it."""
+        known = seen.read(self.id)
+        if known is None:
+            return False
+        with suppress(NotInChainError):
+            self._back(expected, known.head)
+            return True
+        return expected == known.next
 
 
 def _next_block(
@@ -315,86 +329,3 @@ def _next_block(
         sequence_number=state.sequence + 1,
         event=event,
     )
-
-
-# what the events say of the files
-
-
-def _check_files(prepared: Prepared, stores: Stores) -> None:
-    staged: dict[tuple[str, Multihash], StagedFile] = {
-        (each.kind, each.hash): each for each in prepared.files
-    }
-    places = [(each.hash, _place(each, stores)) for each in prepared.files]
-    for (hash, path), actual in zip(places, hash_files(places), strict=True):
-        if actual != hash:
-            raise CorruptObjectError(hash, actual, str(path))
-    for event in prepared.events:
-        _check_present(event, stores, staged)
-
-
-def _place(staged: StagedFile, stores: Stores) -> Path:
-    """Return where a staged file is: an earlier attempt may have put it into its place already."""
-    if staged.path.is_file():
-        return staged.path
-    store = stores.data if staged.kind == "data" else stores.checkpoints
-    if not store.has(staged.hash):
-        raise MissingObjectError(staged.hash, str(staged.path))
-    return store.path(staged.hash)
-
-
-def _check_present(
-    event: MetadataEvent, stores: Stores, staged: Mapping[tuple[str, Multihash], StagedFile]
-) -> None:
-    """Refuse an event that speaks of files which are neither staged nor kept, or are otherwise."""
-    if not isinstance(event, AddData | ExecuteTransform):
-        return
-    if event.new_data is not None:
-        hash = event.new_data.physical_hash
-        _check_slice(event.new_data, _file_of(hash, staged.get(("data", hash)), stores.data))
-    if event.new_checkpoint is not None:
-        hash = event.new_checkpoint.physical_hash
-        path = _file_of(hash, staged.get(("checkpoint", hash)), stores.checkpoints)
-        _check_size(path, event.new_checkpoint.size)
-
-
-def _file_of(hash: Multihash, staged: StagedFile | None, store: ObjectStore) -> Path:
-    if staged is not None and staged.path.is_file():
-        return staged.path
-    if not store.has(hash):
-        raise MissingObjectError(hash, "the staged files and the dataset")
-    return store.path(hash)
-
-
-def _check_slice(slice: DataSlice, path: Path) -> None:
-    _check_size(path, slice.size)
-    interval = slice.offset_interval
-    promised, actual = interval.end - interval.start + 1, _rows(path)
-    if promised != actual:
-        raise InconsistentSliceError(
-            what=f"{path.name} has {actual} records, its offsets count {promised}",
-            why="every record has one offset of the slice's interval",
-            fix="write the slice again",
-        )
-
-
-def _check_size(path: Path, promised: int) -> None:
-    actual = path.stat().st_size
-    if promised != actual:
-        raise InconsistentSliceError(
-            what=f"{path.name} has {actual} bytes, the event says {promised}",
-            why="the size of a file is part of its description",
-            fix="write the file again",
-        )
-
-
-def _rows(path: Path) -> int:
-    import pyarrow.parquet as pq
-
-    try:
-        return int(pq.read_metadata(path).num_rows)
-    except (OSError, ValueError) as error:
-        raise InconsistentSliceError(
-            what=f"{path.name} is no Parquet file",
-            why='data slices are Parquet files (ODF 0.34.1, "Data Slice")',
-            fix="write the slice again",
-        ) from error

@@ -35,6 +35,7 @@ from odfbuild.state.keys import Keys
 from odfbuild.state.lock import Holder, LockedError, held_by, locked, open_locked
 from odfbuild.state.objects import LocalObjects
 from odfbuild.state.prepared import Prepared
+from odfbuild.state.seen_heads import SeenHeads
 
 __all__ = ["AliasTakenError", "CorruptNameError", "UnusableNameError", "Workspace"]
 
@@ -79,6 +80,7 @@ class Workspace:
         self.root = root
         self.keys = Keys(root / "keys", disk)
         self.index = Index(root / "index.sqlite")
+        self.seen = SeenHeads(root)
         self._disk = disk or Disk()
         self._lock_timeout = lock_timeout
         self._datasets = root / "datasets"
@@ -159,7 +161,7 @@ class Workspace:
         note = self.root / "cache" / "locks" / id.multibase
         heads = LocalHeads(folder, self._disk, timeout=self._lock_timeout, note=note)
         objects = (LocalObjects(folder / part, self._disk) for part in _PARTS[1:])
-        return Dataset(id, Stores(heads, *objects), self.index)
+        return Dataset(id, Stores(heads, *objects), self.index, self.seen)
 
     def create(
         self,

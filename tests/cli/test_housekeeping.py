@@ -58,7 +58,8 @@ def test_slices_are_merged_and_rows_stay(run: Inside, project: Path) -> None:
     assert "odfbuild rebuild out" in done.out
     assert rows(run, "src") == before
     assert sum(heads(project)[id] != head for id, head in old.items()) == 1
-    assert run("verify").code == 0
+    assert run("verify", "src").code == 0
+    assert "its input src was reset or rewritten since" in run("verify", "out").out
     assert (
         run("compact", "src", "--yes").out == "src  Nothing to do: there is nothing to compact.\n"
     )
@@ -82,7 +83,7 @@ def test_ingest_goes_on_after_a_compaction(run: Inside, project: Path) -> None:
     run("apply", "src", "--yes")
     assert len(rows(run, "src")) == len(before) + 1
     assert rows(run, "src")[-1]["offset"] == len(before)
-    assert run("verify").code == 0
+    assert run("verify", "src").code == 0
 
 
 def test_a_derivative_is_emptied_and_made_anew(run: Inside) -> None:
@@ -117,7 +118,7 @@ def test_what_is_cut_off_is_taken_in_again(run: Inside, project: Path) -> None:
     assert "Given up: 2 AddData" in done.out
     assert "! out  read up to offset 4" in done.out
     assert len(rows(run, "src")) == 3
-    assert run("verify").code == 0
+    assert run("verify", "src").code == 0
     run("apply", "src", "--yes")
     assert rows(run, "src") == before
 

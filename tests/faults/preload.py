@@ -4,7 +4,6 @@
 preload.c.  Calls are counted over all processes of a run, those below `root` only.
 """
 
-import atexit
 import ctypes
 import mmap
 import os
@@ -159,12 +158,10 @@ def compiler() -> str | None:
 
 @cache
 def library() -> Path:
-    """Build the library, once in a process and gone after it."""
+    """Build the library, once in a process."""
     program = compiler()
     assert program is not None
-    folder = mkdtemp(prefix="odfbuild-faults-")
-    atexit.register(shutil.rmtree, folder, ignore_errors=True)
-    built = Path(folder) / "preload.so"
+    built = Path(mkdtemp(prefix="odfbuild-faults-")) / "preload.so"
     options = ("-O2", "-Wall", "-Wextra", "-shared", "-fPIC", "-o", str(built))
     subprocess.run([program, *options, str(_SOURCE), "-lpthread"], check=True)
     return built

@@ -172,7 +172,11 @@ def verify(
         ),
     ] = False,
     recursive: Annotated[
-        bool, typer.Option("--recursive", help="Verify all that they are made of, too.")
+        bool,
+        typer.Option(
+            "--recursive",
+            help="Verify all that they are made of, too; each input has to be in the workspace.",
+        ),
     ] = False,
     since: Annotated[
         str | None,
@@ -183,6 +187,20 @@ def verify(
             "such as 2024-03-01T12:00:00Z, 2024-03-01 or -1d.",
         ),
     ] = None,
+    head: Annotated[
+        str | None,
+        typer.Option(
+            "--head", metavar="HASH", help="The block that the one dataset has to end with."
+        ),
+    ] = None,
+    accept_head: Annotated[
+        bool,
+        typer.Option(
+            "--accept-head",
+            help="Take the heads as they are, where somebody else set a chain back or rewrote it, "
+            "and remember them from now on.",
+        ),
+    ] = False,
     jobs: Annotated[
         int, typer.Option("-j", "--jobs", min=1, help="Datasets and steps at a time.")
     ] = 4,
@@ -196,7 +214,7 @@ def verify(
         ),
     ] = None,
 ) -> None:
-    """Rehash every block and data file, and recheck links and rules."""
+    """Rehash every block and data file, and recheck links, rules, rows and what was read."""
     from odfbuild.cli.verify import VerifyOptions, verify_selected
 
     options = VerifyOptions(
@@ -204,6 +222,8 @@ def verify(
         recompute=recompute,
         recursive=recursive,
         since=since,
+        head=head,
+        accept_head=accept_head,
         jobs=jobs,
         output=output.value,
         reports=tuple(report or ()),

@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from odfbuild.executors.readers.drift import Besides
-from odfbuild.executors.readers.fine_times import noting
 from odfbuild.executors.readers.problems import InvalidSourceError, UnsupportedReadError
 from odfbuild.odf.events import (
     ReadStep,
@@ -39,8 +38,7 @@ def read(
     """
     told = Besides() if besides is None else besides
     try:
-        with noting(told.fine_times):
-            frame = _read(step, path, staging, name, told)
+        frame = _read(step, path, staging, name, told)
         if told.aside is not None:
             told.aside.finish(0 if frame is None else frame.rows)
     finally:

@@ -1,0 +1,112 @@
+"""What steps recorded of their inputs, against the chains of the inputs as they are now.
+
+A step read the blocks (prevBlockHash, newBlockHash] of an input, up to the record newOffset (ODF
+0.34.1, "ExecuteTransformInput").  So both blocks are on the chain of that input, in this order, and
+newOffset is its last offset there.  A block that left the chain was reset, compacted or forked.
+"""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from threading import Lock
+
+from odfbuild.errors import OdfBuildError
+from odfbuild.odf.chain_state import last_block_of, last_offset_read
+from odfbuild.odf.events import AddData, ExecuteTransform, ExecuteTransformInput
+from odfbuild.odf.identity import DatasetId, Multihash
+from odfbuild.state.workspace import Workspace
+
+__all__ = ["RecordedInputs"]
+
+
+@dataclass(frozen=True, slots=True)
+class _Place:
+    """Where a block is in its chain, and the last offset there (None: no record yet)."""
+
+    sequence: int
+    offset: int | None
+
+
+class RecordedInputs:
+    """The chains of the datasets of a workspace, each read once, for any number of steps.
+
+    With `every`, an input that the workspace does not have, or of which the chain cannot be read,
+    is a problem; without, it is left alone.
+    """
+
+    def __init__(self, workspace: Workspace, *, every: bool = False) -> None:
+        self._workspace = workspace
+        self._every = every
+        self._names = {id: str(name) for name, id in workspace.names().items()}
+        self._chains: dict[DatasetId, Mapping[Multihash, _Place] | str | None] = {}
+        self._lock = Lock()
+
+    def problems(self, event: ExecuteTransform) -> tuple[str, ...]:
+        """Return what does not hold of what a step recorded."""
+        return tuple(
+            f"its input {self._names.get(each.dataset_id, each.dataset_id)} {what}"
+            for each in event.query_inputs
+            for what in self._problems(each)
+        )
+
+    def _problems(self, read: ExecuteTransformInput) -> Iterator[str]:
+        chain = self._chain(read.dataset_id)
+        if chain is None:
+            if self._every:
+                yield "is not in the workspace, so what was read of it cannot be looked up"
+            return
+        if isinstance(chain, str):  # which is found where that dataset is verified
+            if self._every:
+                yield f"cannot be read: {chain}"
+            return
+        named = {"prevBlockHash": read.prev_block_hash, "newBlockHash": read.new_block_hash}
+        lost = [(name, hash) for name, hash in named.items() if hash and hash not in chain]
+        if lost:
+            yield from (self._lost(read.dataset_id, *each) for each in lost)
+            return
+        before, last = read.prev_block_hash, last_block_of(read)
+        if last is None:
+            if read.prev_offset is not None:
+                yield f"has no block that was read, but its records up to {read.prev_offset} were"
+            return
+        if before is not None and last != before and chain[last].sequence < chain[before].sequence:
+            yield f"has the block newBlockHash before the block prevBlockHash, not after it: {last}"
+        if (offset := last_offset_read(read)) != chain[last].offset:
+            yield f"ends with {_record(chain[last].offset)} at {last}, not with {_record(offset)}"
+        if before is not None and read.prev_offset != chain[before].offset:
+            there = _record(chain[before].offset)
+            yield f"ends with {there} at {before}, and prevOffset is {read.prev_offset}"
+
+    def _lost(self, id: DatasetId, name: str, hash: Multihash) -> str:
+        if self._workspace.dataset(id).stores.blocks.has(hash):
+            return (
+                f"was reset or rewritten since: {name}, {hash}, is not on its chain any more; make "
+                "the dataset anew with odfbuild rebuild"
+            )
+        return f"has no block {hash}, which is recorded as {name}"
+
+    def _chain(self, id: DatasetId) -> Mapping[Multihash, _Place] | str | None:
+        """Return the blocks of a chain; what is wrong with it; None if there is none."""
+        with self._lock:
+            if id not in self._chains:
+                try:
+                    self._chains[id] = self._read(id)
+                except OdfBuildError as error:
+                    self._chains[id] = error.what
+            return self._chains[id]
+
+    def _read(self, id: DatasetId) -> Mapping[Multihash, _Place] | None:
+        dataset = self._workspace.dataset(id)
+        if dataset.head() is None:
+            return None
+        found: dict[Multihash, _Place] = {}
+        offset: int | None = None
+        for hash, block in dataset.blocks():
+            event = block.event
+            if isinstance(event, AddData | ExecuteTransform) and event.new_data is not None:
+                offset = event.new_data.offset_interval.end
+            found[hash] = _Place(block.sequence_number, offset)
+        return found
+
+
+def _record(offset: int | None) -> str:
+    return "no record" if offset is None else f"the record {offset}"
