@@ -234,8 +234,18 @@ class Workspace:
 
     def name(self, alias: DatasetAlias, id: DatasetId) -> None:
         """Give a dataset its name, the last step of making it; AliasTakenError if it is taken."""
-        path = self._name_path(alias)
+        with self._naming():
+            self._put_name(alias, id)
+
+    @contextmanager
+    def _naming(self) -> Iterator[None]:
+        """Keep others from changing names for a while."""
         self._names.mkdir(parents=True, exist_ok=True)
+        with locked(self._names, timeout=self._lock_timeout):
+            yield
+
+    def _put_name(self, alias: DatasetAlias, id: DatasetId) -> None:
+        path = self._name_path(alias)
         near = pending(self._names)
         try:
             self._disk.write(near, f"{id}\n{alias}\n".encode())
@@ -252,6 +262,10 @@ class Workspace:
         A crash half way leaves it with both names; renaming it once more ends that.  Raises
         AliasTakenError when another dataset has the new name.
         """
+        with self._naming():
+            self._rename(old, new)
+
+    def _rename(self, old: DatasetAlias, new: DatasetAlias) -> None:
         id = self._id_of(old)
         if id is None:
             raise StateError(
@@ -265,22 +279,29 @@ class Workspace:
             self._disk.rename(near, self._name_path(new))
         else:
             if self._id_of(new) != id:
-                self.name(new, id)
+                self._put_name(new, id)
             self._name_path(old).unlink(missing_ok=True)
         self._disk.sync(self._names)
 
     def remove(self, alias: DatasetAlias, id: DatasetId, expected: Multihash) -> None:
         """Take the name and then the head of a dataset away; its objects stay where they are.
 
-        Raises HeadMovedError, with nothing changed, when the head is another.
+        Raises, with nothing changed, HeadMovedError when the head is another, and StateError when
+        the dataset has another name by now.
         """
         dataset = self.dataset(id)
-        with dataset.stores.heads.lock():
-            if dataset.head() != expected:
-                raise HeadMovedError(expected, dataset.head())
+        with dataset.stores.heads.lock(), self._naming():
+            if (actual := dataset.head()) != expected:
+                raise HeadMovedError(expected, actual)
             if self._id_of(alias) == id:
                 self._name_path(alias).unlink()
                 self._disk.sync(self._names)
+            elif id in self.names().values():
+                raise StateError(
+                    what=f"{alias} was renamed meanwhile",
+                    why="what is to be taken away is known by its name",
+                    fix="look at it: odfbuild status",
+                )
             dataset.stores.heads.delete(HEAD, expected=expected)
 
     # staging
