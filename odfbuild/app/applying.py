@@ -15,6 +15,7 @@ from odfbuild.errors import Level, OdfBuildError, ProjectErrors
 from odfbuild.odf.refs import DatasetAlias
 from odfbuild.odf.timestamp import Timestamp
 from odfbuild.planner.plan import Append, Plan
+from odfbuild.planner.remaining import touched
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -57,7 +58,7 @@ def apply(
     wrong = [each for each in plan.notes if each.level is Level.ERROR]
     if wrong:
         raise ProjectErrors(wrong)
-    check_heads(plan, project.workspace.named_heads())
+    check_heads(touched(plan), project.workspace.named_heads())
     engine = spark_of(project)
     site = site_of(project, engine)
     recorder = Recorder(project, plan, asking or Asking(), progress or Unwatched())

@@ -18,9 +18,10 @@ from odfbuild import __version__
 from odfbuild.app.opened import Opened
 from odfbuild.odf.refs import DatasetAlias
 from odfbuild.odf.timestamp import Timestamp
+from odfbuild.state.lease import Worker
 from odfbuild.state.runs import Ended, RunSummary, new_run_id
 
-__all__ = ["Asking", "Events", "Heard"]
+__all__ = ["Asking", "Events", "Heard", "worker"]
 
 Heard: TypeAlias = Callable[[Mapping[str, Any]], None]
 
@@ -117,6 +118,14 @@ def _summary(project: Opened, asking: Asking, steps: int) -> RunSummary:
         version=__version__,
         steps=steps,
         follows=asking.follows,
+    )
+
+
+def worker(command: str) -> Worker:
+    """Return who runs a command now, for those who wait for it."""
+    since = str(Timestamp.from_millis(time_ns() // 1_000_000))
+    return Worker(
+        user=_user(), host=socket.gethostname(), pid=os.getpid(), since=since, command=command
     )
 
 

@@ -1,8 +1,7 @@
 """odfbuild apply."""
 
-import select
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -10,12 +9,14 @@ from typing import TYPE_CHECKING
 from odfbuild import app
 from odfbuild.cli import exits
 from odfbuild.cli.applied import report_json, told_of
+from odfbuild.cli.busy import names_of, reserved, reserved_for
+from odfbuild.cli.confirm import confirm
 from odfbuild.cli.decide import no_changes
 from odfbuild.cli.diagnostics import render_diagnostics
 from odfbuild.cli.events import say, say_event, tell_idle
 from odfbuild.cli.loudness import hint
 from odfbuild.cli.opened import open_given
-from odfbuild.cli.options import Given
+from odfbuild.cli.options import Given, OnBusy
 from odfbuild.cli.outcome import report_text
 from odfbuild.cli.outputs import wants_colour
 from odfbuild.cli.protected import refuse_unnamed
@@ -27,6 +28,7 @@ from odfbuild.cli.whole import whole
 from odfbuild.errors import Diagnostic, PlanError, ProjectErrors
 from odfbuild.executors.report import Done, Report
 from odfbuild.planner.plan import Plan
+from odfbuild.planner.remaining import fitting
 
 if TYPE_CHECKING:
     from odfbuild.planner.declared import Declared
@@ -38,11 +40,13 @@ __all__ = [
     "answer_idle",
     "apply_project",
     "carry_out",
-    "confirm",
     "refuse_unfit",
     "refuse_unplanned",
     "run_reports",
 ]
+
+
+def _unheard(_run: str) -> None: ...
 
 
 _WHOLE = Scope()
@@ -79,6 +83,7 @@ class ApplyOptions:
     partial: bool = False
     fail_fast: bool = False
     pools: tuple[str, ...] = ()
+    on_busy: str = OnBusy.WAIT
 
 
 def run_reports(texts: Sequence[str]) -> Reports:
@@ -114,16 +119,26 @@ def apply_project(given: Given, options: ApplyOptions) -> int:
         if quick is not None and quick.idle:
             answer_idle(project, options, no_changes(quick.datasets))
             return exits.DONE
-        made = scoped(project, options.scope)
+        return _apply_planned(project, options)
     except ProjectErrors as error:
         raise whole(given, error) from None
-    plan = made.plan
-    if _is_over(project, plan, options):
-        return exits.DONE if plan.verdict.passed else exits.REFUSED
-    if not plan.is_empty and not options.yes:
-        confirm("apply")
-    run = Running(settle=options.scope.is_plain, declared=made.loaded.declared)
-    return carry_out(project, plan, options, run)
+
+
+def _apply_planned(project: app.Opened, options: ApplyOptions) -> int:
+    with reserved_for(
+        project,
+        lambda: scoped(project, options.scope),
+        lambda made: made.plan,
+        command="apply",
+        on_busy=options.on_busy,
+    ) as (made, plan, mine):
+        if _is_over(project, plan, options):
+            return exits.DONE if plan.verdict.passed else exits.REFUSED
+        if not plan.is_empty and not options.yes:
+            confirm("apply")
+        settle = options.scope.is_plain and not mine.busy
+        run = Running(settle=settle, declared=made.loaded.declared, begun=mine.begun)
+        return carry_out(project, plan, options, run)
 
 
 def refuse_unplanned(project: app.Opened, given: Given, command: str = "plan") -> None:
@@ -152,17 +167,21 @@ def _apply_saved(given: Given, file: Path, options: ApplyOptions) -> int:
     if is_housekeeping(document) or is_undo(document):
         _refuse_formats(options)
         do = apply_saved_undo if is_undo(document) else apply_saved
-        return do(given, document, options.lock_timeout)
+        return do(given, document, options.lock_timeout, options.on_busy)
     plan = from_json(document)
     target = given.target or plan.target
     project = open_given(replace(given, target=target), lock_timeout=options.lock_timeout)
     _refuse_compared(plan)
     refuse_unfit((plan.project, plan.target, plan.workspace), project)
-    moved = moved_datasets(plan, project.workspace.named_heads())
-    plan = what_fits(plan, moved, partial=options.partial)
-    if _is_over(project, plan, options):
-        return exits.DONE if plan.verdict.passed else exits.REFUSED
-    return carry_out(project, plan, options, Running(left_out=bool(moved)))
+    written, read = names_of(plan)
+    with reserved(project, written, read, command="apply", on_busy=options.on_busy) as mine:
+        plan = fitting(plan, mine.busy)
+        moved = moved_datasets(plan, project.workspace.named_heads())
+        plan = what_fits(plan, moved, partial=options.partial)
+        if _is_over(project, plan, options):
+            return exits.DONE if plan.verdict.passed else exits.REFUSED
+        doing = Running(left_out=bool(moved), begun=mine.begun)
+        return carry_out(project, plan, options, doing)
 
 
 def _apply_rest(given: Given, run: str, options: ApplyOptions) -> int:
@@ -174,15 +193,19 @@ def _apply_rest(given: Given, run: str, options: ApplyOptions) -> int:
     refuse_unnamed(project, given, "apply")
     found = resume(project, run)
     refuse_unfit((found.plan.project, found.plan.target, found.plan.workspace), project)
-    (sys.stdout if options.output == "text" else sys.stderr).write(resumed_text(found))
-    plan = what_fits(found.plan, found.stale, partial=options.partial)
-    if not found.plan.steps:
-        answer_idle(project, options, "Nothing is left to do.\n", plan)
-        return exits.DONE
-    if _is_over(project, plan, options):
-        return exits.DONE if plan.verdict.passed else exits.REFUSED
-    doing = Running(left_out=bool(found.stale), follows=found.run.id)
-    return carry_out(project, plan, options, doing)
+    written, read = names_of(found.plan)
+    with reserved(project, written, read, command="apply", on_busy=options.on_busy) as mine:
+        found = resume(project, run) if mine.waited else found
+        (sys.stdout if options.output == "text" else sys.stderr).write(resumed_text(found))
+        stale = [each for each in found.stale if each not in mine.busy]
+        plan = what_fits(fitting(found.plan, mine.busy), stale, partial=options.partial)
+        if not found.plan.steps:
+            answer_idle(project, options, "Nothing is left to do.\n", plan)
+            return exits.DONE
+        if _is_over(project, plan, options):
+            return exits.DONE if plan.verdict.passed else exits.REFUSED
+        doing = Running(left_out=bool(stale), follows=found.run.id, begun=mine.begun)
+        return carry_out(project, plan, options, doing)
 
 
 def _is_over(project: app.Opened, plan: Plan, options: ApplyOptions) -> bool:
@@ -267,7 +290,8 @@ class Running:
     """What a run is to those who carry it out.
 
     `settle` as in `app.apply`; `declared` the definitions, if they were read; `left_out` says that
-    something of the plan did not fit; `follows` is the run that this one goes on with.
+    something of the plan did not fit; `follows` is the run that this one goes on with; `begun`
+    hears the id of the run.
     """
 
     command: str = "apply"
@@ -276,6 +300,7 @@ class Running:
     left_out: bool = False
     follows: str | None = None
     slices: int | None = None
+    begun: Callable[[str], None] = _unheard
 
 
 def carry_out(project: app.Opened, plan: Plan, options: ApplyOptions, doing: Running) -> int:
@@ -306,32 +331,6 @@ def _tell_way_on(run: str) -> None:
     )
 
 
-def confirm(command: str) -> None:
-    """Ask on a terminal; refuse where nobody can answer."""
-    if not sys.stdin.isatty():
-        raise UsageRefusedError(
-            what=f"{command} asks before it changes anything, and nobody can answer here",
-            why="standard input is not a terminal",
-            fix=f"look at the plan, then run: odfbuild {command} --yes",
-        )
-    asked = "Apply this plan?" if command == "apply" else "Do this?"
-    sys.stderr.write(f'{asked} Only "yes" does it: ')
-    sys.stderr.flush()
-    if _answer() != "yes":
-        raise UsageRefusedError(
-            what="not applied" if command == "apply" else "not done",
-            why='the answer was not "yes"',
-            fix="nothing was changed",
-        )
-
-
-def _answer() -> str:
-    """Return the next line; an interrupt that comes just before the wait ends it soon, too."""
-    while not select.select([sys.stdin], [], [], 0.2)[0]:
-        pass
-    return sys.stdin.readline().strip()
-
-
 def _run(
     project: app.Opened, plan: Plan, options: ApplyOptions, doing: Running
 ) -> tuple[Report, str | None, bool]:
@@ -342,7 +341,12 @@ def _run(
     from odfbuild.executors.runner import InterruptedRun
 
     begun: list[str] = []
-    asking = Asking(command=doing.command, follows=doing.follows, began=begun.append)
+
+    def began(run: str) -> None:
+        begun.append(run)
+        doing.begun(run)
+
+    asking = Asking(command=doing.command, follows=doing.follows, began=began)
     if options.output == "ndjson":
         asking = replace(asking, heard=say_event)
     stopped = False

@@ -7,9 +7,10 @@ from dataclasses import dataclass
 from odfbuild import app
 from odfbuild.app.upgrading import Upgrade, Upgraded, outdated, record, replayed
 from odfbuild.cli import exits
-from odfbuild.cli.act import confirm
+from odfbuild.cli.busy import reserved
+from odfbuild.cli.confirm import confirm
 from odfbuild.cli.opened import open_given
-from odfbuild.cli.options import Given
+from odfbuild.cli.options import Given, OnBusy
 from odfbuild.cli.replayed import json_text, replayed_json, replayed_lines
 from odfbuild.cli.usage import UsageRefusedError
 
@@ -27,6 +28,7 @@ class UpgradeOptions:
     jobs: int = 4
     json: bool = False
     lock_timeout: float = 10.0
+    on_busy: str = OnBusy.WAIT
 
 
 def upgrade_engine(
@@ -43,6 +45,19 @@ def upgrade_engine(
         _refuse_unnamed(project, given)
     chosen = sorted(chosen_existing(project, selectors, exclude))
     wanted = outdated(project, chosen)
+    if options.dry_run or not wanted:
+        return _upgraded(project, wanted, len(chosen), options)
+    names = [each.alias for each in wanted]
+    with reserved(project, names, command=_COMMAND, on_busy=options.on_busy) as mine:
+        left = [each for each in chosen if each not in mine.busy]
+        if mine.waited or mine.busy:
+            wanted = outdated(project, left)
+        return _upgraded(project, wanted, len(left), options)
+
+
+def _upgraded(
+    project: app.Opened, wanted: Sequence[Upgrade], chosen: int, options: UpgradeOptions
+) -> int:
     if wanted and not options.yes and not options.dry_run and not sys.stdin.isatty():
         confirm(_COMMAND)  # refuses at once what nobody could answer at the end
     found = _replayed(project, wanted, options)
@@ -52,7 +67,7 @@ def upgrade_engine(
         confirm(_COMMAND)
     if writes:
         record(project, wanted)
-    _tell(found, len(chosen), options, written=writes)
+    _tell(found, chosen, options, written=writes)
     return exits.DONE if passed else exits.NOT_VERIFIED
 
 

@@ -29,6 +29,7 @@ _BY_CODE = {
     "stale-plan": STALE,
     "head-moved": STALE,
     "data-check": NOT_VERIFIED,
+    "busy": LOCKED,
     "locked": LOCKED,
     "not-verified": NOT_VERIFIED,
     "run-goes-on": LOCKED,

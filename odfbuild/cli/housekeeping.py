@@ -3,6 +3,7 @@
 import json
 import sys
 from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -18,9 +19,11 @@ from odfbuild.app.housekeeping import (
     prepare,
 )
 from odfbuild.cli import exits
-from odfbuild.cli.act import UnfitPlanError, confirm
+from odfbuild.cli.act import UnfitPlanError
+from odfbuild.cli.busy import Reserved, reserved
+from odfbuild.cli.confirm import confirm
 from odfbuild.cli.opened import open_given
-from odfbuild.cli.options import Given
+from odfbuild.cli.options import Given, OnBusy
 from odfbuild.cli.printable import printable_json
 from odfbuild.cli.rebuilding import rebuild_readers
 from odfbuild.cli.usage import UsageRefusedError
@@ -28,7 +31,7 @@ from odfbuild.cli.words import bytes_text, count, kind_word
 from odfbuild.odf.refs import DatasetAlias
 from odfbuild.odf.timestamp import Timestamp
 from odfbuild.planner.compaction import DEFAULT_LIMITS, Limits
-from odfbuild.planner.housekeeping import REBUILD, Housekeeping, Stranded, to_json
+from odfbuild.planner.housekeeping import REBUILD, Housekeeping, Stranded, readers, to_json
 from odfbuild.planner.plan_json import canonical
 from odfbuild.planner.plan_object import DamagedPlanError
 
@@ -48,6 +51,7 @@ class Manner:
     out: Path | None = None
     lock_timeout: float = 10.0
     downstream: bool = False
+    on_busy: str = OnBusy.WAIT
 
 
 def housekeep(given: Given, name: str, wish: Wish, manner: Manner) -> int:
@@ -62,6 +66,32 @@ def housekeep(given: Given, name: str, wish: Wish, manner: Manner) -> int:
     only_told = manner.dry_run or manner.out is not None
     if not only_told:
         _refuse_unplanned(project, given, _command(wish))
+    if only_told:
+        return _prepared(project, name, wish, manner)
+    with _reserved(project, name, wish, manner.on_busy, downstream=manner.downstream) as mine:
+        return exits.DONE if mine.busy else _prepared(project, name, wish, manner)
+
+
+@contextmanager
+def _reserved(
+    project: app.Opened, name: str, wish: Wish, on_busy: str, *, downstream: bool = False
+) -> Iterator[Reserved]:
+    """Have a dataset, with `downstream` also what is made of it; a rebuild reads its inputs."""
+    states = project.workspace.states()
+    alias = app.find_name(project, name)
+    state = states.get(alias)
+    written, read = {alias}, set[DatasetAlias]()
+    if state is not None and downstream:
+        written |= readers(state.dataset, states)
+    if state is not None and isinstance(wish, Rebuild):
+        read = {other for other, each in states.items() if each.dataset in state.progress}
+    with reserved(
+        project, written, read - written, command=_command(wish), on_busy=on_busy
+    ) as mine:
+        yield mine
+
+
+def _prepared(project: app.Opened, name: str, wish: Wish, manner: Manner) -> int:
     prepared = prepare(project, name, wish)
     if prepared is None:
         return _idle(project, name, wish, manner)
@@ -70,7 +100,7 @@ def housekeep(given: Given, name: str, wish: Wish, manner: Manner) -> int:
         from odfbuild.cli.files import write_output
 
         write_output(manner.out, f"{canonical(to_json(prepared.told))}\n")
-    if only_told:
+    if manner.dry_run or manner.out is not None:
         return exits.DONE
     if not manner.yes:
         confirm(prepared.told.work)
@@ -95,15 +125,20 @@ def is_housekeeping(document: object) -> bool:
     return isinstance(document, dict) and "housekeeping_version" in document
 
 
-def apply_saved(given: Given, document: dict[str, Any], lock_timeout: float) -> int:
+def apply_saved(given: Given, document: dict[str, Any], lock_timeout: float, on_busy: str) -> int:
     """Do exactly what was saved; StalePlanError, with nothing done, if it would now be another."""
     from dataclasses import replace
-
-    from odfbuild.executors.runner import StalePlanError
 
     name, target, wish = _read(document)
     project = open_given(replace(given, target=given.target or target), lock_timeout=lock_timeout)
     _refuse_unfit(document, project)
+    with _reserved(project, name, wish, on_busy) as mine:
+        return exits.DONE if mine.busy else _do_saved(project, document, name, wish)
+
+
+def _do_saved(project: app.Opened, document: dict[str, Any], name: str, wish: Wish) -> int:
+    from odfbuild.executors.runner import StalePlanError
+
     prepared = prepare(project, name, wish)
     if prepared is None or to_json(prepared.told) != document:
         raise StalePlanError(

@@ -10,9 +10,10 @@ from typing import TYPE_CHECKING, Any
 
 from odfbuild import app
 from odfbuild.cli import exits
+from odfbuild.cli.busy import reserved
 from odfbuild.cli.diagnostics import render_diagnostics
 from odfbuild.cli.opened import open_given
-from odfbuild.cli.options import Given
+from odfbuild.cli.options import Given, OnBusy
 from odfbuild.cli.printable import printable, printable_json
 from odfbuild.cli.told import told_json, told_notes, told_words
 from odfbuild.cli.usage import UsageRefusedError
@@ -45,6 +46,7 @@ class IngestOptions:
     ids_from_content: bool = False
     json: bool = False
     lock_timeout: float = 10.0
+    on_busy: str = OnBusy.WAIT
     called: str | None = None
 
 
@@ -67,7 +69,11 @@ def ingest_files(given: Given, name: str, options: IngestOptions) -> int:
     if not options.json:
         sys.stdout.write(_header(project, alias))
         sys.stdout.flush()
-    results = _push_all(project, name, options, event_time)
+    with reserved(project, [alias], command="ingest", on_busy=options.on_busy) as mine:
+        if mine.busy:
+            results = [_Result(file) for file in options.files]
+        else:
+            results = _push_all(project, name, options, event_time)
     told = [(r.pushed.name, r.pushed.told) for r in results if r.pushed is not None]
     notes = list(told_notes(alias, told, None, None))
     if notes:

@@ -6,6 +6,7 @@ up.  So they are no parameters of the commands; each adds to one Given, which a 
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from enum import StrEnum
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -16,8 +17,10 @@ from odfbuild.cli.loudness import COLOURS, ask_colour, ask_quiet
 
 __all__ = [
     "BlockName",
+    "Busy",
     "Given",
     "Name",
+    "OnBusy",
     "ProjectCommand",
     "ProjectGroup",
     "complete_names",
@@ -178,6 +181,23 @@ def complete_names(context: typer.Context, incomplete: str) -> list[str]:
     return dataset_names(context, incomplete)
 
 
+class OnBusy(StrEnum):
+    """What to do while another run works on the same datasets."""
+
+    WAIT = "wait"
+    SKIP = "skip"
+    FAIL = "fail"
+
+
+Busy = Annotated[
+    OnBusy,
+    typer.Option(
+        "--on-busy",
+        envvar="ODFBUILD_ON_BUSY",
+        help="While another run works on the same datasets: wait for it, leave these and what "
+        "follows from them out, or end.",
+    ),
+]
 Name = Annotated[str, typer.Argument(help="The name of a dataset.", autocompletion=complete_names)]
 BlockName = Annotated[
     str,

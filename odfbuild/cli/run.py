@@ -9,6 +9,7 @@ from odfbuild import app
 from odfbuild.app.running import Data, data_plan
 from odfbuild.cli import exits
 from odfbuild.cli.act import ApplyOptions, Running, answer_idle, carry_out
+from odfbuild.cli.busy import reserved_for
 from odfbuild.cli.diagnostics import render_diagnostics
 from odfbuild.cli.loudness import hint
 from odfbuild.cli.opened import open_given
@@ -90,24 +91,33 @@ def _look_and_run(given: Given, options: RunOptions, seen: _Seen) -> tuple[int, 
     project = open_given(given, lock_timeout=options.apply.lock_timeout)
     refuse_unnamed(project, given, "run")
     before = project.workspace.heads()
-    data = _planned(given, project)
-    waiting = (*data.pending, *data.missing)
-    if waiting != seen.waiting:
-        _tell_waiting(data)
-        seen.waiting = waiting
-    code = _pass(project, data, options)
+    with reserved_for(
+        project,
+        lambda: _planned(given, project, options),
+        lambda planned: planned[1],
+        command="run",
+        on_busy=options.apply.on_busy,
+    ) as ((data, _), plan, mine):
+        waiting = (*data.pending, *data.missing)
+        if waiting != seen.waiting:
+            _tell_waiting(data)
+            seen.waiting = waiting
+        code = _pass(project, data, plan, options, mine.begun)
     return code, project.workspace.heads() != before
 
 
-def _planned(given: Given, project: app.Opened) -> Data:
+def _planned(given: Given, project: app.Opened, options: RunOptions) -> tuple[Data, Plan]:
+    """Return what could be run, and what of it was asked for."""
     try:
-        return data_plan(project)
+        data = data_plan(project)
     except ProjectErrors as error:
         raise whole(given, error) from None
+    return data, _chosen(project, data, options)
 
 
-def _pass(project: app.Opened, data: Data, options: RunOptions) -> int:
-    plan = _chosen(project, data, options)
+def _pass(
+    project: app.Opened, data: Data, plan: Plan, options: RunOptions, begun: Callable[[str], None]
+) -> int:
     if not plan.steps:
         if options.watch is None:
             answer_idle(project, options.apply, _IDLE, command="run")
@@ -115,7 +125,7 @@ def _pass(project: app.Opened, data: Data, options: RunOptions) -> int:
     if not plan.is_empty and options.apply.output == "text":
         sys.stdout.write(plan_text(plan, colour=options.apply.progress and wants_colour()))
         sys.stdout.flush()
-    doing = Running(command="run", declared=data.declared, slices=options.slices)
+    doing = Running(command="run", declared=data.declared, slices=options.slices, begun=begun)
     return carry_out(project, plan, options.apply, doing)
 
 

@@ -11,11 +11,14 @@ from odfbuild import app
 from odfbuild.app.events import Asking
 from odfbuild.app.undoing import prepare_undo, take_back
 from odfbuild.cli import exits
-from odfbuild.cli.act import confirm, refuse_unfit, refuse_unplanned
+from odfbuild.cli.act import refuse_unfit, refuse_unplanned
+from odfbuild.cli.busy import reserved
+from odfbuild.cli.confirm import confirm
 from odfbuild.cli.opened import open_given
-from odfbuild.cli.options import Given
+from odfbuild.cli.options import Given, OnBusy
 from odfbuild.cli.printable import printable, printable_json
 from odfbuild.cli.words import count, kind_word
+from odfbuild.odf.refs import DatasetAlias
 from odfbuild.planner.housekeeping import Stranded
 from odfbuild.planner.plan_json import canonical
 from odfbuild.planner.plan_object import DamagedPlanError
@@ -33,6 +36,7 @@ class UndoOptions:
     yes: bool = False
     as_json: bool = False
     lock_timeout: float = 10.0
+    on_busy: str = OnBusy.WAIT
 
 
 def undo_run(given: Given, run: str, options: UndoOptions) -> int:
@@ -42,12 +46,26 @@ def undo_run(given: Given, run: str, options: UndoOptions) -> int:
     if not only_told:
         refuse_unplanned(project, given, "undo")
     undo = prepare_undo(project, run)
+    if only_told or not undo.steps:
+        return _undone(project, undo, options)
+    with reserved(project, _names(undo), command="undo", on_busy=options.on_busy) as mine:
+        if mine.busy:
+            return exits.DONE
+        return _undone(project, prepare_undo(project, run) if mine.waited else undo, options)
+
+
+def _names(undo: Undo) -> set[DatasetAlias]:
+    old = {each.old_name for each in undo.steps if each.old_name is not None}
+    return old | {each.alias for each in undo.steps}
+
+
+def _undone(project: app.Opened, undo: Undo, options: UndoOptions) -> int:
     _tell(undo, as_json=options.as_json)
     if options.out is not None and undo.steps:
         from odfbuild.cli.files import write_output
 
         write_output(options.out, f"{canonical(to_json(undo))}\n")
-    if only_told or not undo.steps:
+    if options.dry_run or options.out is not None or not undo.steps:
         return exits.DONE
     if not options.yes:
         confirm("undo")
@@ -59,7 +77,9 @@ def is_undo(document: object) -> bool:
     return isinstance(document, dict) and "undo_version" in document
 
 
-def apply_saved_undo(given: Given, document: dict[str, Any], lock_timeout: float) -> int:
+def apply_saved_undo(
+    given: Given, document: dict[str, Any], lock_timeout: float, on_busy: str
+) -> int:
     """Do exactly what was saved; StalePlanError, with nothing done, if it would now be another."""
     from odfbuild.executors.runner import StalePlanError
 
@@ -71,14 +91,18 @@ def apply_saved_undo(given: Given, document: dict[str, Any], lock_timeout: float
     project = open_given(replace(given, target=given.target or place[1]), lock_timeout=lock_timeout)
     refuse_unfit(place, project)
     undo = prepare_undo(project, run)
-    if to_json(undo) != document:
-        raise StalePlanError(
-            what=f"taking back the run {run} would now do something else",
-            why="a saved plan is carried out as it was reviewed, or not at all",
-            fix=f"save it again: odfbuild undo {run} --out FILE",
-        )
-    _tell(undo, as_json=False)
-    return _done(project, undo, as_json=False)
+    with reserved(project, _names(undo), command="undo", on_busy=on_busy) as mine:
+        if mine.busy:
+            return exits.DONE
+        undo = prepare_undo(project, run) if mine.waited else undo
+        if to_json(undo) != document:
+            raise StalePlanError(
+                what=f"taking back the run {run} would now do something else",
+                why="a saved plan is carried out as it was reviewed, or not at all",
+                fix=f"save it again: odfbuild undo {run} --out FILE",
+            )
+        _tell(undo, as_json=False)
+        return _done(project, undo, as_json=False)
 
 
 def _done(project: app.Opened, undo: Undo, *, as_json: bool) -> int:

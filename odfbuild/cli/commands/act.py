@@ -11,7 +11,7 @@ from typer.exceptions import Exit
 
 from odfbuild.cli.commands.decide import Allow, Exclude, Gate, MetadataOnly
 from odfbuild.cli.commands.look import Selection
-from odfbuild.cli.options import ProjectCommand, given
+from odfbuild.cli.options import Busy, OnBusy, ProjectCommand, given
 
 __all__ = ["APPLIED_AS", "AppliedAs", "FailFast", "Pool", "RunReport", "commands"]
 
@@ -95,6 +95,7 @@ def apply(
             help="Seconds to wait for a dataset that another process is changing.",
         ),
     ] = 10.0,
+    on_busy: Busy = OnBusy.WAIT,
     fail_fast: FailFast = False,
     pool: Pool = None,
     resume: Annotated[
@@ -146,6 +147,7 @@ def apply(
         partial=partial,
         fail_fast=fail_fast,
         pools=tuple(pool or ()),
+        on_busy=on_busy,
     )
     raise Exit(apply_project(given(context), options))
 

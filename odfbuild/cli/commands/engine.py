@@ -11,7 +11,7 @@ from typer.exceptions import Exit
 
 from odfbuild.cli.commands.groups import Wait
 from odfbuild.cli.commands.look import Exclude, Selection
-from odfbuild.cli.options import ProjectCommand, given
+from odfbuild.cli.options import Busy, OnBusy, ProjectCommand, given
 
 __all__ = ["engine_app"]
 
@@ -39,6 +39,7 @@ def upgrade(
     jobs: Annotated[int, typer.Option("-j", "--jobs", min=1, help="Steps at a time.")] = 4,
     output: Annotated[UpgradedAs, typer.Option("-o", "--output")] = UpgradedAs.TEXT,
     lock_timeout: Wait = 10.0,
+    on_busy: Busy = OnBusy.WAIT,
 ) -> None:
     """Run again what other versions of the engine made; if all is equal, record this one."""
     from odfbuild.cli.engine import UpgradeOptions, upgrade_engine
@@ -49,6 +50,7 @@ def upgrade(
         jobs=jobs,
         json=output is UpgradedAs.JSON,
         lock_timeout=lock_timeout,
+        on_busy=on_busy,
     )
     raise Exit(upgrade_engine(given(context), selection or [], exclude or [], options))
 

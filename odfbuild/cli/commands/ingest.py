@@ -10,7 +10,7 @@ import typer
 from typer.exceptions import Exit
 
 from odfbuild.cli.commands.groups import Wait
-from odfbuild.cli.options import Name, ProjectCommand, given
+from odfbuild.cli.options import Busy, Name, OnBusy, ProjectCommand, given
 
 __all__ = ["commands"]
 
@@ -76,6 +76,7 @@ def ingest(
     ] = False,
     output: Annotated[IngestFormat, typer.Option("-o", "--output")] = IngestFormat.TEXT,
     lock_timeout: Wait = 10.0,
+    on_busy: Busy = OnBusy.WAIT,
     called: Annotated[str | None, typer.Option("--called", hidden=True)] = None,
 ) -> None:
     """Push files into a root dataset through one of its push sources, each as one commit."""
@@ -90,6 +91,7 @@ def ingest(
         ids_from_content=id_from_content,
         json=output is IngestFormat.JSON,
         lock_timeout=lock_timeout,
+        on_busy=on_busy,
         called=called,
     )
     raise Exit(ingest_files(given(context), name, options))

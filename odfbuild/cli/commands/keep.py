@@ -12,7 +12,7 @@ from typer.exceptions import Exit
 
 from odfbuild.cli.commands.groups import Wait
 from odfbuild.cli.commands.look import Exclude
-from odfbuild.cli.options import Name, ProjectCommand, complete_names, given
+from odfbuild.cli.options import Busy, Name, OnBusy, ProjectCommand, complete_names, given
 
 __all__ = ["commands"]
 
@@ -54,6 +54,7 @@ def reset(
     out: Out = None,
     yes: Yes = False,
     lock_timeout: Wait = 10.0,
+    on_busy: Busy = OnBusy.WAIT,
 ) -> None:
     """Make an earlier block the last one of a dataset; what came after it is given up."""
     from odfbuild.app.housekeeping import Reset
@@ -67,6 +68,7 @@ def reset(
         as_json=output is ToldFormat.JSON,
         out=out,
         lock_timeout=lock_timeout,
+        on_busy=on_busy,
     )
     wish = Reset(str(sequence) if block is None else block)
     raise Exit(housekeep(given(context), name, wish, manner))
@@ -94,6 +96,7 @@ def compact(
     out: Out = None,
     yes: Yes = False,
     lock_timeout: Wait = 10.0,
+    on_busy: Busy = OnBusy.WAIT,
 ) -> None:
     """Rewrite a chain with its slices merged, or without its data; its readers may diverge."""
     from odfbuild.app.housekeeping import HARD, METADATA_ONLY, Compaction
@@ -108,6 +111,7 @@ def compact(
         as_json=output is ToldFormat.JSON,
         out=out,
         lock_timeout=lock_timeout,
+        on_busy=on_busy,
     )
     mode = METADATA_ONLY if keep_metadata_only else HARD
     wish = Compaction(mode, Limits(max_slice_size, max_slice_records))
@@ -149,6 +153,7 @@ def rebuild(
     out: Out = None,
     yes: Yes = False,
     lock_timeout: Wait = 10.0,
+    on_busy: Busy = OnBusy.WAIT,
 ) -> None:
     """Make all data of a derivative dataset anew from its inputs, or only lost files of it."""
     from odfbuild.app.housekeeping import Rebuild
@@ -178,6 +183,7 @@ def rebuild(
         as_json=as_json,
         out=out,
         lock_timeout=lock_timeout,
+        on_busy=on_busy,
         downstream=downstream,
     )
     raise Exit(housekeep(given(context), (names or [""])[0], Rebuild(), manner))

@@ -13,7 +13,7 @@ from odfbuild.cli.commands.act import APPLIED_AS, AppliedAs, FailFast, Pool, Run
 from odfbuild.cli.commands.groups import Wait
 from odfbuild.cli.commands.keep import DryRun, Out, Told, ToldFormat, Yes
 from odfbuild.cli.commands.look import Exclude, Selection
-from odfbuild.cli.options import ProjectCommand, given
+from odfbuild.cli.options import Busy, OnBusy, ProjectCommand, given
 
 __all__ = ["commands"]
 
@@ -55,6 +55,7 @@ def run(
     output: Annotated[AppliedAs, typer.Option("-o", "--output", help=APPLIED_AS)] = AppliedAs.TEXT,
     report: RunReport = None,
     lock_timeout: Wait = 10.0,
+    on_busy: Busy = OnBusy.WAIT,
 ) -> None:
     """Take in what sources have and derive what follows, without a change of definitions."""
     from odfbuild.cli.act import ApplyOptions, run_reports
@@ -79,6 +80,7 @@ def run(
             jobs=jobs,
             progress=not no_progress,
             lock_timeout=lock_timeout,
+            on_busy=on_busy,
             output=output.value,
             reports=reports,
             fail_fast=fail_fast,
@@ -128,6 +130,7 @@ def undo(
     out: Out = None,
     yes: Yes = False,
     lock_timeout: Wait = 10.0,
+    on_busy: Busy = OnBusy.WAIT,
 ) -> None:
     """Set every dataset back to where a run found it; what it made is given up."""
     from odfbuild.cli.undo import UndoOptions, undo_run
@@ -138,5 +141,6 @@ def undo(
         yes=yes,
         as_json=output is ToldFormat.JSON,
         lock_timeout=lock_timeout,
+        on_busy=on_busy,
     )
     raise Exit(undo_run(given(context), run, options))

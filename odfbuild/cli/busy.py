@@ -1,0 +1,141 @@
+"""What a command does while another run works on the same datasets: wait, skip or fail."""
+
+import sys
+import time
+from collections.abc import Callable, Collection, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from typing import TypeVar
+
+from odfbuild import app
+from odfbuild.cli.options import OnBusy
+from odfbuild.cli.printable import printable
+from odfbuild.odf.refs import DatasetAlias
+from odfbuild.planner.plan import Move, Plan
+from odfbuild.planner.remaining import fitting, reads_of
+from odfbuild.state.lease import BusyError, Lease, Worker, take_lease, who
+
+__all__ = ["Reserved", "names_of", "reserved", "reserved_for"]
+
+_REPLANNED = 10
+Made = TypeVar("Made")
+
+
+@dataclass(frozen=True, slots=True)
+class Reserved:
+    """What a command has for itself; `busy` are the names that it is to leave out."""
+
+    busy: frozenset[DatasetAlias]
+    waited: bool
+    _lease: Lease
+    _worker: Worker
+
+    def begun(self, run: str) -> None:
+        """Note the id of the run for those who wait."""
+        self._lease.note(replace(self._worker, run=run))
+
+
+@contextmanager
+def reserved(
+    project: app.Opened,
+    written: Collection[DatasetAlias],
+    read: Collection[DatasetAlias] = (),
+    *,
+    command: str,
+    on_busy: str,
+    pause: Callable[[float], None] = time.sleep,
+) -> Iterator[Reserved]:
+    """Have datasets for oneself for a while: `written` alone, `read` with others who read them.
+
+    Says on stderr who has them otherwise.  Raises BusyError for `fail`.
+    """
+    from odfbuild.app.events import worker
+
+    waited: list[DatasetAlias] = []
+
+    def told(alias: DatasetAlias, by: Worker | None) -> None:
+        waited.append(alias)
+        _say(f"{alias} is busy: {who(by)}; waiting")
+
+    me = worker(command)
+    lease, busy = take_lease(
+        project.workspace.root,
+        me,
+        written=written,
+        read=read,
+        waits=on_busy == OnBusy.WAIT,
+        told=told,
+        pause=pause,
+    )
+    try:
+        if on_busy == OnBusy.FAIL and busy:
+            raise BusyError(busy)
+        _say_skipped(busy)
+        if waited:
+            _say("going on")
+        yield Reserved(frozenset(busy), bool(waited), lease, me)
+    finally:
+        lease.release()
+
+
+@contextmanager
+def reserved_for(
+    project: app.Opened,
+    make: Callable[[], Made],
+    plan_of: Callable[[Made], Plan],
+    *,
+    command: str,
+    on_busy: str,
+    pause: Callable[[float], None] = time.sleep,
+) -> Iterator[tuple[Made, Plan, Reserved]]:
+    """Make a plan and have its datasets for oneself: one that does not touch what is left out.
+
+    It is made again where another run, which was waited for, moved them meanwhile.
+    """
+    made = make()
+    for left in reversed(range(_REPLANNED)):
+        written, read = names_of(plan_of(made))
+        with reserved(
+            project, written, read, command=command, on_busy=on_busy, pause=pause
+        ) as mine:
+            if _is_moved(project, plan_of(made), mine.busy):
+                made = make()
+                wanted = names_of(plan_of(made))
+                if left and not (wanted[0] <= written and wanted[1] <= written | read):
+                    continue
+            yield made, fitting(plan_of(made), mine.busy), mine
+            return
+
+
+def _is_moved(project: app.Opened, plan: Plan, busy: Collection[DatasetAlias]) -> bool:
+    from odfbuild.executors.runner import StalePlanError, check_heads
+
+    try:
+        check_heads(fitting(plan, busy), project.workspace.named_heads())
+    except StalePlanError:
+        return True
+    return False
+
+
+def names_of(plan: Plan) -> tuple[set[DatasetAlias], set[DatasetAlias]]:
+    """Return the names of the datasets that a plan changes, and of those that it only reads."""
+    ids = {at.id: alias for alias, each in plan.datasets.items() if (at := each.based_on)}
+    written = {step.target for step in plan.steps}
+    written |= {step.work.old for step in plan.steps if isinstance(step.work, Move)}
+    read = {
+        ref if isinstance(ref, DatasetAlias) else ids[ref]
+        for step in plan.steps
+        for ref in reads_of(step)
+        if isinstance(ref, DatasetAlias) or ref in ids
+    }
+    return written, read - written
+
+
+def _say_skipped(busy: Mapping[DatasetAlias, Worker | None]) -> None:
+    for alias, by in busy.items():
+        _say(f"{alias} is busy: {who(by)}; skipped")
+
+
+def _say(text: str) -> None:
+    sys.stderr.write(printable(text) + "\n")
+    sys.stderr.flush()

@@ -1,0 +1,168 @@
+"""Leases: who works on which datasets, so that a second run waits instead of doing it in vain.
+
+    cache/leases/<name>      locked (`flock`) by its holders; what it holds is for messages only
+
+A lease spares work and nothing else: rows stay right without it, since every commit expects the
+head that it was made from.  It is taken on names, before a run begins, in the order of names, so
+that no two runs wait for each other; alone where a dataset is changed, with others where it is only
+read.  The kernel frees it when its holder dies.  Commands that only look take none.
+"""
+
+import fcntl
+import json
+import os
+import time
+from collections.abc import Callable, Collection, Iterable, Mapping
+from contextlib import suppress
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Final
+
+from odfbuild.errors import StateError
+from odfbuild.odf.refs import DatasetAlias
+
+__all__ = ["BusyError", "Lease", "Worker", "take_lease"]
+
+_PAUSE: Final = 0.2
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Worker:
+    """Who works: the user, the machine, the process, since when, by which command and run."""
+
+    user: str
+    host: str
+    pid: int
+    since: str
+    command: str
+    run: str | None = None
+
+    def __str__(self) -> str:
+        run = "" if self.run is None else f", run {self.run}"
+        return (
+            f"odfbuild {self.command} of {self.user} on {self.host} "
+            f"(process {self.pid}{run}) since {self.since}"
+        )
+
+
+class BusyError(StateError):
+    """Another run works on the same datasets."""
+
+    code = "busy"
+
+    def __init__(self, busy: Mapping[DatasetAlias, Worker | None]) -> None:
+        lines = "".join(f"\n  {alias}: {who(by)}" for alias, by in busy.items())
+        super().__init__(
+            what=f"another run works on {'this dataset' if len(busy) == 1 else 'these datasets'}"
+            + lines,
+            why="--on-busy fail: two runs would do the same work, and one of them in vain",
+            fix="wait until it is done, or leave the option out",
+        )
+
+
+def who(by: Worker | None) -> str:
+    """Return who holds a lease, in words; what they noted may be missing."""
+    return "another process" if by is None else str(by)
+
+
+class Lease:
+    """Locks on names, taken one after the other and let go together."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+        self._taken: dict[DatasetAlias, tuple[int, bool]] = {}
+
+    def try_take(self, alias: DatasetAlias, *, alone: bool) -> bool:
+        """Lock a name; False if another run has it.  OSError where no lock can be made."""
+        self._folder.mkdir(parents=True, exist_ok=True)
+        opened = self._open(alias)
+        try:
+            fcntl.flock(opened, (fcntl.LOCK_EX if alone else fcntl.LOCK_SH) | fcntl.LOCK_NB)
+        except BlockingIOError:
+            os.close(opened)
+            return False
+        except OSError:
+            os.close(opened)
+            raise
+        self._taken[alias] = opened, alone
+        return True
+
+    def holder(self, alias: DatasetAlias) -> Worker | None:
+        """Return who noted last that they have a name."""
+        try:
+            return Worker(**json.loads(self._path(alias).read_text("utf-8")))
+        except (OSError, ValueError, TypeError):
+            return None
+
+    def note(self, worker: Worker) -> None:
+        """Say in all that is locked who has it."""
+        text = json.dumps(asdict(worker)).encode()
+        for opened, _ in self._taken.values():
+            with suppress(OSError):
+                os.pwrite(opened, text, 0)
+                os.ftruncate(opened, len(text))
+
+    def release(self) -> None:
+        """Let go of all names."""
+        for opened, alone in self._taken.values():
+            if alone:
+                with suppress(OSError):
+                    os.ftruncate(opened, 0)
+            os.close(opened)
+        self._taken.clear()
+
+    def _open(self, alias: DatasetAlias) -> int:
+        flags = os.O_CREAT | os.O_CLOEXEC
+        try:
+            return os.open(self._path(alias), flags | os.O_RDWR, 0o666)
+        except PermissionError:  # made by another user
+            return os.open(self._path(alias), os.O_RDONLY | os.O_CLOEXEC)
+
+    def _path(self, alias: DatasetAlias) -> Path:
+        return self._folder / str(alias).lower().replace("/", "%2F")
+
+
+def take_lease(
+    workspace: Path,
+    worker: Worker,
+    *,
+    written: Collection[DatasetAlias],
+    read: Collection[DatasetAlias] = (),
+    waits: bool = True,
+    told: Callable[[DatasetAlias, Worker | None], None] = lambda *_: None,
+    pause: Callable[[float], None] = time.sleep,
+) -> tuple[Lease, Mapping[DatasetAlias, Worker | None]]:
+    """Take a lease on names; return it, and the names that others have, if it does not wait.
+
+    `told` hears, once for each wait, which name another run has.  Where no lock can be made the
+    lease is without it.
+    """
+    lease = Lease(workspace / "cache" / "leases")
+    busy: dict[DatasetAlias, Worker | None] = {}
+    try:
+        for alias in _in_order([*written, *read]):
+            is_first = True
+            while not _taken(lease, alias, alone=alias in written):
+                if not waits:
+                    busy[alias] = lease.holder(alias)
+                    break
+                if is_first:
+                    told(alias, lease.holder(alias))
+                is_first = False
+                pause(_PAUSE)
+    except BaseException:
+        lease.release()
+        raise
+    lease.note(worker)
+    return lease, busy
+
+
+def _taken(lease: Lease, alias: DatasetAlias, *, alone: bool) -> bool:
+    try:
+        return lease.try_take(alias, alone=alone)
+    except OSError:  # a file system without locks, or one that is full
+        return True
+
+
+def _in_order(aliases: Iterable[DatasetAlias]) -> list[DatasetAlias]:
+    return sorted(set(aliases), key=lambda alias: str(alias).lower())
