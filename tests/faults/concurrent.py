@@ -1,0 +1,375 @@
+"""Commands on one workspace, what they may do at once, and what must be true afterwards.
+
+The project has a root of files, a root that is pushed to, a derivative of the first, and, for who
+plans anew, a root that is not made yet.
+"""
+
+import os
+import shutil
+import time
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+from unittest import mock
+
+import pyarrow.parquet as pq
+
+from odfbuild import app
+from odfbuild.app.collecting import Collection, collect_garbage
+from odfbuild.app.events import Asking
+from odfbuild.app.housekeeping import HARD, Compaction, Rebuild, Reset, Wish, carry_out, prepare
+from odfbuild.app.running import data_plan
+from odfbuild.app.undoing import prepare_undo, take_back
+from odfbuild.app.upgrading import outdated, record
+from odfbuild.cli.busy import reserved, reserved_for
+from odfbuild.errors import OdfBuildError
+from odfbuild.executors.spark import engine as spark
+from odfbuild.executors.verify import verify
+from odfbuild.odf.events import AddData, ExecuteTransform
+from odfbuild.odf.refs import DatasetAlias
+from odfbuild.planner.compaction import DEFAULT_LIMITS
+from odfbuild.planner.plan import Plan
+from odfbuild.state.dataset import Dataset
+from odfbuild.state.runs import list_runs
+from odfbuild.state.workspace import Workspace
+from tests.engines import FakeEngine
+from tests.faults.interleaving import Choice, Scheduler, SwitchingWorkspace
+from tests.inside import lay_out
+from tests.texts import derivative, root
+
+__all__ = [
+    "COMMANDS",
+    "MERGES",
+    "Done",
+    "World",
+    "check_chains",
+    "keys_of",
+    "signature",
+    "without_spark",
+]
+
+SRC, POSTS, OUT, NEW, MOVED, ELSE = (
+    DatasetAlias.parse(each) for each in ("src", "posts", "out", "new", "renamed", "other")
+)
+_POSTS = """\
+kind: DatasetSnapshot
+version: 1
+content:
+  name: posts
+  kind: Root
+  metadata:
+    - kind: AddPushSource
+      sourceName: default
+      read: {kind: Csv, header: true, schema: [t DATE NOT NULL, k STRING NOT NULL, v BIGINT]}
+      merge: {kind: Append}
+    - {kind: SetVocab, eventTimeColumn: t}
+"""
+MERGES = ("{kind: Ledger, primaryKey: [k]}", "{kind: Append}")
+_BEFORE, _PENDING = (1, 2), (3, 4)
+Row = tuple[Any, ...]
+
+
+def _file(number: int) -> str:
+    return f"t,k,v\n2024-01-0{number},k{number},{number}\n2024-01-0{number},l{number},{number}\n"
+
+
+def _keys(number: int) -> Counter[str]:
+    return Counter((f"k{number}", f"l{number}"))
+
+
+@contextmanager
+def without_spark() -> Iterator[None]:
+    """Have the engine of the tests in the place of Spark."""
+    with mock.patch.object(spark, "SparkEngine", lambda *_, **__: FakeEngine()):
+        yield
+
+
+Command = Callable[[app.Opened, "World"], None]
+
+
+@dataclass(frozen=True, slots=True)
+class Done:
+    """What became of commands that went on together; `trace` is for who looks for a cause."""
+
+    errors: Mapping[str, BaseException | None]
+    trace: Sequence[Any]
+
+    @property
+    def succeeded(self) -> frozenset[str]:
+        return frozenset(name for name, error in self.errors.items() if error is None)
+
+
+class World:
+    """A project that was applied once, with files that wait; each use of it is one of a copy."""
+
+    def __init__(self, folder: Path, merge: str, *, leased: bool = False) -> None:
+        self.folder = folder
+        self.leased = leased
+        self._copies = 0
+        self.origin = lay_out(
+            folder / "origin",
+            {
+                "datasets/src.yaml": root("src", merge=merge),
+                "datasets/posts.yaml": _POSTS,
+                "datasets/out.yaml": derivative("out", "src"),
+                **{f"data/{number}.csv": _file(number) for number in _BEFORE},
+                "posts/a.csv": _file(8),
+                "posts/b.csv": _file(9),
+            },
+        )
+        project = app.open_project(self.origin)
+        _apply(project, app.make(project))
+        (self.origin / "data" / "3.csv").write_text(_file(3), "utf-8")
+        _apply(project, app.make(project))
+        self.run = list_runs(project.workspace.root)[0].id
+        new = root("new", merge=merge, fetch="{kind: FilesGlob, path: more/*.csv}")
+        lay_out(
+            self.origin,
+            {"datasets/new.yaml": new, "more/5.csv": _file(5), "data/4.csv": _file(4),
+             "data/6.csv": _file(6)},
+        )  # fmt: skip
+        names = project.workspace.names()
+        src = project.workspace.dataset(names[SRC])
+        self.blocks = [hash for hash, _ in src.blocks()]
+
+    @contextmanager
+    def copy(self) -> Iterator[Path]:
+        """Give a copy of the project, gone afterwards."""
+        self._copies += 1
+        folder = self.folder / f"copy{os.getpid()}-{self._copies}"
+        shutil.copytree(self.origin, folder)
+        try:
+            yield folder
+        finally:
+            shutil.rmtree(folder)
+
+    def together(
+        self, folder: Path, names: Sequence[str], choose: Choice, *, fine: bool = False
+    ) -> Done:
+        """Run commands at once in a copy, as `choose` has it; a command may be there twice."""
+        scheduler = Scheduler(choose)
+        work = {}
+        for number, name in enumerate(names):
+            actor = f"{number}:{name}"
+            opened = app.open_project(folder)
+            place = opened.workspace.root
+            workspace = SwitchingWorkspace(place, scheduler, actor, fine=fine)
+            project = replace(opened, workspace=workspace)
+            work[actor] = _bound(COMMANDS[name], project, self)
+        return Done(scheduler.run(work), scheduler.trace)
+
+    def alone(self, folder: Path, name: str) -> BaseException | None:
+        """Run one command to its end; return what it raised."""
+        try:
+            COMMANDS[name](app.open_project(folder), self)
+        except OdfBuildError as error:
+            return error
+        return None
+
+
+def _bound(command: Command, project: app.Opened, world: World) -> Callable[[], None]:
+    return lambda: command(project, world)
+
+
+# The commands
+
+
+def _apply(project: app.Opened, plan: Plan) -> None:
+    report = app.apply(project, plan, jobs=1, settle=False)
+    for _, failed in report.failures:
+        raise failed.error
+
+
+def _planned(project: app.Opened, world: World, make: Callable[[], Plan], command: str) -> None:
+    if not world.leased:
+        _apply(project, make())
+        return
+    with reserved_for(
+        project, make, lambda plan: plan, command=command, on_busy="wait", pause=_pause(project)
+    ) as (_, plan, _):
+        _apply(project, plan)
+
+
+def _pause(project: app.Opened) -> Callable[[float], None]:
+    workspace = project.workspace
+    if not isinstance(workspace, SwitchingWorkspace):
+        return time.sleep
+    return lambda _: workspace.stop("lease", "lease", waits=True)
+
+
+@contextmanager
+def _having(project: app.Opened, world: World, *names: DatasetAlias) -> Iterator[None]:
+    if not world.leased:
+        yield
+        return
+    with reserved(project, names, command="it", on_busy="wait", pause=_pause(project)):
+        yield
+
+
+def _do_apply(project: app.Opened, world: World) -> None:
+    _planned(project, world, lambda: app.make(project), "apply")
+
+
+def _do_run(project: app.Opened, world: World) -> None:
+    _planned(project, world, lambda: data_plan(project).plan, "run")
+
+
+def _push(file: str) -> Command:
+    def do(project: app.Opened, world: World) -> None:
+        with _having(project, world, POSTS), app.Pusher(project) as pusher:
+            pusher.push("posts", project.root / "posts" / file, id=file)
+
+    return do
+
+
+def _housekeeping(
+    alias: DatasetAlias, wish: Callable[[World], Wish], *read: DatasetAlias
+) -> Command:
+    def do(project: app.Opened, world: World) -> None:
+        with _having(project, world, alias, *read):
+            prepared = prepare(project, str(alias), wish(world))
+            if prepared is not None:
+                carry_out(project, prepared)
+
+    return do
+
+
+def _undo(project: app.Opened, world: World) -> None:
+    with _having(project, world, SRC, OUT):
+        undo = prepare_undo(project, world.run)
+        if undo.steps:
+            take_back(project, undo, Asking(command="undo", follows=undo.run))
+
+
+def _gc(project: app.Opened, world: World) -> None:
+    collect_garbage(project, Collection(before=time.time() + 3600, keep_runs=100))
+
+
+def _move(to: DatasetAlias) -> Command:
+    def do(project: app.Opened, world: World) -> None:
+        with _having(project, world, SRC, to):
+            project.workspace.rename(SRC, to)
+
+    return do
+
+
+def _upgrade(project: app.Opened, world: World) -> None:
+    with _having(project, world, OUT):
+        record(project, outdated(project, [OUT]))
+
+
+COMMANDS: Mapping[str, Command] = {
+    "apply": _do_apply,
+    "run": _do_run,
+    "ingest": _push("a.csv"),
+    "ingest-b": _push("b.csv"),
+    "reset": _housekeeping(SRC, lambda world: Reset(str(world.blocks[-2]))),
+    "undo": _undo,
+    "compact": _housekeeping(SRC, lambda _: Compaction(HARD, DEFAULT_LIMITS)),
+    "rebuild": _housekeeping(OUT, lambda _: Rebuild(), SRC),
+    "gc": _gc,
+    "mv": _move(MOVED),
+    "mv-b": _move(ELSE),
+    "upgrade": _upgrade,
+}
+
+
+# What must be true
+
+
+def rows_of(paths: Sequence[Path]) -> Counter[str]:
+    """Count the keys of slices."""
+    found: Counter[str] = Counter()
+    for path in paths:
+        found.update(pq.read_table(path, columns=["k"]).column("k").to_pylist())
+    return found
+
+
+def keys_of(folder: Path, name: str) -> Counter[str]:
+    """Count the keys of a dataset; none if there is no such dataset."""
+    dataset = Workspace(folder / ".odfbuild").open(DatasetAlias.parse(name))
+    return Counter() if dataset is None else rows_of([path for _, path in dataset.slices()])
+
+
+def check_chains(folder: Path) -> None:
+    """Each block has the rows that its own input gives after the blocks before it, and no other.
+
+    Worked out from the files and the chains alone: of a root that each file follows the one before,
+    once, with all its rows; of a derivative that each step has the rows of its interval.
+    """
+    workspace = Workspace(folder / ".odfbuild")
+    by_id = {id: workspace.dataset(id) for id in workspace.heads()}
+    assert sorted(map(str, workspace.names().values())) == sorted(map(str, by_id)), (
+        "without a name, or with two"
+    )
+    for dataset in by_id.values():
+        assert verify(dataset).findings == ()
+        _check_blocks(dataset, by_id)
+
+
+def _check_blocks(dataset: Dataset, by_id: Mapping[Any, Dataset]) -> None:
+    files: list[str] = []
+    expected: Counter[str] = Counter()
+    pending: Counter[str] = Counter()
+    for _, block in dataset.blocks():
+        event = block.event
+        if isinstance(event, AddData):
+            state = event.new_source_state
+            name = None if state is None else Path(state.value).name
+            if event.new_data is not None:
+                pending += rows_of([dataset.data_path(event.new_data.physical_hash)])
+            if name is None or (files and files[-1] == name):
+                pass  # a block of a compaction, or one that repeats
+            elif name not in files:
+                files.append(name)
+            else:
+                raise AssertionError(f"{name} was read twice: {files}")
+        elif isinstance(event, ExecuteTransform):
+            if event.new_data is not None:
+                pending += rows_of([dataset.data_path(event.new_data.physical_hash)])
+            (read,) = event.query_inputs
+            expected += _interval(by_id[read.dataset_id], read)
+            assert pending == expected, f"{pending} of a step, not {expected}"
+    if files:
+        assert files[0] in ("a.csv", "b.csv") or files == sorted(files)
+        if {"a.csv", "b.csv"} & {*files}:
+            numbers = [8 + "ab".index(each[0]) for each in files]
+        else:  # a compaction leaves the last of those that it merged: none before it was left out
+            last = int(files[-1][0])
+            numbers = [5] if last == 5 else [each for each in (1, 2, 3, 4, 6) if each <= last]
+        for number in numbers:
+            expected += _keys(number)
+        assert pending == expected, f"rows {pending}, not {expected}"
+
+
+def _interval(source: Dataset, read: Any) -> Counter[str]:
+    """Count the rows of an input between two blocks, in its chain by now or not."""
+    if read.new_block_hash is None:
+        return Counter()
+    after = rows_of([path for _, path in source.slices(read.new_block_hash)])
+    if read.prev_block_hash is not None:
+        after -= rows_of([path for _, path in source.slices(read.prev_block_hash)])
+    return after
+
+
+def signature(folder: Path) -> Mapping[str, Any]:
+    """Return what the chains say: of each dataset its events with their rows, without hashes."""
+    workspace = Workspace(folder / ".odfbuild")
+    found = {}
+    for alias, id in workspace.names().items():
+        dataset = workspace.dataset(id)
+        found[str(alias)] = [_event(dataset, block.event) for _, block in dataset.blocks()]
+    return found
+
+
+def _event(dataset: Dataset, event: Any) -> object:
+    if not isinstance(event, AddData | ExecuteTransform):
+        return type(event).__name__
+    rows = () if event.new_data is None else tuple(
+        sorted(rows_of([dataset.data_path(event.new_data.physical_hash)]).items())
+    )  # fmt: skip
+    state = getattr(event, "new_source_state", None)
+    return type(event).__name__, rows, None if state is None else Path(state.value).name

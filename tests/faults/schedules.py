@@ -1,0 +1,225 @@
+"""Whatever is done at once, the chains are those of some serial order of what succeeded.
+
+    python -m tests.faults.schedules --pairs 1      every pair of commands, switched at every place
+    python -m tests.faults.schedules --pairs 2      and once back again, at every other place
+    python -m tests.faults.schedules --random 10000 --seed 1     2 to 8 commands, switched anywhere
+
+Without leases each commit must be one to the state that it was worked out from: the blocks of every
+chain are checked one by one against the files and the inputs that they name (`check_chains`), and
+what a command reported is in the chain unless another took it back.  With `--leased` whole commands
+go one after the other: the chains must be equal to those of a serial order of them.
+"""
+
+import argparse
+import random
+import sys
+import tempfile
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from itertools import permutations, product
+from pathlib import Path
+from typing import Any
+
+from odfbuild.errors import OdfBuildError
+from tests.faults.concurrent import (
+    COMMANDS,
+    MERGES,
+    Done,
+    World,
+    check_chains,
+    keys_of,
+    signature,
+    without_spark,
+)
+from tests.faults.interleaving import Choice, Point
+
+__all__ = ["Switching", "check_done", "check_random", "memory", "one_switch", "switches"]
+
+_GIVES_BACK = frozenset(("reset", "undo", "mv", "mv-b"))
+_FOREVER = 10**9
+
+
+@dataclass(slots=True)
+class Switching:
+    """Lets one actor do so many things that others can see, then the next; then all to their ends.
+
+    `counts` has how many places there were to switch at, by actor.
+    """
+
+    turns: Sequence[tuple[str, int]]
+    counts: dict[str, int] = field(default_factory=dict)
+    _at: int = 0
+    _left: int = -1
+    _before: dict[str, Point] = field(default_factory=dict)
+
+    def __call__(self, last: str | None, able: Sequence[str], points: Mapping[str, Point]) -> str:
+        while self._at < len(self.turns):
+            name, most = self.turns[self._at]
+            if self._left < 0:
+                self._left = most
+            if name in able and not (self._left == 0 and self._is_place(name, points[name])):
+                return self._take(name, points[name])
+            self._at, self._left = self._at + 1, -1
+        left = last if last is not None and last in able else able[0]
+        return self._take(left, points[left])
+
+    def _is_place(self, name: str, point: Point) -> bool:
+        """Tell whether it is another place to switch at than the one before."""
+        return point.kind == "write" or self._before.get(name) != point
+
+    def _take(self, name: str, point: Point) -> str:
+        if self._is_place(name, point):
+            self.counts[name] = self.counts.get(name, 0) + 1
+            self._left = max(0, self._left - 1)
+        self._before[name] = point
+        return name
+
+
+def one_switch(world: World, first: str, second: str) -> Iterator[Sequence[tuple[str, int]]]:
+    """Yield the turns of two commands that switch once, at every place of the first."""
+    a, b = f"0:{first}", f"1:{second}"
+    yield from ([(a, at), (b, _FOREVER)] for at in range(_places(world, first, second)))
+
+
+def switches(world: World, first: str, second: str) -> Iterator[Sequence[tuple[str, int]]]:
+    """Yield the turns that switch and switch back, at every place of both."""
+    a, b = f"0:{first}", f"1:{second}"
+    pairs = product(range(_places(world, first, second)), range(1, _places(world, second, first)))
+    yield from ([(a, at), (b, back), (a, _FOREVER)] for at, back in pairs)
+
+
+def _places(world: World, first: str, second: str) -> int:
+    with world.copy() as folder:
+        switching = Switching([(f"0:{first}", _FOREVER)])
+        world.together(folder, (first, second), switching)
+    return switching.counts[f"0:{first}"]
+
+
+def check(world: World, names: Sequence[str], choose: Choice, *, fine: bool = False) -> Done:
+    """Run commands at once, and check all that must be true then."""
+    with world.copy() as folder:
+        done = world.together(folder, names, choose, fine=fine)
+        try:
+            check_done(world, folder, names, done)
+        except AssertionError as error:
+            lines = (f"  {name}  {each.kind} {each.resource[-6:]}" for name, each in done.trace)
+            error.add_note("\n".join([f"errors: {done.errors}", *lines]))
+            raise
+    return done
+
+
+def check_done(world: World, folder: Path, names: Sequence[str], done: Done) -> None:
+    """Check all that must be true after commands went on together."""
+    # `gc` of what is of this moment takes files that are on their way
+    allowed = (OdfBuildError, OSError) if "gc" in names else OdfBuildError
+    for error in done.errors.values():
+        assert error is None or isinstance(error, allowed), repr(error)
+    check_chains(folder)
+    _check_reported(folder, done)
+    if world.leased:
+        _check_serial(world, folder, done)
+
+
+def _check_reported(folder: Path, done: Done) -> None:
+    """What a command that succeeded took in is there, unless another may have taken it back."""
+    ran = {name.partition(":")[2] for name in done.errors}
+    succeeded = {name.partition(":")[2] for name in done.succeeded}
+    if "ingest" in succeeded:
+        assert keys_of(folder, "posts")["k8"] == 1
+    if "ingest-b" in succeeded:
+        assert keys_of(folder, "posts")["k9"] == 1
+    if succeeded & {"apply", "run"} and not ran & _GIVES_BACK:
+        found = keys_of(folder, "src")
+        assert all(found[f"k{number}"] == 1 for number in (1, 2, 3, 4, 6)), found
+    if "apply" in succeeded:
+        assert keys_of(folder, "new")["k5"] == 1
+
+
+def _check_serial(world: World, folder: Path, done: Done) -> None:
+    """The chains are those of a serial order of the commands that succeeded."""
+    wanted = signature(folder)
+    names = sorted(done.succeeded)
+    for order in permutations(names):
+        if _serial(world, tuple(each.partition(":")[2] for each in order)) == wanted:
+            return
+    raise AssertionError(f"no serial order of {names} gives {wanted}")
+
+
+_SERIAL: dict[tuple[int, tuple[str, ...]], Mapping[str, Any]] = {}
+
+
+def _serial(world: World, order: tuple[str, ...]) -> Mapping[str, Any]:
+    key = id(world), order
+    if key not in _SERIAL:
+        with world.copy() as folder:
+            for name in order:
+                world.alone(folder, name)
+            _SERIAL[key] = signature(folder)
+    return _SERIAL[key]
+
+
+def check_random(worlds: Sequence[World], seed: int, most: int = 8) -> Done:
+    """Run 2 to `most` drawn commands at once, switched where chance wants it."""
+    draw = random.Random(seed)
+    world = draw.choice(worlds)
+    names = [draw.choice(tuple(COMMANDS)) for _ in range(draw.choice((2, 2, 3, 3, 4, 5, 6, most)))]
+    names = names[:most] if not world.leased else names[:4]
+    stays = draw.choice((0.5, 0.8, 0.95))
+
+    def choose(last: str | None, able: Sequence[str], _points: Mapping[str, Point]) -> str:
+        stay = last is not None and last in able and draw.random() < stays
+        return last if stay and last is not None else draw.choice(able)
+
+    try:
+        return check(world, names, choose, fine=draw.random() < 0.3)
+    except AssertionError as error:
+        error.add_note(f"seed {seed}: {names}, {'leased' if world.leased else 'free'}")
+        raise
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Check as many schedules as asked for; 1 if one of them broke the law."""
+    parser = argparse.ArgumentParser(prog="python -m tests.faults.schedules")
+    parser.add_argument("--pairs", type=int, default=0, choices=(0, 1, 2))
+    parser.add_argument("--random", type=int, default=0, metavar="N")
+    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--leased", action="store_true")
+    parser.add_argument("--only", nargs="*", default=list(COMMANDS))
+    asked = parser.parse_args(arguments)
+    began, count, broken = time.monotonic(), 0, 0
+    with without_spark(), tempfile.TemporaryDirectory(dir=memory()) as place:
+        worlds = [
+            World(Path(place) / str(number), merge, leased=asked.leased)
+            for number, merge in enumerate(MERGES)
+        ]
+        for work in _asked_for(asked, worlds):
+            count += 1
+            try:
+                work()
+            except AssertionError as error:
+                broken += 1
+                print(f"BROKEN: {error}", *getattr(error, "__notes__", ()), sep="\n", flush=True)
+            if count % 500 == 0:
+                print(f"{count:,} schedules, {broken} broken", flush=True)
+    spent = time.monotonic() - began
+    print(f"{count:,} schedules, {broken} broken, {spent:,.0f} s")
+    return 1 if broken else 0
+
+
+def _asked_for(asked: argparse.Namespace, worlds: Sequence[World]) -> Iterator[Any]:
+    if asked.pairs:
+        turns = one_switch if asked.pairs == 1 else switches
+        for world, (first, second) in product(worlds, product(asked.only, asked.only)):
+            for each in turns(world, first, second):
+                yield lambda w=world, n=(first, second), t=each: check(w, n, Switching(t))
+    for number in range(asked.random):
+        yield lambda s=asked.seed + number: check_random(worlds, s)
+
+
+def memory() -> str | None:
+    return "/dev/shm" if Path("/dev/shm").is_dir() else None  # noqa: S108
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,61 @@
+"""A part of what `tests.faults.schedules` and `tests.faults.races` do at length."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.faults.concurrent import COMMANDS, MERGES, World, without_spark
+from tests.faults.races import races
+from tests.faults.schedules import Switching, check, check_random, one_switch
+
+# pairs that once doubled or lost rows
+PAIRS = (("apply", "apply"), ("run", "reset"), ("mv", "mv-b"))
+
+
+@pytest.fixture(scope="module")
+def worlds(tmp_path_factory: pytest.TempPathFactory) -> Iterator[list[World]]:
+    folder = tmp_path_factory.mktemp("worlds")
+    with without_spark():
+        yield [World(folder / str(number), merge) for number, merge in enumerate(MERGES)]
+
+
+@pytest.mark.parametrize("pair", PAIRS, ids=" ".join)
+def test_two_commands_switched_at_places_of_the_first(
+    worlds: list[World], pair: tuple[str, str]
+) -> None:
+    for turns in list(one_switch(worlds[1], *pair))[::6]:
+        check(worlds[1], pair, Switching(turns))
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_commands_switched_anywhere(worlds: list[World], seed: int) -> None:
+    check_random(worlds, seed, most=4)
+
+
+def test_with_leases_whole_commands_go_one_after_the_other(tmp_path: Path) -> None:
+    with without_spark():
+        world = World(tmp_path / "world", MERGES[1], leased=True)
+        for seed in range(3):
+            check_random([world], seed, most=2)
+
+
+def test_real_processes_at_once() -> None:
+    assert races(3) == 0
+
+
+def test_every_command_is_among_those_that_are_tried() -> None:
+    assert {"apply", "run", "ingest", "reset", "undo", "compact", "rebuild", "gc", "mv"} < {
+        *COMMANDS
+    }
+
+
+@pytest.mark.slow
+def test_many_schedules(worlds: list[World]) -> None:
+    for seed in range(10_000):
+        check_random(worlds, seed)
+
+
+@pytest.mark.slow
+def test_many_races() -> None:
+    assert races(1_000) == 0
