@@ -4,6 +4,8 @@
     replay   every state that strict POSIX permits after a power cut, from recorded calls
     power    real power cuts of ext4, xfs and btrfs on loop devices (root only)
     spark    a sample of kills and errors in runs with Spark, in Python and in the JVM
+    races    real processes at once on one workspace, with leases and without
+    schedules    2 to 8 commands, switched where others can see what is done, by a scheduler
 
 `make faults` runs them all at length; `python -m tests.faults.run NAME --rounds N` some of them;
 `python -m tests.faults.NAME --help` says what else one can be asked.  `make test` has a little of

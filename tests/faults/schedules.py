@@ -1,13 +1,14 @@
 """Whatever is done at once, the chains are those of some serial order of what succeeded.
 
-    python -m tests.faults.schedules --pairs 1      every pair of commands, switched at every place
-    python -m tests.faults.schedules --pairs 2      and once back again, at every other place
-    python -m tests.faults.schedules --random 10000 --seed 1     2 to 8 commands, switched anywhere
+    python -m tests.faults.schedules --rounds 10000 --seed 1    2 to 8 commands, switched anywhere
+    python -m tests.faults.schedules --rounds 0 --pairs 1       two, switched at every place
+    python -m tests.faults.schedules --rounds 0 --pairs 2       and back again, at every other place
 
 Without leases each commit must be one to the state that it was worked out from: the blocks of every
 chain are checked one by one against the files and the inputs that they name (`check_chains`), and
-what a command reported is in the chain unless another took it back.  With `--leased` whole commands
-go one after the other: the chains must be equal to those of a serial order of them.
+what a command reported is in the chain unless another took it back.  With leases, as half of the
+drawn schedules have them, whole commands go one after the other: the chains must be equal to those
+of a serial order of them.
 """
 
 import argparse
@@ -182,15 +183,15 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Check as many schedules as asked for; 1 if one of them broke the law."""
     parser = argparse.ArgumentParser(prog="python -m tests.faults.schedules")
     parser.add_argument("--pairs", type=int, default=0, choices=(0, 1, 2))
-    parser.add_argument("--random", type=int, default=0, metavar="N")
+    parser.add_argument("--rounds", type=int, default=10_000)
     parser.add_argument("--seed", type=int, default=0)
-    parser.add_argument("--leased", action="store_true")
     parser.add_argument("--only", nargs="*", default=list(COMMANDS))
     asked = parser.parse_args(arguments)
     began, count, broken = time.monotonic(), 0, 0
     with without_spark(), tempfile.TemporaryDirectory(dir=memory()) as place:
         worlds = [
-            World(Path(place) / str(number), merge, leased=asked.leased)
+            World(Path(place) / f"{number}{leased}", merge, leased=leased)
+            for leased in (False, True)
             for number, merge in enumerate(MERGES)
         ]
         for work in _asked_for(asked, worlds):
@@ -210,10 +211,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
 def _asked_for(asked: argparse.Namespace, worlds: Sequence[World]) -> Iterator[Any]:
     if asked.pairs:
         turns = one_switch if asked.pairs == 1 else switches
-        for world, (first, second) in product(worlds, product(asked.only, asked.only)):
+        free = [each for each in worlds if not each.leased]
+        for world, (first, second) in product(free, product(asked.only, asked.only)):
             for each in turns(world, first, second):
                 yield lambda w=world, n=(first, second), t=each: check(w, n, Switching(t))
-    for number in range(asked.random):
+    for number in range(asked.rounds):
         yield lambda s=asked.seed + number: check_random(worlds, s)
 
 
