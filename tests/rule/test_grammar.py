@@ -4,7 +4,7 @@ Many more: `python -m tests.rule.grammar --pairs 1000 --from SEED`, which says h
 """
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 import pytest
 
@@ -16,6 +16,7 @@ from tests.rule.grammar.oracles import PlainSpark
 from tests.rule.grammar.pairs import columns_of, drawn_pair, outcome
 
 _DRAWN = 150
+_FORMERLY_WRONG = (2069, 2170)  # with revision 1 of the engine: a star hid the key
 
 
 def test_a_pair_is_made_again_by_its_seed_and_by_its_record() -> None:
@@ -59,7 +60,7 @@ def plain(tmp_path_factory: pytest.TempPathFactory) -> Iterator[PlainSpark]:
 
 @pytest.mark.spark
 def test_steps_leave_what_plain_batch_sql_gives(engine: SparkEngine, plain: PlainSpark) -> None:
-    _check(engine, plain, range(20))
+    _check(engine, plain, [*_FORMERLY_WRONG, *range(18)])
 
 
 @pytest.mark.spark
@@ -68,7 +69,7 @@ def test_steps_of_many_pairs_do(engine: SparkEngine, plain: PlainSpark) -> None:
     _check(engine, plain, range(1_000, 1_500))
 
 
-def _check(engine: SparkEngine, plain: PlainSpark, seeds: range) -> None:
+def _check(engine: SparkEngine, plain: PlainSpark, seeds: Iterable[int]) -> None:
     for seed in seeds:
         pair = drawn_pair(seed)
         found = outcome(engine, plain, pair)
