@@ -27,6 +27,7 @@ from odfbuild.odf.identity import DatasetId, Multihash, sha3_256
 from odfbuild.project.fingerprint import Fingerprint, is_unchanged
 from odfbuild.state.settled import (
     Answer,
+    Settled,
     SettledSource,
     answer,
     keep_answer,
@@ -50,18 +51,25 @@ __all__ = [
 class Known:
     """The plan is what it was; `idle` says that it had nothing to do, to ask or to warn of."""
 
-    datasets: int
-    idle: bool
+    settled: Settled
     cache: Path
+
+    @property
+    def datasets(self) -> int:
+        return self.settled.datasets
+
+    @property
+    def idle(self) -> bool:
+        return self.settled.idle
 
     def answer(self, question: str) -> Answer | None:
         """Return what was said when a command asked the same about this plan."""
-        return answer(self.cache, question)
+        return answer(self.cache, self.settled, question)
 
     def keep(self, question: str, code: int, text: str) -> None:
         """Keep what a command says about this plan."""
         with suppress(OSError):  # a plan can be made where nothing may be written
-            keep_answer(self.cache, question, Answer(code, text))
+            keep_answer(self.cache, self.settled, question, Answer(code, text))
 
 
 def known(project: Opened) -> Known | None:
@@ -84,7 +92,7 @@ def known(project: Opened) -> Known | None:
     for source in before.sources:
         if source.news != digest(pending(_step(source), _state(source), project.root, listings)):
             return None
-    return Known(before.datasets, before.idle, folder)
+    return Known(before, folder)
 
 
 def engines() -> dict[str, str]:

@@ -7,7 +7,7 @@ from time import time_ns
 from odfbuild.app.diverged import rewritten_inputs
 from odfbuild.app.examining import examined
 from odfbuild.app.foreseen import with_foreseen
-from odfbuild.app.idle import Known, engines
+from odfbuild.app.idle import Known, context, engines
 from odfbuild.app.loading import load, load_at, locked_schemas
 from odfbuild.app.opened import Opened
 from odfbuild.app.remembering import Seen, remember
@@ -68,6 +68,7 @@ def make_whole(project: Opened, asked: Asked) -> Made:
     """Return a plan with what it was made of; what it was made of is remembered."""
     if asked.against is not None:
         return _compared(project, asked, asked.against)
+    given = context(project)
     files = fingerprint(project.root, project.watched, now=time_ns())
     names, heads = project.workspace.names_mark(), project.workspace.heads()
     current = project.workspace.states()
@@ -77,7 +78,7 @@ def make_whole(project: Opened, asked: Asked) -> Made:
     plan = with_foreseen(plan, project.workspace)
     known = None
     if asked == Asked():  # of a plan that leaves something out, nothing follows for the whole
-        seen = Seen(files, names, heads, loaded.declared, current, looks)
+        seen = Seen(given, files, names, heads, loaded.declared, current, looks)
         known = remember(project, seen, idle=_is_idle(plan))
     return Made(plan, loaded, known)
 

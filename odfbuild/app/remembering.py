@@ -1,5 +1,6 @@
 """Remember what a plan was made of, so that it can be said in a moment that nothing changed."""
 
+import os
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
@@ -7,7 +8,6 @@ from dataclasses import dataclass
 from odfbuild.app.idle import (
     Known,
     cache,
-    context,
     digest,
     heads_digest,
     timed_glob,
@@ -21,7 +21,9 @@ from odfbuild.odf.events import FetchStep, FetchStepFilesGlob, FetchStepUrl, Sou
 from odfbuild.odf.identity import DatasetId, Multihash
 from odfbuild.odf.refs import DatasetAlias
 from odfbuild.planner.declared import Declared
+from odfbuild.project.config import load_config
 from odfbuild.project.fingerprint import Fingerprint
+from odfbuild.project.profiles import user_folder
 from odfbuild.state.settled import Settled, SettledSource, record
 
 __all__ = ["Seen", "remember"]
@@ -29,8 +31,12 @@ __all__ = ["Seen", "remember"]
 
 @dataclass(frozen=True, slots=True)
 class Seen:
-    """What a plan is made of, as it was looked at before; `names` is the mark of the names."""
+    """What a plan is made of, as it was looked at before; `names` is the mark of the names.
 
+    `context` is a digest of what the user gave, from before the definitions were read.
+    """
+
+    context: str
     files: Fingerprint
     names: str
     heads: Mapping[DatasetId, Multihash]
@@ -40,12 +46,18 @@ class Seen:
 
 
 def remember(project: Opened, seen: Seen, *, idle: bool) -> Known | None:
-    """Record what a plan was made of; None where nothing may be written."""
-    if project.workspace.is_read_only:
+    """Record what a plan was made of.
+
+    None where nothing may be written, or chains or settings changed while it was made.
+    """
+    moved = any(seen.heads.get(each.dataset) != each.head for each in seen.current.values())
+    if moved or project.workspace.is_read_only:
         return None
+    if load_config(project.root, user_folder=user_folder(os.environ)) != project.config:
+        return None  # it was read before the files were looked at
     settled = Settled(
         versions=versions(),
-        context=context(project),
+        context=seen.context,
         idle=idle,
         folders=seen.files.folders,
         stats=seen.files.stats,
@@ -58,7 +70,7 @@ def remember(project: Opened, seen: Seen, *, idle: bool) -> Known | None:
     with suppress(OSError):
         folder.mkdir(parents=True, exist_ok=True)
         record(folder, settled)
-        return Known(settled.datasets, idle, folder)
+        return Known(settled, folder)
     return None
 
 

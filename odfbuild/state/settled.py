@@ -5,6 +5,8 @@ no YAML is read and no graph built.  A cache, no more: a lost record costs time,
 """
 
 import json
+import os
+import secrets
 import shutil
 from dataclasses import dataclass
 from hashlib import blake2b
@@ -83,6 +85,11 @@ def record(cache: Path, settled: Settled) -> None:
     What was said of a plan that was made under other conditions is forgotten.
     """
     shutil.rmtree(cache / _ANSWERS, ignore_errors=True)
+    _put(cache / _FILE, _text(settled))
+
+
+def _text(settled: Settled) -> str:
+    sources = [(s.kind, s.where, s.state_kind, s.state_value, s.news) for s in settled.sources]
     body = {
         "versions": settled.versions,
         "context": settled.context,
@@ -92,13 +99,20 @@ def record(cache: Path, settled: Settled) -> None:
         "young": settled.young,
         "heads": settled.heads,
         "datasets": settled.datasets,
-        "sources": [
-            (s.kind, s.where, s.state_kind, s.state_value, s.news) for s in settled.sources
-        ],
+        "sources": sources,
     }
-    pending = cache / f"{_FILE}.pending"
-    pending.write_text(json.dumps(body), "utf-8")
-    pending.replace(cache / _FILE)
+    return json.dumps(body)
+
+
+def _put(path: Path, text: str) -> None:
+    """Write a text whole, beside others who do the same."""
+    near = path.with_name(f".pending-{secrets.token_hex(8)}")
+    try:
+        near.write_text(text, "utf-8")
+        os.replace(near, path)  # noqa: PTH105
+    except OSError:
+        near.unlink(missing_ok=True)
+        raise
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,27 +123,26 @@ class Answer:
     text: str
 
 
-def answer(cache: Path, question: str) -> Answer | None:
-    """Return what was said when this was last asked, if it is kept."""
+def answer(cache: Path, settled: Settled, question: str) -> Answer | None:
+    """Return what was said when this was last asked of what held, if it is kept."""
     try:
-        code, _, text = (cache / _ANSWERS / _named(question)).read_text("utf-8").partition("\n")
-        return Answer(int(code), text)
+        text = (cache / _ANSWERS / _named(settled, question)).read_text("utf-8")
+        code, _, said = text.partition("\n")
+        return Answer(int(code), said)
     except (OSError, ValueError):
         return None
 
 
-def keep_answer(cache: Path, question: str, said: Answer) -> None:
-    """Keep what was said, until the next record."""
+def keep_answer(cache: Path, settled: Settled, question: str, said: Answer) -> None:
+    """Keep what was said of what held, until the next record: that may be of something newer."""
     folder = cache / _ANSWERS
     folder.mkdir(parents=True, exist_ok=True)
-    path = folder / _named(question)
-    pending = path.with_suffix(".pending")
-    pending.write_text(f"{said.code}\n{said.text}", "utf-8")
-    pending.replace(path)
+    _put(folder / _named(settled, question), f"{said.code}\n{said.text}")
 
 
-def _named(question: str) -> str:
-    return blake2b(question.encode("utf-8", "surrogateescape"), digest_size=16).hexdigest()
+def _named(settled: Settled, question: str) -> str:
+    asked = f"{_text(settled)}\n{question}".encode("utf-8", "surrogateescape")
+    return blake2b(asked, digest_size=16).hexdigest()
 
 
 def forget(cache: Path) -> None:
