@@ -96,6 +96,7 @@ def write_new(path: Path, data: bytes, mode: int = 0o666) -> None:
             file.write(data)
             file.flush()
             os.fsync(opened)
+        Disk().sync(path.parent)
     except OSError:
         path.unlink()
         raise

@@ -1,4 +1,4 @@
-"""The steps that make things last: every durable change of a workspace is made of these five.
+"""The steps that make things last: every durable change of a workspace is made of these six.
 
 They are gathered behind one small class so that tests can cut a change off after any of them.
 """
@@ -7,11 +7,13 @@ import errno
 import os
 import secrets
 import shutil
+from contextlib import nullcontext, suppress
 from pathlib import Path
 
 __all__ = ["Disk", "pending", "read_file"]
 
 _CHUNK = 1 << 16
+_LASTING: set[Path] = set()  # folders whose own names this process had put on disk
 
 
 class Disk:
@@ -33,6 +35,21 @@ class Disk:
             os.fsync(opened)
         finally:
             os.close(opened)
+
+    def make_folder(self, path: Path, mode: int = 0o777) -> None:
+        """Have a folder, its name on disk on return, and those above it that were missing.
+
+        One that was there may have been made a moment ago, so its name is put on disk once, too.
+        """
+        is_new = not path.is_dir()
+        if is_new:
+            if not path.parent.is_dir():
+                self.make_folder(path.parent)
+            path.mkdir(mode=mode, exist_ok=True)
+        if is_new or path not in _LASTING:
+            with nullcontext() if is_new else suppress(PermissionError):  # it is another's folder
+                self.sync(path.parent)
+            _LASTING.add(path)
 
     def rename(self, old: Path, new: Path) -> None:
         """Put a file in its place at once, replacing what was there."""

@@ -142,7 +142,8 @@ class LocalHeads:
             if self._depth:
                 yield
                 return
-            self._refs.mkdir(parents=True, exist_ok=True)
+            if not self._refs.is_dir():
+                self._disk.make_folder(self._refs)
             wait = self._timeout if timeout is None else timeout
             with locked(self._folder, timeout=wait, note=self._note):
                 self._depth += 1

@@ -170,7 +170,7 @@ class Keys:
         self._path(dataset).unlink(missing_ok=True)
 
     def _keep(self, dataset: DatasetId, text: bytes, *, sealed: bool = False) -> None:
-        self._folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        self._disk.make_folder(self._folder, 0o700)
         near = pending(self._folder)
         try:
             self._disk.write(near, text, mode=stat.S_IRUSR | stat.S_IWUSR)

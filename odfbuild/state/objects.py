@@ -98,8 +98,7 @@ class LocalObjects:
 
     def _make_folder(self) -> None:
         if not self._folder.is_dir():
-            self._folder.mkdir(parents=True, exist_ok=True)
-            self._disk.sync(self._folder.parent)
+            self._disk.make_folder(self._folder)
 
     def _put(self, name: Multihash, source: bytes | Path) -> None:
         target = self._folder / str(name)

@@ -194,11 +194,17 @@ class Workspace:
     def make_room(self, id: DatasetId) -> Dataset:
         """Make the folders of a dataset and return it, ready for its first block."""
         folder = self._datasets / id.multibase
+        self._make_folder(self._datasets)
         for part in _PARTS:
             (folder / part).mkdir(parents=True, exist_ok=True)
-        for each in (folder, self._datasets, self.root):
+        for each in (folder, self._datasets):
             self._disk.sync(each)
         return self.dataset(id)
+
+    def _make_folder(self, folder: Path) -> None:
+        """Have a folder of the workspace; records and caches may have made the root before."""
+        self._disk.make_folder(self.root)
+        self._disk.make_folder(folder)
 
     def take_in(self, id: DatasetId, folder: Path) -> Dataset:
         """Make a folder that is whole and on disk a dataset, at once; it has no name yet.
@@ -207,7 +213,7 @@ class Workspace:
         place goes.  Raises StateError if there is a dataset, LockedError if one is being made.
         """
         place = self._datasets / id.multibase
-        self._datasets.mkdir(parents=True, exist_ok=True)
+        self._make_folder(self._datasets)
         self._drop_headless(place)
         try:
             self._disk.rename(folder, place)
@@ -219,7 +225,7 @@ class Workspace:
                 why="somebody else brought it meanwhile",
                 fix="look at it: odfbuild status",
             ) from error
-        for each in (place, self._datasets, self.root):
+        for each in (place, self._datasets):
             self._disk.sync(each)
         return self.dataset(id)
 
@@ -240,7 +246,7 @@ class Workspace:
     @contextmanager
     def _naming(self) -> Iterator[None]:
         """Keep others from changing names for a while."""
-        self._names.mkdir(parents=True, exist_ok=True)
+        self._make_folder(self._names)
         with locked(self._names, timeout=self._lock_timeout):
             yield
 
@@ -309,7 +315,7 @@ class Workspace:
     @contextmanager
     def staging(self) -> Iterator[Path]:
         """Give a new folder on the disk of the datasets, gone afterwards; sweep stale ones."""
-        self._staging.mkdir(parents=True, exist_ok=True)
+        self._disk.make_folder(self._staging)
         with locked(self._staging, timeout=max(self._lock_timeout, _SWEEPING)):
             self._sweep()
             folder = self._staging / secrets.token_hex(8)
