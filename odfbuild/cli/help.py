@@ -24,7 +24,8 @@ EXIT_CODES = """\
 6        somebody else holds the lock
 7        tests or verification failed
 64       wrong usage of the command line
-130/143  interrupted; nothing half done is left
+130      interrupted; nothing half done is left
+129/143  ended by SIGHUP or SIGTERM, as by ^C: 128 and the number of the signal
 """
 _TOPICS = (
     "odfbuild help ODF201 explains a rule, odfbuild help unknown-input the code of an error,\n"

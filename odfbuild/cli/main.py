@@ -2,9 +2,10 @@
 
 import gc
 import os
+import signal
 import sys
 import threading
-from io import TextIOWrapper
+from contextlib import suppress
 from typing import Annotated
 
 import typer
@@ -34,13 +35,16 @@ from odfbuild.cli.commands.groups import inspect_app, key_app, ref_app
 from odfbuild.cli.commands.lineage import lineage_app
 from odfbuild.cli.loudness import as_usual
 from odfbuild.cli.options import ProjectGroup
+from odfbuild.cli.signals import ended_by, heeding
+from odfbuild.cli.streams import end_early, failure, open_streams
 from odfbuild.errors import OdfBuildError
 
 __all__ = ["app", "main", "program"]
 
 EXIT_USAGE = 64
-EXIT_INTERRUPTED = 130
+_SIGNALLED = 128  # and the number of the signal
 _SELDOM = 200_000
+_PRINTING = frozenset({"show", "sql", "log", "diff", "explain-row", "inspect", "list"})
 _COMPLETE = "_ODFBUILD_COMPLETE"  # what a shell asks
 
 app = typer.Typer(
@@ -61,6 +65,8 @@ def _globals(
     if version:
         typer.echo(f"odfbuild {__version__}")
         raise Exit(0)
+    if context.invoked_subcommand in _PRINTING:
+        end_early()
     if context.invoked_subcommand is None:
         typer.echo(context.get_help(), err=True)
         raise Exit(EXIT_USAGE)
@@ -94,12 +100,18 @@ def program() -> None:
 
 def main() -> None:
     """Run the command line and end the process with one of the documented exit codes."""
-    for stream in (sys.stdout, sys.stderr):
-        if isinstance(stream, TextIOWrapper):
-            stream.reconfigure(errors="backslashreplace")  # of what an encoding lacks
+    open_streams()
     as_usual()
     gc.set_threshold(_SELDOM)  # what a command makes lives until it ends
+    with heeding():
+        code = _ended()
+    sys.exit(_settled(code))
+
+
+def _ended() -> int:
+    """Run the command line; return its exit code, with all said that is to be said."""
     code = 0
+    said: str | None = None
     try:
         if (asked := os.environ.get(_COMPLETE)) is not None:
             code = _complete(asked)
@@ -112,15 +124,30 @@ def main() -> None:
         sys.stderr.write(f"odfbuild: {error.format_message()}\nTry: odfbuild --help\n")
         code = EXIT_USAGE
     except OdfBuildError as error:
-        code = _explain(error)
+        said, code = error.what, _explain(error)
     except KeyboardInterrupt:
-        sys.stderr.write("odfbuild: interrupted; nothing half done is left\n")
-        code = EXIT_INTERRUPTED
+        code = _interrupted()
     except BrokenPipeError:
         pass  # whoever read the answer has seen enough
     except Exception as error:
         code = _explain(_unexpected(error))
-    sys.exit(_settled(code))
+    _tell_damage(said)
+    return code
+
+
+def _interrupted() -> int:
+    by = ended_by()
+    word = "interrupted" if by is signal.SIGINT else f"ended by {by.name}"
+    sys.stderr.write(f"odfbuild: {word}; nothing half done is left\n")
+    return _SIGNALLED + by
+
+
+def _tell_damage(said: str | None) -> None:
+    """Name the datasets that were left out as damaged; nothing is loaded for that."""
+    damage = sys.modules.get("odfbuild.cli.damage")
+    if damage is not None:
+        with suppress(OSError, ValueError):
+            damage.tell_damage(said)
 
 
 def _run(arguments: list[str]) -> None:
@@ -141,11 +168,11 @@ def _settled(code: int) -> int:
     for stream in (sys.stdout, sys.stderr):
         try:
             stream.flush()
-        except OSError as error:
-            os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
-            if code == 0 and stream is sys.stdout and not isinstance(error, BrokenPipeError):
-                return _explain(_unexpected(error))
-    return code
+        except (OSError, ValueError):  # which is known by now
+            with suppress(OSError, ValueError):
+                os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
+    lost = failure()
+    return _explain(_unexpected(lost)) if lost is not None and code == 0 else code
 
 
 def _explain(error: OdfBuildError) -> int:

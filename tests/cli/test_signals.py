@@ -1,0 +1,81 @@
+"""SIGTERM and SIGHUP end a run as ^C does, and the exit code says which it was."""
+
+import os
+import signal
+import subprocess
+import time
+from pathlib import Path
+
+import pytest
+
+from odfbuild.cli.signals import ended_by, heeding
+from odfbuild.state.lock import is_locked
+from tests.inside import command, heads, lay_out
+from tests.texts import GOOD, root
+
+BOTH = [signal.SIGTERM, signal.SIGHUP]
+
+
+@pytest.mark.parametrize("sign", BOTH)
+def test_a_watching_run_ends_in_order(sign: signal.Signals, project: Path) -> None:
+    words, env = command("run", "--watch", "1")
+    process = subprocess.Popen(words, cwd=project, env=env, stderr=subprocess.PIPE, text=True)
+    lay_out(project, {"data/2.csv": "t,k,v\n2024-01-03,c,3\n"})
+    before, until = heads(project), time.monotonic() + 60
+    while heads(project) == before and time.monotonic() < until:
+        time.sleep(0.05)
+    process.send_signal(sign)
+    _, said = process.communicate(timeout=60)
+    assert process.returncode == 128 + sign, said
+    assert f"odfbuild: ended by {sign.name}; nothing half done is left" in said
+    assert "Traceback" not in said
+
+
+@pytest.mark.parametrize("sign", BOTH)
+def test_a_download_that_hangs_is_given_up_and_its_program_ended(
+    sign: signal.Signals, tmp_path: Path
+) -> None:
+    waits = f"echo $$ > {tmp_path}/pid; cat; sleep 60"
+    prepare = f"{{kind: Pipe, command: [sh, -c, '{waits}']}}"
+    project = lay_out(
+        tmp_path / "p", {"datasets/a.yaml": root("a", prepare=prepare), "data/1.csv": GOOD}
+    )
+    words, env = command("apply", "--yes")
+    process = subprocess.Popen(words, cwd=project, env=env, stderr=subprocess.PIPE, text=True)
+    until = time.monotonic() + 60
+    while not (tmp_path / "pid").exists() and time.monotonic() < until:
+        time.sleep(0.05)
+    time.sleep(0.2)
+    child = int((tmp_path / "pid").read_text())
+    process.send_signal(sign)  # ends after the open slice,
+    time.sleep(0.5)
+    process.send_signal(sign)  # at once
+    _, said = process.communicate(timeout=60)
+    assert process.returncode == 128 + sign, said
+    assert "Traceback" not in said
+    with pytest.raises(ProcessLookupError):
+        while True:
+            os.kill(child, 0)
+            time.sleep(0.05)
+    for each in (project / ".odfbuild/datasets").iterdir():
+        assert not is_locked(each)
+
+
+def test_what_is_ignored_stays_so() -> None:
+    before = signal.signal(signal.SIGHUP, signal.SIG_IGN)
+    try:
+        with heeding():
+            os.kill(os.getpid(), signal.SIGHUP)
+            assert ended_by() is signal.SIGINT
+    finally:
+        signal.signal(signal.SIGHUP, before)
+
+
+def test_a_script_whose_children_ignore_interrupts_can_end_them() -> None:
+    before = signal.signal(signal.SIGINT, signal.SIG_IGN)
+    try:
+        with heeding(), pytest.raises(KeyboardInterrupt):
+            os.kill(os.getpid(), signal.SIGTERM)
+        assert ended_by() is signal.SIGTERM
+    finally:
+        signal.signal(signal.SIGINT, before)
