@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from odfbuild.app.engines import spark_of
 from odfbuild.app.gating import gate_of
 from odfbuild.app.opened import Opened
-from odfbuild.app.planning import make
+from odfbuild.app.planning import Asked, make_whole
 from odfbuild.app.sources import planned_bytes
 from odfbuild.app.telling import telling
 from odfbuild.errors import Level, OdfBuildError, ProjectErrors
@@ -85,7 +85,7 @@ def apply(
         recording.close()
     record_applied(project.workspace, _worked(report))
     if settle and report.is_whole:
-        make(project)  # remembers that nothing is left to do
+        make_whole(project, Asked())  # remembers that nothing is left to do
     return report
 
 

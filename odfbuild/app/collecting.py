@@ -4,11 +4,13 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from odfbuild.app.opened import Opened
+from odfbuild.odf.events import DatasetKind
 from odfbuild.odf.identity import DatasetId
 from odfbuild.odf.refs import DatasetAlias
 from odfbuild.state.garbage import Freed, blocks_read, collect
 from odfbuild.state.leftovers import Leftover, find_leftovers, remove_leftover
 from odfbuild.state.runs import Pruned, prune_runs
+from odfbuild.state.workspace import Workspace
 
 __all__ = ["Collected", "Collection", "collect_garbage"]
 
@@ -51,9 +53,15 @@ def collect_garbage(project: Opened, wanted: Collection) -> Collected:
     workspace = project.workspace
     names = {id: alias for alias, id in workspace.names().items()}
     datasets = [workspace.dataset(id) for id in workspace.heads()]
-    read = blocks_read(datasets)
+    heads = {each.id for each in datasets}
+    broken = {id for id in names if id not in heads}
+    broken |= {id for id in workspace.damage() if isinstance(id, DatasetId)}
+    read = blocks_read(datasets, broken)
+    doubt = next((id for id in broken if not _reads_nothing(workspace, id)), None)
     freed = [
         collect(each, read.get(each.id, ()), before=wanted.before, dry_run=wanted.dry_run)
+        if doubt in (None, each.id)
+        else Freed(dataset=each.id, problem=f"{doubt} is damaged, and may have read of it")
         for each in datasets
     ]
     left = find_leftovers(workspace.root, names, before=wanted.before)
@@ -63,3 +71,9 @@ def collect_garbage(project: Opened, wanted: Collection) -> Collected:
         )
     runs = prune_runs(workspace.root, keep=wanted.keep_runs, dry_run=wanted.dry_run)
     return Collected(datasets=freed, names=names, leftovers=left, runs=runs)
+
+
+def _reads_nothing(workspace: Workspace, id: DatasetId) -> bool:
+    """Say whether a dataset whose chain cannot be read is known to be a root."""
+    state = workspace.index.get(id)
+    return state is not None and state.kind is DatasetKind.ROOT

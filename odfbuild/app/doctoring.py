@@ -22,6 +22,7 @@ from odfbuild.odf.refs import DatasetAlias
 from odfbuild.odf.timestamp import Timestamp
 from odfbuild.planner.engines import made_by_another, may_have_wrong_rows
 from odfbuild.state.leftovers import find_leftovers, tree_bytes
+from odfbuild.state.workspace import MissingHeadError
 
 __all__ = ["Check", "Health", "look_at_clock", "look_at_machine", "look_at_project", "try_engine"]
 
@@ -75,6 +76,9 @@ def look_at_project(project: Opened) -> Iterator[Check]:
     except (OdfBuildError, OSError) as error:
         yield _failed("datasets", error)
         states = {}
+    for name, wrong in project.workspace.damage().items():
+        if not isinstance(wrong, MissingHeadError):  # which is told below
+            yield Check("datasets", Health.BAD, f"{name}: {wrong.what}", wrong.fix)
     yield from _guarded("datasets", lambda: _datasets(project, states))
     yield from _guarded("engine", lambda: _made_by(states))
     yield from _guarded("clock", lambda: _clock([each.system_time for each in states.values()]))
@@ -214,7 +218,13 @@ def _cache(root: Path) -> Iterator[Check]:
 
 def _datasets(project: Opened, states: Mapping[DatasetAlias, ChainState]) -> Iterator[Check]:
     names, heads = project.workspace.names(), project.workspace.heads()
-    headless = [str(alias) for alias, id in names.items() if id not in heads]
+    broken = project.workspace.damage()
+    headless = [
+        str(alias)
+        for alias, id in names.items()
+        if id not in heads
+        and isinstance(broken.get(alias, MissingHeadError(alias)), MissingHeadError)
+    ]
     nameless = [str(id) for id in heads if id not in set(names.values())]
     if headless:
         yield Check(
@@ -230,7 +240,7 @@ def _datasets(project: Opened, states: Mapping[DatasetAlias, ChainState]) -> Ite
             f"with a head and without a name: {_some(nameless)}",
             "odfbuild import names one, by its folder",
         )
-    if not headless and not nameless:
+    if not headless and not nameless and not broken:
         yield _ok("datasets", f"{len(states):,}, each with a name and a head")
 
 

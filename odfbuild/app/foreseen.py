@@ -1,7 +1,9 @@
 """What the steps of a plan may bring, as each chain's own last slices say."""
 
+from contextlib import suppress
 from dataclasses import replace
 
+from odfbuild.errors import OdfBuildError
 from odfbuild.odf.events import AddData, DataSlice, ExecuteTransform
 from odfbuild.planner.plan import Append, Foreseen, Move, Plan
 from odfbuild.state.block_refs import back
@@ -26,7 +28,8 @@ def with_foreseen(plan: Plan, workspace: Workspace) -> Plan:
             continue
         based = plan.datasets[step.target].based_on
         if based is not None:
-            found[step.target] = _foreseen(workspace.dataset(based.id))
+            with suppress(OdfBuildError, OSError):  # of a damaged chain, its step says so
+                found[step.target] = _foreseen(workspace.dataset(based.id))
     datasets = {
         alias: replace(planned, foreseen=found[alias]) if alias in found else planned
         for alias, planned in plan.datasets.items()

@@ -4,7 +4,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from odfbuild.errors import OdfBuildError
+from odfbuild.errors import OdfBuildError, ProtocolError, StateError
 from odfbuild.lineage.chains import Input, trace
 from odfbuild.lineage.ids import node_id
 from odfbuild.lineage.model import InconsistentLineageException, LineageRelation
@@ -91,6 +91,8 @@ def catch_up(workspace: Workspace, store: SqliteLineageResource) -> tuple[Contra
                     record(store, workspace.dataset(id))
                 except InconsistentLineageException as error:
                     wrong.append(Contradicted(id, error))
+                except (StateError, ProtocolError) as error:
+                    workspace.note_damage(id, error)
             store.put_datasets(*renamed)
     return tuple(wrong)
 
@@ -121,16 +123,19 @@ def relations_at(
     blocks_at = exactly or {}
     relations: list[LineageRelation] = []
     for id in workspace.heads():
-        dataset = workspace.dataset(id)
-        state = dataset.state()
-        if state is None or state.kind is DatasetKind.ROOT:
+        dataset, upto = workspace.dataset(id), blocks_at.get(id)
+        try:
+            state = dataset.state()
+            if state is None or state.kind is DatasetKind.ROOT:
+                continue
+            blocks = [
+                (hash, block)
+                for hash, block in dataset.blocks(upto=upto)
+                if upto is not None or block.system_time <= when
+            ]
+        except (StateError, ProtocolError) as error:
+            workspace.note_damage(id, error)
             continue
-        upto = blocks_at.get(id)
-        blocks = (
-            (hash, block)
-            for hash, block in dataset.blocks(upto=upto)
-            if upto is not None or block.system_time <= when
-        )
         relations.extend(_relations(id, trace((), blocks)))
     return LineageRelations(relations=relations)
 

@@ -1,24 +1,28 @@
 """Load the definitions of an opened project, as they are or as they were in a revision."""
 
 import os
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from odfbuild.app.opened import Opened
-from odfbuild.errors import ProjectErrors
-from odfbuild.odf.identity import DatasetId
+from odfbuild.errors import ProjectErrors, StateError
+from odfbuild.odf.identity import DatasetId, sha3_256
 from odfbuild.odf.refs import DatasetAlias
+from odfbuild.planner.declared import Declared
+from odfbuild.planner.exclusion import Wrong
+from odfbuild.planner.policy import last_names
 from odfbuild.project.config import Config, load_config
 from odfbuild.project.fingerprint import PROJECT_FILE
 from odfbuild.project.load import Project, load_project
 from odfbuild.project.variables import resolve_variables
 
 if TYPE_CHECKING:
+    from odfbuild.odf.chain import ChainState
     from odfbuild.odf.events import DataSchema
 
-__all__ = ["load", "load_at", "locked_schemas"]
+__all__ = ["known_names", "load", "load_at", "locked_schemas", "wrong_of"]
 
 
 def load(project: Opened, known: Mapping[DatasetAlias, DatasetId] | None = None) -> Project:
@@ -28,11 +32,59 @@ def load(project: Opened, known: Mapping[DatasetAlias, DatasetId] | None = None)
     """
     return load_project(
         project.root,
-        known=project.workspace.names() if known is None else known,
+        known=known_names(project) if known is None else known,
         variables=project.variables,
         env=os.environ,
         config=project.config,
         packages=_packages(project.root, project.config),
+    )
+
+
+def known_names(
+    project: Opened, current: "Mapping[DatasetAlias, ChainState] | None" = None
+) -> Mapping[DatasetAlias, DatasetId]:
+    """Return what inputs may name: the datasets of the workspace, also the damaged ones.
+
+    `current` has the states of those that are not, if they are known.
+    """
+    if current is None:
+        names = project.workspace.names()
+    else:
+        names = {alias: state.dataset for alias, state in current.items()}
+    damage = (each for each in project.workspace.damage() if isinstance(each, DatasetAlias))
+    lost = {each: DatasetId(sha3_256(str(each).lower().encode()).digest) for each in damage}
+    return {**lost, **project.workspace.names(), **names} if lost else names
+
+
+class MissingNameError(StateError):
+    """A dataset that was applied has lost its name."""
+
+    code = "missing-name"
+
+
+def wrong_of(project: Opened, declared: Sequence[Declared]) -> Wrong:
+    """Return the datasets of the workspace that are damaged, or that lost their names."""
+    workspace = project.workspace
+    damaged, names = workspace.damaged(), workspace.names()
+    lost = workspace.heads().keys() - set(names.values())
+    if not damaged and not lost:
+        return Wrong({})
+    errors = dict(damaged)
+    if lost:
+        from odfbuild.state.applied import recall_applied
+
+        new = [each.alias for each in declared if each.alias not in {**names, **damaged}]
+        for alias, left in recall_applied(workspace.root, new).items():
+            if left.dataset in lost:
+                errors[alias] = _nameless(alias, left.dataset)
+    return Wrong(errors, names, last_names(project.policy.moved))
+
+
+def _nameless(alias: DatasetAlias, id: DatasetId) -> MissingNameError:
+    return MissingNameError(
+        what=f"{alias} has lost its name: no file of names/ leads to {id}",
+        why="it was applied before, and a new dataset of that name would begin anew",
+        fix=f"restore the file from a copy, or: odfbuild import with the folder of {id.multibase}",
     )
 
 
@@ -49,7 +101,7 @@ def load_at(project: Opened, root: Path, called: str) -> Project | None:
         _lend_packages(project.root, root, config)
         return load_project(
             root,
-            known=project.workspace.names(),
+            known=known_names(project),
             variables=resolve_variables(config, _known(project, config), project.vars_files),
             env=os.environ,
             config=config,

@@ -17,7 +17,7 @@ from odfbuild.project.variables import resolve_variables
 from odfbuild.project.yaml import Value
 from odfbuild.state.dataset import Dataset
 from odfbuild.state.heads import DEFAULT_LOCK_TIMEOUT
-from odfbuild.state.workspace import Workspace
+from odfbuild.state.workspace import MissingHeadError, Workspace
 
 __all__ = ["Opened", "find_dataset", "find_name", "open_project"]
 
@@ -95,11 +95,7 @@ def find_dataset(project: Opened, name: str) -> Dataset:
     dataset = project.workspace.open(DatasetAlias.parse(name))
     if dataset is None:
         known = find_name(project, name)
-        raise StateError(
-            what=f"the dataset {known} has no head",
-            why="its head file is missing, so nothing says where its chain ends",
-            fix="restore the file from a copy; odfbuild verify tells more",
-        )
+        raise MissingHeadError(known)
     return dataset
 
 

@@ -1,14 +1,14 @@
 """Make plans: files and chains in, a plan out."""
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from time import time_ns
 
 from odfbuild.app.diverged import rewritten_inputs
 from odfbuild.app.examining import examined
 from odfbuild.app.foreseen import with_foreseen
 from odfbuild.app.idle import Known, context, engines
-from odfbuild.app.loading import load, load_at, locked_schemas
+from odfbuild.app.loading import known_names, load, load_at, locked_schemas, wrong_of
 from odfbuild.app.opened import Opened
 from odfbuild.app.remembering import Seen, remember
 from odfbuild.app.sources import look
@@ -16,6 +16,7 @@ from odfbuild.odf.chain import ChainState
 from odfbuild.odf.refs import DatasetAlias
 from odfbuild.planner.declared import Declared
 from odfbuild.planner.evolution.gate import Allowance
+from odfbuild.planner.exclusion import LeftOut, plannable, reasons
 from odfbuild.planner.imagined import imagined
 from odfbuild.planner.make import Judging, Wanted, make_plan, project_hash
 from odfbuild.planner.plan import Plan
@@ -49,19 +50,25 @@ class Asked:
 
 @dataclass(frozen=True, slots=True)
 class Made:
-    """A plan, what it was made of, and where to keep what is said of it, if anywhere."""
+    """A plan, what it was made of, and where to keep what is said of it, if anywhere.
+
+    `left_out` says of datasets why they are not in it, though the project declares them.
+    """
 
     plan: Plan
     loaded: Project
     known: Known | None = None
+    left_out: LeftOut = field(default_factory=dict)
 
 
 def make(project: Opened, asked: Asked | None = None) -> Plan:
     """Load the project, look at chains and local sources, and plan.
 
+    A dataset that cannot be planned is an error among the notes: such a plan is not applied.
     Raises ProjectErrors with all that is wrong.
     """
-    return make_whole(project, asked or Asked()).plan
+    made = make_whole(project, asked or Asked())
+    return replace(made.plan, notes=(*reasons(made.left_out), *made.plan.notes))
 
 
 def make_whole(project: Opened, asked: Asked) -> Made:
@@ -72,15 +79,19 @@ def make_whole(project: Opened, asked: Asked) -> Made:
     files = fingerprint(project.root, project.watched, now=time_ns())
     names, heads = project.workspace.names_mark(), project.workspace.heads()
     current = project.workspace.states()
-    loaded = load(project, {alias: state.dataset for alias, state in current.items()})
+    whole = load(project, known_names(project, current))
+    rest = plannable(whole.declared, current, wrong_of(project, whole.declared))
+    loaded, current = replace(whole, declared=rest.declared), rest.current
     looks = look(project, loaded.declared, current) if asked.refresh else {}
     plan = _planned(project, asked, loaded, current, looks)
     plan = with_foreseen(plan, project.workspace)
     known = None
-    if asked == Asked():  # of a plan that leaves something out, nothing follows for the whole
+    if (
+        asked == Asked() and not rest.left_out
+    ):  # of a plan that leaves something out, nothing follows for the whole
         seen = Seen(given, files, names, heads, loaded.declared, current, looks)
         known = remember(project, seen, idle=_is_idle(plan))
-    return Made(plan, loaded, known)
+    return Made(plan, whole, known, rest.left_out)
 
 
 def _compared(project: Opened, asked: Asked, against: str) -> Made:

@@ -1,16 +1,17 @@
 """Take in what sources have and derive what follows, by the definitions that are in force."""
 
 from collections.abc import Collection
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 from odfbuild.app.diverged import rewritten_inputs
 from odfbuild.app.foreseen import with_foreseen
 from odfbuild.app.idle import engines
-from odfbuild.app.loading import load
+from odfbuild.app.loading import known_names, load, wrong_of
 from odfbuild.app.opened import Opened
 from odfbuild.app.sources import look
 from odfbuild.odf.refs import DatasetAlias
 from odfbuild.planner.declared import Declared
+from odfbuild.planner.exclusion import LeftOut, plannable
 from odfbuild.planner.make import Judging, Wanted, make_plan, project_hash
 from odfbuild.planner.plan import Append, Plan
 from odfbuild.planner.policy import Policy
@@ -23,13 +24,15 @@ __all__ = ["Data", "data_plan"]
 class Data:
     """A plan that only runs data, and the declared datasets whose definitions wait for an apply.
 
-    `pending` go on by what is in force, under the name that they have; `missing` are not made yet.
+    `pending` go on by what is in force, under the name that they have; `missing` are not made yet;
+    `left_out` says why others are not planned.
     """
 
     plan: Plan
     declared: tuple[Declared, ...]
     pending: tuple[DatasetAlias, ...]
     missing: tuple[DatasetAlias, ...]
+    left_out: LeftOut = field(default_factory=dict)
 
 
 def data_plan(project: Opened) -> Data:
@@ -38,7 +41,9 @@ def data_plan(project: Opened) -> Data:
     Raises ProjectErrors with all that is wrong with the project.
     """
     current = project.workspace.states()
-    loaded = load(project, {alias: state.dataset for alias, state in current.items()})
+    loaded = load(project, known_names(project, current))
+    rest = plannable(loaded.declared, current, wrong_of(project, loaded.declared))
+    loaded, current = replace(loaded, declared=rest.declared), rest.current
     moved = {each.new: each.old for each in project.policy.moved}
     found = as_in_force(loaded.declared, current, moved, engines())
     known = {each.alias: current[each.alias] for each in found.declared}
@@ -65,7 +70,7 @@ def data_plan(project: Opened) -> Data:
     plan = with_foreseen(
         _without_others(plan, {d.alias for d in found.declared}), project.workspace
     )
-    return Data(plan, found.declared, found.pending, found.missing)
+    return Data(plan, found.declared, found.pending, found.missing, rest.left_out)
 
 
 def _without_others(plan: Plan, wanted: Collection[DatasetAlias]) -> Plan:

@@ -11,6 +11,7 @@ from odfbuild.cli import exits
 from odfbuild.cli.applied import report_json, told_of
 from odfbuild.cli.busy import names_of, reserved, reserved_for
 from odfbuild.cli.confirm import confirm
+from odfbuild.cli.damage import told_damage
 from odfbuild.cli.decide import no_changes
 from odfbuild.cli.diagnostics import render_diagnostics
 from odfbuild.cli.events import say, say_event, tell_idle
@@ -27,6 +28,7 @@ from odfbuild.cli.usage import UsageRefusedError
 from odfbuild.cli.whole import whole
 from odfbuild.errors import Diagnostic, PlanError, ProjectErrors
 from odfbuild.executors.report import Done, Report
+from odfbuild.planner.exclusion import LeftOut, reasons
 from odfbuild.planner.plan import Plan
 from odfbuild.planner.remaining import fitting
 
@@ -43,6 +45,7 @@ __all__ = [
     "refuse_unfit",
     "refuse_unplanned",
     "run_reports",
+    "tell_left_out",
 ]
 
 
@@ -132,13 +135,29 @@ def _apply_planned(project: app.Opened, options: ApplyOptions) -> int:
         command="apply",
         on_busy=options.on_busy,
     ) as (made, plan, mine):
-        if _is_over(project, plan, options):
-            return exits.DONE if plan.verdict.passed else exits.REFUSED
+        is_over = _is_over(project, plan, options)
+        tell_left_out(made.left_out)
+        if is_over:
+            code = exits.ERROR if made.left_out else exits.DONE
+            return code if plan.verdict.passed else exits.REFUSED
         if not plan.is_empty and not options.yes:
             confirm("apply")
         settle = options.scope.is_plain and not mine.busy
-        run = Running(settle=settle, declared=made.loaded.declared, begun=mine.begun)
+        run = Running(
+            settle=settle,
+            declared=made.loaded.declared,
+            damaged=bool(made.left_out),
+            begun=mine.begun,
+        )
         return carry_out(project, plan, options, run)
+
+
+def tell_left_out(left_out: LeftOut) -> None:
+    """Say which datasets are not in a plan, and why."""
+    if left_out:
+        told_damage()
+        sys.stderr.write(render_diagnostics(reasons(left_out)) + "\n")
+        sys.stderr.flush()
 
 
 def refuse_unplanned(project: app.Opened, given: Given, command: str = "plan") -> None:
@@ -290,14 +309,15 @@ class Running:
     """What a run is to those who carry it out.
 
     `settle` as in `app.apply`; `declared` the definitions, if they were read; `left_out` says that
-    something of the plan did not fit; `follows` is the run that this one goes on with; `begun`
-    hears the id of the run.
+    something of the plan did not fit, `damaged` that some datasets could not be planned; `follows`
+    is the run that this one goes on with; `begun` hears the id of the run.
     """
 
     command: str = "apply"
     settle: bool = False
     declared: "Sequence[Declared] | None" = None
     left_out: bool = False
+    damaged: bool = False
     follows: str | None = None
     slices: int | None = None
     begun: Callable[[str], None] = _unheard
@@ -321,7 +341,10 @@ def carry_out(project: app.Opened, plan: Plan, options: ApplyOptions, doing: Run
         _tell_way_on(run)
     if stopped:
         raise KeyboardInterrupt
-    return run_code(plan, report, left_out=doing.left_out)
+    code = run_code(plan, report, left_out=doing.left_out)
+    if doing.damaged and code == exits.DONE:
+        return exits.PARTLY if report.committed else exits.ERROR
+    return code
 
 
 def _tell_way_on(run: str) -> None:

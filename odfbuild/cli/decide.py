@@ -24,7 +24,8 @@ from odfbuild.cli.outputs import (
 from odfbuild.cli.scope import Scope, scoped
 from odfbuild.cli.usage import UsageRefusedError
 from odfbuild.cli.whole import whole
-from odfbuild.errors import OdfBuildError
+from odfbuild.errors import OdfBuildError, ProjectErrors
+from odfbuild.planner.exclusion import reasons
 
 if TYPE_CHECKING:
     from odfbuild.planner.plan import Plan
@@ -83,6 +84,8 @@ def show_plan(given: Given, options: PlanOptions) -> int:
             sys.stdout.write(said.text)
             return said.code
         made = scoped(project, options.scope)
+        if options.out is not None and made.left_out:
+            raise ProjectErrors(reasons(made.left_out))  # half a plan is not kept
         plan = _saved(made.plan, project, options)
     except OdfBuildError as error:
         wrong = whole(given, error)
@@ -90,8 +93,12 @@ def show_plan(given: Given, options: PlanOptions) -> int:
         write_reports(reports, lambda output: problems_output(found, output, manner))
         sys.stdout.write(problems_output(found, options.output, manner))
         raise wrong from None
+    if made.left_out:
+        plan = replace(plan, notes=(*reasons(made.left_out), *plan.notes))
     write_reports(reports, lambda output: plan_output(plan, output, manner))
     text, code = plan_output(plan, options.output, manner), _code(plan, options)
+    if made.left_out:
+        code = exits.ERROR
     if made.known is not None and options.is_repeatable:
         made.known.keep(_question(options, manner), code, text)
     sys.stdout.write(text)

@@ -15,6 +15,7 @@ from odfbuild.app.doctoring import (
 )
 from odfbuild.app.opened import Opened
 from odfbuild.cli import exits
+from odfbuild.cli.damage import told_damage
 from odfbuild.cli.opened import open_given
 from odfbuild.cli.options import Given
 from odfbuild.cli.printable import printable, printable_json
@@ -32,6 +33,7 @@ def tell_health(given: Given, *, engine: bool, as_json: bool) -> int:
         if not as_json:
             sys.stdout.write(_line(each))
             sys.stdout.flush()
+    told_damage()
     bad = [each for each in found if each.health is Health.BAD]
     if as_json:
         sys.stdout.write(_document(found) + "\n")

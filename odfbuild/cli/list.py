@@ -45,7 +45,7 @@ def list_workspace(
     wanted = chosen_existing(project, selectors, exclude)
     states = project.workspace.states()
     _write([_existing(a, s) for a, s in sorted(states.items()) if a in wanted], output)
-    return exits.DONE
+    return exits.ERROR if project.workspace.damage() and not selectors else exits.DONE
 
 
 def _write(rows: Sequence[_Row], output: str) -> None:

@@ -2,13 +2,13 @@
 
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from dataclasses import dataclass
 
 from odfbuild import app
 from odfbuild.app.running import Data, data_plan
 from odfbuild.cli import exits
-from odfbuild.cli.act import ApplyOptions, Running, answer_idle, carry_out
+from odfbuild.cli.act import ApplyOptions, Running, answer_idle, carry_out, tell_left_out
 from odfbuild.cli.busy import reserved_for
 from odfbuild.cli.diagnostics import render_diagnostics
 from odfbuild.cli.loudness import hint
@@ -20,6 +20,7 @@ from odfbuild.cli.render import plan_text
 from odfbuild.cli.whole import whole
 from odfbuild.errors import Diagnostic, Level, OdfBuildError, ProjectErrors, StateError
 from odfbuild.odf.refs import DatasetAlias
+from odfbuild.planner.exclusion import LeftOut
 from odfbuild.planner.plan import Plan
 from odfbuild.planner.restrict import restrict
 
@@ -48,6 +49,7 @@ class _Seen:
 
     passes: int = 0
     waiting: tuple[DatasetAlias, ...] = ()
+    left_out: Collection[DatasetAlias] = frozenset()
     error: str | None = None
 
 
@@ -102,7 +104,18 @@ def _look_and_run(given: Given, options: RunOptions, seen: _Seen) -> tuple[int, 
         if waiting != seen.waiting:
             _tell_waiting(data)
             seen.waiting = waiting
-        code = _pass(project, data, plan, options, mine.begun)
+        left_out = _left_out(project, data, options)
+        if left_out.keys() != seen.left_out:
+            tell_left_out(left_out)
+            seen.left_out = left_out.keys()
+        doing = Running(
+            command="run",
+            declared=data.declared,
+            slices=options.slices,
+            damaged=bool(left_out),
+            begun=mine.begun,
+        )
+        code = _pass(project, plan, options, doing)
     return code, project.workspace.heads() != before
 
 
@@ -115,17 +128,24 @@ def _planned(given: Given, project: app.Opened, options: RunOptions) -> tuple[Da
     return data, _chosen(project, data, options)
 
 
-def _pass(
-    project: app.Opened, data: Data, plan: Plan, options: RunOptions, begun: Callable[[str], None]
-) -> int:
+def _left_out(project: app.Opened, data: Data, options: RunOptions) -> LeftOut:
+    if not data.left_out or not (options.select or options.exclude):
+        return data.left_out
+    from odfbuild.cli.selection import chosen
+
+    declared = app.load(project).declared
+    found = chosen(project, declared, options.select, options.exclude, plan=lambda: data.plan)
+    return {alias: why for alias, why in data.left_out.items() if alias in found}
+
+
+def _pass(project: app.Opened, plan: Plan, options: RunOptions, doing: Running) -> int:
     if not plan.steps:
         if options.watch is None:
             answer_idle(project, options.apply, _IDLE, command="run")
-        return exits.DONE
+        return exits.ERROR if doing.damaged else exits.DONE
     if not plan.is_empty and options.apply.output == "text":
         sys.stdout.write(plan_text(plan, colour=options.apply.progress and wants_colour()))
         sys.stdout.flush()
-    doing = Running(command="run", declared=data.declared, slices=options.slices, begun=begun)
     return carry_out(project, plan, options.apply, doing)
 
 

@@ -52,7 +52,8 @@ def scoped(project: app.Opened, scope: Scope) -> app.Made:
 
     declared = made.loaded.declared
     found = chosen(project, declared, scope.select, scope.exclude, plan=lambda: made.plan)
-    return app.Made(restrict(made.plan, found), made.loaded)
+    left_out = {alias: why for alias, why in made.left_out.items() if alias in found}
+    return app.Made(restrict(made.plan, found), made.loaded, left_out=left_out)
 
 
 def _asked(project: app.Opened, scope: Scope) -> app.Asked:

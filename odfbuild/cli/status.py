@@ -46,7 +46,7 @@ def show_status(
         _print_json([_json(each, names) for each in found])
     else:
         _print_table(found)
-    return exits.DONE
+    return exits.ERROR if project.workspace.damage() and not selectors else exits.DONE
 
 
 def _standing(

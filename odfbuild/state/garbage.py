@@ -73,11 +73,11 @@ class _Reach:
                 self.checkpoints.add(event.new_checkpoint.physical_hash)
 
 
-def blocks_read(datasets: Iterable[Dataset]) -> Reads:
-    """Return which blocks chains say that they read; a broken one says nothing."""
+def blocks_read(datasets: Iterable[Dataset], broken: set[DatasetId] | None = None) -> Reads:
+    """Return which blocks chains say that they read; one that is not whole is added to `broken`."""
     found: dict[DatasetId, set[Multihash]] = {}
     for dataset in datasets:
-        with suppress(StateError, ProtocolError):
+        try:
             reach = _Reach()
             for target in refs(dataset).values():
                 for event in reach.walk(dataset, target):
@@ -85,6 +85,9 @@ def blocks_read(datasets: Iterable[Dataset]) -> Reads:
                         for each in event.query_inputs:
                             if each.new_block_hash is not None:
                                 found.setdefault(each.dataset_id, set()).add(each.new_block_hash)
+        except (StateError, ProtocolError):
+            if broken is not None:
+                broken.add(dataset.id)
     return found
 
 

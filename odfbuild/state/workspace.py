@@ -16,7 +16,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
-from odfbuild.errors import ProtocolError, StateError
+from odfbuild.errors import OdfBuildError, ProtocolError, StateError
 from odfbuild.odf.chain import ChainState
 from odfbuild.odf.events import DatasetKind, Seed
 from odfbuild.odf.identity import DatasetId, Multihash
@@ -26,6 +26,7 @@ from odfbuild.state.disk import Disk, pending, read_file
 from odfbuild.state.heads import (
     DEFAULT_LOCK_TIMEOUT,
     HEAD,
+    CorruptHeadError,
     HeadMovedError,
     LocalHeads,
     parse_head,
@@ -37,7 +38,14 @@ from odfbuild.state.objects import LocalObjects
 from odfbuild.state.prepared import Prepared
 from odfbuild.state.seen_heads import SeenHeads
 
-__all__ = ["AliasTakenError", "CorruptNameError", "UnusableNameError", "Workspace"]
+__all__ = [
+    "AliasTakenError",
+    "CorruptNameError",
+    "MissingHeadError",
+    "UnreadableChainError",
+    "UnusableNameError",
+    "Workspace",
+]
 
 _PARTS = ("refs", "blocks", "data", "checkpoints")
 _FOLDER = re.compile(r"fed01[0-9a-f]{64}")
@@ -57,6 +65,25 @@ class CorruptNameError(StateError):
     """A file of `names/` is not what this program writes."""
 
     code = "corrupt-name"
+
+
+class MissingHeadError(StateError):
+    """A dataset has a name and no head."""
+
+    code = "missing-head"
+
+    def __init__(self, alias: DatasetAlias) -> None:
+        super().__init__(
+            what=f"the dataset {alias} has no head",
+            why="its head file is missing, so nothing says where its chain ends",
+            fix="restore the file from a copy; odfbuild verify tells more",
+        )
+
+
+class UnreadableChainError(StateError):
+    """The operating system refuses to read a file of a dataset."""
+
+    code = "unreadable-chain"
 
 
 class UnusableNameError(StateError):
@@ -86,6 +113,8 @@ class Workspace:
         self._datasets = root / "datasets"
         self._names = root / "names"
         self._staging = root / "staging"
+        self._wrong_names: dict[str, OdfBuildError] = {}
+        self._wrong_chains: dict[DatasetId, OdfBuildError] = {}
 
     @property
     def cache(self) -> Path:
@@ -97,19 +126,53 @@ class Workspace:
     # names and heads
 
     def names(self) -> Mapping[DatasetAlias, DatasetId]:
-        """Return the ids of all datasets by alias."""
-        found = (self._read_name(each) for each in _file_names(self._names))
-        return dict(each for each in found if each is not None)
+        """Return the ids of all datasets by alias; a damaged name is noted, see `damage`."""
+        found: dict[DatasetAlias, DatasetId] = {}
+        for each in _file_names(self._names):
+            try:
+                read = self._read_name(each)
+            except CorruptNameError as error:
+                self._wrong_names[each] = error
+                continue
+            if read is not None:
+                found[read[0]] = read[1]
+        return found
 
     def names_mark(self) -> str:
         """Return what becomes another text when any dataset gets, changes or loses its name."""
-        with suppress(FileNotFoundError):
-            changed = self._names.stat().st_mtime_ns
-            return "\0".join((str(changed), *_file_names(self._names)))
+        with suppress(FileNotFoundError), os.scandir(self._names) as entries:
+            times = ((each.name, each.stat().st_mtime_ns) for each in entries)
+            return "\0".join(f"{name} {time}" for name, time in sorted(times))
         return ""
 
+    def damage(self) -> Mapping[DatasetAlias | DatasetId | Path, OdfBuildError]:
+        """Return what was found to be damaged so far: datasets by name or id, or files.
+
+        `names`, `heads` and `states` go on without it.
+        """
+        aliases = {id: alias for alias, id in self.names().items()} if self._wrong_chains else {}
+        found: dict[DatasetAlias | DatasetId | Path, OdfBuildError] = {
+            _alias_of(name) or self._names / name: error
+            for name, error in self._wrong_names.items()
+        }
+        return found | {aliases.get(id, id): error for id, error in self._wrong_chains.items()}
+
+    def note_damage(self, id: DatasetId, error: OdfBuildError) -> None:
+        """Note that the chain of a dataset cannot be read."""
+        self._wrong_chains[id] = error
+
+    def damaged(self) -> Mapping[DatasetAlias, OdfBuildError]:
+        """Return what is wrong with the named datasets whose name or chain cannot be read."""
+        self.states()
+        return {
+            each: error for each, error in self.damage().items() if isinstance(each, DatasetAlias)
+        }
+
     def heads(self) -> Mapping[DatasetId, Multihash]:
-        """Return the heads of all datasets that have one, also of those without a name."""
+        """Return the heads of all datasets that have one, also of those without a name.
+
+        A damaged one is noted, see `damage`.
+        """
         found: dict[DatasetId, Multihash] = {}
         folder = f"{self._datasets}{os.sep}"
         end = f"{os.sep}refs{os.sep}{HEAD}"
@@ -117,9 +180,13 @@ class Workspace:
             if _FOLDER.fullmatch(name) is None:
                 continue
             path = f"{folder}{name}{end}"
-            text = read_file(path)
-            if text is not None:
-                found[DatasetId(bytes.fromhex(name[5:]))] = parse_head(text, path)
+            id = DatasetId(bytes.fromhex(name[5:]))
+            try:
+                text = read_file(path)
+                if text is not None:
+                    found[id] = parse_head(text, path)
+            except (CorruptHeadError, OSError) as error:
+                self._wrong_chains[id] = _unreadable(path, error)
         return found
 
     def named_heads(self) -> Mapping[DatasetAlias, Multihash]:
@@ -135,15 +202,30 @@ class Workspace:
         return {DatasetId(bytes.fromhex(name[5:])): by for name, by in found if by is not None}
 
     def states(self) -> Mapping[DatasetAlias, ChainState]:
-        """Return the state of every named dataset, from the index where that is up to date."""
+        """Return the state of every named dataset, from the index where that is up to date.
+
+        One without a head, or whose chain cannot be read, is noted, see `damage`.
+        """
         heads = self.heads()
         known = self.index.get_many(heads) if heads else {}
         states: dict[DatasetAlias, ChainState] = {}
         for alias, id in self.names().items():
-            state = known.get(id) or self.dataset(id).state()
+            state = known.get(id) or self._state(alias, id)
             if state is not None:
                 states[alias] = state
         return states
+
+    def _state(self, alias: DatasetAlias, id: DatasetId) -> ChainState | None:
+        """Return the state of a dataset that has a name; None, and a note, if it is damaged."""
+        dataset = self.dataset(id)
+        try:
+            state = dataset.state()
+            if state is None and self._id_of(alias) == id:  # else it was taken away just now
+                raise MissingHeadError(alias)
+        except (OdfBuildError, OSError) as error:
+            self._wrong_chains[id] = _unreadable(str(self._datasets / id.multibase), error)
+            return None
+        return state
 
     # datasets
 
@@ -344,7 +426,14 @@ class Workspace:
         return None if found is None else found[1]
 
     def _read_name(self, name: str) -> tuple[DatasetAlias, DatasetId] | None:
-        text = read_file(f"{self._names}{os.sep}{name}")
+        try:
+            text = read_file(f"{self._names}{os.sep}{name}")
+        except OSError as error:
+            raise CorruptNameError(
+                what=f"{self._names / name} cannot be read: {error.strerror}",
+                why="it holds the id of a dataset and its name",
+                fix="look at its access rights, or restore it from a copy",
+            ) from error
         if text is None:
             return None
         with suppress(ProtocolError, UnicodeDecodeError, ValueError):
@@ -372,6 +461,24 @@ def _taken(alias: DatasetAlias, id: DatasetId | None) -> AliasTakenError:
         what=f"there is a dataset {alias} already" + ("" if id is None else f": {id}"),
         why="names are unique without regard to case",
         fix="choose another name, or open the dataset",
+    )
+
+
+def _alias_of(name: str) -> DatasetAlias | None:
+    """Return the alias that a name file is of, None if it is of none."""
+    with suppress(OdfBuildError):
+        alias = DatasetAlias.parse(name.replace("%2F", "/"))
+        return alias if _name_file(alias) == name else None
+    return None
+
+
+def _unreadable(place: str, error: OdfBuildError | OSError) -> OdfBuildError:
+    if isinstance(error, OdfBuildError):
+        return error
+    return UnreadableChainError(
+        what=f"{error.filename or place} cannot be read: {error.strerror or error}",
+        why="the operating system refuses it",
+        fix="look at its access rights, or restore it from a copy",
     )
 
 

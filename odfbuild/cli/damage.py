@@ -1,0 +1,39 @@
+"""Datasets that a command could not read, told at its end: it goes on with the others."""
+
+import sys
+from dataclasses import replace
+
+from odfbuild.odf.refs import DatasetAlias
+from odfbuild.state.workspace import Workspace
+
+__all__ = ["tell_damage", "told_damage", "watch_damage"]
+
+_WATCHED: list[Workspace] = []
+
+
+def watch_damage(workspace: Workspace) -> None:
+    """Have what is found to be damaged in a workspace told at the end, if nobody tells before."""
+    _WATCHED[:] = [workspace]
+
+
+def told_damage() -> None:
+    """Say that the command tells itself what is damaged."""
+    _WATCHED.clear()
+
+
+def tell_damage(said: str | None = None) -> None:
+    """Print what was found to be damaged; `said` is the error that the command ended with."""
+    for workspace in _WATCHED:
+        found = [
+            replace(
+                each, what=f"{name}: {each.what}" if isinstance(name, DatasetAlias) else each.what
+            )
+            for name, error in workspace.damage().items()
+            if error.what != said
+            for each in error.diagnostics()
+        ]
+        if found:
+            from odfbuild.cli.diagnostics import render_diagnostics
+
+            sys.stderr.write(render_diagnostics(found) + "\n")
+    _WATCHED.clear()

@@ -1,0 +1,112 @@
+"""Datasets that cannot be planned, those that read them, and the rest that can.  Pure."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import TypeAlias
+
+from odfbuild.errors import Diagnostic, OdfBuildError, SourceSpan
+from odfbuild.odf.chain import ChainState
+from odfbuild.odf.events import SetTransform
+from odfbuild.odf.identity import DatasetId
+from odfbuild.odf.refs import DatasetAlias
+from odfbuild.planner.declared import Declared
+
+__all__ = ["LeftOut", "Plannable", "Wrong", "plannable", "reasons"]
+
+LeftOut: TypeAlias = Mapping[DatasetAlias, tuple[Diagnostic, ...]]
+
+_CODE = "input-left-out"
+
+
+@dataclass(frozen=True, slots=True)
+class Plannable:
+    """What can be planned, and the errors of each dataset that is left out."""
+
+    declared: tuple[Declared, ...]
+    current: Mapping[DatasetAlias, ChainState]
+    left_out: LeftOut = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Wrong:
+    """Datasets with which something is wrong, the ids of all that have a readable name, moves.
+
+    `moved` has the last names by old ones.
+    """
+
+    errors: Mapping[DatasetAlias, OdfBuildError]
+    names: Mapping[DatasetAlias, DatasetId] = field(default_factory=dict)
+    moved: Mapping[DatasetAlias, DatasetAlias] = field(default_factory=dict)
+
+
+def plannable(
+    declared: Sequence[Declared], current: Mapping[DatasetAlias, ChainState], given: Wrong
+) -> Plannable:
+    """Leave out the datasets with which something is wrong, and all that reads them.
+
+    `declared` is in topological order.  Of `current`, nothing is left that is left out.
+    """
+    if not given.errors:
+        return Plannable(tuple(declared), current)
+    wrong = {given.moved.get(alias, alias): error for alias, error in given.errors.items()}
+    ids = {id: given.moved.get(alias, alias) for alias, id in given.names.items()}
+    nameless = next((alias for alias in given.errors if alias not in given.names), None)
+    because: dict[DatasetAlias, DatasetAlias] = {each: each for each in wrong}
+    if nameless is not None:  # an id that nobody has may be its
+        because[nameless] = given.moved.get(nameless, nameless)
+    found: dict[DatasetAlias, tuple[Diagnostic, ...]] = {}
+    kept: list[Declared] = []
+    for each in declared:
+        cause = because.get(each.alias) or next(
+            (because[i] for i in _inputs(each, current, ids, nameless) if i in because), None
+        )
+        if cause is None:
+            kept.append(each)
+            continue
+        because[each.alias] = cause
+        span, error = each.span(()), wrong.get(each.alias)
+        told = (_reads(each, cause),) if error is None else _told(each.alias, error, span)
+        found[each.alias] = told
+    found |= {alias: _told(alias, wrong[alias]) for alias in wrong if alias not in found}
+    left = {alias: state for alias, state in current.items() if alias not in because}
+    return Plannable(tuple(kept), left, found)
+
+
+def reasons(left_out: LeftOut) -> tuple[Diagnostic, ...]:
+    """Return all errors, in order."""
+    return tuple(each for found in left_out.values() for each in found)
+
+
+def _inputs(
+    each: Declared,
+    current: Mapping[DatasetAlias, ChainState],
+    ids: Mapping[DatasetId, DatasetAlias],
+    otherwise: DatasetAlias | None,
+) -> list[DatasetAlias]:
+    """Return what a dataset reads, by its definition and by the one in force."""
+    events = [event for event in each.snapshot.metadata if isinstance(event, SetTransform)]
+    state = current.get(each.alias)
+    if state is not None and state.transform is not None:
+        events.append(state.transform)
+    refs = [given.dataset_ref for event in events for given in event.inputs]
+    found = (ids.get(ref, otherwise) if isinstance(ref, DatasetId) else ref for ref in refs)
+    return [ref for ref in found if ref is not None]
+
+
+def _told(
+    alias: DatasetAlias, error: OdfBuildError, span: SourceSpan | None = None
+) -> tuple[Diagnostic, ...]:
+    return tuple(
+        replace(found, what=f"{alias}: {found.what}", span=found.span or span)
+        for found in error.diagnostics()
+    )
+
+
+def _reads(each: Declared, cause: DatasetAlias) -> Diagnostic:
+    return Diagnostic(
+        code=_CODE,
+        what=f"{each.alias} is left out: it is made of {cause}",
+        why=f"{cause} cannot be planned, and nothing is made of what is not certain",
+        fix=f"mend {cause} first",
+        span=each.span(()),
+    )

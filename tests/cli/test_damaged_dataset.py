@@ -1,0 +1,170 @@
+"""Damage to one dataset stops it and what reads it; every command does the same for the others."""
+
+import json
+import random
+import shutil
+from collections.abc import Mapping
+from pathlib import Path
+
+import pytest
+
+from tests.cli.market import steady
+from tests.cli.within import Within
+from tests.engines import FakeEngine
+from tests.inside import lay_out
+from tests.texts import GOOD, derivative, root
+
+NEWS = "t,k,v\n2024-01-03,c,3\n"
+SEEDS = [1, 2, *(pytest.param(seed, marks=pytest.mark.slow) for seed in range(3, 30))]
+DAMAGES = ("name", "head", "block", "no name", "no head", "no blocks", "closed")
+
+
+class Project:
+    """Roots and derivatives of one another, as drawn; `readers` has all that are made of each."""
+
+    def __init__(self, draw: random.Random) -> None:
+        self.files: dict[str, str | bytes | None] = {}
+        self.inputs: dict[str, str] = {}
+        self.names = [f"d{number}" for number in range(draw.randint(4, 6))]
+        for number, name in enumerate(self.names):
+            if number < 2 or draw.random() < 0.3:
+                fetch = f"{{kind: FilesGlob, path: {name}/*.csv}}"
+                self.files[f"datasets/{name}.yaml"] = root(name, fetch=fetch)
+                self.files[f"{name}/1.csv"] = GOOD
+            else:
+                self.inputs[name] = draw.choice(self.names[:number])
+                self.files[f"datasets/{name}.yaml"] = derivative(name, self.inputs[name])
+
+    def readers(self, of: str) -> set[str]:
+        found = {of}
+        for name in self.names:
+            if self.inputs.get(name) in found:
+                found.add(name)
+        return found - {of}
+
+    def news(self) -> Mapping[str, str]:
+        return {f"{name}/2.csv": NEWS for name in self.names if name not in self.inputs}
+
+
+def ids(project: Path) -> dict[str, str]:
+    found = (project / ".odfbuild/names").iterdir()
+    return {path.name: path.read_text().split("\n")[0].removeprefix("did:odf:") for path in found}
+
+
+def damage(project: Path, name: str, how: str, draw: random.Random) -> None:
+    """Damage one file of a dataset, or delete it; an index as another machine has it is none."""
+    state = project / ".odfbuild"
+    folder = state / "datasets" / ids(project)[name]
+    blocks = sorted((folder / "blocks").iterdir())
+    path = {
+        "name": state / "names" / name,
+        "head": folder / "refs/head",
+        "no name": state / "names" / name,
+        "no head": folder / "refs/head",
+        "closed": draw.choice([state / "names" / name, folder / "refs/head"]),
+    }.get(how, draw.choice(blocks))
+    for each in state.glob("index.sqlite*"):
+        if draw.random() < 0.7:
+            each.unlink()
+    if how == "closed":
+        path.unlink()
+        path.mkdir()  # nobody can read a folder as a file
+    elif how.startswith("no "):
+        path.unlink()
+    else:
+        data = bytearray(path.read_bytes())
+        at = draw.randrange(len(data))
+        data[at] ^= 1 << draw.randrange(7)
+        path.write_bytes(data if draw.random() < 0.7 else data[:at])
+
+
+def each_of(run: Within, names: list[str]) -> list[str]:
+    """Return what commands say of some datasets, one by one or of them alone."""
+    said = []
+    commands = [(command, name) for command in ("log", "show") for name in names[:2]]
+    commands += [
+        (*command, *names) for command in (("status", "-o", "json"), ("verify",), ("plan",))
+    ]
+    for command in commands:
+        if names:
+            done = run(*command)
+            said.append(f"{command}: {done.code}\n{done.out}")
+    return [steady(each) for each in said]
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_others_are_as_without_the_damage(
+    seed: int,
+    tmp_path: Path,
+    capfd: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    from odfbuild.executors.spark import engine as spark
+
+    monkeypatch.setattr(spark, "SparkEngine", lambda *_, **__: FakeEngine())
+    draw = random.Random(seed)
+    project = Project(draw)
+    built = lay_out(
+        tmp_path / "built", {"odfbuild.yaml": "odfbuild: 1\nname: p\n", **project.files}
+    )
+    assert Within(built, capfd, monkeypatch)("apply", "--yes").code == 0
+    lay_out(built, project.news())
+    for how in draw.sample(DAMAGES, 4):
+        wrong = draw.choice(project.names)
+        others = [each for each in project.names if each not in {wrong, *project.readers(wrong)}]
+        folder = shutil.copytree(built, tmp_path / "p")
+        run = Within(folder, capfd, monkeypatch)
+        before = each_of(run, others)
+        damage(folder, wrong, how, draw)
+        noticed = checked(run, wrong, others, before, how)
+        applied(run, wrong, others, project, noticed=noticed)
+        shutil.rmtree(folder)
+
+
+def checked(run: Within, wrong: str, others: list[str], before: list[str], how: str) -> bool:
+    """Compare what is said of others; say whether the damage was noticed without a look for it."""
+    assert each_of(run, others) == before, how
+    status, plan, listed = run("status", "-o", "json"), run("plan"), run("list", "--workspace")
+    found = {each["dataset"] for each in json.loads(status.out)}
+    assert found.issuperset(others)
+    noticed = wrong not in found
+    whole = (plan,) if how == "no name" else (status, plan, listed)  # nobody else knows the name
+    for done in whole:
+        assert done.code == (1 if noticed else 0), (how, done)
+        if noticed:
+            assert f"{wrong}: " in done.out + done.err, (how, done)
+    for command in (("doctor",), ("verify",), ("gc", "--older-than", "0"), ("lineage", "list")):
+        done = run(*command)
+        assert "error[internal]" not in done.err, (how, command, done)
+    return noticed
+
+
+def applied(run: Within, wrong: str, others: list[str], project: Project, *, noticed: bool) -> None:
+    """Build what is new of the others, and nothing of what is damaged or made of it."""
+    before, names = heads(run.folder), ids_of(run.folder)
+    done = run("apply", "--yes")
+    after = heads(run.folder)
+    assert "error[internal]" not in done.err, done
+    fresh = {each for each in others if before[names[each]] != after[names[each]]}
+    assert fresh == set(others), done
+    if noticed and "no dataset named" not in done.err:
+        assert done.code == 4, done
+        assert set(after) == set(before), done
+        for each in project.readers(wrong):
+            assert before[names[each]] == after[names[each]], done
+
+
+def ids_of(project: Path) -> dict[str, str]:
+    """Return the folders of datasets by the names that can be read."""
+    found = {}
+    for path in (project / ".odfbuild/names").iterdir():
+        if path.is_file():
+            first, _, _ = path.read_bytes().partition(b"\n")
+            found[path.name] = first.decode("latin-1").removeprefix("did:odf:")
+    return found
+
+
+def heads(project: Path) -> dict[str, bytes]:
+    """Return the heads that can be read, by folder."""
+    found = (project / ".odfbuild/datasets").glob("*/refs/head")
+    return {path.parts[-3]: path.read_bytes() for path in found if path.is_file()}
