@@ -6,6 +6,7 @@ and leave the process only into their file: `<fed01...>.pem`, or `<fed01...>.jso
 
 import re
 import stat
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -95,12 +96,17 @@ class Keys:
         self._folder = folder
         self._disk = disk or Disk()
 
-    def new_dataset_key(self) -> DatasetId:
-        """Make a key, keep its private half, and return the id of a dataset that it owns."""
+    def new_dataset_key(self, first: Callable[[DatasetId], object] | None = None) -> DatasetId:
+        """Make a key, keep its private half, and return the id of a dataset that it owns.
+
+        `first` is done before the key is kept: a key that is left of a creation has its folder.
+        """
         from Crypto.PublicKey import ECC
 
         made = ECC.generate(curve="Ed25519")
         dataset = PrivateKey(made).dataset
+        if first is not None:
+            first(dataset)
         self._keep(dataset, made.export_key(format="PEM").encode())
         return dataset
 

@@ -1,7 +1,8 @@
 """What work that was cut off left in a workspace, outside of the chains.
 
 staging/<random>/             of a process that is gone: nobody holds its lock
-datasets/<id>/                without a head and without a name: a creation that never ended
+datasets/<id>/                without a name, and without a head or any data: a creation that
+                              never ended, and its key
 .pending-<random>             a file that never came to its place
 cache/<kind>/<id>, cache/spark/<pid>-<random>    of datasets and processes that are gone
 """
@@ -55,7 +56,7 @@ def find_leftovers(
     known = {each.multibase for each in named}
     return (
         *_staging(root / "staging"),
-        *_creations(root / "datasets", known, before),
+        *_creations(root, known, before),
         *_unfinished(root, before),
         *_caches(root, known, before),
     )
@@ -69,10 +70,13 @@ def remove_leftover(root: Path, found: Leftover, *, before: float) -> bool:
                 return _remove_locked(found.path)
             return False
         case Kind.CREATION:
-            is_one = not _has_head(found.path) and _newest(found.path) < before
-            return is_one and _remove_locked(found.path)
+            return _remove_creation(root, found.path, before)
         case Kind.UNFINISHED:
-            found.path.unlink(missing_ok=True)
+            with suppress(FileNotFoundError):
+                if _changed(found.path.lstat()) < before:
+                    found.path.unlink()
+                    return True
+            return False
         case Kind.CACHE:
             shutil.rmtree(found.path, ignore_errors=True)
     return True
@@ -92,17 +96,63 @@ def _staging(folder: Path) -> Iterator[Leftover]:
                 yield Leftover(Kind.STAGING, path, tree_bytes(path))
 
 
-def _creations(folder: Path, known: Collection[str], before: float) -> Iterator[Leftover]:
-    for path in _entries(folder):
+def _creations(root: Path, known: Collection[str], before: float) -> Iterator[Leftover]:
+    for path in _entries(root / "datasets"):
         is_dataset = _DATASET.fullmatch(path.name) is not None and path.is_dir()
-        if not is_dataset or path.name in known or _has_head(path):
-            continue
-        if _newest(path) < before:
+        if is_dataset and path.name not in known and _is_creation(root, path, before):
             yield Leftover(Kind.CREATION, path, tree_bytes(path))
 
 
+def _is_creation(root: Path, path: Path, before: float) -> bool:
+    """Say whether nobody knows a folder of a dataset, so that its creation never ended.
+
+    One with a head that has data, or was applied, has lost its name: that is another matter.
+    """
+    if _newest(path) >= before or _names_it(root / "names", path.name):
+        return False
+    return not _has_head(path) or not (
+        _has_data(path) or _names_it(root / "cache" / "applied", path.name)
+    )
+
+
+def _has_data(path: Path) -> bool:
+    return any(_entries(path / "data")) or any(_entries(path / "checkpoints"))
+
+
+def _names_it(folder: Path, id: str) -> bool:
+    """Say whether a file of a folder has an id in it, or cannot be read or made out."""
+    for path in _entries(folder):
+        if not path.name.startswith("."):
+            try:
+                text = path.read_bytes()
+            except OSError:
+                return True
+            if id.encode() in text or (folder.name == "names" and b"did:odf:fed01" not in text):
+                return True
+    return False
+
+
+def _remove_creation(root: Path, path: Path, before: float) -> bool:
+    """Delete a creation that is still none's, and its key; what it has is looked at locked."""
+    with suppress(FileNotFoundError, NotADirectoryError):
+        opened = open_locked(path)
+        if opened is None:
+            return False
+        try:
+            if not _is_creation(root, path, before):
+                return False
+            has_data = _has_data(path)
+            shutil.rmtree(path, ignore_errors=True)
+            if not has_data:
+                (root / "keys" / f"{path.name}.pem").unlink(missing_ok=True)
+            return True
+        finally:
+            os.close(opened)
+    return False
+
+
 def _unfinished(root: Path, before: float) -> Iterator[Leftover]:
-    folders = [root / "names", root / "keys"]
+    folders = [root / "names", root / "keys", root / "cache", root / "cache" / "answers"]
     folders += [
         path / part
         for path in _entries(root / "datasets")
@@ -114,7 +164,7 @@ def _unfinished(root: Path, before: float) -> Iterator[Leftover]:
             if _PENDING.fullmatch(path.name) is not None:
                 with suppress(FileNotFoundError):
                     status = path.lstat()
-                    if max(status.st_mtime, status.st_ctime) < before:
+                    if _changed(status) < before:
                         yield Leftover(Kind.UNFINISHED, path, status.st_size)
 
 
@@ -163,7 +213,11 @@ def _entries(folder: Path) -> list[Path]:
 
 
 def _newest(path: Path) -> float:
-    return max((max(each.st_mtime, each.st_ctime) for each in _statuses(path)), default=0.0)
+    return max(map(_changed, _statuses(path)), default=0.0)
+
+
+def _changed(status: os.stat_result) -> float:
+    return max(status.st_mtime, status.st_ctime)
 
 
 def _statuses(path: Path) -> Iterator[os.stat_result]:

@@ -258,9 +258,10 @@ class Workspace:
         Raises AliasTakenError, and what `Dataset.commit` raises.
         """
         self._refuse_taken(alias)
-        new = self.keys.new_dataset_key() if id is None else id
+        make = self.make_room
+        new = self.keys.new_dataset_key(make) if id is None else make(id).id
         seed = Seed(dataset_id=new, dataset_kind=kind)
-        dataset = self.make_room(new)
+        dataset = self.dataset(new)
         whole = Prepared((seed, *prepared.events), prepared.system_time, prepared.files)
         dataset.commit(whole, on=None)
         try:
