@@ -18,7 +18,7 @@ BOTH = [signal.SIGTERM, signal.SIGHUP]
 
 @pytest.mark.parametrize("sign", BOTH)
 def test_a_watching_run_ends_in_order(sign: signal.Signals, project: Path) -> None:
-    words, env = command("run", "--watch", "1")
+    words, env = command("run", "--watch")
     process = subprocess.Popen(words, cwd=project, env=env, stderr=subprocess.PIPE, text=True)
     lay_out(project, {"data/2.csv": "t,k,v\n2024-01-03,c,3\n"})
     before, until = heads(project), time.monotonic() + 60
