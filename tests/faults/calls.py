@@ -43,14 +43,14 @@ ERRORS = {
 _IN_A_ROW = 12
 
 
-def kills(site: Ground, tally: Tally, chosen: Sequence[int] | None = None) -> None:
+def kills(site: Ground, tally: Tally, chosen: Sequence[int] | None = None, begin: int = 1) -> None:
     """Kill an apply at every call that changes something, or at some of 1,000 parts of them."""
-    _cut_off(site, tally, Action.KILL_ALL, CHANGES, "kill", chosen)
+    _cut_off(site, tally, Action.KILL_ALL, CHANGES, "kill", chosen, begin)
 
 
-def torn(site: Ground, tally: Tally, chosen: Sequence[int] | None = None) -> None:
+def torn(site: Ground, tally: Tally, chosen: Sequence[int] | None = None, begin: int = 1) -> None:
     """Cut an apply off with every write half done."""
-    _cut_off(site, tally, Action.TORN, Kind.WRITE, "torn write", chosen)
+    _cut_off(site, tally, Action.TORN, Kind.WRITE, "torn write", chosen, begin)
 
 
 def _cut_off(
@@ -60,10 +60,13 @@ def _cut_off(
     kinds: Kind,
     name: str,
     chosen: Sequence[int] | None,
+    begin: int,
 ) -> None:
     for moment in site.moments:
         calls = site.calls(moment, kinds)
-        numbers = range(1, calls + 1) if chosen is None else [1 + n * calls // 1000 for n in chosen]
+        numbers = (
+            range(begin, calls + 1) if chosen is None else [1 + n * calls // 1000 for n in chosen]
+        )
         title = f"{name}, {moment.name} apply of {calls:,} calls"
         tally.wanted[title] = len(numbers)
         for n in numbers:
@@ -130,18 +133,20 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="python -m tests.faults.calls", description=__doc__)
     parser.add_argument("what", nargs="*", help="kill, torn, or names of errno; default: all")
     parser.add_argument("--rounds", type=int, default=1000, help="of each errno")
+    parser.add_argument("--from", type=int, default=1, help="kill and tear from this call on")
     parser.add_argument("--sample", type=int, help="kill and tear at so many calls an apply only")
     parser.add_argument("--seed", type=int, default=1)
     given = parser.parse_args(arguments)
     chance = random.Random(given.seed)
     tally = Tally()
     chosen = None if given.sample is None else chance.sample(range(1000), given.sample)
+    begin = vars(given)["from"]
     wanted = [getattr(errno, name) for name in given.what if name not in ("kill", "torn")]
     with ground() as site:
         if not given.what or "kill" in given.what:
-            kills(site, tally, chosen)
+            kills(site, tally, chosen, begin)
         if not given.what or "torn" in given.what:
-            torn(site, tally, chosen)
+            torn(site, tally, chosen, begin)
         if not given.what or wanted:
             errors(site, tally, given.rounds, chance, wanted)
     print(f"calls\n{tally}")

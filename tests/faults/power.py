@@ -172,7 +172,7 @@ def cuts(site: Ground, system: str, tally: Tally, rounds: int, chance: random.Ra
             cut = _Cut(moment, at, chance.choice(_FLAGS))
             outcome = _cut_off(there, device, cut)
             device.recover()
-            tally.reached[title] += 1
+            tally.add(title)
             with tally.trial(f"{system}, {cut} ({outcome.hit})"):
                 moment.law.check_chains(there.project, done=outcome.code == 0)
                 there.settle(moment)

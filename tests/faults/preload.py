@@ -4,6 +4,7 @@
 preload.c.  Calls are counted over all processes of a run, those below `root` only.
 """
 
+import atexit
 import ctypes
 import mmap
 import os
@@ -158,10 +159,12 @@ def compiler() -> str | None:
 
 @cache
 def library() -> Path:
-    """Build the library, once in a process."""
+    """Build the library, once in a process and gone after it."""
     program = compiler()
     assert program is not None
-    built = Path(mkdtemp(prefix="odfbuild-faults-")) / "preload.so"
+    folder = mkdtemp(prefix="odfbuild-faults-")
+    atexit.register(shutil.rmtree, folder, ignore_errors=True)
+    built = Path(folder) / "preload.so"
     options = ("-O2", "-Wall", "-Wextra", "-shared", "-fPIC", "-o", str(built))
     subprocess.run([program, *options, str(_SOURCE), "-lpthread"], check=True)
     return built

@@ -55,7 +55,7 @@ def replay(
                 if mark in seen:
                     continue
                 seen.add(mark)
-                tally.reached[title] += 1
+                tally.add(title)
                 _lay(tree, site.project)
                 with tally.trial(f"{moment.name} apply, call {at} ({call}), {name}"):
                     moment.law.check_chains(site.project, done=last)

@@ -57,16 +57,16 @@ class Runner(Protocol):
 
 
 class CommandServer:
-    """Commands with the engine of the tests."""
+    """Commands with the engine of the tests; `careless` leaves out what puts things on disk."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, *, careless: bool = False) -> None:
         self._out = folder / "out"
         self._state = State(folder / "state")
         around = environment(
             PYTHONPATH=str(REPOSITORY), HOME=str(folder), **self._state.environment()
         )
         self._process = subprocess.Popen(
-            [sys.executable, "-m", "tests.faults.server"],
+            [sys.executable, "-m", "tests.faults.server", *(["careless"] if careless else [])],
             env=around,
             cwd=REPOSITORY,
             stdin=subprocess.PIPE,
@@ -211,7 +211,10 @@ def _run(job: dict[str, Any], names: Path | None) -> None:
 if __name__ == "__main__":
     import odfbuild.cli.main  # noqa: F401 - imported once for all children
     from odfbuild.executors.spark import engine
+    from odfbuild.state.disk import Disk
     from tests.engines import FakeEngine
 
+    if sys.argv[1:] == ["careless"]:
+        Disk.sync = lambda *_: None  # type: ignore[method-assign]
     engine.SparkEngine = lambda *_, **__: FakeEngine()  # type: ignore[assignment, misc]
     _serve()

@@ -13,6 +13,7 @@ from tests.faults.calls import errors, kills, torn
 from tests.faults.disk import Call, Disk, Fate
 from tests.faults.invariants import Broken, chains
 from tests.faults.preload import CHANGES, Action, Fault, Kind, compiler
+from tests.faults.replay import replay
 from tests.faults.trial import Ground, Tally, ground
 
 needs_compiler = pytest.mark.skipif(compiler() is None, reason="this machine has no C compiler")
@@ -123,6 +124,20 @@ def test_what_no_fsync_keeps_may_be_lost(tmp_path: Path) -> None:
 
 
 # at length
+
+
+@pytest.mark.slow
+@needs_compiler
+def test_a_program_that_syncs_nothing_is_found_out() -> None:
+    with ground(careless=True) as careless:
+        tally = Tally()
+        replay(careless, tally, 10, random.Random(14))
+        assert len(tally.problems) > 3
+        for system in power.SYSTEMS:
+            if power.why_not(system) is None:
+                tally = Tally()
+                power.cuts(careless, system, tally, 30, random.Random(system))
+                assert tally.problems, system
 
 
 @pytest.mark.slow

@@ -4,7 +4,7 @@ import re
 import shutil
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from copy import copy
 from dataclasses import dataclass, field
@@ -63,10 +63,16 @@ class Tally:
                 print(f"BROKEN after {what}: {problem}", flush=True)
             self.problems.setdefault(text, []).append(what)
 
+    def add(self, name: str) -> None:
+        """Count one, and say now and then how far it is."""
+        self.reached[name] += 1
+        if self.reached[name] % 100 == 0:
+            print(f"{name}: {self.reached[name]:,} of {self.wanted[name]:,}", flush=True)
+
     def count(self, name: str, outcome: Outcome) -> None:
         """Count a run if the fault befell it."""
         if outcome.hits:
-            self.reached[name] += 1
+            self.add(name)
             self.ends["nothing" if outcome.code is None else str(outcome.code)] += 1
 
 
@@ -135,12 +141,10 @@ class Ground:
 
 
 @contextmanager
-def ground(
-    inside: Path | None = None, make: Callable[[Path], Ground] | None = None
-) -> Iterator[Ground]:
+def ground(*, careless: bool = False) -> Iterator[Ground]:
     """Give a ground with the engine of the tests, in a folder that is gone afterwards."""
-    with TemporaryDirectory(prefix="odfbuild-faults-", dir=inside) as name:
+    with TemporaryDirectory(prefix="odfbuild-faults-") as name:
         folder = Path(name).resolve()
-        with CommandServer(folder) as server:
+        with CommandServer(folder, careless=careless) as server:
             server.warm(workload.first(folder / "warm"), *_COMMANDS)
-            yield Ground(folder, server) if make is None else make(folder)
+            yield Ground(folder, server)
