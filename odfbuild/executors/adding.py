@@ -157,7 +157,7 @@ def _store(receiver: Receiver, intake: Intake, merged: Frame | None, staging: Pa
             prepared = Prepared(events, receiver.now, staged_files(sealed))
             state = receiver.dataset.commit(prepared, on=receiver.state)
     found = (*repeated, *found)
-    told = replace(told, checks=found) if found else told
+    told = replace(told, checks=(*told.checks, *found)) if found else told
     if not events and not told:
         return Added(state, None)
     rows = 0 if sealed is None else sealed.records

@@ -45,7 +45,7 @@ from odfbuild.odf.events import (
     TimeUnit,
 )
 
-__all__ = ["DdlError", "parse_ddl"]
+__all__ = ["DdlError", "fine_timestamps", "parse_ddl"]
 
 _TIMESTAMP = DataTypeTimestamp(TimeUnit.MILLISECOND, "UTC")
 _TIME = DataTypeTime(TimeUnit.MICROSECOND)
@@ -136,6 +136,24 @@ def parse_ddl(columns: str | Iterable[str]) -> DataSchema:
         parser = _Parser(text, index)
         fields += parser.columns({field.name for field in fields})
     return DataSchema(tuple(fields))
+
+
+_INSTANTS = frozenset(word for word, kind in _SIZED.items() if kind == _TIMESTAMP)
+_FINEST_TIMESTAMP = 3
+
+
+def fine_timestamps(text: str) -> tuple[int, ...]:
+    """Return where types of instants stand in a column text that ask for more than milliseconds."""
+    tokens = list(_tokens(text))
+    return tuple(
+        word.at
+        for word, opening, digits in zip(tokens, tokens[1:], tokens[2:], strict=False)
+        if word.kind == "word"
+        and word.text.upper() in _INSTANTS
+        and opening.text == "("
+        and digits.text.isdecimal()
+        and int(digits.text) > _FINEST_TIMESTAMP
+    )
 
 
 _TOKEN = re.compile(

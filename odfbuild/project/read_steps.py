@@ -2,7 +2,19 @@
 
 from collections.abc import Sequence
 
-from odfbuild.odf.events import DataSchema, ReadStep
+from odfbuild.odf.ddl import fine_timestamps
+from odfbuild.odf.events import (
+    DataSchema,
+    DataType,
+    DataTypeList,
+    DataTypeMap,
+    DataTypeOption,
+    DataTypeStruct,
+    DataTypeTime,
+    DataTypeTimestamp,
+    ReadStep,
+    TimeUnit,
+)
 from odfbuild.odf.read_options import option_problems
 from odfbuild.odf.schema import DdlError, parse_ddl
 from odfbuild.project.findings import Findings
@@ -10,6 +22,14 @@ from odfbuild.project.places import Path
 
 __all__ = ["check_read"]
 
+_WHY_FINE = (
+    "datasets keep instants in milliseconds, as the reference does, and times of day in "
+    "microseconds: what is finer would be cut, and keys that differ by less would be one key"
+)
+_FIX_FINE = (
+    "write TIMESTAMP(3); to keep more, declare STRING, and give it in `preprocess` as a BIGINT: "
+    "unix_micros(CAST(t AS TIMESTAMP))"
+)
 _MOST_PIECES = 100
 _OPENING, _CLOSING = "(<", ")>"
 
@@ -20,7 +40,9 @@ def check_read(read: ReadStep, path: Path, findings: Findings) -> DataSchema | N
         here = (*path, problem.option)
         findings.refuse("unsupported-read", here, problem.what, problem.why, problem.fix)
     if read.ddl_schema is None:
+        _fine_types(read.schema, (*path, "schema"), findings)
         return read.schema
+    _fine_columns(read.ddl_schema, findings.written_key(path, "ddlSchema", "schema"), findings)
     return _ddl_schema(read.ddl_schema, findings.written_key(path, "ddlSchema", "schema"), findings)
 
 
@@ -37,6 +59,38 @@ def _ddl_schema(columns: Sequence[str], path: Path, findings: Findings) -> DataS
         except DdlError as error:
             passed = _refuse(error, columns, at, path, findings)
     return None
+
+
+def _fine_columns(columns: Sequence[str], path: Path, findings: Findings) -> None:
+    for at, text in enumerate(columns):
+        for offset in fine_timestamps(text):
+            what = f"'{text}' declares a time finer than milliseconds"
+            part = (text, offset)
+            findings.refuse("fine-time", (*path, at), what, _WHY_FINE, _FIX_FINE, part=part)
+
+
+def _fine_types(schema: DataSchema | None, path: Path, findings: Findings) -> None:
+    for field in () if schema is None else schema.fields:
+        if _is_fine(field.type):
+            what = f"the column '{field.name}' declares a time finer than it is kept"
+            findings.refuse("fine-time", path, what, _WHY_FINE, _FIX_FINE)
+
+
+def _is_fine(kind: DataType) -> bool:
+    match kind:
+        case DataTypeTimestamp(unit=unit):
+            return unit in {TimeUnit.MICROSECOND, TimeUnit.NANOSECOND}
+        case DataTypeTime(unit=unit):
+            return unit is TimeUnit.NANOSECOND
+        case DataTypeOption(inner=value):
+            return _is_fine(value)
+        case DataTypeList(item_type=item):
+            return _is_fine(item)
+        case DataTypeMap(key_type=key, value_type=value):
+            return _is_fine(key) or _is_fine(value)
+        case DataTypeStruct(fields=fields):
+            return any(_is_fine(field.type) for field in fields)
+    return False
 
 
 def _refuse(

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from odfbuild.executors.readers.drift import Besides
+from odfbuild.executors.readers.fine_times import noting
 from odfbuild.executors.readers.problems import InvalidSourceError, UnsupportedReadError
 from odfbuild.odf.events import (
     ReadStep,
@@ -38,7 +39,8 @@ def read(
     """
     told = Besides() if besides is None else besides
     try:
-        frame = _read(step, path, staging, name, told)
+        with noting(told.fine_times):
+            frame = _read(step, path, staging, name, told)
         if told.aside is not None:
             told.aside.finish(0 if frame is None else frame.rows)
     finally:

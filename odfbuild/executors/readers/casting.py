@@ -4,6 +4,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from odfbuild.executors.readers.columns import check_nulls
+from odfbuild.executors.readers.fine_times import note_cut
 from odfbuild.executors.readers.problems import REQUIRED, InvalidSourceError, Rejected, quoted
 from odfbuild.executors.readers.values import (
     Column,
@@ -86,7 +87,9 @@ def _floored(column: Column, target: pa.DataType) -> Column:
     fine, coarse = units[column.type.unit], units[target.unit]
     if fine > coarse:
         unit = {"s": "second", "ms": "millisecond", "us": "microsecond"}[target.unit]
-        column = pc.floor_temporal(column, unit=unit)
+        floored = pc.floor_temporal(column, unit=unit)
+        note_cut(column, pc.not_equal(column, floored))
+        column = floored
     instants = column.cast(pa.timestamp(column.type.unit)).cast(pa.timestamp(target.unit))
     return instants.cast(pa.int64()).cast(target)
 

@@ -10,6 +10,7 @@ from typing import Any, Final
 import pyarrow as pa
 
 from odfbuild.executors.readers.aside import Aside
+from odfbuild.executors.readers.fine_times import FineTimes
 from odfbuild.executors.readers.records import infer_schema
 
 __all__ = ["Besides", "Drift", "Drifting", "columns_drift", "drift_of", "widened"]
@@ -43,6 +44,7 @@ class Besides:
 
     aside: Aside | None = None
     drift: Drift = field(default_factory=Drift)
+    fine_times: FineTimes = field(default_factory=FineTimes)
 
 
 class Drifting:

@@ -29,6 +29,8 @@ from typing import Any, Final, TypeAlias
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from odfbuild.executors.readers.fine_times import note_cut
+
 __all__ = [
     "Column",
     "Formats",
@@ -257,7 +259,9 @@ def _uuid(text: str) -> bytes:
 def _timestamps(column: Column, target: pa.DataType, pattern: str | None) -> Column:
     if pattern is not None:
         instants = _parsed(column, lambda t: _instant(t, pattern), pa.timestamp("us", "UTC"))
-        return pc.floor_temporal(instants, unit=_UNIT_NAMES[target.unit]).cast(target)
+        floored = pc.floor_temporal(instants, unit=_UNIT_NAMES[target.unit])
+        note_cut(column, pc.not_equal(instants, floored))
+        return floored.cast(target)
     utc = pa.timestamp(target.unit, "UTC")
     naive = pa.timestamp(target.unit)
     try:
@@ -275,7 +279,10 @@ _UNIT_NAMES: Final = {"s": "second", "ms": "millisecond", "us": "microsecond", "
 
 def _mixed_timestamps(column: Column, target: pa.DataType) -> Column:
     """Read timestamps some of which have a zone, a lower-case t or z, or too many digits."""
-    text = _with_digits(pc.utf8_upper(column), _FRACTION[target.unit])
+    digits = _FRACTION[target.unit]
+    finer = rf":[0-9]{{2}}\.[0-9]{{{digits}}}[0-9]*[1-9]"
+    note_cut(column, pc.match_substring_regex(column, finer))
+    text = _with_digits(pc.utf8_upper(column), digits)
     zoned = pc.match_substring_regex(text, _ZONED)
     nothing = pa.scalar(None, pa.string())
     with_zone = pc.if_else(zoned, text, nothing).cast(pa.timestamp(target.unit, "UTC"))
