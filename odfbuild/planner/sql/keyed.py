@@ -184,7 +184,7 @@ class Parts(Columns):
         common = self.roots(part.keys or ()) & self.roots(keys)
         if common:
             return replace(part, name="keyed", because=clause, keys=common, group=None)
-        return whole(f"{clause} over {part.because} by another key")
+        return whole(f"{clause} over {part.because} by another key{self.doubt}")
 
     # FROM
 
@@ -307,6 +307,7 @@ class Parts(Columns):
         """Return which column of a join a name is, and whether it is one of the left side."""
         both = Part(name="join", rows=left.rows.beside(right.rows))
         token = self.known(expr, both)
+        self.note_unknown(expr, token, both)
         if isinstance(expr, Column):
             self.asked.add(expr.name)
         if token is None:
@@ -317,13 +318,13 @@ class Parts(Columns):
         inner = join.kind in {"inner", "cross"}
         clause = "JOIN" if inner else f"{join.kind.upper()} JOIN"
         if not inner and not pairs:
-            return whole(f"{clause} without an equality of columns")
+            return whole(f"{clause} without an equality of columns{self.doubt}")
         found = shared(left, right, pairs, self.root)
         mine, theirs = frozenset(a for a, _ in found), frozenset(b for _, b in found)
         rank = max(left.name, right.name, key=["linear", "join", "keyed"].index)
         if not found and (rank == "keyed" or not inner):
             other = left.because or right.because
-            return whole(f"{clause} with {other} by another key")
+            return whole(f"{clause} with {other} by another key{self.doubt}")
         self._joined(pairs, join)
         if inner:
             name = "keyed" if rank == "keyed" else "join"

@@ -93,7 +93,7 @@ class Columns:
     them: for each time that one is read, the tokens of its columns, of those that mattered where
     not all are known; `matched` leads from columns of the other side of an outer join to those of
     the preserved one.  `asked` are the names by which the query works, `redefined` those that a
-    star does not pass on as they are.
+    star does not pass on as they are; `unknown` are names that no rule leads to a column.
     """
 
     def __init__(self, inputs: Mapping[str, DataSchema | None]) -> None:
@@ -102,6 +102,7 @@ class Columns:
         self.matched: dict[Token, Token] = {}
         self.asked: set[str] = set()
         self.redefined: set[str] = set()
+        self.unknown: list[str] = []
         self.fresh = count()
         self._same: dict[Token, Token] = {}
 
@@ -128,7 +129,18 @@ class Columns:
         if isinstance(expr, Column):
             self.asked.add(expr.name)
         token = self.known(expr, part)
+        self.note_unknown(expr, token, part)
         return next(self.fresh) if token is None else token
+
+    def note_unknown(self, expr: Expr, token: Token | None, part: Part) -> None:
+        """Note a name that is no certain column only as not all columns are known."""
+        if token is None and isinstance(expr, Column) and part.rows.open:
+            self.unknown.append(".".join(expr.parts))
+
+    @property
+    def doubt(self) -> str:
+        """Return which name is not known to be a column, as the end of a reason; else nothing."""
+        return f" (which column {self.unknown[0]} is cannot be told)" if self.unknown else ""
 
     def equal(self, one: Token, other: Token) -> None:
         """Note that two columns are equal in all rows."""

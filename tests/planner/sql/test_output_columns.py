@@ -88,7 +88,12 @@ def test_a_key_is_a_column_of_the_inputs_or_it_is_not_known(
     ],
 )  # fmt: skip
 def test_a_name_that_nothing_tells_apart_has_no_side(text: str, of: str) -> None:
-    assert query_class([QueryStep(None, text)], UNKNOWN).name == of
+    found = query_class([QueryStep(None, text)], UNKNOWN)
+    assert found.name == of
+    if of == "whole" and "x.n" in text:
+        assert found.because == (
+            "GROUP BY over JOIN by another key (which column k is cannot be told)"
+        )
 
 
 @pytest.mark.parametrize("text", KEYS)
