@@ -6,7 +6,8 @@
     <folder>/version.json                the last version that was seen
 
 A beginning is continued, also by a later run, only if the source says that it is of the version
-that it still has; one whose version cannot be told is thrown away.  All of it may be deleted.
+that it still has, and as far as its bytes are those that came: the note has a hash of them.  One
+whose version cannot be told is thrown away.  All of it may be deleted.
 """
 
 import fcntl
@@ -18,6 +19,7 @@ import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
+from hashlib import blake2b
 from pathlib import Path
 from typing import IO, Final
 
@@ -29,6 +31,8 @@ __all__ = ["Part", "Version", "keep_version", "kept_version", "opened_part", "sw
 _VERSION: Final = "version.json"
 _KEPT: Final = frozenset({_VERSION, "container.json"})
 _LONGEST_NAME: Final = 80
+_NOTED: Final = 16 << 20  # bytes after which a note says anew how far a download is
+_CHUNK: Final = 1 << 20
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,25 +51,28 @@ class Part:
         self._note = path.with_name(path.name + ".json")
         self._file = file
         self._source = source
-        self.size = os.fstat(file.fileno()).st_size
-        self.version = self._noted() if self.size else None
+        self._hash = self._begun(None)
+        self._noted_size = 0
+        self.size = 0
+        self.version = self._continued()
         if self.version is None:
             self.restart(None)
 
     def restart(self, version: str | None) -> None:
         """Throw away what is stored; what follows is of this version, None if it has no name."""
         self._file.truncate(0)
-        self.size = 0
+        self._hash = self._begun(version)
+        self.size = self._noted_size = 0
         self.version = version
         self._note.unlink(missing_ok=True)
-        if version is not None:
-            note = {"source": self._source, "version": version}
-            self._note.write_text(json.dumps(note), "utf-8")
 
     def write(self, block: bytes) -> None:
         """Store more bytes."""
         self._file.write(block)
+        self._hash.update(block)
         self.size += len(block)
+        if self.version is not None and self.size - self._noted_size >= _NOTED:
+            self._keep_note()
 
     def finish(self) -> Path:
         """Give the download its name, and return where it is."""
@@ -78,14 +85,52 @@ class Part:
         if self.version is None or not self.size:
             self._path.unlink(missing_ok=True)
             self._note.unlink(missing_ok=True)
+        else:
+            self._keep_note()
 
-    def _noted(self) -> str | None:
-        """Return the version that is noted for this source; what cannot be read is none."""
+    def _keep_note(self) -> None:
+        """Say how far the download is, of what, and what its bytes hash to."""
+        self._file.flush()
+        note = {
+            "source": self._source,
+            "version": self.version,
+            "size": self.size,
+            "hash": self._hash.hexdigest(),
+        }
+        near = self._note.with_name(self._note.name + ".pending")
+        near.write_text(json.dumps(note), "utf-8")
+        near.replace(self._note)
+        self._noted_size = self.size
+
+    def _continued(self) -> str | None:
+        """Return the version that is noted for this source, with the file as long as the note says.
+
+        None if there is no note that can be read, or the bytes are not those that came.
+        """
         with suppress(OSError, ValueError, TypeError, KeyError):
             note = json.loads(self._note.read_text("utf-8"))
-            if note["source"] == self._source and isinstance(note["version"], str):
-                return str(note["version"])
+            version, size = note["version"], note["size"]
+            if note["source"] != self._source or not isinstance(version, str) or size <= 0:
+                return None
+            found = self._hash_of(version, size)
+            if found.hexdigest() == note["hash"]:
+                self._file.truncate(size)
+                self._hash, self.size, self._noted_size = found, size, size
+                return version
         return None
+
+    def _begun(self, version: str | None) -> blake2b:
+        """Return the hash of a download before its first byte: it says what is downloaded."""
+        return blake2b(json.dumps([self._source, version]).encode())
+
+    def _hash_of(self, version: str, size: int) -> blake2b:
+        """Return the hash of so many bytes of the file, of fewer if it has fewer."""
+        found, left = self._begun(version), size
+        with self._path.open("rb", buffering=0) as file:
+            while left > 0 and (block := file.read(min(_CHUNK, left))):
+                found.update(block)
+                left -= len(block)
+        return found
 
 
 @contextmanager

@@ -798,6 +798,33 @@ class TestResuming:
         assert found.path.read_bytes() == ROWS
         assert "range" not in server.asked[-1].headers
 
+    @pytest.mark.parametrize("at", [0, 50_000, 99_999])
+    def test_a_beginning_that_was_damaged_is_not_gone_on_with(
+        self, server: Server, tmp_path: Path, at: int
+    ) -> None:
+        cut = Page(body=ROWS, headers={"ETag": '"1"'}, ranges=True, cut=100_000)
+        url = server.put("/rows.csv", cut, *[Page(status=503)] * 4, replace(cut, cut=None))
+        with pytest.raises(UnreachableError):
+            fetched(FetchStepUrl(url=url), tmp_path)
+        part = tmp_path / "cache" / "fetched-rows.csv.part"
+        data = bytearray(part.read_bytes())
+        data[at] ^= 1
+        part.write_bytes(data)
+        assert news(FetchStepUrl(url=url), tmp_path).path.read_bytes() == ROWS
+        assert "range" not in server.asked[-1].headers
+
+    def test_a_beginning_of_which_more_came_than_is_noted_goes_on_from_there(
+        self, server: Server, tmp_path: Path
+    ) -> None:
+        cut = Page(body=ROWS, headers={"ETag": '"1"'}, ranges=True, cut=100_000)
+        url = server.put("/rows.csv", cut, *[Page(status=503)] * 4, replace(cut, cut=None))
+        with pytest.raises(UnreachableError):
+            fetched(FetchStepUrl(url=url), tmp_path)
+        with (tmp_path / "cache" / "fetched-rows.csv.part").open("ab") as part:
+            part.write(b"the process was killed before it noted these")
+        assert news(FetchStepUrl(url=url), tmp_path).path.read_bytes() == ROWS
+        assert server.asked[-1].headers["range"] == "bytes=100000-"
+
     def test_a_broken_note_is_no_harm(self, server: Server, tmp_path: Path) -> None:
         url = server.put("/rows.csv", Page(body=ROWS, headers={"ETag": '"1"'}, ranges=True))
         for note in ("", "[]", "{}", '{"source": 1, "version": 2}', "\udcff"):
