@@ -9,7 +9,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
     import pyarrow.parquet as pq
 
-__all__ = ["Frame", "Part", "Read", "Repeated", "file_batches"]
+__all__ = ["Frame", "Part", "Read", "Repeated", "file_batches", "opened_file"]
 
 BATCH_ROWS = 1 << 17
 BATCH_BYTES = 64 << 20
@@ -56,9 +56,7 @@ class Part:
 
     def batches(self, columns: Sequence[str], rows: int) -> Iterator["pa.RecordBatch"]:
         """Yield the rows in order, as the file has them, at most `rows` at a time."""
-        import pyarrow.parquet as pq
-
-        with pq.ParquetFile(self.path, buffer_size=1 << 20, pre_buffer=False) as file:
+        with opened_file(self.path) as file:
             groups, passed = self._groups(file)
             left = self.rows
             for batch in file_batches(file, columns, rows, groups):
@@ -173,6 +171,18 @@ def _cut(parts: Iterable[Part], first: int, end: int) -> Iterator[Part]:
         at += part.rows
         if cut.rows:
             yield cut
+
+
+def opened_file(path: Path) -> "pq.ParquetFile":
+    """Open a Parquet file to be read through; pages with a checksum are compared with it.
+
+    Files that a step writes for itself have them; of others the bytes are checked before.
+    """
+    import pyarrow.parquet as pq
+
+    return pq.ParquetFile(
+        path, buffer_size=1 << 20, pre_buffer=False, page_checksum_verification=True
+    )
 
 
 def file_batches(

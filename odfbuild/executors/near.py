@@ -42,7 +42,9 @@ def near_rows(
     found = look_up(paths, stored, wanted, most=_MOST_FOUND)
     if found is None:
         return None
-    pq.write_table(found.rows, into, compression="snappy", use_dictionary=False)
+    pq.write_table(
+        found.rows, into, compression="snappy", use_dictionary=False, write_page_checksum=True
+    )
     return into
 
 

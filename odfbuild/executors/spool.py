@@ -98,7 +98,9 @@ def _write(reader: Any, path: Path) -> None:
 
     _check_twice(reader.schema.names)
     try:
-        with pq.ParquetWriter(path, reader.schema, compression="snappy") as writer:
+        with pq.ParquetWriter(
+            path, reader.schema, compression="snappy", write_page_checksum=True
+        ) as writer:
             for batch in reader:
                 writer.write_batch(batch)
     except (pa.ArrowException, TypeError, ValueError) as error:

@@ -9,7 +9,7 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from odfbuild.executors.frames import Frame
+from odfbuild.executors.frames import Frame, opened_file
 from odfbuild.executors.readers.casting import Cast
 from odfbuild.executors.readers.drift import Besides, columns_drift
 from odfbuild.executors.readers.options import declared_schema, kept_type
@@ -33,7 +33,7 @@ def read_parquet(
     if path.stat().st_size == 0:
         return None if declared is None else Frame.of(declared.empty_table())
     try:
-        with pq.ParquetFile(path, buffer_size=1 << 20, pre_buffer=False) as file:
+        with opened_file(path) as file:
             if declared is not None:
                 besides.drift = columns_drift(file.schema_arrow.remove_metadata(), declared)
             return _frame(file, declared, path, staging, name)

@@ -44,7 +44,9 @@ def _write(pieces: Iterable[pa.Table], schema: pa.Schema, out: IO[bytes]) -> int
     rows = 0
     writing: Future[None] | None = None
     with (
-        pq.ParquetWriter(out, schema, compression=_CODEC, use_dictionary=False) as writer,
+        pq.ParquetWriter(
+            out, schema, compression=_CODEC, use_dictionary=False, write_page_checksum=True
+        ) as writer,
         ThreadPoolExecutor(1, "rows") as thread,
     ):
         for group in _groups(pieces):

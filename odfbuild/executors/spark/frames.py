@@ -15,7 +15,7 @@ from uuid import uuid4
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from odfbuild.executors.frames import Frame, Part
+from odfbuild.executors.frames import Frame, Part, opened_file
 from odfbuild.executors.spark.geometry import check_storable
 from odfbuild.executors.spark.local_rows import local_table
 from odfbuild.executors.spark.places import to_read, to_write
@@ -112,7 +112,7 @@ def from_files(
 
 def slice_table(path: Path, schema: pa.Schema) -> pa.Table:
     """Return the columns of `schema` of one slice; columns that it lacks are null."""
-    with pq.ParquetFile(path) as file:
+    with pq.ParquetFile(path, page_checksum_verification=True) as file:
         there = set(file.schema_arrow.names)
         found = file.read(columns=[name for name in schema.names if name in there])
     columns = [
@@ -211,7 +211,7 @@ def _reaches(group: pq.RowGroupMetaData, column: str, least: int) -> bool:
 def _batches(parts: Sequence[Path], schema: pa.Schema) -> Iterator[pa.RecordBatch]:
     yield _empty(schema)
     for part in parts:
-        with pq.ParquetFile(part, buffer_size=1 << 20, pre_buffer=False) as file:
+        with opened_file(part) as file:
             for batch in file.iter_batches(1 << 16):
                 yield from _utc(pa.Table.from_batches([batch])).cast(schema).to_batches()
 
@@ -219,7 +219,7 @@ def _batches(parts: Sequence[Path], schema: pa.Schema) -> Iterator[pa.RecordBatc
 def _write(batches: Iterator[pa.RecordBatch], path: Path, columns: Sequence[str]) -> None:
     first = next(batches)
     kept = pa.schema([first.schema.field(name).with_nullable(True) for name in columns])
-    with pq.ParquetWriter(path, kept, compression="snappy") as writer:
+    with pq.ParquetWriter(path, kept, compression="snappy", write_page_checksum=True) as writer:
         for batch in chain([first], batches):
             if batch.num_rows:
                 writer.write_batch(batch.select(kept.names).cast(kept))

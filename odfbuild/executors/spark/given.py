@@ -44,7 +44,9 @@ def write_rows(data: object, path: Path) -> None:
         )
     batches = _batches(parts)
     first = next(batches)
-    with pq.ParquetWriter(path, first.schema, compression="snappy") as writer:
+    with pq.ParquetWriter(
+        path, first.schema, compression="snappy", write_page_checksum=True
+    ) as writer:
         writer.write_batch(first)
         for batch in batches:
             writer.write_batch(batch.cast(first.schema))
@@ -56,12 +58,16 @@ def _number(part: Path) -> tuple[int, str]:
     return int(part.name.split("-")[1]), part.name
 
 
+def _opened(part: Path) -> pq.ParquetFile:
+    return pq.ParquetFile(part, coerce_int96_timestamp_unit="us", page_checksum_verification=True)
+
+
 def _batches(parts: Sequence[Path]) -> Iterator[pa.RecordBatch]:
     """Yield the rows of all parts, first of all a batch that may be empty."""
-    with pq.ParquetFile(parts[0], coerce_int96_timestamp_unit="us") as file:
+    with _opened(parts[0]) as file:
         empty = file.schema_arrow.remove_metadata().empty_table()
         columns = [pa.array([], field.type) for field in empty.schema]
         yield pa.RecordBatch.from_arrays(columns, schema=empty.schema)
     for part in parts:
-        with pq.ParquetFile(part, coerce_int96_timestamp_unit="us") as file:
+        with _opened(part) as file:
             yield from file.iter_batches()

@@ -67,6 +67,7 @@ _QUIET: Mapping[str, str] = MappingProxyType(
         "spark.cleaner.referenceTracking": "true",
         "spark.hadoop.mapreduce.fileoutputcommitter.algorithm.version": "2",
         "spark.hadoop.mapreduce.fileoutputcommitter.marksuccessfuljobs": "false",
+        "spark.hadoop.parquet.page.verify-checksum.enabled": "true",  # where a file has any
         "spark.hadoop.fs.file.impl": "org.apache.hadoop.fs.LocalFileSystem",
     }
 )
