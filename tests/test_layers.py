@@ -123,6 +123,33 @@ def test_only_the_command_line_prints(module: Path) -> None:
         assert "print" not in {c.id for c in calls if isinstance(c, ast.Name)}
 
 
+PLACES = frozenset(
+    {
+        "state/dataset.py",  # says where files are
+        "executors/verified.py",  # gives those that are as recorded
+        "executors/verify.py",  # looks at them all
+        "executors/past.py",  # the same, of what is replayed
+        "executors/replay.py",
+        "executors/restoration.py",
+        "executors/recompute.py",
+        "executors/kept.py",  # checks the one that it reads
+        "state/drifted.py",  # looks at presence and size
+        "app/explaining.py",  # look at presence before they ask for the file
+        "app/tracing.py",
+        "executors/testing/stage.py",  # counts
+    }
+)
+
+
+@parametrized
+def test_who_reads_rows_gets_files_that_were_checked(module: Path) -> None:
+    asked = {"data_path", "checkpoint_path", "slices"}
+    for call in (n for n in ast.walk(tree_of(module)) if isinstance(n, ast.Call)):
+        if isinstance(call.func, ast.Attribute) and call.func.attr in asked:
+            named = ast.unparse(call.func.value)
+            assert name_of(module) in PLACES, f"{named}.{call.func.attr} in line {call.lineno}"
+
+
 @pytest.mark.parametrize("arguments", [["--help"], ["plan"], ["status"]], ids=" ".join)
 def test_deciding_needs_no_engine(arguments: list[str], tmp_path: Path) -> None:
     project = shutil.copytree(EXAMPLES / "water-levels", tmp_path / "project")

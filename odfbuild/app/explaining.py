@@ -168,13 +168,16 @@ class _Steps:
 
     def _taken_back(self, key: RowKey, written: Written) -> RowKey | None:
         from odfbuild.executors.taken_back import taken_back
+        from odfbuild.executors.verified import data_files
 
         record, history = self._record(key, written), self._history(key.dataset, key.block)
         if record is None or history is None:
             return None
-        paths = [path for _, path in history.slices(key.block)]
-        if not all(path.exists() for path in paths):
+        slices = history.slices(key.block)
+        if not all(path.exists() for _, path in slices):
             return None
+        dataset = history.dataset
+        paths = data_files(dataset, [piece for piece, _ in slices], f"the dataset {dataset.id}")
         offset = taken_back(paths, record, history.state(key.block).vocab)
         return None if offset is None else self._key(key.dataset, history, offset)
 
@@ -269,11 +272,12 @@ class _Steps:
         import pyarrow as pa
 
         from odfbuild.executors.frames import Frame
+        from odfbuild.executors.verified import data_file
 
         dataset = self._project.workspace.dataset(key.dataset)
-        path = dataset.data_path(written.slice.physical_hash)
-        if not path.exists():
+        if not dataset.data_path(written.slice.physical_hash).exists():
             return None
+        path = data_file(dataset, written.slice, f"the dataset {dataset.id}")
         one = Frame.at(path).slice(key.offset - written.offsets.start, 1)
         return pa.Table.from_batches(one.batches(), one.schema)
 

@@ -108,8 +108,10 @@ def examine(folder: Path, staging: Path) -> Found:
     from odfbuild.state.objects import LocalObjects
 
     copied = copy_chain(folder, staging)
-    parts = (LocalObjects(staging / part) for part in ("blocks", "data", "checkpoints"))
-    dataset = Dataset(copied.dataset, Stores(LocalHeads(staging), *parts), Index())
+    names = ("blocks", "data", "checkpoints")
+    blocks, data, checkpoints = (LocalObjects(staging / name) for name in names)
+    stores = Stores(LocalHeads(staging), blocks, data, checkpoints)
+    dataset = Dataset(copied.dataset, stores, Index())
     found = verify(dataset).findings
     state = None if found else dataset.state()
     if state is None:

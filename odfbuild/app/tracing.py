@@ -87,10 +87,11 @@ def was_merged(row: Mapping[str, Any] | None, written: Written, state: ChainStat
 
 def _row(dataset: Dataset, written: Written, offset: int) -> Mapping[str, Any] | None:
     from odfbuild.executors.frames import Frame
+    from odfbuild.executors.verified import data_file
 
-    path = dataset.data_path(written.slice.physical_hash)
-    if not path.exists():
+    if not dataset.data_path(written.slice.physical_hash).exists():
         return None
+    path = data_file(dataset, written.slice, f"the dataset {dataset.id}")
     one = Frame.at(path).slice(offset - written.offsets.start, 1)
     return next((dict(row) for batch in one.batches() for row in batch.to_pylist()), None)
 

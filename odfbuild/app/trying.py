@@ -13,9 +13,10 @@ from odfbuild.app.engines import spark_of
 from odfbuild.app.opened import Opened
 from odfbuild.errors import EngineError
 from odfbuild.executors.engine import Engine, TransformInputFrame, TransformWork
+from odfbuild.executors.verified import data_files, slices_upto
 from odfbuild.odf.chain import ChainState
 from odfbuild.odf.chain_schema import schema_in_force
-from odfbuild.odf.events import OffsetInterval, SetTransform, TransformInput
+from odfbuild.odf.events import DataSlice, OffsetInterval, SetTransform, TransformInput
 from odfbuild.odf.identity import DatasetId
 from odfbuild.odf.opaque import is_opaque
 from odfbuild.odf.refs import DatasetAlias
@@ -121,20 +122,20 @@ def _input(project: Opened, given: TransformInput, rows: int) -> TransformInputF
     if state.last_offset is not None:
         first = max(0, state.last_offset + 1 - rows)
         interval = OffsetInterval(first, state.last_offset)
-    paths = () if interval is None else tuple(_paths(dataset, interval.start))
+    slices = () if interval is None else tuple(_slices(dataset, interval.start))
     return TransformInputFrame(
         alias=given.alias or str(ref),
-        paths=paths,
+        paths=data_files(dataset, slices, f"the input {given.alias or ref}"),
         interval=interval,
         schema=schema,
         vocab=state.vocab,
     )
 
 
-def _paths(dataset: Dataset, start: int) -> Iterator[Any]:
-    for piece, path in dataset.slices():
+def _slices(dataset: Dataset, start: int) -> Iterator[DataSlice]:
+    for piece in slices_upto(dataset):
         if piece.offset_interval.end >= start:
-            yield path
+            yield piece
 
 
 def _text(row: Mapping[str, Any], op: str) -> _Row:

@@ -16,6 +16,7 @@ from typing import Any, TypeAlias
 from zlib import crc32
 
 from odfbuild.errors import StateError
+from odfbuild.executors.verified import data_files
 from odfbuild.odf.chain import ChainState
 from odfbuild.odf.chain_schema import schema_in_force
 from odfbuild.odf.events import (
@@ -85,9 +86,9 @@ def row_difference(dataset: Dataset, start: Multihash, end: Multihash, limit: in
     state = dataset.state(last)
     assert state is not None  # noqa: S101 - there is a block
     slices = _slices(dataset, first, last)
-    reading = _Reading([path for _, path in slices], state, sign)
+    reading = _Reading(data_files(dataset, slices, f"the dataset {dataset.id}"), state, sign)
     counting = _Counting(_primary_key(state), limit)
-    rows = sum(s.offset_interval.end - s.offset_interval.start + 1 for s, _ in slices)
+    rows = sum(s.offset_interval.end - s.offset_interval.start + 1 for s in slices)
     parts = math.ceil(rows / PART_ROWS)
     for part in range(parts):
         counting.count(reading.rows(), part, parts)
@@ -118,11 +119,9 @@ def _ordered(
     )
 
 
-def _slices(
-    dataset: Dataset, first: Multihash, last: Multihash
-) -> tuple[tuple[DataSlice, Path], ...]:
+def _slices(dataset: Dataset, first: Multihash, last: Multihash) -> tuple[DataSlice, ...]:
     found = (_slice_of(block.event) for _, block in dataset.blocks(first, last))
-    return tuple((each, dataset.data_path(each.physical_hash)) for each in found if each)
+    return tuple(each for each in found if each)
 
 
 def _slice_of(event: object) -> DataSlice | None:

@@ -8,7 +8,7 @@ from odfbuild import app
 from odfbuild.cli.usage import UsageRefusedError
 from odfbuild.cli.watermark import moment
 from odfbuild.errors import StateError
-from odfbuild.executors.present import check_present
+from odfbuild.executors.verified import all_files
 from odfbuild.executors.views import DatasetView
 from odfbuild.odf.chain_schema import schema_in_force
 from odfbuild.odf.chain_state import ChainState
@@ -69,7 +69,7 @@ def view_of(project: app.Opened, name: str, asked: Asked) -> DatasetView:
     """Return the rows that are asked for.
 
     Raises UsageRefusedError for what is no time, StateError for a dataset, block or time that is
-    not there, NoDataError, and LostDataError.
+    not there, NoDataError, LostDataError and DamagedDataError.
     """
     now = Timestamp.from_millis(time_ns() // 1_000_000)
     dataset = app.find_dataset(project, name)
@@ -83,9 +83,8 @@ def view_of(project: app.Opened, name: str, asked: Asked) -> DatasetView:
             why="its columns are known from the first rows on",
             fix="odfbuild apply takes in what there is; odfbuild log shows the blocks",
         )
-    paths = tuple(path for _, path in dataset.slices(upto=block))
     alias = str(app.find_name(project, name))
-    check_present(paths, f"the dataset '{alias}'")
+    paths = all_files(dataset, block, f"the dataset '{alias}'")
     return DatasetView(
         paths=paths,
         schema=schema,

@@ -15,10 +15,11 @@ import pyarrow.compute as pc
 from odfbuild.errors import StateError
 from odfbuild.executors.slice_files import SliceWriter
 from odfbuild.executors.slices import scan_slices
+from odfbuild.executors.verified import data_file
 from odfbuild.odf.arrow import to_arrow
 from odfbuild.odf.chain import ChainState, vocabulary
 from odfbuild.odf.chain_schema import schema_in_force
-from odfbuild.odf.digest import LogicalHasher, physical_hash
+from odfbuild.odf.digest import LogicalHasher
 from odfbuild.odf.events import (
     DataSchema,
     DataSlice,
@@ -31,9 +32,9 @@ from odfbuild.odf.identity import Multihash
 from odfbuild.odf.opaque import refuse_opaque
 from odfbuild.odf.timestamp import Timestamp
 from odfbuild.planner.compaction import Keep, Merge, Rewrite
-from odfbuild.state.dataset import Dataset, InconsistentSliceError
-from odfbuild.state.objects import CorruptObjectError, MissingObjectError
+from odfbuild.state.dataset import Dataset
 from odfbuild.state.prepared import Prepared, StagedFile
+from odfbuild.state.stores import InconsistentSliceError
 
 __all__ = ["rewrite_chain"]
 
@@ -73,8 +74,8 @@ def rewrite_chain(
     """Carry out a rewrite that was worked out for a state, and return the new one.
 
     `staging` is a folder in the workspace.  Raises, with the chain untouched: HeadMovedError;
-    CorruptObjectError, MissingObjectError or InconsistentSliceError when a slice is not what its
-    block says; UnsupportedVariantError when an event is of a newer version of the format, which
+    DamagedDataError, LostDataError or InconsistentSliceError when a slice is not what its block
+    says; UnsupportedVariantError when an event is of a newer version of the format, which
     only who knows it can write again.
     """
     base = _base(dataset, rewrite.kept, on.head)
@@ -142,8 +143,7 @@ def _rows(
 ) -> Iterator[pa.RecordBatch]:
     """Yield the rows of all slices, each slice checked before it is read and while it is."""
     for piece in merge.slices:
-        path = dataset.data_path(piece.physical_hash)
-        _check_bytes(path, piece)
+        path = data_file(dataset, piece, f"the dataset {dataset.id}")
         at = piece.offset_interval.start
         for batch in scan_slices((path,), schema=schema):
             _check_offsets(path, batch.column(offsets), at)
@@ -151,13 +151,6 @@ def _rows(
             yield batch
         if at != piece.offset_interval.end + 1:
             raise _inconsistent(path, f"ends at offset {at - 1}")
-
-
-def _check_bytes(path: Path, piece: DataSlice) -> None:
-    if not path.is_file():
-        raise MissingObjectError(piece.physical_hash, str(path))
-    if (actual := physical_hash(path)) != piece.physical_hash:
-        raise CorruptObjectError(piece.physical_hash, actual, str(path))
 
 
 def _check_offsets(path: Path, found: pa.Array, start: int) -> None:

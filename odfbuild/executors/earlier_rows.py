@@ -11,6 +11,7 @@ from odfbuild.errors import EngineError
 from odfbuild.executors.changelog import InvalidChangelogError, only_appends
 from odfbuild.executors.slices import Sealed
 from odfbuild.executors.unbroken import came_of_one_query
+from odfbuild.executors.verified import all_files
 from odfbuild.odf.chain import ChainState
 from odfbuild.state.dataset import Dataset
 
@@ -49,7 +50,7 @@ def check_earlier_rows(
         return
     if came_of_one_query(block.event for _, block in output.blocks(upto=state.head)):
         return
-    earlier = [path for _, path in output.slices(state.head)]
+    earlier = all_files(output, state.head)
     try:
         for _ in standing([*earlier, *new], sealed.schema, state.vocab):
             pass

@@ -15,6 +15,7 @@ from odfbuild.errors import OdfBuildError
 from odfbuild.executors.condensed import Condensed, found, keep, shape_of
 from odfbuild.executors.engine import CondenseRequest, Engine, IngestRequest
 from odfbuild.executors.site import Site
+from odfbuild.executors.verified import ITSELF, data_files
 from odfbuild.odf.chain import ChainState
 from odfbuild.odf.chain_schema import schema_in_force
 from odfbuild.odf.events import (
@@ -42,20 +43,21 @@ _log = logging.getLogger(__name__)
 class _Past:
     """A history: a condensed one if there is, and what came since, in so many blocks."""
 
+    dataset: Dataset
     condensed: Condensed | None
-    since: tuple[tuple[DataSlice, Path], ...]
+    since: tuple[DataSlice, ...]
     blocks: int
 
-    @property
-    def paths(self) -> tuple[Path, ...]:
+    def files(self) -> tuple[Path, ...]:
+        """Return what is to be read.  Raises LostDataError, DamagedDataError."""
         first = () if self.condensed is None else self.condensed.paths
-        return (*first, *(path for _, path in self.since))
+        return (*first, *data_files(self.dataset, self.since, ITSELF))
 
     @property
     def is_long(self) -> bool:
         """Say whether so much came since that condensing costs little beside it."""
         there = 0 if self.condensed is None else self.condensed.rows
-        spans = [each.offset_interval for each, _ in self.since]
+        spans = [each.offset_interval for each in self.since]
         return (
             sum(span.end - span.start + 1 for span in spans) > max(_LEAST_ROWS, there // _SHARE)
             or len(spans) > _SLICES + there // _ROWS_A_SLICE
@@ -69,7 +71,7 @@ def history(
     """Return the Parquet files that a merge of this strategy has to read, oldest first."""
     if isinstance(merge, MergeStrategyAppend) or not state.has_data:
         return ()
-    return _past(_folder(site, dataset), dataset, state, merge).paths
+    return _past(_folder(site, dataset), dataset, state, merge).files()
 
 
 def condense(site: Site, dataset: Dataset, state: ChainState, request: IngestRequest) -> None:
@@ -111,7 +113,7 @@ def _condense(
 
     def make(into: Path) -> tuple[Path, ...]:
         request = CondenseRequest(
-            merge=merge, vocab=state.vocab, history=past.paths, in_force=in_force, into=into
+            merge=merge, vocab=state.vocab, history=past.files(), in_force=in_force, into=into
         )
         return engine.condense(request)
 
@@ -144,8 +146,7 @@ def _since(dataset: Dataset, state: ChainState, condensed: Condensed | None) -> 
     after = None if condensed is None else condensed.block
     events = [block.event for _, block in dataset.blocks(after, state.head)]
     slices = [e.new_data for e in events if isinstance(e, AddData | ExecuteTransform)]
-    since = tuple((s, dataset.data_path(s.physical_hash)) for s in slices if s is not None)
-    return _Past(condensed, since, len(events))
+    return _Past(dataset, condensed, tuple(s for s in slices if s is not None), len(events))
 
 
 def _folder(site: Site, dataset: Dataset) -> Path:

@@ -40,15 +40,13 @@ def previous(output: Dataset, state: ChainState, name: Callable[[], str]) -> Pat
     None if it left none, or made it for a query that is in force no more.  Raises
     LostCheckpointError.
     """
-    from odfbuild.odf.digest import physical_hash
-
     if state.checkpoint is None or state.transform_is_new:
         return None
     path = output.checkpoint_path(state.checkpoint)
     if not path.is_file():
         raise _lost(f"the checkpoint {state.checkpoint} is missing", name())
-    actual = physical_hash(path)
-    if actual != state.checkpoint:
+    named = ((state.checkpoint, path),)
+    for _, _, actual in output.stores.checked.unlike(output.stores.checked.unknown(named)):
         what = f"the checkpoint {state.checkpoint} has other bytes: they hash to {actual}"
         raise _lost(what, name())
     return path

@@ -16,7 +16,8 @@ from odfbuild.executors.engine import Engine, TransformWork, engine_version
 from odfbuild.executors.past import History, Past
 from odfbuild.executors.replay_findings import row_findings, schema_findings
 from odfbuild.executors.slices import Sealed
-from odfbuild.executors.transform import Source, execute, needs_engine, step_work
+from odfbuild.executors.transform import FilesOf, Source, execute, needs_engine, step_work
+from odfbuild.executors.verified import data_files
 from odfbuild.odf.chain import ChainState
 from odfbuild.odf.chain_schema import schema_in_force
 from odfbuild.odf.chain_state import last_block_of
@@ -219,7 +220,7 @@ def _compared(
     inputs = inputs_then(step, past)
     findings = list(_watermark_findings(step, inputs))
     sealed = None
-    work = _work(step, inputs, past, staging)
+    work = _work(step, inputs, past, staging, _places)
     if work is not None:
         damaged = _damaged(step, inputs, work, past)
         if damaged is not None:
@@ -245,7 +246,7 @@ def remade(step: RecordedStep, past: Past, engine: Engine, staging: Path) -> tup
     there or damaged, and the engine's errors.
     """
     inputs = inputs_then(step, past)
-    work = _work(step, inputs, past, staging)
+    work = _work(step, inputs, past, staging, _places)
     if work is None:
         return None, None
     damaged = _damaged(step, inputs, work, past)
@@ -266,13 +267,13 @@ def remade(step: RecordedStep, past: Past, engine: Engine, staging: Path) -> tup
 def recorded_work(step: RecordedStep, past: Past, staging: Path) -> TransformWork | None:
     """Return what the engine worked on in a step, None if it was not needed.
 
-    Raises StateError for inputs that are not there any more.
+    Raises StateError for inputs that are not there any more, or damaged.
     """
-    return _work(step, inputs_then(step, past), past, staging)
+    return _work(step, inputs_then(step, past), past, staging, data_files)
 
 
 def _work(
-    step: RecordedStep, inputs: Sequence[InputThen], past: Past, staging: Path
+    step: RecordedStep, inputs: Sequence[InputThen], past: Past, staging: Path, files: FilesOf
 ) -> TransformWork | None:
     batch = rebind(
         step.event, [each.alias for each in inputs], [_pieces(each.slices) for each in inputs]
@@ -280,7 +281,16 @@ def _work(
     if not needs_engine(step.before, batch):
         return None
     sources = [each.source for each in inputs]
-    return step_work(step.dataset, step.before, batch, sources, staging, past.slices)
+
+    def slices(dataset: Dataset, upto: Multihash | None) -> tuple[DataSlice, ...]:
+        return _pieces(past.slices(dataset, upto))
+
+    return step_work(step.dataset, step.before, batch, sources, staging, slices, files)
+
+
+def _places(dataset: Dataset, slices: Sequence[DataSlice], _: str) -> tuple[Path, ...]:
+    """Return where files are: `_damaged` says which of them are not as recorded."""
+    return tuple(dataset.data_path(each.physical_hash) for each in slices)
 
 
 def _pieces(slices: Sequence[tuple[DataSlice, Path]]) -> tuple[DataSlice, ...]:

@@ -35,6 +35,7 @@ from odfbuild.executors.site import Site
 from odfbuild.executors.slices import Sealed, seal
 from odfbuild.executors.staged import schema_events, staged_files
 from odfbuild.executors.unbroken import unbroken
+from odfbuild.executors.verified import ITSELF, data_files, slices_upto
 from odfbuild.odf.chain import ChainState
 from odfbuild.odf.chain_schema import schema_in_force
 from odfbuild.odf.events import (
@@ -60,9 +61,18 @@ from odfbuild.planner.sql.waiting import waits
 from odfbuild.state.dataset import Dataset, NotInChainError
 from odfbuild.state.prepared import Prepared
 
-__all__ = ["EngineVersionError", "Source", "execute", "needs_engine", "step_work", "transform"]
+__all__ = [
+    "EngineVersionError",
+    "FilesOf",
+    "Source",
+    "execute",
+    "needs_engine",
+    "step_work",
+    "transform",
+]
 
-SlicesUpto = Callable[[Dataset, Multihash | None], tuple[tuple[DataSlice, Path], ...]]
+FilesOf = Callable[[Dataset, Sequence[DataSlice], str], tuple[Path, ...]]
+SlicesUpto = Callable[[Dataset, Multihash | None], Sequence[DataSlice]]
 
 
 class EngineVersionError(EngineError):
@@ -170,14 +180,15 @@ def step_work(
     batch: Batch,
     inputs: Sequence[Source],
     staging: Path,
-    slices: SlicesUpto = Dataset.slices,
+    slices: SlicesUpto = slices_upto,
+    files: FilesOf = data_files,
     name: Callable[[], str] = lambda: "NAME",
 ) -> TransformWork:
     """Return what the engine works on; all that was before only for a query that looks at it.
 
     `state` is the output as it was before the step, `slices` gives the slices of a dataset up to a
-    block, `name` that of the output.  Raises DivergedInputError for an input without a schema,
-    LostCheckpointError.
+    block, `files` their files, `name` that of the output.  Raises DivergedInputError for an input
+    without a schema, LostCheckpointError, LostDataError, DamagedDataError.
     """
     if state.transform is None:
         raise ValueError("a step without a transform")
@@ -192,6 +203,7 @@ def step_work(
             source,
             _past(source, recorded, slices) if looks_back else (),
             known.get(source.dataset.id),
+            files,
         )
         for bound, source, recorded in zip(batch.inputs, inputs, batch.query_inputs, strict=True)
     )
@@ -203,7 +215,7 @@ def step_work(
         work,
         checkpoint=previous(output, state, name) if kept else None,
         new_checkpoint=staging / NEW if kept else None,
-        output=tuple(path for _, path in slices(output, state.head)),
+        output=files(output, slices(output, state.head), ITSELF),
         in_force=schema_in_force(state),
         watermark=batch.watermark,
         watermark_before=state.watermark,
@@ -268,26 +280,31 @@ def _pending(
 
 
 def _frame(
-    bound: BoundInput, source: Source, past: tuple[Path, ...], accepted: DataSchema | None
+    bound: BoundInput,
+    source: Source,
+    past: Sequence[DataSlice],
+    accepted: DataSchema | None,
+    files: FilesOf,
 ) -> TransformInputFrame:
     schema = accepted or input_schema(source.state)
     if schema is None:
         raise diverged(bound.alias, "has lost its schema")
+    owner = f"the input {bound.alias}"
     return TransformInputFrame(
         alias=bound.alias,
-        paths=tuple(source.dataset.data_path(piece.physical_hash) for piece in bound.slices),
+        paths=files(source.dataset, bound.slices, owner),
         interval=bound.interval,
         schema=schema,
         vocab=source.state.vocab,
-        past=past,
+        past=files(source.dataset, past, owner),
     )
 
 
-def _past(source: Source, recorded: ExecuteTransformInput, slices: SlicesUpto) -> tuple[Path, ...]:
+def _past(
+    source: Source, recorded: ExecuteTransformInput, slices: SlicesUpto
+) -> Sequence[DataSlice]:
     """Return the slices of an input that earlier steps have read."""
-    if recorded.prev_offset is None:
-        return ()
-    return tuple(path for _, path in slices(source.dataset, recorded.prev_block_hash))
+    return () if recorded.prev_offset is None else slices(source.dataset, recorded.prev_block_hash)
 
 
 def _events(

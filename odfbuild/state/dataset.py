@@ -20,13 +20,16 @@ from odfbuild.odf.events import (
 )
 from odfbuild.odf.identity import DatasetId, Multihash
 from odfbuild.odf.timestamp import Timestamp
+from odfbuild.state.checked import mark_of
+from odfbuild.state.head_facts import agrees
 from odfbuild.state.heads import HEAD, HeadMovedError
 from odfbuild.state.index import Index
+from odfbuild.state.objects import CorruptObjectError, MissingObjectError
 from odfbuild.state.prepared import Prepared, StagedFile
 from odfbuild.state.seen_heads import SeenHeads
-from odfbuild.state.stores import InconsistentSliceError, Stores, check_files, check_present
+from odfbuild.state.stores import Stores, check_files, check_present
 
-__all__ = ["Dataset", "InconsistentSliceError", "NotInChainError", "Stores"]
+__all__ = ["Dataset", "NotInChainError", "Stores", "WrongStateError"]
 
 _KEPT_BYTES = 64 << 20
 
@@ -44,6 +47,20 @@ class NotInChainError(StateError):
         )
         self.dataset = dataset
         self.missing = missing
+
+
+class WrongStateError(StateError):
+    """What is to be appended was made from a state that the chain does not have."""
+
+    code = "wrong-state"
+
+    def __init__(self, dataset: DatasetId, head: Multihash) -> None:
+        super().__init__(
+            what=f"the state of {dataset} that a step began with is not that of its head {head}",
+            why="the step would write rows twice or leave some out; nothing was written",
+            fix="delete index.sqlite in the workspace, which is a cache, and run the same again; "
+            "if it happens again, report it: it is a fault of odfbuild",
+        )
 
 
 class Dataset:
@@ -87,10 +104,11 @@ class Dataset:
     def state(self, at: Multihash | None = None) -> ChainState | None:
         """Return the state at a block, by default at the head; None if there is no block.
 
-        What the index knows is taken as it is, and only the blocks after it are read.
+        What the index knows is taken if the blocks at its head say so, and only those after it
+        are read.
         """
         last = self.head() if at is None else at
-        known = self._index.get(self.id)
+        known = self._known()
         if last is None or (known is not None and known.head == last):
             return None if last is None else known
         state, blocks = self._since(known, last)
@@ -100,8 +118,17 @@ class Dataset:
             self._index.put(state)
         return state
 
+    def _known(self) -> ChainState | None:
+        known = self._index.get(self.id)
+        with suppress(MissingObjectError, CorruptObjectError):
+            if known is not None and agrees(known, self.stores.blocks):
+                return known
+        return None
+
     def slices(self, upto: Multihash | None = None) -> tuple[tuple[DataSlice, Path], ...]:
-        """Return all data slices, oldest first, and where their files are."""
+        """Return all data slices, oldest first, and where their files are, be they as recorded
+        or not: what reads their rows gets them of `executors.verified`.
+        """
         events = [block.event for _, block in self.blocks(upto=upto)]
         slices = [each.new_data for each in events if isinstance(each, AddData | ExecuteTransform)]
         return tuple(
@@ -109,11 +136,11 @@ class Dataset:
         )
 
     def data_path(self, hash: Multihash) -> Path:
-        """Return where the file of a data slice is."""
+        """Return where the file of a data slice is, be it as recorded or not."""
         return self.stores.data.path(hash)
 
     def checkpoint_path(self, hash: Multihash) -> Path:
-        """Return where the file of a checkpoint is."""
+        """Return where the file of a checkpoint is, be it as recorded or not."""
         return self.stores.checkpoints.path(hash)
 
     def _back(
@@ -257,10 +284,16 @@ class Dataset:
         return self._make_real((), blocks, state, expected)
 
     def _still(self, on: ChainState | None) -> Multihash | None:
-        """Return the head of a state; refuse early what the swap would refuse in the end."""
+        """Return the head of a state; refuse early what the swap would refuse in the end.
+
+        Also refused is a state that is not what the blocks at its head say: what was made of it
+        would double rows, or leave some out.
+        """
         expected, actual = None if on is None else on.head, self.head()
         if actual != expected:
             raise HeadMovedError(expected, actual)
+        if on is not None and not agrees(on, self.stores.blocks):
+            raise WrongStateError(self.id, on.head)
         return expected
 
     def _make_real(
@@ -291,6 +324,10 @@ class Dataset:
             stores.blocks.put(blocks)
             self._swap(state, expected, rewrites=rewrites)
         self._index.put(state)
+        for each in files:  # their hashes were compared before
+            store = stores.data if each.kind == "data" else stores.checkpoints
+            with suppress(OSError, MissingObjectError):
+                stores.checked.add(str(each.hash), mark_of(store.path(each.hash)))
         return state
 
     def _swap(self, state: ChainState, expected: Multihash | None, *, rewrites: bool) -> None:

@@ -1,12 +1,13 @@
 """Where the parts of a dataset are, and what its events say of files, compared with these."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from odfbuild.errors import StateError
 from odfbuild.odf.events import AddData, DataSlice, ExecuteTransform, MetadataEvent
 from odfbuild.odf.identity import Multihash
+from odfbuild.state.checked import CheckedFiles
 from odfbuild.state.heads import HeadStore
 from odfbuild.state.objects import (
     CorruptObjectError,
@@ -27,12 +28,13 @@ class InconsistentSliceError(StateError):
 
 @dataclass(frozen=True, slots=True)
 class Stores:
-    """Where the parts of one dataset are."""
+    """Where the parts of one dataset are, and which of its files were checked."""
 
     heads: HeadStore
     blocks: ObjectStore
     data: ObjectStore
     checkpoints: ObjectStore
+    checked: CheckedFiles = field(default_factory=CheckedFiles)
 
 
 def check_files(prepared: Prepared, stores: Stores) -> None:

@@ -21,6 +21,7 @@ from odfbuild.odf.chain import ChainState
 from odfbuild.odf.events import DatasetKind, Seed
 from odfbuild.odf.identity import DatasetId, Multihash
 from odfbuild.odf.refs import DatasetAlias
+from odfbuild.state.checked import CheckedFiles
 from odfbuild.state.dataset import Dataset, Stores
 from odfbuild.state.disk import Disk, pending, read_file
 from odfbuild.state.heads import (
@@ -108,6 +109,8 @@ class Workspace:
         self.keys = Keys(root / "keys", disk)
         self.index = Index(root / "index.sqlite")
         self.seen = SeenHeads(root)
+        self._memory = root / "cache" / "checked"
+        self._checked: dict[DatasetId, CheckedFiles] = {}
         self._disk = disk or Disk()
         self._lock_timeout = lock_timeout
         self._datasets = root / "datasets"
@@ -242,8 +245,16 @@ class Workspace:
         folder = self._datasets / id.multibase
         note = self.root / "cache" / "locks" / id.multibase
         heads = LocalHeads(folder, self._disk, timeout=self._lock_timeout, note=note)
-        objects = (LocalObjects(folder / part, self._disk) for part in _PARTS[1:])
-        return Dataset(id, Stores(heads, *objects), self.index, self.seen)
+        blocks, data, checkpoints = (LocalObjects(folder / part, self._disk) for part in _PARTS[1:])
+        checked = self._checked_files(id)
+        return Dataset(id, Stores(heads, blocks, data, checkpoints, checked), self.index, self.seen)
+
+    def _checked_files(self, id: DatasetId) -> CheckedFiles:
+        known = self._checked.get(id)
+        if known is not None:
+            return known
+        memory = None if self.is_read_only else self._memory / id.multibase
+        return self._checked.setdefault(id, CheckedFiles(memory))
 
     def create(
         self,

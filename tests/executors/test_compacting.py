@@ -11,6 +11,8 @@ from hypothesis import strategies as st
 
 from odfbuild.executors import slice_files
 from odfbuild.executors.compacting import rewrite_chain
+from odfbuild.executors.present import LostDataError
+from odfbuild.executors.verified import DamagedDataError
 from odfbuild.executors.verify import verify
 from odfbuild.odf.chain import ChainState
 from odfbuild.odf.events import AddData, DatasetKind, MetadataEvent, SourceState
@@ -27,9 +29,8 @@ from odfbuild.planner.compaction import (
     metadata_only,
 )
 from odfbuild.state import push_ids
-from odfbuild.state.dataset import InconsistentSliceError
 from odfbuild.state.heads import HeadMovedError
-from odfbuild.state.objects import CorruptObjectError, MissingObjectError
+from odfbuild.state.stores import InconsistentSliceError
 from tests.cases import load
 from tests.executors.histories import Added, History, licensed, scripts
 
@@ -273,8 +274,8 @@ def test_what_is_in_memory_does_not_grow_with_the_slices(
 @pytest.mark.parametrize(
     ("damage", "error"),
     [
-        (lambda path: path.write_bytes(path.read_bytes()[:-1] + b"?"), CorruptObjectError),
-        (lambda path: path.unlink(), MissingObjectError),
+        (lambda path: path.write_bytes(path.read_bytes()[:-1] + b"?"), DamagedDataError),
+        (lambda path: path.unlink(), LostDataError),
     ],
 )
 def test_a_damaged_slice_is_not_copied(damage: Any, error: type[Exception], tmp_path: Path) -> None:

@@ -20,11 +20,12 @@ from odfbuild.odf.chain import (
 )
 from odfbuild.odf.events import AddData, DatasetKind, ExecuteTransform, Seed, SetInfo, SetLicense
 from odfbuild.odf.identity import DatasetId, Multihash
-from odfbuild.state.dataset import Dataset, InconsistentSliceError, NotInChainError, Stores
+from odfbuild.state.dataset import Dataset, NotInChainError, Stores
 from odfbuild.state.heads import HeadMovedError, MemoryHeads
 from odfbuild.state.index import Index
 from odfbuild.state.objects import CorruptObjectError, MemoryObjects, MissingObjectError
 from odfbuild.state.prepared import Prepared, StagedFile
+from odfbuild.state.stores import InconsistentSliceError
 from tests.state.chains import (
     NOON,
     OUR_ID,

@@ -8,6 +8,7 @@ from odfbuild.errors import InvalidQueryError, OdfBuildError
 from odfbuild.executors.querying import Querier, QueryRequest
 from odfbuild.executors.testing.evaluate import Ask, Others
 from odfbuild.executors.testing.results import SHOWN, BadRow
+from odfbuild.executors.verified import all_files
 from odfbuild.executors.views import DatasetView
 from odfbuild.odf.chain_schema import schema_in_force
 from odfbuild.odf.refs import DatasetAlias
@@ -76,7 +77,7 @@ def workspace_views(workspace: Workspace) -> Others:
         schema = None if state is None else schema_in_force(state)
         if dataset is None or state is None or schema is None:
             return None
-        paths = tuple(path for _, path in dataset.slices(upto=state.head))
+        paths = all_files(dataset, state.head, f"the dataset '{alias}'")
         return DatasetView(paths=paths, schema=schema, vocab=state.vocab)
 
     return view

@@ -3,7 +3,6 @@
 from collections.abc import Sequence
 from typing import Any
 
-from odfbuild.executors.present import check_present
 from odfbuild.executors.testing.asking import asking, workspace_views
 from odfbuild.executors.testing.evaluate import Looked, evaluate
 from odfbuild.executors.testing.results import Result
@@ -36,7 +35,6 @@ def look_at(
     if view is None:
         why = f"{dataset} has no rows yet"
         return tuple(Result(check=each, skipped=why) for each in checks)
-    check_present(view.paths, f"the dataset '{dataset}'")
     if on is On.NEW_ROWS:
         opened = workspace.open(dataset)
         number = 0 if opened is None else _last_slices(opened)

@@ -16,6 +16,7 @@ from odfbuild.executors.slices import Sealed, read_slices, seal
 from odfbuild.executors.staged import staged_files
 from odfbuild.executors.testing.compare import Row
 from odfbuild.executors.transform import transform
+from odfbuild.executors.verified import all_files
 from odfbuild.executors.views import DatasetView
 from odfbuild.odf.arrow import to_arrow
 from odfbuild.odf.chain import ChainState
@@ -127,7 +128,7 @@ class Stage:
         before = len(self.output.slices())
         transform(self.site, self.output, lambda _: None)
         schema = self.schema()
-        paths = [path for _, path in self.output.slices()[before:]]
+        paths = all_files(self.output)[before:]
         if schema is None or not paths:
             return []
         return list(read_slices(paths, schema=schema).to_pylist())
@@ -148,7 +149,7 @@ class Stage:
         schema = self.schema()
         if schema is None:
             return []
-        paths = tuple(path for _, path in self.output.slices())
+        paths = all_files(self.output)
         view = DatasetView(paths=paths, schema=schema, vocab=self.subject.vocab)
         return [row for batch in view.batches() for row in batch.to_pylist()]
 
