@@ -25,7 +25,7 @@ _DATASET = re.compile(r"fed01[0-9a-f]{64}")
 _PENDING = re.compile(r"\.pending-[0-9a-f]{16}")
 _PROCESS = re.compile(r"([0-9]{1,9})-[0-9a-f]{8}")
 _PARTS = ("refs", "blocks", "data", "checkpoints")
-_BY_DATASET = ("fetch", "merge", "drift", "push")  # folders of the cache
+_BY_DATASET = ("fetch", "merge", "drift", "push", "locks")  # folders of the cache
 
 
 class Kind(Enum):
@@ -77,8 +77,10 @@ def remove_leftover(root: Path, found: Leftover, *, before: float) -> bool:
                     found.path.unlink()
                     return True
             return False
-        case Kind.CACHE:
+        case Kind.CACHE if found.path.is_dir():
             shutil.rmtree(found.path, ignore_errors=True)
+        case Kind.CACHE:
+            found.path.unlink(missing_ok=True)
     return True
 
 
@@ -152,7 +154,8 @@ def _remove_creation(root: Path, path: Path, before: float) -> bool:
 
 
 def _unfinished(root: Path, before: float) -> Iterator[Leftover]:
-    folders = [root / "names", root / "keys", root / "cache", root / "cache" / "answers"]
+    caches = [root / "cache", *(root / "cache" / each for each in ("answers", "applied"))]
+    folders = [root / "names", root / "keys", *caches, *_entries(root / "runs")]
     folders += [
         path / part
         for path in _entries(root / "datasets")

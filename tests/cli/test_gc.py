@@ -127,6 +127,18 @@ def test_unfinished_files_and_creations_go_when_they_are_old(run: Inside, projec
     assert not unfinished.exists()
 
 
+def test_unfinished_records_and_notes_go(run: Inside, project: Path) -> None:
+    root = project / ".odfbuild"
+    gone, near = "fed01" + "ef" * 32, ".pending-0123456789abcdef"
+    left = [root / "runs" / "00000000a-abc" / near, root / "cache" / "applied" / near]
+    left += [root / "cache" / name / gone for name in ("drift", "locks")]
+    for each in left:
+        each.parent.mkdir(parents=True, exist_ok=True)
+        each.write_text("x")
+    assert {each["path"] for each in told(run)["leftovers"]} == {str(each) for each in left}
+    assert not any(each.exists() for each in left)
+
+
 def test_a_dataset_whose_head_was_lost_is_no_leftover(run: Inside, project: Path) -> None:
     folder = folder_of(dataset(project, "src"))
     (folder / "refs" / "head").unlink()

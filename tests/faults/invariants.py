@@ -37,9 +37,6 @@ _BAD_OUTPUT = re.compile(
 _UNFINISHED = re.compile(r"\.pending-|\.tmp$|\.part$|\.new$|~$")
 
 
-_NOT_CLEARED = re.compile(r"(keys|datasets|cache|cache/\w+|runs/[\w-]+)/[^/]+")
-
-
 class Broken(AssertionError):
     """Something that has to hold does not."""
 
@@ -157,8 +154,7 @@ def leftovers(project: Path) -> list[str]:
     found += (root / "cache" / "locks").glob("*")
     for name in known & {path.name for path in (root / "datasets").glob("*")}:
         found += _unreached(root / "datasets" / name)
-    names = {str(path.relative_to(root)) for path in found}
-    return sorted(name for name in names if _NOT_CLEARED.fullmatch(name) is None)
+    return sorted({str(path.relative_to(root)) for path in found})
 
 
 def _unreached(folder: Path) -> Iterator[Path]:

@@ -52,6 +52,11 @@ def test_each_errno_is_an_error_or_nothing_and_never_less(site: Ground, tally: T
 
 
 @needs_compiler
+def test_what_posix_may_leave_of_an_apply_is_whole(site: Ground, tally: Tally) -> None:
+    replay(site, tally, 4, random.Random(14), exhaustive=1, each=1)
+
+
+@needs_compiler
 @pytest.mark.parametrize("system", power.SYSTEMS)
 def test_a_power_cut_leaves_whole_chains(system: str, site: Ground, tally: Tally) -> None:
     if (why := power.why_not(system)) is not None:
