@@ -24,6 +24,7 @@ from odfbuild.executors.lookup import Keys, look_up
 from odfbuild.executors.row_keys import row_keys
 from odfbuild.executors.slice_files import scan_slices
 from odfbuild.executors.slices import Sealed
+from odfbuild.executors.verified import all_files
 from odfbuild.odf.arrow import to_arrow
 from odfbuild.odf.chain import ChainState
 from odfbuild.odf.events import DataSchema, DatasetVocabulary
@@ -64,7 +65,7 @@ def check_retractions(dataset: Dataset, state: ChainState, sealed: Sealed) -> No
     """
     if not sealed.takes_back:
         return
-    old = [path for _, path in dataset.slices(state.head)]
+    old = all_files(dataset, state.head)
     new = [each.path for each in sealed.slices]
     vocab = state.vocab
     system = (vocab.offset_column, vocab.operation_type_column, vocab.system_time_column)
