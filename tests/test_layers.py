@@ -113,7 +113,7 @@ def test_every_module_says_what_it_is_and_what_it_offers(module: Path) -> None:
 @parametrized
 def test_a_module_is_short_enough_to_be_one_idea(module: Path) -> None:
     if name_of(module) not in GENERATED:
-        assert len(module.read_text("utf-8").splitlines()) <= 400
+        assert len(module.read_text("utf-8").splitlines()) <= 700
 
 
 @parametrized

@@ -102,7 +102,7 @@ def _quick(monkeypatch: pytest.MonkeyPatch) -> None:
         *((words, (all_closed, full)) for words in COMMANDS),
         *(pytest.param(words, WAYS, marks=pytest.mark.slow) for words in (*COMMANDS, *OTHERS)),
     ],
-    ids=str,
+    ids=lambda each: " ".join(getattr(one, "__name__", str(one)) for one in each),
 )
 def test_no_command_needs_its_streams(
     words: list[str], ways: list[Callable[[], None]], project: Path, tmp_path: Path

@@ -109,7 +109,7 @@ def duck_rows(query: Composed, state: Asked) -> list[Row] | None:
                 told = sqlglot.transpile(text, read="spark", write="duckdb")[0]
                 database.execute(f"create temp view {alias} as {told}")
             told = sqlglot.transpile(last, read="spark", write="duckdb")[0]
-            found = database.execute(told).to_arrow_table().to_pylist()
+            found = database.sql(told).to_arrow_table().to_pylist()
             return [{name: _as_spark(value) for name, value in row.items()} for row in found]
         except (duckdb.Error, sqlglot.errors.SqlglotError):
             return None
