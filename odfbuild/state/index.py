@@ -1,6 +1,9 @@
 """A cache of chain states in SQLite, so that reading 5,000 datasets is not reading their chains.
 
-Beside the states stand the ids of pushes, by dataset, up to some block of its chain.
+Beside the states stand the ids of pushes, by dataset, up to some block of its chain.  They are in
+buckets by a checksum of source and id.  The row that says up to which block they are known has the
+sum of the hashes of the rows of each bucket, so a row that is damaged or gone is noticed: that an
+id is not there counts only if the rows of its bucket are those that were written.
 
 It may be deleted, damaged or out of date: a row counts only if it was made by this version for the
 very head just read, and its checksum fits; whatever else is found is thrown away and folded again.
@@ -12,8 +15,9 @@ import zlib
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
+from hashlib import blake2b
 from pathlib import Path
-from typing import Any
+from typing import Any, Final, NamedTuple
 
 from odfbuild import __version__
 from odfbuild.odf.chain import ChainState, from_bytes, to_bytes
@@ -25,9 +29,9 @@ from odfbuild.odf.identity import (
     Multihash,
 )
 
-__all__ = ["Index", "PushId"]
+__all__ = ["Index", "KnownPush", "PushId"]
 
-_FORMAT = f"2:{__version__}"
+_FORMAT = f"3:{__version__}"
 _STATES = """
 create table states (
     dataset text primary key, head text not null, check_sum integer not null, state blob not null
@@ -35,10 +39,15 @@ create table states (
 """
 _PUSHES = """
 create table pushes (
-    dataset text, source text, id text, block text not null, primary key (dataset, source, id)
+    dataset text, bucket integer, source text, id text, block text not null,
+    primary key (dataset, bucket, source, id, block)
 ) without rowid
 """
-_PUSHED = "create table pushed (dataset text primary key, upto text not null) without rowid"
+_PUSHED = """
+create table pushed (
+    dataset text primary key, upto text not null, sums blob not null, check_sum integer not null
+) without rowid
+"""
 _TABLES = {"states": _STATES, "pushes": _PUSHES, "pushed": _PUSHED}
 _IN_USE = frozenset(
     {
@@ -51,6 +60,8 @@ _IN_USE = frozenset(
         sqlite3.SQLITE_IOERR,
     }
 )
+_BUCKETS: Final = 256
+_SUM_BYTES: Final = 8  # of the sum of the hashes of a bucket's rows
 _Row = tuple[str, str, int, bytes]
 
 
@@ -61,6 +72,19 @@ class PushId:
     source: str
     id: str
     block: Multihash
+
+
+class KnownPush(NamedTuple):
+    """What is known of an id for certain: the block that its push made, None if there is none."""
+
+    block: Multihash | None
+
+
+class _Pushed(NamedTuple):
+    """Up to which block the pushes of a dataset are known, and the sums of its buckets."""
+
+    upto: Multihash
+    sums: list[int]
 
 
 class Index:
@@ -94,12 +118,13 @@ class Index:
 
     def pushed_upto(self, dataset: DatasetId) -> Multihash | None:
         """Return up to which block the pushes of a dataset are known; None if they are not."""
-        return _hash(self._read("select upto from pushed where dataset = ?", (dataset.multibase,)))
+        found = self._use(lambda opened: _pushed(opened, dataset.multibase))
+        return found[0].upto if found else None
 
-    def push(self, dataset: DatasetId, source: str, id: str) -> Multihash | None:
-        """Return the block that is known for the id of a push."""
-        query = "select block from pushes where dataset = ? and source = ? and id = ?"
-        return _hash(self._read(query, (dataset.multibase, source, id)))
+    def push(self, dataset: DatasetId, source: str, id: str, upto: Multihash) -> KnownPush | None:
+        """Return what is known of the id of a push up to a block; None if that is not certain."""
+        found = self._use(lambda opened: _push(opened, dataset.multibase, source, id, upto))
+        return found[0] if found else None
 
     def put_pushes(
         self,
@@ -201,22 +226,75 @@ def _write_pushes(
 ) -> list[Any]:
     opened.execute("begin immediate")
     with opened:
-        known = opened.execute("select upto from pushed where dataset = ?", (dataset,)).fetchall()
+        sums = [0] * _BUCKETS
         if after is None:
             opened.execute("delete from pushes where dataset = ?", (dataset,))
-        elif _hash(known) != after:
-            return []
-        rows = [(dataset, each.source, each.id, str(each.block)) for each in found]
-        opened.executemany("insert or ignore into pushes values (?, ?, ?, ?)", rows)
-        opened.execute("insert or replace into pushed values (?, ?)", (dataset, str(upto)))
+        else:
+            known = _pushed(opened, dataset)
+            if not known or known[0].upto != after:
+                return []
+            sums = known[0].sums
+        for each in found:
+            bucket, row = _bucket(each.source, each.id), (each.source, each.id, str(each.block))
+            opened.execute(
+                "insert or replace into pushes values (?, ?, ?, ?, ?)", (dataset, bucket, *row)
+            )
+            sums[bucket] = _added(sums[bucket], _sum(dataset, row))
+        packed = b"".join(each.to_bytes(_SUM_BYTES, "big") for each in sums)
+        values = (dataset, str(upto), packed, _check_sum(dataset, str(upto), packed))
+        opened.execute("insert or replace into pushed values (?, ?, ?, ?)", values)
     return []
 
 
-def _hash(rows: list[Any]) -> Multihash | None:
-    """Return the hash in the one row that may be there; what cannot be read is none."""
-    with suppress(InvalidMultihashError, LookupError):
-        return Multihash.parse(str(rows[0][0]))
-    return None
+def _push(
+    opened: sqlite3.Connection, dataset: str, source: str, id: str, upto: Multihash
+) -> list[KnownPush]:
+    """Return what is known of an id; nothing if the rows of its bucket are not as written."""
+    bucket = _bucket(source, id)
+    opened.execute("begin")
+    with opened:
+        known = _pushed(opened, dataset)
+        query = "select source, id, block from pushes where dataset = ? and bucket = ?"
+        rows = opened.execute(query, (dataset, bucket)).fetchall()
+    if not known or known[0].upto != upto:
+        return []
+    total = 0
+    for row in rows:
+        total = _added(total, _sum(dataset, row))
+    if total != known[0].sums[bucket]:
+        return []
+    blocks = [block for *names, block in rows if names == [source, id]]
+    return [KnownPush(Multihash.parse(blocks[0]) if blocks else None)]
+
+
+def _pushed(opened: sqlite3.Connection, dataset: str) -> list[_Pushed]:
+    """Return the row of a dataset; nothing if there is none, or it is damaged."""
+    query = "select upto, sums, check_sum from pushed where dataset = ?"
+    for upto, sums, check_sum in opened.execute(query, (dataset,)):
+        whole = isinstance(sums, bytes) and len(sums) == _BUCKETS * _SUM_BYTES
+        if whole and check_sum == _check_sum(dataset, str(upto), sums):
+            parts = range(0, len(sums), _SUM_BYTES)
+            numbers = [int.from_bytes(sums[at : at + _SUM_BYTES], "big") for at in parts]
+            with suppress(InvalidMultihashError):
+                return [_Pushed(Multihash.parse(str(upto)), numbers)]
+    return []
+
+
+def _bucket(source: str, id: str) -> int:
+    return zlib.crc32(f"{source}\0{id}".encode()) % _BUCKETS
+
+
+def _sum(dataset: str, row: tuple[object, ...]) -> int:
+    hash = blake2b(repr((dataset, *row)).encode(), digest_size=_SUM_BYTES)
+    return int.from_bytes(hash.digest(), "big")
+
+
+def _added(total: int, sum: int) -> int:
+    return (total + sum) % (1 << 8 * _SUM_BYTES)
+
+
+def _check_sum(dataset: str, upto: str, sums: bytes) -> int:
+    return zlib.crc32(sums, zlib.crc32(f"{dataset} {upto}".encode()))
 
 
 def _make_tables(opened: sqlite3.Connection) -> None:

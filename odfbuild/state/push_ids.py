@@ -1,7 +1,8 @@
 """Which pushes a chain has: the ids that they were given, found without walking the whole chain.
 
 A push with an id leaves it as the state of its source, of the kind `odfbuild/push-id`, in the block
-that it makes.  That block is the truth; the index only remembers where it is.
+that it makes.  That block is the truth; the index only remembers where it is, and where what it
+remembers is not as it was written, all blocks are read again.
 """
 
 from collections.abc import Iterable, Iterator
@@ -57,9 +58,9 @@ def _is_known(
         return True
     if known is None:
         return False
-    block = index.push(dataset.id, wanted.source_name, wanted.value)
-    if block is None or _holds(dataset, block, wanted):
-        return block is not None
+    found = index.push(dataset.id, wanted.source_name, wanted.value, head)
+    if found is not None and (found.block is None or _holds(dataset, found.block, wanted)):
+        return found.block is not None
     return _is_known(dataset, index, wanted, None, head)  # the index is wrong
 
 

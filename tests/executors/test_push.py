@@ -32,6 +32,7 @@ from odfbuild.odf.events import (
 from odfbuild.odf.opaque import Opaque, UnsupportedVariantError
 from odfbuild.odf.refs import DatasetAlias
 from odfbuild.odf.timestamp import Timestamp
+from odfbuild.state.dataset import Dataset
 from odfbuild.state.heads import HeadMovedError
 from odfbuild.state.prepared import Prepared
 from odfbuild.state.push_ids import push_state
@@ -98,7 +99,9 @@ def test_the_engine_hears_of_what_will_come_to_it(tmp_path: Path) -> None:
     assert heard[1:] == [large.path.stat().st_size]
 
 
-def test_a_source_of_a_newer_version_is_refused(tmp_path: Path) -> None:
+def test_a_source_of_a_newer_version_is_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     newer = AddPushSource(
         source_name="in",
         read=ReadStepNdJson(ddl_schema=COLUMNS),
@@ -107,7 +110,8 @@ def test_a_source_of_a_newer_version_is_refused(tmp_path: Path) -> None:
     pushes = Pushes(tmp_path)
     state = pushes.made.state()
     assert state is not None
-    pushes.workspace.index.put(replace(state, push={"in": newer}))
+    there = replace(state, push={"in": newer})
+    monkeypatch.setattr(Dataset, "state", lambda *_: there)
     with pytest.raises(UnsupportedVariantError):
         pushes.push("a")
 
