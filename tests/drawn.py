@@ -11,12 +11,12 @@ from odfbuild import app
 from odfbuild.executors.report import Report
 from odfbuild.executors.runner import Unwatched, check_heads, run
 from odfbuild.executors.site import Site
+from odfbuild.odf.chain import ChainState
 from odfbuild.odf.events import DatasetKind
 from odfbuild.odf.identity import DatasetId
 from odfbuild.odf.refs import DatasetAlias
 from odfbuild.odf.timestamp import Timestamp
 from odfbuild.planner.plan import Plan, Step
-from odfbuild.state.dataset import Dataset
 from odfbuild.state.disk import Disk
 from odfbuild.state.prepared import Prepared
 from odfbuild.state.workspace import Workspace
@@ -177,15 +177,15 @@ class _QuickDisk(Disk):
 class _Named(Workspace):
     """A workspace whose datasets have ids that are made of their names."""
 
-    def create(
+    def make(
         self,
         alias: DatasetAlias,
         kind: DatasetKind,
         prepared: Prepared,
         *,
         id: DatasetId | None = None,
-    ) -> Dataset:
-        return super().create(alias, kind, prepared, id=id or dataset_id(str(alias)))
+    ) -> ChainState:
+        return super().make(alias, kind, prepared, id=id or dataset_id(str(alias)))
 
 
 class Floor:

@@ -12,14 +12,12 @@ from typing import TYPE_CHECKING, Any
 from odfbuild.app.events import Asking, Events
 from odfbuild.app.opened import Opened
 from odfbuild.errors import Diagnostic, OdfBuildError
-from odfbuild.odf.identity import Multihash
 from odfbuild.odf.refs import DatasetAlias
 from odfbuild.odf.timestamp import Timestamp
 from odfbuild.planner.plan import Plan
 from odfbuild.planner.plan_json import canonical, diagnostic_json, to_json
 from odfbuild.planner.remaining import touched
 from odfbuild.state.runs import Ended, OpenRun, begin_run
-from odfbuild.state.workspace import Workspace
 
 if TYPE_CHECKING:
     from odfbuild.executors.report import Outcome, Report, Round
@@ -91,9 +89,12 @@ class Recorder:
     """Watches a run and records it."""
 
     def __init__(self, project: Opened, plan: Plan, asking: Asking, watched: "Progress") -> None:
-        self._workspace = project.workspace
         self._watched = watched
         self._times: dict[str, Timestamp] = {}
+        self._heads = {  # of each dataset, where the run found it, then what it committed itself
+            alias: None if planned.based_on is None else planned.based_on.head
+            for alias, planned in plan.datasets.items()
+        }
         words = ("done", "failed", "skipped", "interrupted", "blocks", "records")
         self._counts = dict.fromkeys(words, 0)
         self._lock = threading.Lock()
@@ -111,6 +112,8 @@ class Recorder:
 
     def advanced(self, step: "Step", done: "Round") -> None:
         self._record.begin()
+        if done.head is not None:
+            self._heads[step.target] = done.head
         more: dict[str, Any] = {"source": done.source, "blocks": done.blocks}
         more["records"] = done.records
         if done.told.bad_rows:
@@ -172,14 +175,6 @@ class Recorder:
             self._counts.update({name: self._counts[name] + n for name, n in more.items()})
 
     def _add(self, event: str, step: "Step", level: str = "info", **more: Any) -> None:
-        head = _head(self._workspace, step.target)
+        head = self._heads.get(step.target)
         at = None if head is None else str(head)
         self._record.add(event, step.target, level, step=step.id, head=at, **more)
-
-
-def _head(workspace: Workspace, alias: DatasetAlias) -> Multihash | None:
-    try:
-        dataset = workspace.open(alias)
-        return None if dataset is None else dataset.head()
-    except (OdfBuildError, OSError):
-        return None

@@ -71,9 +71,13 @@ class Resumed:
 
 @dataclass(slots=True)
 class Told:
-    """What the record of a run says: the last head of each dataset, and how far steps came."""
+    """What the record of a run says: the last head of each dataset, and how far steps came.
+
+    `commits` has, by dataset, the last block and the number of blocks of each commit.
+    """
 
     heads: dict[str, str | None] = field(default_factory=dict)
+    commits: dict[str, list[tuple[str, int]]] = field(default_factory=dict)
     begun: set[str] = field(default_factory=set)
     committed: set[str] = field(default_factory=set)
     ended: dict[str, str] = field(default_factory=dict)
@@ -87,6 +91,8 @@ class Told:
             self.begun.add(step)
         elif event.get("event") == "slice_committed":
             self.committed.add(step)
+            if event.get("head") is not None and isinstance(event.get("blocks"), int):
+                self.commits.setdefault(dataset, []).append((event["head"], event["blocks"]))
         elif event.get("event") == "dataset_finished":
             self.ended[step] = str(event.get("outcome"))
 

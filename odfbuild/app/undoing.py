@@ -15,7 +15,7 @@ from odfbuild.app.resuming import (
     last_head,
     told_of,
 )
-from odfbuild.errors import OdfBuildError
+from odfbuild.errors import OdfBuildError, StateError
 from odfbuild.odf.chain import ChainState
 from odfbuild.odf.identity import DatasetId, Multihash
 from odfbuild.odf.refs import DatasetAlias
@@ -25,27 +25,37 @@ from odfbuild.planner.plan_json import canonical, from_json
 from odfbuild.planner.undo import Back, Undo, diverging, in_order, to_json
 from odfbuild.state.applied import record_applied
 from odfbuild.state.dataset import NotInChainError
-from odfbuild.state.runs import Ended, RunSummary, read_plan
+from odfbuild.state.runs import Ended, RunSummary, list_runs, read_events, read_plan
 
-__all__ = ["prepare_undo", "take_back"]
+__all__ = ["MixedBlocksError", "prepare_undo", "take_back"]
 
 
 @dataclass(frozen=True, slots=True)
 class _Moved:
-    """What a run did to one dataset: where it stood before and after, None where it was not."""
+    """What a run did to one dataset: where it stood before and after, None where it was not.
+
+    `commits` are those of the run: the last block, and how many; None for a run that took back.
+    """
 
     alias: DatasetAlias
     id: DatasetId
     before: Multihash | None
     after: Multihash | None
     old_name: DatasetAlias | None = None
+    commits: tuple[tuple[str, int], ...] | None = None
+
+
+class MixedBlocksError(StateError):
+    """Taking a run back would take back what others committed."""
+
+    code = "mixed-blocks"
 
 
 def prepare_undo(project: Opened, text: str) -> Undo:
     """Work out what taking back a run does; without steps there is nothing to take back.
 
-    Raises UnknownRunError, RunGoesOnError, NotResumableError, and StalePlanError when a dataset
-    was moved by somebody else since.
+    Raises UnknownRunError, RunGoesOnError, NotResumableError, StalePlanError when a dataset was
+    moved by somebody else since, and MixedBlocksError when one was while the run went on.
     """
     run = ended_run(project, text)
     moved = list(_moved(project, run))
@@ -58,6 +68,13 @@ def prepare_undo(project: Opened, text: str) -> Undo:
             continue
         if now != each.after or _is_taken(each, names):
             raise _stale(run, each)
+        if not _is_its_own(project, each):
+            raise MixedBlocksError(
+                what=f"the run {run.id} did not make all blocks that {each.alias} got meanwhile",
+                why="another run committed at the same time: taking one back would undo both",
+                fix="odfbuild reset NAME BLOCK sets one dataset back, and the other run with it; "
+                "odfbuild log NAME shows the blocks",
+            )
         steps.append(_step(project, each))
     states = project.workspace.states()
     after = _after(project, steps, states)
@@ -152,14 +169,50 @@ def _by_plan(project: Opened, run: RunSummary, plan: Plan) -> Iterator[_Moved]:
         id = based.id if based is not None else names.get(alias)
         if id is None:
             continue  # it was never made, or is gone again
+        commits = told.commits.get(str(alias), [])
         cut = next((s for s in steps if s.id in told.begun - told.ended.keys()), None)
-        if cut is not None and alias in now and now[alias] != after:
-            after = now[alias] if is_its_own(project, cut, after, id, now[alias]) else after
+        if (
+            cut is not None
+            and alias in now
+            and now[alias] != after
+            and is_its_own(project, cut, after, id, now[alias])
+            and not _is_of_another(project, run, now[alias])
+        ):
+            commits = [*commits, (str(now[alias]), len(_blocks(project, id, after, now[alias])))]
+            after = now[alias]
         before = None if based is None else based.head
         old = next((s.work.old for s in steps if isinstance(s.work, Move)), None)
         renamed = old is not None and is_moved(id, old, alias, names)
         if before != after or renamed:
-            yield _Moved(alias, id, before, after, old if renamed else None)
+            yield _Moved(alias, id, before, after, old if renamed else None, tuple(commits))
+
+
+def _is_of_another(project: Opened, run: RunSummary, head: Multihash) -> bool:
+    """Tell whether another run says that it committed a block."""
+    root = project.workspace.root
+    return any(
+        event.get("event") == "slice_committed" and event.get("head") == str(head)
+        for other in list_runs(root)
+        if other.id != run.id
+        for event in read_events(root, other.id)
+    )
+
+
+def _is_its_own(project: Opened, each: _Moved) -> bool:
+    """Tell whether a run committed all that leads from where it found a dataset to its last."""
+    if each.commits is None or each.after is None:
+        return True
+    try:
+        found = project.workspace.dataset(each.id).blocks(each.before, each.after)
+        blocks = [str(hash) for hash, _ in found]
+    except NotInChainError:
+        return False
+    own: set[str] = set()
+    for head, count in each.commits:
+        if head in blocks:
+            end = blocks.index(head) + 1
+            own.update(blocks[max(0, end - count) : end])
+    return own == {*blocks}
 
 
 def _is_taken(each: _Moved, names: Mapping[DatasetAlias, DatasetId]) -> bool:

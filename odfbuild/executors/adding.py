@@ -153,15 +153,17 @@ def _store(receiver: Receiver, intake: Intake, merged: Frame | None, staging: Pa
         name=intake.name,
         now=receiver.now,
     ) as told:
+        head = None
         if events:
             prepared = Prepared(events, receiver.now, staged_files(sealed))
             state = receiver.dataset.commit(prepared, on=receiver.state)
+            head = state.head
     found = (*repeated, *found)
     told = replace(told, checks=(*told.checks, *found)) if found else told
     if not events and not told:
         return Added(state, None)
     rows = 0 if sealed is None else sealed.records
-    return Added(state, Round(intake.name, len(events), rows, told))
+    return Added(state, Round(intake.name, len(events), rows, told, head=head))
 
 
 def _repeated(receiver: Receiver, intake: Intake, merged: Frame) -> tuple[Diagnostic, ...]:

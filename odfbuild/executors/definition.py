@@ -21,6 +21,7 @@ from odfbuild.odf.events import (
     SetTransform,
     TransformInput,
 )
+from odfbuild.odf.identity import Multihash
 from odfbuild.odf.refs import DatasetAlias
 from odfbuild.planner.plan import Append, Based
 from odfbuild.state.dataset import Dataset
@@ -53,27 +54,27 @@ def write_definition(
     events = tuple(_resolved(site, event) for event in work.events)
     if work.creates is not None:
         check_definition(site, None, work.events, stood)
-        made = _created(site, target, work.creates, events)
-        done(Round("definition", len(events) + 1 if made else 0, 0))
+        head = _created(site, target, work.creates, events)
+        done(Round("definition", 0 if head is None else len(events) + 1, 0, head=head))
         return
     dataset = existing(site, target) if based is None else site.workspace.dataset(based.id)
 
-    def attempt() -> None:
+    def attempt() -> Multihash:
         state = _as_planned(dataset, based)
         check_definition(site, state, work.events, stood)
         now = max(site.clock(), state.system_time)
-        dataset.commit(Prepared(events, now), on=state)
+        return dataset.commit(Prepared(events, now), on=state).head
 
-    until_committed(attempt)
-    done(Round("definition", len(events), 0))
+    head = until_committed(attempt)
+    done(Round("definition", len(events), 0, head=head))
 
 
 def _created(
     site: Site, target: DatasetAlias, kind: DatasetKind, events: tuple[MetadataEvent, ...]
-) -> bool:
-    """Make a dataset; False if another run made it meanwhile, by the same definition."""
+) -> Multihash | None:
+    """Make a dataset; None if another run made it meanwhile, by the same definition."""
     try:
-        site.workspace.create(target, kind, Prepared(events, site.clock()))
+        return site.workspace.make(target, kind, Prepared(events, site.clock())).head
     except AliasTakenError as error:
         dataset = site.workspace.open(target)
         state = None if dataset is None else dataset.state()
@@ -83,8 +84,7 @@ def _created(
                 why="its definition is not the one of this plan",
                 fix="plan again",
             ) from error
-        return False
-    return True
+        return None
 
 
 def _is_defined_by(state: ChainState, events: tuple[MetadataEvent, ...]) -> bool:

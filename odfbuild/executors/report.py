@@ -5,6 +5,7 @@ from typing import TypeAlias
 
 from odfbuild.errors import Diagnostic, OdfBuildError
 from odfbuild.executors.frames import Read
+from odfbuild.odf.identity import Multihash
 from odfbuild.planner.plan import Step
 
 __all__ = [
@@ -59,7 +60,8 @@ class Round:
     """One commit of a step: what it read, and how many blocks and rows it added.
 
     No blocks means that there was nothing to commit but something to tell.  `read` is what a step
-    read of slices, as far as it was counted.
+    read of slices, as far as it was counted.  `head` is the block that the commit ended with, None
+    without a commit.
     """
 
     source: str
@@ -67,6 +69,7 @@ class Round:
     records: int
     told: Told = _NOTHING
     read: Read | None = None
+    head: Multihash | None = None
 
 
 @dataclass(frozen=True, slots=True)

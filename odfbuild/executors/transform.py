@@ -133,7 +133,7 @@ def _attempt(site: Site, dataset: Dataset, done: Callable[[Round], None]) -> Cha
         files = (*staged_files(sealed), *staged_checkpoint(work, checkpoint))
         left = dataset.commit(Prepared(events, now, files), on=state)
         records, read = (0, None) if sealed is None else (sealed.records, sealed.read)
-        done(Round(names, len(events), records, told, read))
+        done(Round(names, len(events), records, told, read, left.head))
         return left
 
 

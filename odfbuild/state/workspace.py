@@ -264,17 +264,28 @@ class Workspace:
         *,
         id: DatasetId | None = None,
     ) -> Dataset:
+        """Make a dataset as `make` does, and return it."""
+        return self.dataset(self.make(alias, kind, prepared, id=id).dataset)
+
+    def make(
+        self,
+        alias: DatasetAlias,
+        kind: DatasetKind,
+        prepared: Prepared,
+        *,
+        id: DatasetId | None = None,
+    ) -> ChainState:
         """Make a dataset: a Seed, then the prepared events; without an id it gets a new key.
 
-        Raises AliasTakenError, and what `Dataset.commit` raises.
+        Returns the state that this left.  Raises AliasTakenError, and what `Dataset.commit` raises.
         """
         self._refuse_taken(alias)
-        make = self.make_room
-        new = self.keys.new_dataset_key(make) if id is None else make(id).id
+        room = self.make_room
+        new = self.keys.new_dataset_key(room) if id is None else room(id).id
         seed = Seed(dataset_id=new, dataset_kind=kind)
         dataset = self.dataset(new)
         whole = Prepared((seed, *prepared.events), prepared.system_time, prepared.files)
-        dataset.commit(whole, on=None)
+        state = dataset.commit(whole, on=None)
         try:
             self.name(alias, new)
         except AliasTakenError:  # by who made it meanwhile; of ours nobody knows
@@ -283,7 +294,7 @@ class Workspace:
             if id is None:
                 self.keys.forget(new)
             raise
-        return dataset
+        return state
 
     def make_room(self, id: DatasetId) -> Dataset:
         """Make the folders of a dataset and return it, ready for its first block."""

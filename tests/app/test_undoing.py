@@ -1,6 +1,6 @@
 """A run is taken back to where it began, only from where it ended, and may be run again."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
@@ -8,19 +8,24 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from odfbuild import app
 from odfbuild.app.resuming import resume
-from odfbuild.app.undoing import prepare_undo, take_back
+from odfbuild.app.undoing import MixedBlocksError, prepare_undo, take_back
+from odfbuild.executors import runner
+from odfbuild.executors.report import Outcome, Round
 from odfbuild.executors.runner import StalePlanError
-from odfbuild.odf.events import AddData, ExecuteTransform, SetInfo
+from odfbuild.odf.events import AddData, DatasetKind, ExecuteTransform, SetInfo
 from odfbuild.odf.refs import DatasetAlias
 from odfbuild.odf.timestamp import Timestamp
+from odfbuild.planner.plan import Append, Step
 from odfbuild.planner.undo import Undo
 from odfbuild.state.heads import HeadMovedError
 from odfbuild.state.prepared import Prepared
 from tests.app.runs import Runs
 from tests.app.test_resuming import AFTER, BEFORE
-from tests.drawn import Drawn, Floor, evolved, projects
+from tests.drawn import NOW, Drawn, Floor, evolved, projects
 from tests.inside import lay_out
+from tests.texts import root
 
 LATER = Timestamp.parse("2040-01-01T00:00:00Z")
 pairs = projects().flatmap(lambda before: st.tuples(st.just(before), evolved(before)))
@@ -194,3 +199,62 @@ def test_a_run_that_was_taken_back_is_not_gone_on_with(runs: Runs, tmp_path: Pat
     _, second = ids(floor)
     undo(runs, floor, second)
     assert resume(floor.opened, second).stale != ()
+
+
+class _Between:
+    """Lets another run do something after the first commit of a run."""
+
+    def __init__(self, then: Callable[[], None]) -> None:
+        self._then: Callable[[], None] | None = then
+
+    def started(self, step: Step) -> None: ...
+
+    def advanced(self, step: Step, done: Round) -> None:
+        then, self._then = self._then, None
+        if then is not None:
+            then()
+
+    def finished(self, step: Step, outcome: Outcome) -> None: ...
+
+
+@pytest.mark.parametrize(
+    ("files", "error"), [(2, MixedBlocksError), (1, StalePlanError)], ids=["between", "after"]
+)
+def test_blocks_of_another_run_are_not_taken_back_with_a_run(
+    runs: Runs, tmp_path: Path, files: int, error: type[Exception]
+) -> None:
+    row = "t,k,v\n2024-01-0{0},k{0},{0}\n"
+    lay_out(tmp_path, {"datasets/src.yaml": root("src"), "data/1.csv": row.format(1)})
+    project = app.open_project(tmp_path)
+    app.apply(project, app.make(project), jobs=1, settle=False, asking=runs.asking())
+    lay_out(tmp_path, {f"data/{n}.csv": row.format(n) for n in range(2, 2 + files)})
+    dataset = app.find_dataset(project, "src")
+
+    def another() -> None:
+        prepared = Prepared((SetInfo(description="by another run"),), LATER)
+        dataset.commit(prepared, on=dataset.state())
+
+    between = _Between(another)
+    app.apply(
+        project, app.make(project), jobs=1, settle=False, asking=runs.asking(), progress=between
+    )
+    head = dataset.head()
+    with pytest.raises(error):
+        prepare_undo(project, "last")
+    assert dataset.head() == head
+
+
+def test_a_dataset_that_another_run_made_is_not_taken_away(runs: Runs, tmp_path: Path) -> None:
+    row = "t,k,v\n2024-01-01,a,1\n"
+    lay_out(tmp_path, {"datasets/src.yaml": root("src"), "data/1.csv": row})
+    project = app.open_project(tmp_path)
+    plan = app.make(project)
+    create = plan.steps[0].work
+    assert isinstance(create, Append)
+    made = Prepared(create.events, NOW)
+    project.workspace.create(DatasetAlias.parse("src"), DatasetKind.ROOT, made)
+    with pytest.MonkeyPatch.context() as patch:  # it is made after the heads were compared
+        patch.setattr(runner, "check_heads", lambda *_: None)
+        app.apply(project, plan, jobs=1, settle=False, asking=runs.asking())
+    with pytest.raises(MixedBlocksError):
+        prepare_undo(project, "last")
