@@ -103,7 +103,7 @@ def check(world: World, names: Sequence[str], choose: Choice, *, fine: bool = Fa
         done = world.together(folder, names, choose, fine=fine)
         try:
             check_done(world, folder, names, done)
-        except AssertionError as error:
+        except (AssertionError, OdfBuildError, OSError) as error:
             lines = (f"  {name}  {each.kind} {each.resource[-6:]}" for name, each in done.trace)
             error.add_note("\n".join([f"errors: {done.errors}", *lines]))
             raise
@@ -116,7 +116,7 @@ def check_done(world: World, folder: Path, names: Sequence[str], done: Done) -> 
     allowed = (OdfBuildError, OSError) if "gc" in names else OdfBuildError
     for error in done.errors.values():
         assert error is None or isinstance(error, allowed), repr(error)
-    check_chains(folder)
+    check_chains(folder, collected="gc" in names)
     _check_reported(folder, done)
     if world.leased:
         _check_serial(world, folder, done)
@@ -179,7 +179,7 @@ def check_random(worlds: Sequence[World], seed: int, most: int = 8) -> Done:
 
     try:
         return check(world, names, choose, fine=draw.random() < 0.3)
-    except AssertionError as error:
+    except (AssertionError, OdfBuildError, OSError) as error:
         error.add_note(f"seed {seed}: {names}, {'leased' if world.leased else 'free'}")
         raise
 
@@ -203,9 +203,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
             count += 1
             try:
                 work()
-            except AssertionError as error:
+            except (AssertionError, OdfBuildError, OSError) as error:
                 broken += 1
-                print(f"BROKEN: {error}", *getattr(error, "__notes__", ()), sep="\n", flush=True)
+                notes = getattr(error, "__notes__", ())
+                print(f"BROKEN: {error!r}", *notes, sep="\n", flush=True)
             if count % 500 == 0:
                 print(f"{count:,} schedules, {broken} broken", flush=True)
     spent = time.monotonic() - began
