@@ -24,6 +24,7 @@ from odfbuild.odf.refs import DatasetAlias
 from odfbuild.state.checked import CheckedFiles
 from odfbuild.state.dataset import Dataset, Stores
 from odfbuild.state.disk import Disk, pending, read_file
+from odfbuild.state.head_facts import agrees
 from odfbuild.state.heads import (
     DEFAULT_LOCK_TIMEOUT,
     HEAD,
@@ -76,7 +77,8 @@ class MissingHeadError(StateError):
     def __init__(self, alias: DatasetAlias) -> None:
         super().__init__(
             what=f"the dataset {alias} has no head",
-            why="its head file is missing, so nothing says where its chain ends",
+            why="its head file is missing, so nothing says where its chain ends; or the name is "
+            "damaged, and leads to another id",
             fix="restore the file from a copy; odfbuild verify tells more",
         )
 
@@ -205,7 +207,8 @@ class Workspace:
         return {DatasetId(bytes.fromhex(name[5:])): by for name, by in found if by is not None}
 
     def states(self) -> Mapping[DatasetAlias, ChainState]:
-        """Return the state of every named dataset, from the index where that is up to date.
+        """Return the state of every named dataset, from the index where that is up to date, and
+        the blocks at its head say the same.
 
         One without a head, or whose chain cannot be read, is noted, see `damage`.
         """
@@ -213,10 +216,17 @@ class Workspace:
         known = self.index.get_many(heads) if heads else {}
         states: dict[DatasetAlias, ChainState] = {}
         for alias, id in self.names().items():
-            state = known.get(id) or self._state(alias, id)
+            state = known.get(id)
+            if state is None or not self._agrees(state):
+                state = self._state(alias, id)
             if state is not None:
                 states[alias] = state
         return states
+
+    def _agrees(self, state: ChainState) -> bool:
+        with suppress(OdfBuildError, OSError):  # which reading the chain will name
+            return agrees(state, self.dataset(state.dataset).stores.blocks)
+        return False
 
     def _state(self, alias: DatasetAlias, id: DatasetId) -> ChainState | None:
         """Return the state of a dataset that has a name; None, and a note, if it is damaged."""
@@ -362,7 +372,7 @@ class Workspace:
             self._disk.write(near, f"{id}\n{alias}\n".encode())
             self._disk.link(near, path)
         except FileExistsError as error:
-            raise _taken(alias, self._id_of(alias)) from error
+            raise self._taken(alias, self._id_of(alias)) from error
         finally:
             near.unlink(missing_ok=True)
         self._disk.sync(self._names)
@@ -476,15 +486,16 @@ class Workspace:
     def _refuse_taken(self, alias: DatasetAlias) -> None:
         id = self._id_of(alias)
         if id is not None:
-            raise _taken(alias, id)
+            raise self._taken(alias, id)
 
-
-def _taken(alias: DatasetAlias, id: DatasetId | None) -> AliasTakenError:
-    return AliasTakenError(
-        what=f"there is a dataset {alias} already" + ("" if id is None else f": {id}"),
-        why="names are unique without regard to case",
-        fix="choose another name, or open the dataset",
-    )
+    def _taken(self, alias: DatasetAlias, id: DatasetId | None) -> StateError:
+        if id is not None and self.dataset(id).head() is None:  # a name is given after the head
+            return MissingHeadError(alias)
+        return AliasTakenError(
+            what=f"there is a dataset {alias} already" + ("" if id is None else f": {id}"),
+            why="names are unique without regard to case",
+            fix="choose another name, or open the dataset",
+        )
 
 
 def _alias_of(name: str) -> DatasetAlias | None:

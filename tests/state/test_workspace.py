@@ -5,6 +5,7 @@ import signal
 import subprocess
 import sys
 import time
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -21,6 +22,7 @@ from odfbuild.state.prepared import Prepared
 from odfbuild.state.workspace import (
     AliasTakenError,
     CorruptNameError,
+    MissingHeadError,
     UnusableNameError,
     Workspace,
 )
@@ -48,6 +50,28 @@ def test_a_workspace_that_is_not_there_is_empty_and_stays_away(workspace: Worksp
     assert workspace.open(FOO) is None
     assert workspace.open(DatasetId(b"\x01" * 32)) is None
     assert not workspace.root.exists()
+
+
+def test_a_name_that_leads_nowhere_is_damage_and_not_a_name_that_is_taken(
+    workspace: Workspace,
+) -> None:
+    made = make(workspace)
+    path = workspace.root / "names" / "foo"
+    path.write_text(path.read_text().replace(str(made.id), str(DatasetId(b"\x01" * 32))))
+    with pytest.raises(MissingHeadError, match="foo"):
+        make(workspace)
+
+
+def test_states_of_many_are_those_of_their_heads_whatever_the_index_says(
+    workspace: Workspace,
+) -> None:
+    made = make(workspace)
+    right = workspace.states()[FOO]
+    assert right.info is not None
+    workspace.index.put(replace(right, info=None, sequence=7))
+    assert workspace.states() == {FOO: right}
+    assert Workspace(workspace.root).states() == {FOO: right}
+    assert made.state() == right
 
 
 def test_a_new_dataset_is_found_by_name_and_by_id(workspace: Workspace) -> None:
