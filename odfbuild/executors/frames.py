@@ -1,18 +1,46 @@
 """Frames: rows on their way between the steps of a build, in memory or in Parquet files."""
 
+import os
+import zlib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from odfbuild.errors import EngineError
+
 if TYPE_CHECKING:
     import pyarrow as pa
     import pyarrow.parquet as pq
 
-__all__ = ["Frame", "Part", "Read", "Repeated", "file_batches", "opened_file"]
+__all__ = [
+    "DamagedRowsError",
+    "Frame",
+    "Part",
+    "Read",
+    "Repeated",
+    "file_batches",
+    "footer_sum",
+    "opened_file",
+]
 
 BATCH_ROWS = 1 << 17
 BATCH_BYTES = 64 << 20
+_TAIL = 8  # bytes at the end of a Parquet file: the length of its footer, and four letters
+
+
+class DamagedRowsError(EngineError):
+    """A file of rows on their way was changed after it was written."""
+
+    code = "damaged-rows"
+
+    def __init__(self, path: Path) -> None:
+        super().__init__(
+            what=f"a file of rows on their way is damaged: {path}",
+            why="its footer, which says where which columns are, is not as it was written",
+            fix="look at the disk of the workspace, then run the same command again: nothing was "
+            "committed of these rows",
+        )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -36,26 +64,36 @@ class Read:
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """Rows of a Parquet file: as many as `rows` says, from the row number `start` on."""
+    """Rows of a Parquet file: as many as `rows` says, from the row number `start` on.
+
+    `footer` is the `footer_sum` of the file when it was written, None if that is not known.
+    """
 
     path: Path
     start: int
     rows: int
+    footer: int | None = None
 
     @classmethod
     def whole(cls, path: Path) -> "Part":
         """Return all rows of a file, counted in its footer."""
         import pyarrow.parquet as pq
 
-        return cls(path, 0, int(pq.read_metadata(path).num_rows))
+        footer = footer_sum(path)
+        return cls(path, 0, int(pq.read_metadata(path).num_rows), footer)
 
     def cut(self, first: int, end: int) -> "Part":
         """Return the rows from `first` up to, but without, `end`, counted within this part."""
         first, end = max(first, 0), min(end, self.rows)
-        return Part(self.path, self.start + first, max(0, end - first))
+        return replace(self, start=self.start + first, rows=max(0, end - first))
 
     def batches(self, columns: Sequence[str], rows: int) -> Iterator["pa.RecordBatch"]:
-        """Yield the rows in order, as the file has them, at most `rows` at a time."""
+        """Yield the rows in order, as the file has them, at most `rows` at a time.
+
+        Raises DamagedRowsError.
+        """
+        if self.footer is not None and footer_sum(self.path) != self.footer:
+            raise DamagedRowsError(self.path)
         with opened_file(self.path) as file:
             groups, passed = self._groups(file)
             left = self.rows
@@ -171,6 +209,16 @@ def _cut(parts: Iterable[Part], first: int, end: int) -> Iterator[Part]:
         at += part.rows
         if cut.rows:
             yield cut
+
+
+def footer_sum(path: Path) -> int:
+    """Return a checksum of the size and the footer of a Parquet file: pages have their own."""
+    with path.open("rb") as file:
+        size = file.seek(0, os.SEEK_END)
+        file.seek(max(0, size - _TAIL))
+        length = int.from_bytes(file.read(4), "little")
+        file.seek(max(0, size - _TAIL - length))
+        return zlib.crc32(file.read(), size)
 
 
 def opened_file(path: Path) -> "pq.ParquetFile":

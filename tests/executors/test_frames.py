@@ -1,5 +1,6 @@
 """Frames: rows in memory or in a file, the same to whoever reads them."""
 
+import random
 from collections.abc import Iterator
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -11,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from odfbuild.executors import frames
-from odfbuild.executors.frames import Frame
+from odfbuild.executors.frames import DamagedRowsError, Frame, footer_sum
 from odfbuild.executors.readers.sink import on_disk
 
 TABLE = pa.table(
@@ -35,6 +36,25 @@ def test_a_table_and_a_file_give_the_same_rows(stored: Frame) -> None:
     memory = Frame.of(TABLE)
     assert _rows(memory, 64) == _rows(stored, 64) == TABLE
     assert (memory.rows, stored.rows) == (1000, 1000)
+
+
+def test_a_flipped_bit_in_a_footer_is_named(tmp_path: Path) -> None:
+    frame = on_disk(iter([TABLE]), TABLE.schema, tmp_path)
+    (path,) = tmp_path.iterdir()
+    whole = path.read_bytes()
+    length = int.from_bytes(whole[-8:-4], "little") + 8
+    for bit in random.Random(1).sample(range(8 * length), 150):
+        data = bytearray(whole)
+        data[-1 - bit // 8] ^= 1 << bit % 8
+        path.write_bytes(data)
+        for rows in (frame, frame.slice(10, 5), frame.select(["b"])):
+            with pytest.raises(DamagedRowsError):
+                next(iter(rows.batches()))
+    path.write_bytes(whole[:100])
+    assert footer_sum(path) != frame.parts[0].footer
+    path.write_bytes(b"")
+    with pytest.raises(DamagedRowsError):
+        next(iter(frame.batches()))
 
 
 def test_chosen_columns_come_in_the_order_asked_for(stored: Frame) -> None:

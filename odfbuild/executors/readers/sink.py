@@ -9,7 +9,7 @@ from typing import IO, Final
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from odfbuild.executors.frames import Frame, Part
+from odfbuild.executors.frames import Frame, Part, footer_sum
 
 __all__ = ["LARGE", "empty", "on_disk"]
 
@@ -36,7 +36,7 @@ def on_disk(pieces: Iterable[pa.Table], schema: pa.Schema, staging: Path) -> Fra
         except BaseException:
             path.unlink()
             raise
-    return Frame(schema=schema, parts=(Part(path, 0, rows),))
+    return Frame(schema=schema, parts=(Part(path, 0, rows, footer_sum(path)),))
 
 
 def _write(pieces: Iterable[pa.Table], schema: pa.Schema, out: IO[bytes]) -> int:

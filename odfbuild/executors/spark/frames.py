@@ -192,12 +192,12 @@ def in_doubt(frame: Frame, column: str, least: int) -> Frame:
     Files tell for each row group the greatest value, so nothing else is read.
     """
     kept = []
-    for path in {part.path: None for part in frame.parts}:
+    for path, sum in {part.path: part.footer for part in frame.parts}.items():
         at, footer = 0, pq.read_metadata(path)
         for number in range(footer.num_row_groups):
             group = footer.row_group(number)
             if _reaches(group, column, least):
-                kept.append(Part(path, at, group.num_rows))
+                kept.append(Part(path, at, group.num_rows, sum))
             at += group.num_rows
     return Frame(schema=frame.schema, parts=tuple(kept))
 
