@@ -122,9 +122,9 @@ def ended_run(project: Opened, text: str) -> RunSummary:
 
 
 def told_of(project: Opened, run: RunSummary) -> Told:
-    """Return what the record of a run says."""
+    """Return what the record of a run says.  Raises DamagedRunError."""
     told = Told()
-    for event in read_events(project.workspace.root, run.id):
+    for event in read_events(project.workspace.root, run.id, strict=True):
         told.hear(event)
     return told
 

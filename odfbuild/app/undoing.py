@@ -22,7 +22,7 @@ from odfbuild.odf.refs import DatasetAlias
 from odfbuild.planner.housekeeping import extent
 from odfbuild.planner.plan import Move, Plan
 from odfbuild.planner.plan_json import canonical, from_json
-from odfbuild.planner.undo import Back, Undo, diverging, in_order, to_json
+from odfbuild.planner.undo import Back, Undo, diverging, in_order, is_unchanged, to_json
 from odfbuild.state.applied import record_applied
 from odfbuild.state.dataset import NotInChainError
 from odfbuild.state.runs import Ended, RunSummary, list_runs, read_events, read_plan
@@ -134,7 +134,7 @@ def _go_back(project: Opened, step: Back) -> None:
 
 def _moved(project: Opened, run: RunSummary) -> Iterator[_Moved]:
     document = read_plan(project.workspace.root, run.id)
-    if isinstance(document, dict) and "undo_version" in document:
+    if isinstance(document, dict) and is_unchanged(document):
         yield from map(_taken_back, document["steps"])
     elif isinstance(document, dict) and "format_version" in document:
         yield from _by_plan(project, run, from_json(document))

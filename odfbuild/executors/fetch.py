@@ -184,7 +184,7 @@ def _url(
     if scheme == "file":
         return _file(step, file_of(url, project_dir), state, now, project_dir)
     if scheme in _SCHEMES:
-        request = _request(step, url, state, kept_version(cache), env)
+        request = _request(step, url, state, kept_version(cache, url), env)
         return _remote(step, request, _download(scheme), now=now, cache=cache)
     raise UnsupportedSourceError(
         what=f"{printable(step.url)} cannot be fetched",
@@ -250,7 +250,7 @@ def _remote(
     if isinstance(answer, NotModified):
         return UpToDate()
     changed = _http_date(answer.last_modified)
-    keep_version(cache, Version(answer.etag, answer.last_modified))
+    keep_version(cache, request.url, Version(answer.etag, answer.last_modified))
     by_clock = isinstance(step.event_time, EventTimeSourceFromSystemTime)
     return Fetched(
         path=answer.path,

@@ -3,7 +3,7 @@
     <folder>/fetched-data.csv            a whole download
     <folder>/fetched-data.csv.part       the beginning of one
     <folder>/fetched-data.csv.part.json  what it is the beginning of
-    <folder>/version.json                the last version that was seen
+    <folder>/version.json                the last version that was seen, with a checksum
 
 A beginning is continued, also by a later run, only if the source says that it is of the version
 that it still has, and as far as its bytes are those that came: the note has a hash of them.  One
@@ -25,6 +25,7 @@ from typing import IO, Final
 
 from odfbuild.executors.request import FetchError, Request
 from odfbuild.odf.identity import sha3_256
+from odfbuild.state.checksum import checked_text, with_check_sum
 
 __all__ = ["Part", "Version", "keep_version", "kept_version", "opened_part", "sweep"]
 
@@ -159,17 +160,17 @@ def opened_part(request: Request, folder: Path) -> Iterator[Part]:
         ) from error
 
 
-def keep_version(folder: Path, version: Version) -> None:
-    """Remember which version was seen last."""
+def keep_version(folder: Path, url: str, version: Version) -> None:
+    """Remember which version of a file was seen last."""
     note = {"etag": version.etag, "last_modified": version.last_modified}
     with suppress(OSError):
-        (folder / _VERSION).write_text(json.dumps(note), "utf-8")
+        (folder / _VERSION).write_text(with_check_sum(json.dumps(note), url), "utf-8")
 
 
-def kept_version(folder: Path) -> Version:
-    """Return which version was seen last, as far as that is known."""
+def kept_version(folder: Path, url: str) -> Version:
+    """Return which version of a file was seen last, as far as that is known."""
     with suppress(OSError, ValueError, TypeError, KeyError):
-        note = json.loads((folder / _VERSION).read_text("utf-8"))
+        note = json.loads(checked_text((folder / _VERSION).read_bytes(), url) or "")
         found = (note["etag"], note["last_modified"])
         if all(each is None or isinstance(each, str) for each in found):
             return Version(*found)

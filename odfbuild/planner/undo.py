@@ -15,7 +15,7 @@ from odfbuild.odf.refs import DatasetAlias
 from odfbuild.planner.housekeeping import Stranded, readers, stranded
 from odfbuild.planner.plan_json import canonical
 
-__all__ = ["FORMAT", "Back", "Undo", "diverging", "in_order", "to_json"]
+__all__ = ["FORMAT", "Back", "Undo", "diverging", "in_order", "is_unchanged", "to_json"]
 
 FORMAT = "1.0"
 
@@ -125,7 +125,17 @@ def to_json(undo: Undo) -> dict[str, Any]:
             for each in undo.diverging
         ],
     }
-    return {**body, "plan_hash": str(sha3_256(canonical(body).encode()))}
+    return {**body, "plan_hash": _hash(body)}
+
+
+def is_unchanged(document: Mapping[str, Any]) -> bool:
+    """Tell whether a document is what `to_json` made, by its hash."""
+    body = {name: value for name, value in document.items() if name != "plan_hash"}
+    return "undo_version" in body and document.get("plan_hash") == _hash(body)
+
+
+def _hash(body: Mapping[str, Any]) -> str:
+    return str(sha3_256(canonical(body).encode()))
 
 
 def _text(value: object) -> str | None:

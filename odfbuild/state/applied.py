@@ -1,6 +1,7 @@
 """What the last apply left of each dataset, so that what others did can be told from it.
 
-    cache/applied/<alias in lower case, / as %2F>     id, head or -, ok or failed: a line each
+    cache/applied/<alias in lower case, / as %2F>     id, head or -, ok or failed: a line each,
+                                                      after a checksum of these and the name
 
 It is disposable: without it, less can be said of what differs, and nothing else changes.
 """
@@ -14,6 +15,7 @@ from pathlib import Path
 from odfbuild.errors import ProtocolError
 from odfbuild.odf.identity import DatasetId, Multihash
 from odfbuild.odf.refs import DatasetAlias
+from odfbuild.state.checksum import checked_text, with_check_sum
 from odfbuild.state.disk import pending, read_file
 from odfbuild.state.workspace import Workspace
 
@@ -50,9 +52,9 @@ def record_applied(workspace: Workspace, worked: Mapping[DatasetAlias, bool]) ->
 def _write(folder: Path, alias: DatasetAlias, applied: Applied) -> None:
     ended = "failed" if applied.failed else "ok"
     lines = (applied.dataset or _NOTHING, applied.head or _NOTHING, ended)
-    near = pending(folder)
-    near.write_text("".join(f"{line}\n" for line in lines), "ascii")
-    near.replace(folder / _file_name(alias))
+    near, name = pending(folder), _file_name(alias)
+    near.write_text(with_check_sum("".join(f"{line}\n" for line in lines), name), "ascii")
+    near.replace(folder / name)
 
 
 def recall_applied(
@@ -60,14 +62,15 @@ def recall_applied(
 ) -> Mapping[DatasetAlias, Applied]:
     """Return what is known of datasets; what cannot be read is not known.  Writes nothing."""
     folder = f"{workspace.joinpath(*_FOLDER)}{os.sep}"
-    found = ((alias, read_file(folder + _file_name(alias))) for alias in aliases)
-    read = ((alias, None if data is None else _read(data)) for alias, data in found)
+    names = {alias: _file_name(alias) for alias in aliases}
+    found = ((alias, name, read_file(folder + name)) for alias, name in names.items())
+    read = ((alias, None if data is None else _read(data, name)) for alias, name, data in found)
     return {alias: each for alias, each in read if each is not None}
 
 
-def _read(data: bytes) -> Applied | None:
+def _read(data: bytes, name: str) -> Applied | None:
     with suppress(ProtocolError, ValueError):
-        dataset, head, ended, rest = data.decode("ascii").split("\n")
+        dataset, head, ended, rest = (checked_text(data, name) or "").split("\n")
         if not rest and ended in ("ok", "failed"):
             return Applied(
                 None if dataset == _NOTHING else DatasetId.parse(dataset),

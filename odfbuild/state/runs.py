@@ -2,7 +2,8 @@
 
     runs/<id>/summary.json     a few facts, written at the start and again at the end
     runs/<id>/plan.json        what was to be done
-    runs/<id>/events.ndjson    what was done, a line each, as it happened
+    runs/<id>/events.ndjson    what was done, a line each, as it happened,
+                               with a checksum of the rest of it and the run
 
 They are for people, and for going on or back; nothing decides by them what is up to date.  While
 a run lasts its folder is locked, so one that was killed can be told from one that still runs.
@@ -21,10 +22,12 @@ from typing import Any, Final
 
 from odfbuild.errors import StateError
 from odfbuild.odf.timestamp import InvalidTimestampError, Timestamp
+from odfbuild.state.checksum import check_sum
 from odfbuild.state.disk import Disk, pending, read_file
 from odfbuild.state.lock import is_locked, open_locked
 
 __all__ = [
+    "DamagedRunError",
     "Ended",
     "OpenRun",
     "Pruned",
@@ -45,12 +48,19 @@ _DIGITS: Final = "0123456789abcdefghjkmnpqrstvwxyz"  # as Crockford writes base 
 _TIME_DIGITS: Final = 9  # milliseconds since 1970 until the year 3084
 _RANDOM_DIGITS: Final = 3
 _SUMMARY, _PLAN, _EVENTS = "summary.json", "plan.json", "events.ndjson"
+_CHECK: Final = "check"  # the last member of an event
 
 
 class UnknownRunError(StateError):
     """There is no record of such a run."""
 
     code = "unknown-run"
+
+
+class DamagedRunError(StateError):
+    """The record of a run does not say what was written to it."""
+
+    code = "damaged-run"
 
 
 class Ended(Enum):
@@ -128,9 +138,9 @@ class OpenRun:
 
     def write(self, event: Mapping[str, Any]) -> None:
         """Add a line, at once and whole."""
-        line = json.dumps(event, ensure_ascii=False, separators=(",", ":"))
+        line = _line(event, self.summary.id).encode()
         with suppress(OSError):
-            os.write(self._events, f"{line}\n".encode("utf-8", "backslashreplace"))
+            os.write(self._events, line + b"\n")
 
     def end(self, summary: RunSummary) -> None:
         """Write the summary for good, and let go of the record."""
@@ -206,14 +216,39 @@ def read_plan(workspace: Path, run: str) -> Any:
         return None
 
 
-def read_events(workspace: Path, run: str) -> Iterator[Mapping[str, Any]]:
-    """Yield what is recorded of a run, in order; a line that was cut off is left out."""
-    data = read_file(runs_folder(workspace) / run / _EVENTS) or b""
-    for line in data.splitlines():
-        with suppress(ValueError):
-            found = json.loads(line)
-            if isinstance(found, dict):
-                yield found
+def read_events(workspace: Path, run: str, *, strict: bool = False) -> Iterator[Mapping[str, Any]]:
+    """Yield what is recorded of a run, in order; the last line is left out if it was cut off.
+
+    Damaged lines are left out as well, or, with `strict`, raise DamagedRunError.
+    """
+    path = runs_folder(workspace) / run / _EVENTS
+    lines = (read_file(path) or b"").split(b"\n")
+    for number, line in enumerate(lines, 1):
+        found = _event(line, run)
+        if found is not None:
+            yield found
+        elif strict and number < len(lines):
+            raise DamagedRunError(
+                what=f"what the run {run} did is not known: line {number} of {path} is damaged",
+                why="its checksum is not that of what it says, so nothing can follow from it",
+                fix="restore the file from a copy; or plan anew, and odfbuild reset NAME BLOCK "
+                "sets one dataset back",
+            )
+
+
+def _line(event: Mapping[str, Any], run: str) -> str:
+    text = json.dumps(event, ensure_ascii=False, separators=(",", ":"))
+    text = text.encode("utf-8", "backslashreplace").decode()
+    return f'{text[:-1]},"{_CHECK}":"{check_sum(text, run)}"}}'
+
+
+def _event(line: bytes, run: str) -> Mapping[str, Any] | None:
+    """Return what a line says; None if it is damaged."""
+    with suppress(ValueError):
+        found = json.loads(line)
+        if isinstance(found, dict) and isinstance(found.pop(_CHECK, None), str):
+            return found if _line(found, run).encode() == line else None
+    return None
 
 
 def prune_runs(workspace: Path, *, keep: int, dry_run: bool = False) -> Pruned:

@@ -1,7 +1,8 @@
 """The record of a settled project: what held when a plan was made, and what was said of it.
 
 While the files, the heads and the local sources are as they were then, a new plan is the same, so
-no YAML is read and no graph built.  A cache, no more: a lost record costs time, never truth.
+no YAML is read and no graph built.  A cache, no more: a lost record costs time, never truth.  The
+record and each answer have a checksum; an answer is of the one record and question of its name.
 """
 
 import json
@@ -11,6 +12,8 @@ import shutil
 from dataclasses import dataclass
 from hashlib import blake2b
 from pathlib import Path
+
+from odfbuild.state.checksum import checked_text, with_check_sum
 
 __all__ = [
     "Answer",
@@ -63,7 +66,7 @@ class Settled:
 def recall(cache: Path) -> Settled | None:
     """Return the record, or None if there is none that can be read."""
     try:
-        raw = json.loads((cache / _FILE).read_bytes())
+        raw = json.loads(checked_text((cache / _FILE).read_bytes(), _FILE) or "")
         return Settled(
             versions=raw["versions"],
             context=raw["context"],
@@ -85,7 +88,7 @@ def record(cache: Path, settled: Settled) -> None:
     What was said of a plan that was made under other conditions is forgotten.
     """
     shutil.rmtree(cache / _ANSWERS, ignore_errors=True)
-    _put(cache / _FILE, _text(settled))
+    _put(cache / _FILE, with_check_sum(_text(settled), _FILE))
 
 
 def _text(settled: Settled) -> str:
@@ -126,7 +129,8 @@ class Answer:
 def answer(cache: Path, settled: Settled, question: str) -> Answer | None:
     """Return what was said when this was last asked of what held, if it is kept."""
     try:
-        text = (cache / _ANSWERS / _named(settled, question)).read_text("utf-8")
+        name = _named(settled, question)
+        text = checked_text((cache / _ANSWERS / name).read_bytes(), name) or ""
         code, _, said = text.partition("\n")
         return Answer(int(code), said)
     except (OSError, ValueError):
@@ -137,7 +141,8 @@ def keep_answer(cache: Path, settled: Settled, question: str, said: Answer) -> N
     """Keep what was said of what held, until the next record: that may be of something newer."""
     folder = cache / _ANSWERS
     folder.mkdir(parents=True, exist_ok=True)
-    _put(folder / _named(settled, question), f"{said.code}\n{said.text}")
+    name = _named(settled, question)
+    _put(folder / name, with_check_sum(f"{said.code}\n{said.text}", name))
 
 
 def _named(settled: Settled, question: str) -> str:

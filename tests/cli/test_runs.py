@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from odfbuild.state.checksum import check_sum
 from odfbuild.state.lock import locked
 from tests.engines import FakeEngine
 from tests.inside import Inside, heads, lay_out
@@ -176,6 +177,7 @@ def test_a_name_cannot_write_to_the_terminal(run: Inside, project: Path) -> None
     record = max((project / ".odfbuild" / "runs").iterdir())
     with (record / "events.ndjson").open("a", encoding="utf-8") as file:
         line = {"event": "slice_committed", "dataset": "src", "step": "x", "source": "\x1b[2J"}
-        file.write(json.dumps(line) + "\n")
+        text = json.dumps(line, separators=(",", ":"))
+        file.write(f'{text[:-1]},"check":"{check_sum(text, record.name)}"}}\n')
     for arguments in (("last",), ("last", "src"), ("last", "-o", "json")):
         assert "\x1b" not in run("runs", *arguments).out
