@@ -177,12 +177,17 @@ class Keys:
 
     def _keep(self, dataset: DatasetId, text: bytes, *, sealed: bool = False) -> None:
         self._disk.make_folder(self._folder, 0o700)
-        near = pending(self._folder)
-        try:
-            self._disk.write(near, text, mode=stat.S_IRUSR | stat.S_IWUSR)
-            self._disk.link(near, self._path(dataset, sealed=sealed))
-        finally:
-            near.unlink(missing_ok=True)
+        for is_last in (False, True):
+            near = pending(self._folder)
+            try:
+                self._disk.write(near, text, mode=stat.S_IRUSR | stat.S_IWUSR)
+                self._disk.link(near, self._path(dataset, sealed=sealed))
+                break
+            except FileNotFoundError:  # `gc` of age 0 took it for what nobody writes any more
+                if is_last:
+                    raise
+            finally:
+                near.unlink(missing_ok=True)
         self._disk.sync(self._folder)
 
     def _path(self, dataset: DatasetId, *, sealed: bool = False) -> Path:

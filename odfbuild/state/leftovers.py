@@ -17,7 +17,7 @@ from enum import Enum
 from pathlib import Path
 
 from odfbuild.odf.identity import DatasetId
-from odfbuild.state.lock import locked, open_locked
+from odfbuild.state.lock import LockedError, locked, open_locked
 
 __all__ = ["Kind", "Leftover", "find_leftovers", "remove_leftover", "tree_bytes"]
 
@@ -72,16 +72,28 @@ def remove_leftover(root: Path, found: Leftover, *, before: float) -> bool:
         case Kind.CREATION:
             return _remove_creation(root, found.path, before)
         case Kind.UNFINISHED:
-            with suppress(FileNotFoundError):
-                if _changed(found.path.lstat()) < before:
-                    found.path.unlink()
-                    return True
-            return False
+            return _remove_unfinished(found.path, before)
         case Kind.CACHE if found.path.is_dir():
             shutil.rmtree(found.path, ignore_errors=True)
         case Kind.CACHE:
             found.path.unlink(missing_ok=True)
     return True
+
+
+def _remove_unfinished(path: Path, before: float) -> bool:
+    """Delete a file that nobody writes: who writes one has locked its folder, or its dataset."""
+    folder = path.parent.parent if path.parent.name in _PARTS else path.parent
+    with suppress(FileNotFoundError, NotADirectoryError):
+        opened = open_locked(folder)
+        if opened is None:
+            return False
+        try:
+            if _changed(path.lstat()) < before:
+                path.unlink()
+                return True
+        finally:
+            os.close(opened)
+    return False
 
 
 def tree_bytes(path: Path) -> int:
@@ -135,8 +147,13 @@ def _names_it(folder: Path, id: str) -> bool:
 
 
 def _remove_creation(root: Path, path: Path, before: float) -> bool:
-    """Delete a creation that is still none's, and its key; what it has is looked at locked."""
-    with suppress(FileNotFoundError, NotADirectoryError):
+    """Delete a creation that is still none's, and its key; what it has is looked at locked.
+
+    Names are locked, too, so that none is given to it meanwhile.
+    """
+    names = root / "names"
+    names.mkdir(exist_ok=True)
+    with suppress(FileNotFoundError, NotADirectoryError, LockedError), locked(names, timeout=0):
         opened = open_locked(path)
         if opened is None:
             return False

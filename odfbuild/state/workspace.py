@@ -42,6 +42,7 @@ from odfbuild.state.seen_heads import SeenHeads
 
 __all__ = [
     "AliasTakenError",
+    "ClearedAwayError",
     "CorruptNameError",
     "MissingHeadError",
     "UnreadableChainError",
@@ -61,6 +62,19 @@ class AliasTakenError(StateError):
     """There is a dataset of that name, in this or another spelling."""
 
     code = "alias-taken"
+
+
+class ClearedAwayError(StateError):
+    """A dataset was taken for a leftover while it was made."""
+
+    code = "cleared-away"
+
+    def __init__(self, alias: DatasetAlias) -> None:
+        super().__init__(
+            what=f"{alias} was cleared away while it was made",
+            why="gc of age 0 takes a dataset that has no name yet for what was left of another run",
+            fix="do it again; gc with the age that it has by default leaves what is being made",
+        )
 
 
 class CorruptNameError(StateError):
@@ -287,24 +301,34 @@ class Workspace:
     ) -> ChainState:
         """Make a dataset: a Seed, then the prepared events; without an id it gets a new key.
 
-        Returns the state that this left.  Raises AliasTakenError, and what `Dataset.commit` raises.
+        Returns the state that this left.  Raises AliasTakenError, ClearedAwayError, and what
+        `Dataset.commit` raises.
         """
         self._refuse_taken(alias)
-        room = self.make_room
-        new = self.keys.new_dataset_key(room) if id is None else room(id).id
-        seed = Seed(dataset_id=new, dataset_kind=kind)
-        dataset = self.dataset(new)
-        whole = Prepared((seed, *prepared.events), prepared.system_time, prepared.files)
-        state = dataset.commit(whole, on=None)
+        try:
+            new, state = self._unnamed(kind, prepared, id)
+        except FileNotFoundError as error:  # of folders that were just made
+            raise ClearedAwayError(alias) from error
+        if id is None and not self.keys.has(new):
+            raise ClearedAwayError(alias)
         try:
             self.name(alias, new)
         except AliasTakenError:  # by who made it meanwhile; of ours nobody knows
-            with dataset.stores.heads.lock():
+            with self.dataset(new).stores.heads.lock():
                 shutil.rmtree(self._datasets / new.multibase)
             if id is None:
                 self.keys.forget(new)
             raise
         return state
+
+    def _unnamed(
+        self, kind: DatasetKind, prepared: Prepared, id: DatasetId | None
+    ) -> tuple[DatasetId, ChainState]:
+        room = self.make_room
+        new = self.keys.new_dataset_key(room) if id is None else room(id).id
+        seed = Seed(dataset_id=new, dataset_kind=kind)
+        whole = Prepared((seed, *prepared.events), prepared.system_time, prepared.files)
+        return new, self.dataset(new).commit(whole, on=None)
 
     def make_room(self, id: DatasetId) -> Dataset:
         """Make the folders of a dataset and return it, ready for its first block."""
@@ -354,8 +378,14 @@ class Workspace:
         os.close(opened)
 
     def name(self, alias: DatasetAlias, id: DatasetId) -> None:
-        """Give a dataset its name, the last step of making it; AliasTakenError if it is taken."""
+        """Give a dataset its name, the last step of making it.
+
+        Raises AliasTakenError, and ClearedAwayError if the dataset is gone.
+        """
         with self._naming():
+            self._refuse_taken(alias)
+            if self.dataset(id).head() is None:
+                raise ClearedAwayError(alias)
             self._put_name(alias, id)
 
     @contextmanager

@@ -1,13 +1,16 @@
 """A creation that was cut off is cleared away whole, with its key; nothing else is."""
 
 import math
+from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 
 import pytest
 
+from odfbuild.errors import OdfBuildError
 from odfbuild.odf.events import DatasetKind, SetInfo
 from odfbuild.odf.refs import DatasetAlias
+from odfbuild.state.disk import Disk
 from odfbuild.state.leftovers import Kind, Leftover, find_leftovers, remove_leftover
 from odfbuild.state.prepared import Prepared
 from odfbuild.state.workspace import Workspace
@@ -72,3 +75,51 @@ def test_what_is_a_dataset_by_now_is_kept(tmp_path: Path) -> None:
     assert not remove_leftover(tmp_path, young, before=near.lstat().st_mtime - 10)
     near.unlink()
     assert files(tmp_path) == before
+
+
+class _Meeting(Disk):
+    """Lets something happen before its n-th step."""
+
+    def __init__(self, at: int, then: Callable[[], object]) -> None:
+        self._left, self._then = at, then
+
+    def write(self, path: Path, data: bytes, mode: int = 0o666) -> None:
+        self._step()
+        super().write(path, data, mode)
+        self._step()
+
+    def sync(self, path: Path) -> None:
+        self._step()
+        super().sync(path)
+
+    def rename(self, old: Path, new: Path) -> None:
+        self._step()
+        super().rename(old, new)
+
+    def link(self, old: Path, new: Path) -> None:
+        self._step()
+        super().link(old, new)
+
+    def _step(self) -> None:
+        self._left -= 1
+        if self._left == -1:
+            self._then()
+
+
+@pytest.mark.parametrize("n", range(32))
+def test_what_is_being_made_is_made_or_refused_while_all_is_cleared(n: int, tmp_path: Path) -> None:
+    disk = _Meeting(n, lambda: cleared(tmp_path))
+    with suppress(OdfBuildError):  # and no OSError
+        Workspace(tmp_path, disk=disk).create(FOO, DatasetKind.ROOT, PREPARED)
+    workspace = Workspace(tmp_path)
+    cleared(tmp_path)
+    assert {*workspace.names().values()} == {*workspace.heads()}
+    assert {each.dataset for each in workspace.keys.kept()} == {*workspace.heads()}
+
+
+@pytest.mark.parametrize("n", range(8))
+def test_a_name_is_changed_while_all_is_cleared(n: int, tmp_path: Path) -> None:
+    made = Workspace(tmp_path).create(FOO, DatasetKind.ROOT, PREPARED)
+    bar = DatasetAlias.parse("bar")
+    Workspace(tmp_path, disk=_Meeting(n, lambda: cleared(tmp_path))).rename(FOO, bar)
+    assert Workspace(tmp_path).names() == {bar: made.id}

@@ -1,6 +1,7 @@
 """The folder of a workspace: names, heads, creating, staging."""
 
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -197,7 +198,8 @@ def test_a_dataset_without_a_name_is_not_among_the_states(workspace: Workspace) 
 
 def test_a_name_without_a_dataset_is_not_among_the_states(workspace: Workspace) -> None:
     make(workspace)
-    workspace.name(BAR, DatasetId(b"\x05" * 32))
+    made = make(workspace, BAR)
+    shutil.rmtree(workspace.root / "datasets" / made.id.multibase)
     assert set(workspace.states()) == set(workspace.named_heads()) == {FOO}
     assert workspace.open(BAR) is None
 
