@@ -25,7 +25,8 @@ from tests.faults.schedules import check_done, memory
 __all__ = ["main", "races"]
 
 _LATEST = 0.2  # seconds after which the last of a round begins
-_LONGEST = 120.0
+_LONGEST = 120.0  # seconds that a command may take
+_CHECKED = 3600.0  # seconds for a round, with the serial orders that it is compared with
 
 
 def races(rounds: int, seed: int = 0, told: Callable[[str], None] = print) -> int:
@@ -35,7 +36,7 @@ def races(rounds: int, seed: int = 0, told: Callable[[str], None] = print) -> in
         worlds = [_world(Path(place) / f"{n}", merge) for n, merge in enumerate(MERGES)]
         for number in range(seed, seed + rounds):
             found = Path(place) / "found"
-            if _wait(_forked(partial(_round, worlds, number, found))) != 0:
+            if _wait(_forked(partial(_round, worlds, number, found)), _CHECKED) != 0:
                 broken += 1
                 told(f"BROKEN, seed {number}: {found.read_text('utf-8')}")
             if (number - seed + 1) % 100 == 0:
@@ -123,8 +124,8 @@ def _forked(do: Callable[[], object]) -> int:
         os._exit(code)
 
 
-def _wait(process: int) -> int:
-    until = time.monotonic() + _LONGEST
+def _wait(process: int, longest: float = _LONGEST) -> int:
+    until = time.monotonic() + longest
     while time.monotonic() < until:
         ended, status = os.waitpid(process, os.WNOHANG)
         if ended:
