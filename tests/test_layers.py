@@ -150,6 +150,38 @@ def test_who_reads_rows_gets_files_that_were_checked(module: Path) -> None:
             assert name_of(module) in PLACES, f"{named}.{call.func.attr} in line {call.lineno}"
 
 
+# who swaps heads: each expects the head of a state that it was given, and reads none in its place
+MOVES_HEADS = {
+    "set_head": {"app/housekeeping", "app/undoing", "executors/compacting"},
+    "swap": {"state/block_refs", "state/dataset"},
+    "delete": {"state/block_refs", "state/workspace"},
+}
+COMMITS = {*MOVES_HEADS, "commit", "rewrite", "append", "remove"}
+
+
+@parametrized
+def test_a_commit_expects_the_head_that_its_work_was_made_from(module: Path) -> None:
+    name = name_of(module).removesuffix(".py")
+    for node in ast.walk(tree_of(module)):
+        if isinstance(node, ast.Attribute) and "heads" in ast.unparse(node.value):
+            assert name in MOVES_HEADS.get(node.attr, {name}), ast.unparse(node)
+        if not isinstance(node, ast.Call) or not isinstance(node.func, ast.Attribute):
+            continue
+        if node.func.attr == "set_head":
+            assert name in MOVES_HEADS["set_head"], ast.unparse(node)
+        if node.func.attr in COMMITS:
+            given = [*node.args, *(each.value for each in node.keywords)]
+            read = [call for each in given for call in ast.walk(each) if _reads_head(call)]
+            assert not read, f"the head is read just before the swap: {ast.unparse(node)}"
+
+
+def _reads_head(node: ast.AST) -> bool:
+    """Tell whether it asks a dataset for its head, or for its state without naming a block."""
+    if not isinstance(node, ast.Call) or not isinstance(node.func, ast.Attribute):
+        return False
+    return node.func.attr in {"head", "state"} and not node.args and not node.keywords
+
+
 @pytest.mark.parametrize("arguments", [["--help"], ["plan"], ["status"]], ids=" ".join)
 def test_deciding_needs_no_engine(arguments: list[str], tmp_path: Path) -> None:
     project = shutil.copytree(EXAMPLES / "water-levels", tmp_path / "project")
