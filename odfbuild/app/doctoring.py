@@ -80,11 +80,25 @@ def look_at_project(project: Opened) -> Iterator[Check]:
         if not isinstance(wrong, MissingHeadError):  # which is told below
             yield Check("datasets", Health.BAD, f"{name}: {wrong.what}", wrong.fix)
     yield from _guarded("datasets", lambda: _datasets(project, states))
+    yield from _guarded("lineage", lambda: _lineage(project))
     yield from _guarded("engine", lambda: _made_by(states))
     yield from _guarded("clock", lambda: _clock([each.system_time for each in states.values()]))
     yield from _guarded("locks", lambda: _locks(project))
     yield from _guarded("leftovers", lambda: _leftovers(project))
     yield from _guarded("keys", lambda: _keys(project))
+
+
+def _lineage(project: Opened) -> Iterator[Check]:
+    """Raise LineageStoreError if the file of lineage, which is no cache, is damaged."""
+    from odfbuild.app.lineage import FILE, lineage_of
+
+    if (project.workspace.root / FILE).exists():
+        store = lineage_of(project.workspace)
+        try:
+            store.tables.check()
+        finally:
+            store.close()
+    yield from ()
 
 
 def try_engine(project: Opened) -> Iterator[Check]:

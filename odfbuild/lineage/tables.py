@@ -96,6 +96,13 @@ class Tables:
                     self._all.remove(db)
             db.close()
 
+    def check(self) -> None:
+        """Read the whole file; LineageStoreError if SQLite finds it damaged."""
+        with self.reading() as db:
+            (found,) = db.execute("pragma quick_check(1)").fetchone()
+            if found != "ok":
+                raise sqlite3.DatabaseError(found)
+
     def close(self) -> None:
         """Let go of the file; with memory, of what was in it."""
         with self._guard:
