@@ -12,6 +12,7 @@ from typing import Final, TypeAlias
 from odfbuild.errors import Diagnostic, EngineError, InvalidQueryError
 from odfbuild.executors.besides import telling
 from odfbuild.executors.changelog import InvalidChangelogError
+from odfbuild.executors.cut_times import check_made_keys, check_read_keys, times_cut
 from odfbuild.executors.engine import IngestRequest
 from odfbuild.executors.frames import Frame
 from odfbuild.executors.held import held_back
@@ -101,6 +102,7 @@ def add(receiver: Receiver, intake: Intake, staging: Path) -> Added:
     """
     if intake.frame is None:
         return _store(receiver, intake, None, staging)
+    _check_as_read(receiver, intake)
     request = _request(receiver, intake.frame, staging)
     try:
         done = _store(receiver, intake, receiver.site.engine.ingest(request), staging)
@@ -130,6 +132,7 @@ def add_together(receiver: Receiver, intakes: Sequence[Intake], staging: Path) -
     request = _request(receiver, frames[0], staging)
     merged = receiver.site.engine.ingest_together(request, frames)
     for intake, rows in zip(intakes, merged, strict=True):
+        _check_as_read(receiver, intake)
         added = _store(receiver, intake, rows, staging)
         receiver = replace(receiver, state=added.state)
         yield added
@@ -141,6 +144,8 @@ def _store(receiver: Receiver, intake: Intake, merged: Frame | None, staging: Pa
     state = receiver.state
     repeated = () if merged is None else _repeated(receiver, intake, merged)
     sealed = None if merged is None else _slice(receiver, intake, merged, staging)
+    cut = () if sealed is None else sealed.cut
+    check_made_keys(receiver.source.merge, cut, intake.name)
     if sealed is not None and isinstance(receiver.source.merge, MergeStrategyChangelogStream):
         check_retractions(receiver.dataset, receiver.state, sealed)
     events = _events(receiver, sealed, intake.state)
@@ -158,12 +163,20 @@ def _store(receiver: Receiver, intake: Intake, merged: Frame | None, staging: Pa
             prepared = Prepared(events, receiver.now, staged_files(sealed))
             state = receiver.dataset.commit(prepared, on=receiver.state)
             head = state.head
-    found = (*repeated, *found)
+    found = (*times_cut(intake.name, cut), *repeated, *found)
     told = replace(told, checks=(*told.checks, *found)) if found else told
     if not events and not told:
         return Added(state, None)
     rows = 0 if sealed is None else sealed.records
     return Added(state, Round(intake.name, len(events), rows, told, head=head))
+
+
+def _check_as_read(receiver: Receiver, intake: Intake) -> None:
+    """Check that no key was cut as the input was read.  Raises FineKeyError."""
+    if intake.frame is None or intake.besides is None:
+        return
+    source, cut = receiver.source, tuple(intake.besides.fine_times.first.values())
+    check_read_keys(source.merge, source.preprocess, intake.frame.schema, cut, intake.name)
 
 
 def _repeated(receiver: Receiver, intake: Intake, merged: Frame) -> tuple[Diagnostic, ...]:

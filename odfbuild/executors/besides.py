@@ -19,7 +19,8 @@ from typing import Any, Final
 
 import pyarrow as pa
 
-from odfbuild.errors import Diagnostic, Level, OdfBuildError
+from odfbuild.errors import OdfBuildError
+from odfbuild.executors.cut_times import times_cut
 from odfbuild.executors.readers.aside import Aside
 from odfbuild.executors.readers.drift import Besides, Drift
 from odfbuild.executors.report import Drifted, Told
@@ -76,7 +77,7 @@ def telling(
             bad_rows=0 if aside is None else aside.rows,
             bad_rows_file=None if kept is None else str(kept),
             drifted=_drifted(drift, source.read, known),
-            checks=_cut_times(besides, name),
+            checks=times_cut(name, tuple(besides.fine_times.first.values())),
         )
     except OdfBuildError:
         if kept is not None:
@@ -85,26 +86,6 @@ def telling(
     if not _signs(drift) <= known:
         memory.parent.mkdir(parents=True, exist_ok=True)
         memory.write_text(json.dumps(sorted(known | _signs(drift))), "utf-8")
-
-
-def _cut_times(besides: Besides, name: str) -> tuple[Diagnostic, ...]:
-    """Return that times were cut, with the first of them."""
-    first = besides.fine_times.first
-    if first is None:
-        return ()
-    return (
-        Diagnostic(
-            code="times-cut",
-            what=f"{name} has times finer than milliseconds, the first is {first}: they were cut",
-            why="datasets keep times in milliseconds, as the reference does; times that differ by "
-            "less are one time now, also in a primary key",
-            fix="to keep more, declare the column as STRING, and give it in `preprocess` as a "
-            "BIGINT: unix_micros(CAST(t AS TIMESTAMP)); to cut on purpose: date_trunc"
-            "('MILLISECOND', ...) there",
-            span=None,
-            level=Level.WARNING,
-        ),
-    )
 
 
 def _in_place(path: Path, folder: Path, name: str, now: Timestamp) -> Path:

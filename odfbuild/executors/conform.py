@@ -1,7 +1,8 @@
 """Bring Arrow columns to the types of a schema: nested members by name, instants to milliseconds.
 
 Only differences that keep values are bridged: encodings, time units (finer ones are cut, towards
-the past), members that came later (null).  Anything else raises pyarrow's ArrowInvalid.
+the past, and noted: `fine_times`), members that came later (null).  Anything else raises pyarrow's
+ArrowInvalid.
 """
 
 from collections.abc import Iterator
@@ -10,6 +11,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from odfbuild.executors.fine_times import is_noted, note_cut
 from odfbuild.odf.rendering import storage
 
 __all__ = ["conform", "unexpected_nulls"]
@@ -56,6 +58,8 @@ def _instants(array: pa.Array, to: Any) -> pa.Array:
     if (pc.min(ticks).as_py() or 0) < 0:
         late = pc.greater(pc.multiply(millis, per_milli), ticks)
         millis = pc.subtract(millis, late.cast(pa.int64()))
+    if is_noted():
+        note_cut(array, pc.not_equal(pc.multiply(millis, per_milli), ticks))
     return millis.view(to)
 
 

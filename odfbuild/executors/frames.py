@@ -195,10 +195,14 @@ class Frame:
         import pyarrow as pa
 
         from odfbuild.executors.conform import conform
+        from odfbuild.executors.fine_times import noting_column
 
         if batch.schema == self.schema:
             return batch
-        columns = [conform(batch.column(field.name), field.type) for field in self.schema]
+        columns = []
+        for field in self.schema:
+            noting_column(field.name)
+            columns.append(conform(batch.column(field.name), field.type))
         return pa.RecordBatch.from_arrays(columns, schema=self.schema)
 
 

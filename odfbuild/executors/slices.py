@@ -16,6 +16,7 @@ import pyarrow.compute as pc
 from odfbuild.errors import EngineError
 from odfbuild.executors.changelog import against_rules
 from odfbuild.executors.conform import conform, unexpected_nulls
+from odfbuild.executors.fine_times import Cut, FineTimes, noting, noting_column
 from odfbuild.executors.frames import Frame, Read
 from odfbuild.executors.row_rules import (
     CORRECT_FROM,
@@ -70,7 +71,7 @@ class SealedSlice:
     """One slice, the file that it is in, and the latest event time of its rows.
 
     `first` and `last` are the operations of its first and last record; `takes_back` tells whether
-    any of them is a -R or -C.
+    any of them is a -R or -C.  `cut` has the first time of each column that was cut.
     """
 
     data: DataSlice
@@ -79,6 +80,7 @@ class SealedSlice:
     first: int
     last: int
     takes_back: bool
+    cut: tuple[Cut, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -103,6 +105,14 @@ class Sealed:
     def takes_back(self) -> bool:
         """Tell whether any record is a -R or -C."""
         return any(each.takes_back for each in self.slices)
+
+    @property
+    def cut(self) -> tuple[Cut, ...]:
+        """Return the first time of each column that was cut to milliseconds."""
+        first: dict[str, Cut] = {}
+        for each in (cut for piece in self.slices for cut in piece.cut):
+            first.setdefault(each.column, each)
+        return tuple(first.values())
 
     @property
     def slice(self) -> DataSlice | None:
@@ -151,11 +161,11 @@ def seal(
     """Write the rows of a frame, from offset `start` on, as a slice into the file `into`.
 
     `event_time` is for rows without one; `retires` is as in `slice_schema`.  Every instant is cut
-    to milliseconds.  Memory is bounded when the frame is in files.  With `slice_rows`, every so
-    many rows become a slice of their own, in a file beside `into`; `spread` writes slices of a
-    frame in files, several at a time, perhaps in other processes.  Raises BadInputSchemaError,
-    SchemaEvolutionError, NullValuesError, UnhashableTypeError, and InvalidChangelogError for rows
-    that break the rules of `row_rules`.
+    to milliseconds: `Sealed.cut`.  Memory is bounded when the frame is in files.  With
+    `slice_rows`, every so many rows become a slice of their own, in a file beside `into`; `spread`
+    writes slices of a frame in files, several at a time, perhaps in other processes.  Raises
+    BadInputSchemaError, SchemaEvolutionError, NullValuesError, UnhashableTypeError, and
+    InvalidChangelogError for rows that break the rules of `row_rules`.
     """
     schema = slice_schema(frame.schema, vocab, in_force, retires=retires)
     arrow = to_arrow(schema)
@@ -163,11 +173,11 @@ def seal(
     columns = _Columns(
         schema=arrow, vocab=vocab, system_time=system_time.millis, event_time=event_time.millis
     )
-    cuts = _cuts(frame, columns, start, into, slice_rows)
-    if spread is None or frame.table is not None or len(cuts) < 2:
-        slices, read = tuple(map(_seal_cut, cuts)), frame.read
+    pieces = _pieces(frame, columns, start, into, slice_rows)
+    if spread is None or frame.table is not None or len(pieces) < 2:
+        slices, read = tuple(map(_seal_piece, pieces)), frame.read
     else:
-        slices, read = spread(_seal_cut, cuts), None
+        slices, read = spread(_seal_piece, pieces), None
     _check_borders(slices)
     return Sealed(schema=schema, slices=slices, read=read)
 
@@ -187,7 +197,7 @@ def _check_borders(slices: Sequence[SealedSlice]) -> None:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class _Cut:
+class _Piece:
     """Rows that become one slice: plain values, so that another process can do it."""
 
     frame: Frame
@@ -196,14 +206,14 @@ class _Cut:
     into: Path
 
 
-def _cuts(
+def _pieces(
     frame: Frame, columns: "_Columns", start: int, into: Path, slice_rows: int | None
-) -> tuple[_Cut, ...]:
+) -> tuple[_Piece, ...]:
     if slice_rows is None or frame.rows <= slice_rows:
-        whole = _Cut(frame=frame, columns=columns, start=start, into=into)
+        whole = _Piece(frame=frame, columns=columns, start=start, into=into)
         return (whole,) if frame.rows else ()
     return tuple(
-        _Cut(
+        _Piece(
             frame=frame.slice(first, slice_rows),
             columns=columns,
             start=start + first,
@@ -213,37 +223,39 @@ def _cuts(
     )
 
 
-def _seal_cut(cut: _Cut) -> SealedSlice:
-    hasher = LogicalHasher(cut.columns.schema)
+def _seal_piece(piece: _Piece) -> SealedSlice:
+    hasher, fine = LogicalHasher(piece.columns.schema), FineTimes()
     terms = SliceTerms(
-        vocab=cut.columns.vocab, start=cut.start, latest=cut.columns.system_time, exact=True
+        vocab=piece.columns.vocab, start=piece.start, latest=piece.columns.system_time, exact=True
     )
-    rules = RowRules(terms, cut.columns.schema)
+    rules = RowRules(terms, piece.columns.schema)
     latest: int | None = None
-    with SliceWriter(cut.into, cut.columns.schema, plain=cut.columns.vocab.offset_column) as writer:
-        for batch in _sealed_batches(cut.frame, cut.columns, cut.start):
+    offsets = piece.columns.vocab.offset_column
+    with noting(fine), SliceWriter(piece.into, piece.columns.schema, plain=offsets) as writer:
+        for batch in _sealed_batches(piece.frame, piece.columns, piece.start):
             hasher.update(batch)
             rules.update(batch)
-            latest = _later(latest, batch.column(cut.columns.vocab.event_time_column))
+            latest = _later(latest, batch.column(piece.columns.vocab.event_time_column))
             writer.write(batch)
     for problem in rules.problems:
         raise against_rules(problem)
     first, last = rules.first_op, rules.tail.op
-    assert latest is not None  # noqa: S101 - a cut has rows, and all have an event time
+    assert latest is not None  # noqa: S101 - a piece has rows, and all have an event time
     assert first is not None and last is not None  # noqa: S101 - and an operation
     data = DataSlice(
         logical_hash=hasher.finish(),
         physical_hash=writer.physical_hash(),
-        offset_interval=OffsetInterval(cut.start, cut.start + cut.frame.rows - 1),
-        size=cut.into.stat().st_size,
+        offset_interval=OffsetInterval(piece.start, piece.start + piece.frame.rows - 1),
+        size=piece.into.stat().st_size,
     )
     return SealedSlice(
         data=data,
-        path=cut.into,
+        path=piece.into,
         watermark=Timestamp.from_millis(latest),
         first=first,
         last=last,
         takes_back=rules.takes_back,
+        cut=tuple(fine.first.values()),
     )
 
 
@@ -264,6 +276,7 @@ class _Columns:
 
     def _column(self, field: pa.Field, found: dict[str, Any], rows: int, start: int) -> pa.Array:
         name = field.name
+        noting_column(name)
         if name == self.vocab.offset_column:
             return pc.cumulative_sum(pa.repeat(pa.scalar(1, field.type), rows), start=start - 1)
         if name == self.vocab.system_time_column:

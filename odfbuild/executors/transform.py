@@ -11,6 +11,7 @@ from pathlib import Path
 
 from odfbuild.errors import EngineError, StateError
 from odfbuild.executors.accepted import accepted_schemas
+from odfbuild.executors.cut_times import times_cut
 from odfbuild.executors.earlier_rows import check_earlier_rows
 from odfbuild.executors.engine import (
     Engine,
@@ -129,7 +130,8 @@ def _attempt(site: Site, dataset: Dataset, done: Callable[[Round], None]) -> Cha
         if not events:
             return None
         names = ", ".join(each.alias for each in batch.inputs if each.slices)
-        told = Told(checks=held_back(site, dataset.id, state, sealed, names))
+        cut = () if sealed is None else times_cut(f"the result of {name()}", sealed.cut)
+        told = Told(checks=(*cut, *held_back(site, dataset.id, state, sealed, names)))
         files = (*staged_files(sealed), *staged_checkpoint(work, checkpoint))
         left = dataset.commit(Prepared(events, now, files), on=state)
         records, read = (0, None) if sealed is None else (sealed.records, sealed.read)

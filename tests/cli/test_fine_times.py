@@ -1,6 +1,8 @@
 """Times finer than datasets keep: refused where they are declared, told where they are met."""
 
 from collections.abc import Iterator
+from contextlib import nullcontext
+from datetime import datetime
 from pathlib import Path
 
 import pyarrow as pa
@@ -9,17 +11,22 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from odfbuild.executors.conform import conform
+from odfbuild.executors.cut_times import FineKeyError, check_read_keys
+from odfbuild.executors.fine_times import Cut, FineTimes, noting, noting_column
 from odfbuild.executors.readers import Besides, read
 from odfbuild.odf.ddl import fine_timestamps
 from odfbuild.odf.events import (
+    MergeStrategyLedger,
     ReadStep,
     ReadStepCsv,
     ReadStepJson,
     ReadStepNdJson,
     ReadStepParquet,
+    TransformSql,
 )
 from tests.engines import FakeEngine
-from tests.inside import Inside, lay_out
+from tests.inside import Inside, heads, lay_out
 from tests.texts import root
 
 FINE = "2024-01-01T00:00:00.000001Z"
@@ -94,8 +101,9 @@ def test_every_reader_tells_the_first_time_that_it_cuts(tmp_path: Path, form: st
     for times, cut in (((COARSE,), False), ((COARSE, FINE), True)):
         told = Besides()
         read(STEPS[form], written(tmp_path, form, *times), staging=tmp_path, name="f", besides=told)
-        assert (told.fine_times.first is not None) == cut
-        assert told.fine_times.first is None or "00:00.000001" in told.fine_times.first
+        found = told.fine_times.first
+        assert set(found) == ({"t"} if cut else set())
+        assert not cut or ("00:00.000001" in found["t"].value and found["t"].row == 2)
 
 
 def test_an_apply_warns_of_times_that_are_cut(run: Inside) -> None:
@@ -109,7 +117,74 @@ def test_an_apply_warns_of_times_that_are_cut(run: Inside) -> None:
     done = run("apply", "--yes")
     assert done.code == 0
     assert "warning[times-cut]: data/1.csv has times finer than milliseconds" in done.err
-    assert FINE in done.err
+    assert f"column 't', the first is {FINE} in row 2" in done.err
+
+
+KEYED = {
+    "Ledger": "{kind: Ledger, primaryKey: [t, k]}",
+    "Snapshot": "{kind: Snapshot, primaryKey: [t]}",
+    "compared": "{kind: Snapshot, primaryKey: [k], compareColumns: [t]}",
+    "UpsertStream": "{kind: UpsertStream, primaryKey: [t]}",
+}
+
+
+@pytest.mark.parametrize("merge", KEYED)
+def test_an_input_that_is_merged_by_cut_times_is_refused(run: Inside, merge: str) -> None:
+    columns = "t TIMESTAMP, k STRING NOT NULL, v BIGINT"
+    lay_out(
+        run.project,
+        {
+            "datasets/src.yaml": root(columns=columns, merge=KEYED[merge]),
+            "data/1.csv": f"t,k,v\n{COARSE},a,1\n",
+        },
+    )
+    assert run("apply", "--yes").code == 0
+    before = heads(run.project)
+    lay_out(run.project, {"data/2.csv": f"t,k,v\n{COARSE},a,1\n{FINE},a,2\n"})
+    done = run("apply", "--yes")
+    assert done.code != 0
+    assert ": data/2.csv: the key column 't'" in done.err
+    assert f"{FINE} in row 2" in done.err
+    assert "unix_micros" in done.err
+    assert heads(run.project) == before
+
+
+SCHEMA = pa.schema({"t": pa.timestamp("ms", "UTC"), "k": pa.string()})
+
+
+@pytest.mark.parametrize(
+    ("query", "refused"),
+    [
+        ("select t, k from input", True),
+        ("select (t) as key, k from input", True),
+        ("select unix_micros(t) as key, t, k from input", True),
+        ("select concat(k, cast(t as string)) as key, t from input", True),
+        ("select *, k as key from input", False),
+        ("select k as key, t from input", False),
+        ("select k as key, k from input where t > '2024-01-01'", False),
+        ("select transform(array(t), x -> x) as key from input", True),
+        ("select k as key, t from input lateral view explode(array(t)) as e", False),
+    ],
+)
+def test_a_key_that_is_made_of_cut_times_is_one(query: str, refused: bool) -> None:
+    merge = MergeStrategyLedger(primary_key=("t" if query.startswith("select t,") else "key",))
+    transform = TransformSql(engine="spark", query=query)
+    cut = [Cut("t", FINE, 2)]
+    with pytest.raises(FineKeyError) if refused else nullcontext():
+        check_read_keys(merge, transform, SCHEMA, cut, "f")
+    check_read_keys(merge, transform, SCHEMA, [], "f")
+
+
+@given(st.lists(st.datetimes(datetime(1969, 12, 31), datetime(1970, 1, 2)) | st.none(), max_size=6))
+def test_what_sealing_cuts_is_what_milliseconds_do_not_hold(times: list[datetime | None]) -> None:
+    array = pa.array(times, pa.timestamp("us", "UTC"))
+    fine = [each for each in times if each is not None and each.microsecond % 1000]
+    found = FineTimes()
+    with noting(found):
+        noting_column("t")
+        conform(array, pa.timestamp("ms", "UTC"))
+    shown = [cut.value for cut in found.first.values()]
+    assert shown == [f"{each:%Y-%m-%d %H:%M:%S.%f}Z" for each in fine[:1]]
 
 
 def spelled() -> Iterator[st.SearchStrategy[str]]:

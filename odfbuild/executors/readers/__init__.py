@@ -7,8 +7,8 @@ stays bounded either way.
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from odfbuild.executors.fine_times import noting
 from odfbuild.executors.readers.drift import Besides
-from odfbuild.executors.readers.fine_times import noting
 from odfbuild.executors.readers.problems import InvalidSourceError, UnsupportedReadError
 from odfbuild.odf.events import (
     ReadStep,

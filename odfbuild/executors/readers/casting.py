@@ -3,8 +3,8 @@
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from odfbuild.executors.fine_times import note_cut, noting_column, passed
 from odfbuild.executors.readers.columns import check_nulls
-from odfbuild.executors.readers.fine_times import note_cut
 from odfbuild.executors.readers.problems import REQUIRED, InvalidSourceError, Rejected, quoted
 from odfbuild.executors.readers.values import (
     Column,
@@ -36,12 +36,14 @@ class Cast:
             bad = rejected.found[0]
             raise self._misfit(bad.row, bad.text) from None
         self._row += cells.num_rows
+        passed(cells.num_rows)
         return pa.Table.from_arrays(columns, schema=self._schema)
 
     def _column(self, cells: pa.Table, field: pa.Field) -> Column:
         if field.name not in cells.column_names:
             return pa.nulls(cells.num_rows, field.type)
         column = cells.column(field.name)
+        noting_column(field.name, cells.num_rows)
         try:
             return _as(column, field.type)
         except Misfit:

@@ -6,6 +6,7 @@ from typing import Final
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from odfbuild.executors.fine_times import noting, noting_column, passed
 from odfbuild.executors.readers.fitting import sieved
 from odfbuild.executors.readers.problems import (
     REQUIRED,
@@ -68,6 +69,7 @@ def cast_columns(
         if column is None:
             made.append(pa.nulls(size, field.type))
         else:
+            noting_column(field.name, size)
             try:
                 made.append(typed(column, field.type, formats))
             except Misfit:
@@ -77,6 +79,7 @@ def cast_columns(
     if bad:
         raise Rejected(bad, more=more)
     check_nulls(made, schema)
+    passed(size)
     return made
 
 
@@ -87,6 +90,7 @@ def sieve_columns(
     made: list[Column] = []
     bad: dict[int, list[str]] = {}
     for column, field in zip(columns, schema, strict=True):
+        noting_column(field.name, size)
         found, rows = (
             (pa.nulls(size, field.type), list[int]())
             if column is None
@@ -98,6 +102,7 @@ def sieve_columns(
                 bad.setdefault(row, []).append(_misfit(field, text, formats))
     for row, reasons in _lacking(made, schema).items():
         bad.setdefault(row, reasons)
+    passed(size)
     table = without_rows(pa.Table.from_arrays(made, names=schema.names), bad)
     return pa.Table.from_arrays(table.columns, schema=schema), bad
 
@@ -142,7 +147,8 @@ def infer(column: Column, formats: Formats) -> pa.DataType:
         return pa.string()
     for candidate in _CANDIDATES:
         try:
-            typed(column, candidate, formats)
+            with noting(None):
+                typed(column, candidate, formats)
         except Misfit:
             continue
         return candidate

@@ -9,8 +9,8 @@ from typing import Any, Final
 
 import pyarrow as pa
 
+from odfbuild.executors.fine_times import FineTimes
 from odfbuild.executors.readers.aside import Aside
-from odfbuild.executors.readers.fine_times import FineTimes
 from odfbuild.executors.readers.records import infer_schema
 
 __all__ = ["Besides", "Drift", "Drifting", "columns_drift", "drift_of", "widened"]

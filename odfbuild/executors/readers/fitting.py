@@ -11,6 +11,7 @@ from typing import Any, Final, TypeAlias
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from odfbuild.executors.fine_times import noting
 from odfbuild.executors.readers.values import (
     Column,
     Formats,
@@ -94,7 +95,8 @@ def _one_by_one(column: Column, target: pa.DataType, formats: Formats) -> tuple[
 
 def _fits(text: str, target: pa.DataType, formats: Formats) -> bool:
     try:
-        typed(pa.array([text], pa.string()), target, formats)
+        with noting(None):
+            typed(pa.array([text], pa.string()), target, formats)
     except Misfit:
         return False
     return True

@@ -11,6 +11,7 @@ from typing import Any, Final, TypeAlias
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from odfbuild.executors.fine_times import noting_column, passed
 from odfbuild.executors.readers.columns import without_rows
 from odfbuild.executors.readers.fitting import sieved
 from odfbuild.executors.readers.problems import (
@@ -66,12 +67,10 @@ def build(records: Sequence[Mapping[str, Json]], schema: pa.Schema, formats: For
     """
     maker = _Builder(formats)
     rows = range(len(records))
-    columns = [
-        maker.column([r.get(field.name) for r in records], rows, field, field.name)
-        for field in schema
-    ]
+    columns = [maker.top(records, rows, field) for field in schema]
     if maker.bad:
         raise Rejected(maker.bad, more=maker.more)
+    passed(len(records))
     return pa.Table.from_arrays(columns, schema=schema)
 
 
@@ -84,10 +83,8 @@ def sieve(
     """
     maker = _Builder(formats, most=None)
     rows = range(len(records))
-    columns = [
-        maker.column([r.get(field.name) for r in records], rows, field, field.name)
-        for field in schema
-    ]
+    columns = [maker.top(records, rows, field) for field in schema]
+    passed(len(records))
     bad: dict[int, list[str]] = {}
     for each in maker.bad:
         bad.setdefault(each.row, []).append(each.text)
@@ -133,6 +130,13 @@ class _Builder:
         self._most = most
         self.bad: list[Bad] = []
         self.more = False
+
+    def top(
+        self, records: Sequence[Mapping[str, Json]], rows: Sequence[int], field: pa.Field
+    ) -> Column:
+        """Return the column that a member of all records makes."""
+        noting_column(field.name, len(records))
+        return self.column([r.get(field.name) for r in records], rows, field, field.name)
 
     def column(self, values: list[Json], rows: Sequence[int], field: pa.Field, path: str) -> Column:
         """Return one column; `rows` tells for each value the record that it is from."""

@@ -29,7 +29,7 @@ from typing import Any, Final, TypeAlias
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from odfbuild.executors.readers.fine_times import note_cut
+from odfbuild.executors.fine_times import note_cut, noting
 
 __all__ = [
     "Column",
@@ -125,7 +125,8 @@ def failing(
     while todo and len(found) < limit:
         start, size = todo.pop()
         try:
-            typed(column.slice(start, size), target, formats)
+            with noting(None):
+                typed(column.slice(start, size), target, formats)
         except Misfit:
             if size == 1:
                 found.append((start, column[start].as_py()))
@@ -281,13 +282,14 @@ def _mixed_timestamps(column: Column, target: pa.DataType) -> Column:
     """Read timestamps some of which have a zone, a lower-case t or z, or too many digits."""
     digits = _FRACTION[target.unit]
     finer = rf":[0-9]{{2}}\.[0-9]{{{digits}}}[0-9]*[1-9]"
-    note_cut(column, pc.match_substring_regex(column, finer))
     text = _with_digits(pc.utf8_upper(column), digits)
     zoned = pc.match_substring_regex(text, _ZONED)
     nothing = pa.scalar(None, pa.string())
     with_zone = pc.if_else(zoned, text, nothing).cast(pa.timestamp(target.unit, "UTC"))
     without = pc.if_else(zoned, nothing, text).cast(pa.timestamp(target.unit))
-    return pc.coalesce(with_zone.cast(target), _as_utc(without, target))
+    made = pc.coalesce(with_zone.cast(target), _as_utc(without, target))
+    note_cut(column, pc.match_substring_regex(column, finer))
+    return made
 
 
 def _with_digits(text: Column, digits: int) -> Column:

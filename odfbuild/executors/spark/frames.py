@@ -19,6 +19,7 @@ from odfbuild.executors.frames import Frame, Part, opened_file
 from odfbuild.executors.spark.geometry import check_storable
 from odfbuild.executors.spark.local_rows import local_table
 from odfbuild.executors.spark.places import to_read, to_write
+from odfbuild.executors.spark.session import in_all_digits
 from odfbuild.executors.spark.settings import Size
 from odfbuild.executors.spark.sqltypes import spark_schema
 
@@ -182,7 +183,9 @@ def _written(frame: "DataFrame", staging: Path) -> tuple[Path, list[Path]]:
     folder = staging / f"parts-{uuid4().hex}"
     writing = frame.write.option("compression", "snappy")
     writing = writing.option("parquet.enable.dictionary", "false")  # time lost: read once only
-    writing.option("parquet.block.size", str(_GROUP_BYTES)).parquet(to_write(folder))
+    writing = writing.option("parquet.block.size", str(_GROUP_BYTES))
+    with in_all_digits(frame.sparkSession):
+        writing.parquet(to_write(folder))
     return folder, sorted(folder.glob("*.parquet"))
 
 

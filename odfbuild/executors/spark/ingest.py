@@ -104,14 +104,15 @@ def ingested(
     elif request.infer:
         source = source.selectExpr(*_default_preprocess(source, request))
     _check_names(source.columns, request)
-    new = normal(source)
+    is_fine = facts is not None or request.infer
+    new = normal(source, cut=not is_fine)
     if facts is not None and _is_read_often(work):
         with spark_errors("merge the source rows", sent_steps(facts, by_piece=by_piece), log):
             new, rows = stored_once(new, request.staging)
         if (cut := near(request, rows)) is not None:
             work = replace(work, request=cut, is_near=True)
     views.add(_NEW, new)
-    merging = _merging(work, new)
+    merging = replace(_merging(work, new), is_fine=is_fine)
     if by_piece and isinstance(request.merge, MergeStrategyLedger):
         check_known(request.merge.primary_key, merging.new, "primary key")
         views.add(_NEW, first_of_keys(session, new, _NEW, request.merge.primary_key))

@@ -32,7 +32,7 @@ from odfbuild.executors.spark.merge_parts import (
 )
 from odfbuild.executors.spark.merge_streams import changelog, upserted
 from odfbuild.executors.spark.pieces import PIECE
-from odfbuild.executors.spark.sqltypes import quoted, stored
+from odfbuild.executors.spark.sqltypes import in_utc, quoted, stored
 from odfbuild.odf.events import (
     DatasetVocabulary,
     MergeStrategy,
@@ -49,10 +49,14 @@ if TYPE_CHECKING:
 __all__ = ["merge_text", "needed_history", "normal", "reads_operations"]
 
 
-def normal(frame: "DataFrame") -> "DataFrame":
-    """Return the rows as they are stored: timestamps in UTC and milliseconds."""
+def normal(frame: "DataFrame", *, cut: bool = True) -> "DataFrame":
+    """Return the rows as they are stored: timestamps in UTC and milliseconds.
+
+    Without `cut` they have all their digits, so that who stores them sees which are lost.
+    """
+    form = stored if cut else in_utc
     texts = [
-        f"{stored(quoted(field.name), field.dataType)} AS {quoted(field.name)}"
+        f"{form(quoted(field.name), field.dataType)} AS {quoted(field.name)}"
         for field in frame.schema.fields
     ]
     plain = [f"{quoted(name)} AS {quoted(name)}" for name in frame.columns]
@@ -109,9 +113,15 @@ def merge_text(merging: Merging, new: str, old: str) -> str:
 def _appended(merging: Merging, rows: str) -> str:
     piece = (PIECE,) if merging.by_piece else ()
     columns = ", ".join(map(quoted, (*merging.columns, *piece)))
-    time = (f"{quoted(merging.time)} ASC NULLS FIRST",) if merging.time in merging.new else ()
+    time = (f"{_time(merging)} ASC NULLS FIRST",) if merging.time in merging.new else ()
     order = f"{sort(merging)} {', '.join((*piece, *time, quoted(POSITION)))}"
     return f"SELECT 0 AS {merging.op}, {columns} FROM ({rows}) {order}"
+
+
+def _time(merging: Merging) -> str:
+    """Return the event time by which rows are put in order: as it is stored."""
+    time = quoted(merging.time)
+    return stored(time, merging.new[merging.time]) if merging.is_fine else time
 
 
 def _ledger(merging: Merging, key: Sequence[str], new: str, old: str) -> str:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from odfbuild.errors import EngineError
 from odfbuild.executors.spark.settings import Size
-from odfbuild.executors.spark.sqltypes import comparable, quoted
+from odfbuild.executors.spark.sqltypes import comparable, quoted, stored
 from odfbuild.odf.events import (
     DatasetVocabulary,
     MergeStrategy,
@@ -67,7 +67,8 @@ class Merging:
     `operation` is the type of the operations that the source itself gives, None if it gives none;
     `new` is without them.  `old` is None without history, else has all of `needed_history` that
     either side knows.  `by_piece` tells that the rows are numbered by piece as well, `is_near` that
-    the history holds nothing but what the new rows may touch, and fits into memory.
+    the history holds nothing but what the new rows may touch, and fits into memory.  `is_fine`
+    tells that times of the new rows may have more digits than are stored.
     """
 
     strategy: MergeStrategy
@@ -79,6 +80,7 @@ class Merging:
     narrowing: Narrowing | None = None
     by_piece: bool = False
     is_near: bool = False
+    is_fine: bool = False
 
     @property
     def time(self) -> str:
@@ -180,13 +182,18 @@ def fresh_row(merging: Merging) -> str:
 
 
 def differs(merging: Merging, key: Sequence[str], compared: Sequence[str] | None = None) -> str:
-    """Return the change test: null-safe; an event time counts only where the new row has one."""
+    """Return the change test: null-safe; an event time counts only where the new row has one.
+
+    A time that is finer than stored ones is another in a column that is named to be compared, which
+    sealing refuses then, and equal to what it will be stored as in others.
+    """
     names = compared if compared else [name for name in merging.new if name not in key]
     tests = []
     for name in names:
-        left, right = (
-            comparable(f"{side}.{quoted(name)}", merging.new[name]) for side in ("fresh", "state")
-        )
+        fresh, state = (f"{side}.{quoted(name)}" for side in ("fresh", "state"))
+        if merging.is_fine and not compared:
+            fresh = stored(fresh, merging.new[name])
+        left, right = (comparable(each, merging.new[name]) for each in (fresh, state))
         test = f"NOT ({left} <=> {right})"
         if name == merging.time:
             test = f"(fresh.{quoted(name)} IS NOT NULL AND {test})"

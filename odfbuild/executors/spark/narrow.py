@@ -25,7 +25,7 @@ from odfbuild.executors.frames import Frame
 from odfbuild.executors.near import near_rows
 from odfbuild.executors.spark.merge_parts import Narrowing
 from odfbuild.executors.spark.places import to_read, to_write
-from odfbuild.executors.spark.session import with_settings
+from odfbuild.executors.spark.session import in_all_digits, with_settings
 from odfbuild.executors.spark.sqltypes import literal, quoted
 from odfbuild.odf.arrow import to_arrow
 from odfbuild.odf.events import MergeStrategyAppend, MergeStrategyLedger, MergeStrategySnapshot
@@ -92,7 +92,8 @@ def fits_in_memory(paths: Sequence[Path]) -> bool:
 def stored_once(frame: "DataFrame", staging: Path) -> tuple["DataFrame", Frame]:
     """Return the rows as files that can be read several times, where they are costly to make."""
     folder = staging / f"new-{uuid4().hex}"
-    frame.write.option("compression", "snappy").parquet(to_write(folder))
+    with in_all_digits(frame.sparkSession):
+        frame.write.option("compression", "snappy").parquet(to_write(folder))
     rows = frame.sparkSession.read.schema(frame.schema).parquet(to_read(folder))
     return rows, Frame.at(*sorted(folder.glob("*.parquet")))
 

@@ -13,7 +13,6 @@ from odfbuild.executors.querying import QueryRequest
 from odfbuild.executors.spark.errors import SentQuery, SparkQueryError, spark_errors
 from odfbuild.executors.spark.frames import gather
 from odfbuild.executors.spark.replay import Replaying, in_vain
-from odfbuild.executors.spark.session import with_settings
 from odfbuild.executors.spark.settings import Size
 from odfbuild.executors.spark.sqltypes import quoted
 from odfbuild.executors.spark.versions import in_force, logged
@@ -30,7 +29,6 @@ __all__ = ["queried"]
 
 _DAY: Final = 86_400_000
 _LOG: Final = "__odf_log"
-_WHOLE_TIMES: Final = {"spark.sql.parquet.outputTimestampType": "TIMESTAMP_MICROS"}
 
 
 def queried(replaying: Replaying, request: QueryRequest, log: Path | None) -> Frame:
@@ -52,8 +50,7 @@ def queried(replaying: Replaying, request: QueryRequest, log: Path | None) -> Fr
     size = Size.BIG
     if request.limit is not None:
         rows, size = rows.limit(request.limit), Size.SMALL
-    whole = with_settings(replaying.session, _WHOLE_TIMES)
-    with whole, in_vain(), spark_errors("run the query", (sent,), log):
+    with in_vain(), spark_errors("run the query", (sent,), log):
         return gather(rows, size, request.staging, rows.columns, _as_they_are)
 
 

@@ -45,6 +45,7 @@ __all__ = [
     "Sessions",
     "Start",
     "Views",
+    "in_all_digits",
     "interrupted",
     "is_connected",
     "with_settings",
@@ -373,6 +374,11 @@ class Views:
             self._session.catalog.dropTempView(name)
         else:
             self._session._jsparkSession.sessionState().catalog().dropTempView(name)
+
+
+def in_all_digits(session: "SparkSession") -> contextlib.AbstractContextManager[None]:
+    """Let a session write timestamps into files as it has them, in microseconds."""
+    return with_settings(session, {"spark.sql.parquet.outputTimestampType": "TIMESTAMP_MICROS"})
 
 
 @contextlib.contextmanager

@@ -13,6 +13,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "comparable",
+    "in_utc",
     "literal",
     "quoted",
     "spark_schema",
@@ -35,6 +36,11 @@ def literal(text: str) -> str:
 def stored(expression: str, kind: "DataType") -> str:
     """Return the value as it is stored: every timestamp in UTC, floored to milliseconds."""
     return _rewritten(expression, kind, _stored_leaf, maps=False)
+
+
+def in_utc(expression: str, kind: "DataType") -> str:
+    """Return the value with every timestamp in UTC, in all its digits."""
+    return _rewritten(expression, kind, _utc_leaf, maps=False)
 
 
 def comparable(expression: str, kind: "DataType") -> str:
@@ -90,6 +96,10 @@ def _stored_leaf(expression: str, kind: "DataType") -> str:
     if kind.typeName() == "timestamp_ntz":
         return f"timestamp_millis(unix_millis(CAST({expression} AS TIMESTAMP)))"
     return expression
+
+
+def _utc_leaf(expression: str, kind: "DataType") -> str:
+    return f"CAST({expression} AS TIMESTAMP)" if kind.typeName() == "timestamp_ntz" else expression
 
 
 def _rewritten(expression: str, kind: Any, leaf: _Leaf, *, maps: bool, depth: int = 0) -> str:

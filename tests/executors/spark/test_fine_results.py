@@ -1,0 +1,113 @@
+"""Times in the results of queries that are finer than datasets keep: told, or refused in keys."""
+
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from odfbuild.executors.frames import Frame
+from odfbuild.executors.slices import Sealed, seal
+from odfbuild.executors.spark.engine import SparkEngine
+from odfbuild.odf.timestamp import Timestamp
+from tests.executors.spark.tables import VOCAB, ingest_request, strategy_of
+from tests.inside import Inside, heads, lay_out
+from tests.texts import derivative, root
+
+pytestmark = pytest.mark.spark
+
+NOW = Timestamp.parse("2024-06-01T00:00:00Z")
+TEXTS = pa.table(
+    {"x": ["2024-01-01T00:00:00.000002Z", "2024-01-01T00:00:00.000001Z"], "k": ["a", "b"]}
+)
+QUERY = "select to_timestamp(x) as event_time, k from input"
+
+
+class Lent:
+    """The engine of all tests, which a command may use but not end."""
+
+    def __init__(self, engine: SparkEngine) -> None:
+        self._engine = engine
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._engine, name)
+
+    def close(self) -> None:
+        """Leave it running."""
+
+
+@pytest.fixture
+def run(
+    engine: SparkEngine,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> Inside:
+    project = lay_out(tmp_path / "shop", {})
+    return Inside(project, capsys, monkeypatch, Lent(engine))  # type: ignore[arg-type]
+
+
+def sealed(frame: Frame, folder: Path) -> Sealed:
+    return seal(
+        frame,
+        vocab=VOCAB,
+        system_time=NOW,
+        event_time=NOW,
+        start=0,
+        in_force=None,
+        into=folder / "slice.parquet",
+    )
+
+
+@pytest.mark.parametrize("kind", ["Append", "Ledger", "Snapshot", "UpsertStream"])
+def test_rows_keep_their_order_and_what_is_cut_shows(
+    either_way: SparkEngine, tmp_path: Path, kind: str
+) -> None:
+    merge = strategy_of({"kind": kind, "primaryKey": ["k"]})
+    frame = either_way.ingest(ingest_request(tmp_path, TEXTS, merge, preprocess=QUERY))
+    found = sealed(frame, tmp_path)
+    assert [(each.column, each.value[-8:]) for each in found.cut] == [("event_time", ".000002Z")]
+    table = pq.read_table(found.slices[0].path)
+    assert table.column("k").to_pylist() == ["a", "b"]
+
+
+@pytest.mark.parametrize("kind", ["Snapshot", "UpsertStream"])
+def test_a_time_that_is_stored_alike_is_no_change(
+    either_way: SparkEngine, tmp_path: Path, kind: str
+) -> None:
+    merge = strategy_of({"kind": kind, "primaryKey": ["k"]})
+    first = sealed(
+        either_way.ingest(ingest_request(tmp_path, TEXTS, merge, preprocess=QUERY)), tmp_path
+    )
+    history = pq.read_table(first.slices[0].path)
+    again = ingest_request(tmp_path, TEXTS, merge, [history], preprocess=QUERY)
+    assert either_way.ingest(again).rows == 0
+
+
+def test_results_tell_and_keys_refuse(run: Inside) -> None:
+    to_time = "select to_timestamp(x) as t, k from input"
+    src = root(columns="x STRING, k STRING", query=to_time, merge="{kind: Append}")
+    out = derivative(query='"select t + interval 1 microsecond as t, k from src"')
+    lay_out(
+        run.project,
+        {
+            "datasets/src.yaml": src,
+            "datasets/out.yaml": out,
+            "data/1.csv": "x,k\n2024-01-01T00:00:00.000001Z,a\n2024-01-01T00:00:00.000002Z,b\n",
+        },
+    )
+    done = run("apply", "--yes")
+    assert done.code == 0, done.err
+    assert "warning[times-cut]: data/1.csv has times finer than" in done.err
+    assert "warning[times-cut]: the result of out has times finer than" in done.err
+    assert done.err.count("2024-01-01 00:00:00.000001Z") == 2
+
+    keyed = root("keyed", columns="x STRING, k STRING", query=to_time,
+                 merge="{kind: Ledger, primaryKey: [t]}")  # fmt: skip
+    lay_out(run.project, {"datasets/keyed.yaml": keyed})
+    done = run("apply", "--yes")
+    assert done.code != 0
+    assert ": data/1.csv: the key column 't'" in done.err
+    assert len(heads(run.project)) == 3
+    assert run("show", "keyed").out.count("2024-01-01") == 0
