@@ -1,8 +1,9 @@
 """odfbuild inspect block, schema and query: one thing of a chain, whole."""
 
 import json
+import re
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from pathlib import Path
 
 from odfbuild import app
@@ -34,6 +35,7 @@ from odfbuild.state.workspace import Workspace
 __all__ = ["NotThereYetError", "show_block", "show_query", "show_schema"]
 
 _LEAST = 6
+_AS_BYTES = re.compile(r"BINARY(\(16\))?(?=( NOT NULL)?\Z)")
 
 
 class NotThereYetError(StateError):
@@ -60,7 +62,7 @@ def show_block(given: Given, name: str, output: str) -> int:
 
 def show_schema(given: Given, name: str, at: str, output: str) -> int:
     """Print the schema in force, its system columns included."""
-    _, state = _state(given, name, at)
+    project, state = _state(given, name, at)
     schema = schema_in_force(state)
     if schema is None:
         raise NotThereYetError(
@@ -76,17 +78,25 @@ def show_schema(given: Given, name: str, at: str, output: str) -> int:
 
             text = printable_lines(str(to_arrow(schema)))
         case _:
-            text = printable_lines(",\n".join(map(_column, schema.fields)))
+            uuids = _uuids(project, state)
+            text = printable_lines(",\n".join(_column(each, uuids) for each in schema.fields))
     sys.stdout.write(text)
     return exits.DONE
 
 
-def _column(field: DataField) -> str:
+def _uuids(project: app.Opened, state: ChainState) -> frozenset[str]:
+    from odfbuild.cli.views import uuids_of
+
+    return uuids_of(project, state)
+
+
+def _column(field: DataField, uuids: Collection[str]) -> str:
     """Return the DDL of a column; a type that DDL has no word for is named as ODF names it."""
     from odfbuild.odf.schema import DdlError, to_ddl, type_name
 
     try:
-        return to_ddl(DataSchema((field,)))[0]
+        text = to_ddl(DataSchema((field,)))[0]
+        return _AS_BYTES.sub("UUID", text) if field.name in uuids else text
     except DdlError:
         name = field.name if field.name.isidentifier() else f"`{field.name.replace('`', '``')}`"
         return f"{name} {type_name(field.type)} /* not in DDL */"

@@ -3,21 +3,23 @@
 import io
 import os
 import sys
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
-from typing import IO, TYPE_CHECKING
+from typing import IO, TYPE_CHECKING, Final
+from uuid import UUID
 
 from odfbuild.cli.usage import UsageRefusedError
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
-__all__ = ["TABLE_ROWS", "Destination", "RowFormat", "destination", "write_out"]
+__all__ = ["TABLE_ROWS", "Destination", "RowFormat", "destination", "shown_uuids", "write_out"]
 
 TABLE_ROWS = 20
+_UUID_BYTES: Final = 16
 
 
 class RowFormat(StrEnum):
@@ -89,6 +91,46 @@ def destination(output: RowFormat | None, path: Path | None) -> Destination:
             fix="name a file (--to FILE), or send the output to one",
         )
     return Destination(chosen, path)
+
+
+def shown_uuids(
+    to: Destination,
+    schema: "pa.Schema",
+    batches: "Iterable[pa.RecordBatch]",
+    names: Collection[str],
+) -> "tuple[pa.Schema, Iterable[pa.RecordBatch]]":
+    """Return rows with these columns of bytes as UUIDs: as text, or with that type in files.
+
+    A value of another length than 16 bytes is none: it is shown in hex, and refused in files.
+    """
+    found = [field.name for field in schema if field.name in names]
+    if not found:
+        return schema, batches
+    import pyarrow as pa
+
+    kind = pa.uuid() if to.is_binary else pa.string()
+    shown = pa.schema([f.with_type(kind) if f.name in found else f for f in schema])
+
+    def column(name: str, values: pa.Array) -> pa.Array:
+        if name not in found:
+            return values
+        if to.is_binary:
+            return pa.ExtensionArray.from_storage(kind, values.cast(pa.binary(16)))
+        return pa.array(list(map(_uuid, values.to_pylist())), kind)
+
+    return shown, (
+        pa.RecordBatch.from_arrays(
+            [column(f.name, each) for f, each in zip(schema, batch.columns, strict=True)],
+            schema=shown,
+        )
+        for batch in batches
+    )
+
+
+def _uuid(value: bytes | None) -> str | None:
+    if value is None:
+        return None
+    return str(UUID(bytes=value)) if len(value) == _UUID_BYTES else value.hex()
 
 
 def write_out(to: Destination, schema: "pa.Schema", batches: "Iterable[pa.RecordBatch]") -> None:

@@ -11,7 +11,14 @@ from odfbuild.cli import exits
 from odfbuild.cli.loudness import hint
 from odfbuild.cli.opened import open_given
 from odfbuild.cli.options import Given
-from odfbuild.cli.row_output import TABLE_ROWS, Destination, RowFormat, destination, write_out
+from odfbuild.cli.row_output import (
+    TABLE_ROWS,
+    Destination,
+    RowFormat,
+    destination,
+    shown_uuids,
+    write_out,
+)
 from odfbuild.cli.usage import UsageRefusedError
 from odfbuild.cli.words import count
 
@@ -62,7 +69,7 @@ def show_rows(
         batches = iter(found.slice(max(0, found.num_rows - most)).to_batches())
     if asked.log and not to.is_binary:
         schema, batches = _signed(view, schema, batches)
-    write_out(to, schema, batches)
+    write_out(to, *shown_uuids(to, schema, batches, view.uuids))
     return exits.DONE
 
 

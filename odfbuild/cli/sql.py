@@ -10,7 +10,14 @@ from odfbuild.cli import exits
 from odfbuild.cli.files import read_bounded, refusal_of
 from odfbuild.cli.opened import open_given
 from odfbuild.cli.options import Given
-from odfbuild.cli.row_output import TABLE_ROWS, Destination, RowFormat, destination, write_out
+from odfbuild.cli.row_output import (
+    TABLE_ROWS,
+    Destination,
+    RowFormat,
+    destination,
+    shown_uuids,
+    write_out,
+)
 from odfbuild.cli.show import tell_more, tell_none
 from odfbuild.cli.usage import UsageRefusedError
 from odfbuild.cli.views import Asked, is_time, view_of
@@ -23,6 +30,7 @@ from odfbuild.planner.names import did_you_mean
 from odfbuild.planner.sql.query import QueryFacts, QueryStep, Reason, diagnostics, examine
 from odfbuild.planner.sql.statement import Place, SqlTextError
 from odfbuild.planner.sql.text import read
+from odfbuild.planner.uuid_columns import copied_uuids
 
 __all__ = ["answer"]
 
@@ -50,19 +58,21 @@ def answer(
     views = _views(project, question, name, asked)
     try:
         with answered(project, question, views, most) as found:
-            _print(found, to, cut=limit is None)
+            inputs = {each: (view.schema, view.uuids) for each, view in views.items()}
+            uuids = copied_uuids((QueryStep(None, question),), inputs)
+            _print(found, to, uuids, cut=limit is None)
     except PlacedQueryError as error:
         raise _placed(error, question, name) from None
     return exits.DONE
 
 
-def _print(found: Frame, to: Destination, *, cut: bool) -> None:
+def _print(found: Frame, to: Destination, uuids: frozenset[str], *, cut: bool) -> None:
     if to.is_table and cut and found.rows > TABLE_ROWS:
         tell_more("first", TABLE_ROWS)
         found = found.slice(0, TABLE_ROWS)
     if not found.rows:
         tell_none(to)
-    write_out(to, found.schema, found.batches())
+    write_out(to, *shown_uuids(to, found.schema, found.batches(), uuids))
 
 
 def _question(text: str | None, file: Path | None) -> tuple[str, str]:

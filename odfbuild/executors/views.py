@@ -48,6 +48,7 @@ class DatasetView:
     With `log` its rows are the changelog, all columns by offset; else those that nothing took
     back, without offset, op and system time.  With `until` these are the rows that were in force at
     that event time: of each `key` the latest version by then, without one all rows up to it.
+    `uuids` are columns whose bytes are UUIDs.
     """
 
     paths: tuple[Path, ...]
@@ -56,6 +57,7 @@ class DatasetView:
     log: bool = False
     until: Timestamp | None = None
     key: tuple[str, ...] = ()
+    uuids: frozenset[str] = frozenset()
 
     def columns(self) -> pa.Schema:
         """Return the columns of the rows."""

@@ -21,6 +21,7 @@ from dataclasses import dataclass
 from typing import NoReturn
 
 from odfbuild.errors import ProtocolError
+from odfbuild.odf.datatypes import inner
 from odfbuild.odf.events import (
     DataField,
     DataSchema,
@@ -45,7 +46,7 @@ from odfbuild.odf.events import (
     TimeUnit,
 )
 
-__all__ = ["DdlError", "fine_timestamps", "parse_ddl"]
+__all__ = ["DdlError", "fine_timestamps", "parse_ddl", "uuid_names"]
 
 _TIMESTAMP = DataTypeTimestamp(TimeUnit.MILLISECOND, "UTC")
 _TIME = DataTypeTime(TimeUnit.MICROSECOND)
@@ -136,6 +137,12 @@ def parse_ddl(columns: str | Iterable[str]) -> DataSchema:
         parser = _Parser(text, index)
         fields += parser.columns({field.name for field in fields})
     return DataSchema(tuple(fields))
+
+
+def uuid_names(columns: str | Iterable[str]) -> frozenset[str]:
+    """Return the columns that are declared as UUID, which `parse_ddl` reads as their bytes."""
+    declared = parse_ddl(columns).fields if columns else ()
+    return frozenset(field.name for field in declared if inner(field.type) is _UUID)
 
 
 _INSTANTS = frozenset(word for word, kind in _SIZED.items() if kind == _TIMESTAMP)
