@@ -45,7 +45,7 @@ def run(
     monkeypatch: pytest.MonkeyPatch,
 ) -> Inside:
     project = lay_out(tmp_path / "shop", {})
-    return Inside(project, capsys, monkeypatch, Lent(engine))  # type: ignore[arg-type]
+    return Inside(project, capsys, monkeypatch, Lent(engine))
 
 
 def sealed(frame: Frame, folder: Path) -> Sealed:
