@@ -13,6 +13,7 @@ from odfbuild.cli.files import read_bounded
 from odfbuild.cli.opened import open_given
 from odfbuild.cli.options import Given
 from odfbuild.cli.printable import printable, printable_json
+from odfbuild.cli.uuids import uuids_of
 from odfbuild.errors import StateError
 from odfbuild.odf.chain import ChainState
 from odfbuild.odf.chain_schema import schema_in_force
@@ -78,16 +79,10 @@ def show_schema(given: Given, name: str, at: str, output: str) -> int:
 
             text = printable_lines(str(to_arrow(schema)))
         case _:
-            uuids = _uuids(project, state)
+            uuids = uuids_of(project, state)
             text = printable_lines(",\n".join(_column(each, uuids) for each in schema.fields))
     sys.stdout.write(text)
     return exits.DONE
-
-
-def _uuids(project: app.Opened, state: ChainState) -> frozenset[str]:
-    from odfbuild.cli.views import uuids_of
-
-    return uuids_of(project, state)
 
 
 def _column(field: DataField, uuids: Collection[str]) -> str:

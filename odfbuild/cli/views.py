@@ -6,6 +6,7 @@ from time import time_ns
 
 from odfbuild import app
 from odfbuild.cli.usage import UsageRefusedError
+from odfbuild.cli.uuids import uuids_of
 from odfbuild.cli.watermark import moment
 from odfbuild.errors import StateError
 from odfbuild.executors.verified import all_files
@@ -14,14 +15,12 @@ from odfbuild.odf.chain_schema import schema_in_force
 from odfbuild.odf.chain_state import ChainState
 from odfbuild.odf.events import AddPushSource, DataSchema, SetPollingSource
 from odfbuild.odf.identity import Multihash
-from odfbuild.odf.refs import DatasetRef
 from odfbuild.odf.timestamp import Timestamp
 from odfbuild.planner.names import did_you_mean
-from odfbuild.planner.uuid_columns import uuid_columns
 from odfbuild.state.block_refs import back, find_block
 from odfbuild.state.dataset import Dataset
 
-__all__ = ["Asked", "BeforeFirstBlockError", "NoDataError", "is_time", "uuids_of", "view_of"]
+__all__ = ["Asked", "BeforeFirstBlockError", "NoDataError", "is_time", "view_of"]
 
 _TIME = re.compile(r"-[0-9]+[smhdw]|[0-9]{4}-[0-9]{2}-[0-9]{2}.*", re.DOTALL)
 _AT = "--as-at takes a block, or the time up to which blocks count"
@@ -96,16 +95,6 @@ def view_of(project: app.Opened, name: str, asked: Asked) -> DatasetView:
         key=() if asked.of is None else _key(state, schema, asked.key, alias),
         uuids=uuids_of(project, state),
     )
-
-
-def uuids_of(project: app.Opened, state: ChainState) -> frozenset[str]:
-    """Return the columns of a dataset that are UUIDs."""
-
-    def lookup(ref: DatasetRef) -> ChainState | None:
-        found = project.workspace.open(ref)
-        return None if found is None else found.state()
-
-    return uuid_columns(state, lookup)
 
 
 def _key(
