@@ -44,8 +44,7 @@ def _check_watermark(state: ChainState, event: AddData | ExecuteTransform) -> No
 
 
 def _check_offsets(state: ChainState, event: AddData | ExecuteTransform) -> None:
-    had_data_event = state.last_add_data is not None or state.last_execute_transform is not None
-    if had_data_event and event.prev_offset != state.last_offset:
+    if event.prev_offset != state.last_offset:
         raise invalid(
             event,
             f"prevOffset is {event.prev_offset}, the last offset is {state.last_offset}",

@@ -11,11 +11,12 @@ from pathlib import Path
 from typing import Any, TypeAlias
 
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from odfbuild.odf.codec import block_hash, encode_block
 from odfbuild.odf.digest import logical_hash, physical_hash
-from odfbuild.odf.events import AddData, ExecuteTransform, MetadataBlock
+from odfbuild.odf.events import AddData, ExecuteTransform, MetadataBlock, OffsetInterval
 from odfbuild.odf.identity import DatasetId, Multihash
 from odfbuild.odf.timestamp import Timestamp
 from odfbuild.state.dataset import Dataset
@@ -60,10 +61,39 @@ class Forger:
         """
         if rows is not None:
             block = dataclasses.replace(block, event=self._sealed(block.event, rows))
+        return self._chain(block, *self.blocks[number + 1 :])
+
+    def shift(self, by: int) -> Multihash:
+        """Make a chain whose offsets begin with another than 0, and agree with each other."""
+        first, *more = (self._shifted(block, by) for block in self.blocks)
+        return self._chain(first, *more)
+
+    def _shifted(self, block: MetadataBlock, by: int) -> MetadataBlock:
+        event = block.event
+        if not isinstance(event, AddData | ExecuteTransform):
+            return block
+        last = by - 1 if event.prev_offset is None else event.prev_offset + by
+        event = dataclasses.replace(event, prev_offset=last)
+        if (data := event.new_data) is not None:
+            rows = pq.read_table(self.dataset.data_path(data.physical_hash))
+            at = rows.schema.get_field_index("offset")
+            moved = pc.add(rows.column(at), by).cast(rows.schema.field(at).type)
+            ends = data.offset_interval
+            data = dataclasses.replace(
+                data, offset_interval=OffsetInterval(ends.start + by, ends.end + by)
+            )
+            event = self._sealed(
+                dataclasses.replace(event, new_data=data),
+                rows.set_column(at, rows.schema.field(at), moved),
+            )
+        return dataclasses.replace(block, event=event)
+
+    def _chain(self, first: MetadataBlock, *more: MetadataBlock) -> Multihash:
+        """Seal blocks, the first with the link it has, and make the last the head."""
         before: Multihash | None = None
         encoded: dict[Multihash, bytes] = {}
-        for each in (block, *self.blocks[number + 1 :]):
-            after = each if each is block else dataclasses.replace(each, prev_block_hash=before)
+        for each in (first, *more):
+            after = each if each is first else dataclasses.replace(each, prev_block_hash=before)
             data = encode_block(after)
             before = block_hash(data)
             encoded[before] = data

@@ -154,6 +154,18 @@ def test_false_columns_of_a_slice_are_found(shop: Workshop, name: str, tmp_path:
     assert tried > 25
 
 
+@pytest.mark.parametrize("name", ["prices", "costs"])
+def test_a_chain_that_does_not_begin_with_offset_0_is_found(
+    shop: Workshop, name: str, tmp_path: Path
+) -> None:
+    forger = Forger(shop.dataset(name), tmp_path)
+    for by in (1, 42):
+        forger.shift(by)
+        assert f"prevOffset is {by - 1}, the last offset is None" in "".join(found(shop, name))
+    forger.restore()
+    assert found(shop, name) == []
+
+
 def test_an_input_that_was_forked_since_is_found(shop: Workshop) -> None:
     """The block that was read is there, and so is the rest of its chain, under no head."""
     source = shop.dataset("prices")
