@@ -123,11 +123,14 @@ def _times(parts: Parts) -> dict[str, frozenset[str]] | None:
 
 
 def _root(parts: Parts, token: Token) -> Token:
-    """Return the token of the preserved side for one that an outer join matches with it."""
-    root = parts.root(token)
-    while root in parts.matched:
-        root = parts.root(parts.matched[root])
-    return root
+    """Return the token of the preserved side for one that an outer join matches with it.
+
+    A later join may have made both sides equal: what leads back to where it began ends there.
+    """
+    seen = [parts.root(token)]
+    while (ours := parts.matched.get(seen[-1])) and (root := parts.root(ours)) not in seen:
+        seen.append(root)
+    return seen[-1]
 
 
 def _outputs(parts: Parts, part: Part, roots: Sequence[Token]) -> tuple[str, ...] | None:

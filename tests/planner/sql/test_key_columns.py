@@ -1,6 +1,8 @@
 """The columns of a key, and those that are the times of event-time windows."""
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from odfbuild.odf.events import DataField, DataSchema, DataTypeInt32, DataTypeString
 from odfbuild.planner.sql.key_columns import KeyColumns, key_columns, span_columns
@@ -77,3 +79,22 @@ def test_a_query_that_works_by_windows_alone_tells_of_what_time(
 ) -> None:
     inputs = {"i": I, "j": J} if " j " in text else {"i": I}
     assert span_columns([QueryStep(None, text)], inputs) == columns
+
+
+JOINS = st.sampled_from(["left join", "join", "full join"])
+
+
+@pytest.mark.timeout(60)
+@settings(max_examples=300)
+@given(st.data())
+def test_a_key_is_looked_for_to_an_end_whatever_is_joined(data: st.DataObject) -> None:
+    """A later join may make both sides of an outer one equal, in any order of its conditions."""
+    text = "select a.k from i as a"
+    for count, alias in enumerate("bcd", start=1):
+        columns = st.sampled_from([f"{each}.k" for each in "abcd"[:count]])
+        others = data.draw(st.lists(columns, min_size=1, max_size=3, unique=True))
+        sides = [data.draw(st.permutations([each, f"{alias}.k"])) for each in others]
+        on = " and ".join(f"{left} = {right}" for left, right in sides)
+        text += f" {data.draw(JOINS)} i as {alias} on {on}"
+    found = key(text)
+    assert found is None or set(found.inputs) == {"i"}
