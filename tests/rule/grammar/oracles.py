@@ -46,15 +46,16 @@ class PlainSpark:
             "SPARK_LOCAL_DIRS": str(folder),
         }
         env.pop("PYTHONPATH", None)
-        self._process = subprocess.Popen(
-            [sys.executable, str(_SCRIPT)],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            stderr=(folder / "plain-spark.log").open("w"),
-            text=True,
-            cwd=folder,
-            env=env,
-        )
+        with (folder / "plain-spark.log").open("w") as log:
+            self._process = subprocess.Popen(
+                [sys.executable, str(_SCRIPT)],
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                stderr=log,
+                text=True,
+                cwd=folder,
+                env=env,
+            )
 
     def ask(self, query: Composed, states: Sequence[Asked]) -> None:
         """Ask; the answer is to be fetched before the next question."""
@@ -79,11 +80,11 @@ class PlainSpark:
         """End the process."""
         assert self._process.stdin is not None
         self._process.stdin.close()
-        try:
-            self._process.wait(20)
-        except subprocess.TimeoutExpired:
-            self._process.kill()
-            self._process.wait()
+        with self._process:  # closes its output, and waits
+            try:
+                self._process.wait(20)
+            except subprocess.TimeoutExpired:
+                self._process.kill()
 
 
 def counted(rows: Sequence[Row]) -> Counter[str]:
