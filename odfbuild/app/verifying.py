@@ -5,12 +5,10 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import partial
-from graphlib import TopologicalSorter
 from typing import TYPE_CHECKING
 
 from odfbuild.app.engines import spark_of
 from odfbuild.app.opened import Opened
-from odfbuild.errors import OdfBuildError
 from odfbuild.odf.events import MetadataBlock
 from odfbuild.odf.identity import DatasetId, Multihash
 from odfbuild.odf.timestamp import Timestamp
@@ -19,6 +17,7 @@ if TYPE_CHECKING:
     from odfbuild.executors.engine import Engine
     from odfbuild.executors.past import Past
     from odfbuild.executors.recompute import Recomputed
+    from odfbuild.executors.recorded_inputs import RecordedInputs
     from odfbuild.executors.replay import RecordedStep, Replayed
     from odfbuild.executors.verify import Verified
 
@@ -117,7 +116,19 @@ def verify_datasets(
             replayed = tuple(future.result() for future in again[each])
             recomputed = full[each].result() if each in full else None
             checked = Checked(each, looks[each].result(), replayed, recomputed)
-            yield _judged(project, asked, checked)
+            yield _judged(project, asked, _without_cycle(inputs, checked))
+
+
+def _without_cycle(inputs: "RecordedInputs", checked: Checked) -> Checked:
+    """Return what was found, with the cycle that the dataset is made in, if it is."""
+    from odfbuild.executors.verify import Finding
+
+    head = checked.found.head
+    cycle = None if head is None else inputs.cycle(head)
+    if head is None or cycle is None:
+        return checked
+    findings = (*checked.found.findings, Finding(head.head, f"it is made of itself: {cycle}"))
+    return replace(checked, found=replace(checked.found, findings=findings))
 
 
 def _judged(project: Opened, asked: Verification, checked: Checked) -> Checked:
@@ -158,7 +169,7 @@ def steps_since(
 
     try:
         history = past.history(dataset)
-    except OdfBuildError:
+    except Exception:
         return ()  # the look at its blocks says what is wrong
     return tuple(
         step
@@ -168,15 +179,19 @@ def steps_since(
 
 
 def inputs_first(past: "Past", chosen: Sequence[DatasetId]) -> tuple[DatasetId, ...]:
-    """Return datasets and all that they are made of, inputs first."""
-    graph: dict[DatasetId, tuple[DatasetId, ...]] = {}
-    left = list(reversed(chosen))
+    """Return datasets and all that they are made of, inputs first; in a cycle, in any order."""
+    found: dict[DatasetId, None] = {}
+    seen: set[DatasetId] = set()
+    left = [(each, False) for each in reversed(chosen)]
     while left:
-        each = left.pop()
-        if each not in graph:
-            graph[each] = _inputs(past, each)
-            left += reversed(graph[each])
-    return tuple(TopologicalSorter(graph).static_order())
+        each, is_done = left.pop()
+        if is_done:
+            found[each] = None
+        elif each not in seen:
+            seen.add(each)
+            left.append((each, True))
+            left += [(one, False) for one in reversed(_inputs(past, each))]
+    return tuple(found)
 
 
 def _inputs(past: "Past", dataset: DatasetId) -> tuple[DatasetId, ...]:
@@ -186,7 +201,7 @@ def _inputs(past: "Past", dataset: DatasetId) -> tuple[DatasetId, ...]:
         state = None if history is None else history.state(history.blocks[-1][0])
         read = () if state is None else state.progress
         return tuple(each for each in read if past.history(each) is not None)
-    except OdfBuildError:
+    except Exception:  # which the look at its blocks says
         return ()
 
 

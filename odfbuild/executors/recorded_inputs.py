@@ -10,9 +10,10 @@ from dataclasses import dataclass
 from threading import Lock
 
 from odfbuild.errors import OdfBuildError
-from odfbuild.odf.chain_state import last_block_of, last_offset_read
-from odfbuild.odf.events import AddData, ExecuteTransform, ExecuteTransformInput
+from odfbuild.odf.chain_state import ChainState, last_block_of, last_offset_read
+from odfbuild.odf.events import AddData, ExecuteTransform, ExecuteTransformInput, SetTransform
 from odfbuild.odf.identity import DatasetId, Multihash
+from odfbuild.planner.adopting import inputs_of
 from odfbuild.state.workspace import Workspace
 
 __all__ = ["RecordedInputs"]
@@ -38,6 +39,7 @@ class RecordedInputs:
         self._every = every
         self._names = {id: str(name) for name, id in workspace.names().items()}
         self._chains: dict[DatasetId, Mapping[Multihash, _Place] | str | None] = {}
+        self._made_of: dict[DatasetId, tuple[DatasetId, ...]] = {}
         self._lock = Lock()
 
     def problems(self, event: ExecuteTransform) -> tuple[str, ...]:
@@ -47,6 +49,20 @@ class RecordedInputs:
             for each in event.query_inputs
             for what in self._problems(each)
         )
+
+    def cycle(self, head: ChainState) -> str | None:
+        """Return by which inputs in force a dataset is made of itself, none of them twice."""
+        ways = [(each, (head.dataset, each)) for each in inputs_of(head)]
+        seen: set[DatasetId] = set()
+        while ways:
+            id, way = ways.pop()
+            if id == head.dataset:
+                return " reads ".join(str(self._names.get(each, each)) for each in way)
+            if id not in seen:
+                seen.add(id)
+                self._chain(id)
+                ways += [(each, (*way, each)) for each in self._made_of.get(id, ())]
+        return None
 
     def _problems(self, read: ExecuteTransformInput) -> Iterator[str]:
         chain = self._chain(read.dataset_id)
@@ -102,6 +118,9 @@ class RecordedInputs:
         offset: int | None = None
         for hash, block in dataset.blocks():
             event = block.event
+            if isinstance(event, SetTransform):
+                refs = (each.dataset_ref for each in event.inputs)
+                self._made_of[id] = tuple(each for each in refs if isinstance(each, DatasetId))
             if isinstance(event, AddData | ExecuteTransform) and event.new_data is not None:
                 offset = event.new_data.offset_interval.end
             found[hash] = _Place(block.sequence_number, offset)

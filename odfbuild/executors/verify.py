@@ -12,6 +12,7 @@ other bytes passes if its rows are the recorded ones (ODF 0.34.1, "Dataset Valid
 may say anything of the rows that is not so, because steps go by it.
 """
 
+from collections import Counter
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -136,6 +137,8 @@ class _Look:
                 self.findings.append(Finding(target, f"{of}it is of the dataset {state.dataset}"))
         except OdfBuildError as error:
             self.findings.append(Finding(target, f"{of}{error.what}"))
+        except Exception as error:  # whatever bytes bring about that nobody thought of
+            self.findings.append(Finding(target, f"{of}it cannot be verified: {_cause(error)}"))
 
     def _walk(self, target: Multihash) -> ChainState | None:
         """Recheck the blocks up to one, each with what it brings."""
@@ -276,6 +279,10 @@ def _is_anew(path: Path, expected: DataSlice | Checkpoint, kind: DatasetKind) ->
     return physical_hash(path) != expected.physical_hash
 
 
+def _cause(error: Exception) -> str:
+    return f"{type(error).__name__}: {error}"
+
+
 def _objects(event: object) -> Iterator[DataSlice | Checkpoint]:
     if not isinstance(event, AddData | ExecuteTransform):
         return
@@ -329,6 +336,11 @@ def _row_problems(
         with pq.ParquetFile(path, pre_buffer=False) as file:
             if (rows := file.metadata.num_rows) != interval.end - interval.start + 1:
                 yield _RowProblem(f"{of} holds {rows} rows", True)
+            twice = [name for name, times in Counter(file.schema_arrow.names).items() if times > 1]
+            if twice:
+                names = ", ".join(map(repr, twice))
+                yield _RowProblem(f"{of}: it has more than one column {names}", True)
+                return
             hasher = LogicalHasher(file.schema_arrow)
             footer = FooterCheck(path)
             columns = () if rules is None else tuple(rules.of_columns(file.schema_arrow))
@@ -341,6 +353,9 @@ def _row_problems(
         actual = hasher.finish()
     except (OSError, pa.ArrowException, OdfBuildError) as error:
         yield _RowProblem(f"{of} cannot be read: {error}", True)
+        return
+    except Exception as error:  # whatever bytes bring about that nobody thought of
+        yield _RowProblem(f"{of} cannot be read: {_cause(error)}", True)
         return
     if actual != expected.logical_hash:
         yield _RowProblem(f"{of} has the logical hash {actual}", True)

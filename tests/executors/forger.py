@@ -16,7 +16,14 @@ import pyarrow.parquet as pq
 
 from odfbuild.odf.codec import block_hash, encode_block
 from odfbuild.odf.digest import logical_hash, physical_hash
-from odfbuild.odf.events import AddData, ExecuteTransform, MetadataBlock, OffsetInterval
+from odfbuild.odf.events import (
+    AddData,
+    ExecuteTransform,
+    ExecuteTransformInput,
+    MetadataBlock,
+    OffsetInterval,
+    SetTransform,
+)
 from odfbuild.odf.identity import DatasetId, Multihash
 from odfbuild.odf.timestamp import Timestamp
 from odfbuild.state.dataset import Dataset
@@ -68,6 +75,20 @@ class Forger:
         first, *more = (self._shifted(block, by) for block in self.blocks)
         return self._chain(first, *more)
 
+    def reads(self, dataset: DatasetId) -> Multihash:
+        """Make a chain whose one input is said to be another dataset, of which nothing was read."""
+        first, *more = (self._reading(block, dataset) for block in self.blocks)
+        return self._chain(first, *more)
+
+    def _reading(self, block: MetadataBlock, dataset: DatasetId) -> MetadataBlock:
+        event = block.event
+        if isinstance(event, SetTransform):
+            event = put(event, ("inputs", 0, "dataset_ref"), dataset)
+        elif isinstance(event, ExecuteTransform):
+            inputs = (ExecuteTransformInput(dataset_id=dataset),)
+            event = dataclasses.replace(event, query_inputs=inputs)
+        return dataclasses.replace(block, event=event)
+
     def _shifted(self, block: MetadataBlock, by: int) -> MetadataBlock:
         event = block.event
         if not isinstance(event, AddData | ExecuteTransform):
@@ -111,7 +132,7 @@ class Forger:
         found = dataclasses.replace(
             event.new_data,
             physical_hash=hash,
-            logical_hash=logical_hash(pq.read_table(path)),
+            logical_hash=logical_hash(pq.ParquetFile(path).read()),
             size=path.stat().st_size,
         )
         return dataclasses.replace(event, new_data=found)
@@ -228,6 +249,8 @@ def false_columns(rows: pa.Table) -> Iterator[tuple[str, pa.Table]]:
             made = rows.column(name).cast(kind)
             yield f"{name} is {kind}", rows.set_column(at, pa.field(name, kind), made)
     yield "one column more", rows.append_column("more", pa.array([1] * rows.num_rows))
+    for name in rows.column_names:
+        yield f"two columns {name}", rows.append_column(name, rows.column(name))
     yield "another order", rows.select(rows.column_names[::-1])
 
 

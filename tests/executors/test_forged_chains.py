@@ -14,7 +14,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from odfbuild.app.verifying import inputs_first
 from odfbuild.errors import OdfBuildError
+from odfbuild.executors.past import Past
 from odfbuild.executors.recorded_inputs import RecordedInputs
 from odfbuild.executors.retractions import Retractions
 from odfbuild.executors.verify import verify
@@ -164,6 +166,40 @@ def test_a_chain_that_does_not_begin_with_offset_0_is_found(
         assert f"prevOffset is {by - 1}, the last offset is None" in "".join(found(shop, name))
     forger.restore()
     assert found(shop, name) == []
+
+
+@pytest.mark.parametrize("source", ["costs", "out"])
+def test_a_dataset_that_is_made_of_itself_is_found(
+    shop: Workshop, source: str, tmp_path: Path
+) -> None:
+    """By itself, or by way of another: then both say so, and their order ends."""
+    costs, other = shop.dataset("costs"), shop.dataset(source)
+    forgers = [Forger(each, tmp_path) for each in {costs.id: costs, other.id: other}.values()]
+    forgers[0].reads(other.id)
+    forgers[-1].reads(costs.id)
+    inputs = RecordedInputs(shop.workspace, every=True)
+    ways = {"costs": "costs reads costs"}
+    if source == "out":
+        ways = {"costs": "costs reads out reads costs", "out": "out reads costs reads out"}
+    for name, way in ways.items():
+        state = shop.dataset(name).state()
+        assert state is not None
+        assert inputs.cycle(state) == way
+    both = {costs.id, other.id}
+    assert set(inputs_first(Past(shop.workspace), list(both))) == both
+    for forger in forgers:
+        forger.restore()
+    state = costs.state()
+    assert state is not None
+    assert RecordedInputs(shop.workspace).cycle(state) is None
+
+
+def test_an_unexpected_failure_is_a_finding_of_the_dataset(shop: Workshop) -> None:
+    def fails(_: ExecuteTransform) -> tuple[str, ...]:
+        raise KeyError("v")
+
+    (finding,) = verify(shop.dataset("costs"), inputs=fails).findings
+    assert finding.what == "it cannot be verified: KeyError: 'v'"
 
 
 def test_an_input_that_was_forked_since_is_found(shop: Workshop) -> None:
