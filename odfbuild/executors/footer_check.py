@@ -8,6 +8,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from odfbuild.executors.frames import footer
 from odfbuild.executors.lookup import as_stored, groups_of
 
 __all__ = ["FooterCheck"]
@@ -40,6 +41,7 @@ class FooterCheck:
 
     def __init__(self, path: Path) -> None:
         self._groups = tuple(groups_of(path))
+        self._count = int(footer(path).num_rows)
         self._rows = [0] * len(self._groups)
         self._told: dict[tuple[int, str], _Told] = {}
 
@@ -54,13 +56,30 @@ class FooterCheck:
                 self._told[number, name] = told
             told.update(column)
 
+    @property
+    def rows(self) -> int:
+        """Count the rows so far."""
+        return sum(self._rows)
+
+    def miscounts(self) -> Iterator[str]:
+        """Yield where the footer counts other rows than there are, in a row group or in all."""
+        for number, (group, rows) in enumerate(zip(self._groups, self._rows, strict=True)):
+            if group.rows != rows:
+                yield f"its footer counts {group.rows} rows in row group {number}, which has {rows}"
+            for name, values in group.flat_values():
+                if values != rows:
+                    yield (
+                        f"its footer counts {values} values of {name} in row group {number}, "
+                        f"which has {rows} rows"
+                    )
+        if self._count != self.rows:
+            yield f"its footer counts {self._count} rows, and {self.rows} are there"
+
     def untrue(self) -> Iterator[str]:
         """Yield each column of which the footer says in some row group what is not so."""
         found = {
             name: None
             for (number, name), told in self._told.items()
-            if not told.is_true
-            or told.nulls not in (None, told.found)
-            or self._groups[number].rows != self._rows[number]
+            if not told.is_true or told.nulls not in (None, told.found)
         }
         yield from found

@@ -278,6 +278,13 @@ class Group:
     def rows(self) -> int:
         return int(self.footer.num_rows)
 
+    def flat_values(self) -> Iterator[tuple[str, int]]:
+        """Return how many values the footer counts, nulls among them, of each flat column."""
+        schema = footer(self.path).schema
+        for at in range(self.footer.num_columns):
+            if schema.column(at).max_repetition_level == 0:
+                yield schema.column(at).path, int(self.footer.column(at).num_values)
+
     def _statistics(self, name: str) -> pq.Statistics | None:
         at = _flat_columns(self.path).get(name)
         return None if at is None else self.footer.column(at).statistics

@@ -52,6 +52,7 @@ class RecordedInputs:
 
     def cycle(self, head: ChainState) -> str | None:
         """Return by which inputs in force a dataset is made of itself, none of them twice."""
+        ways: list[tuple[DatasetId, tuple[DatasetId, ...]]]
         ways = [(each, (head.dataset, each)) for each in inputs_of(head)]
         seen: set[DatasetId] = set()
         while ways:

@@ -334,8 +334,6 @@ def _row_problems(
     of = f"the slice {interval.start}..{interval.end}"
     try:
         with pq.ParquetFile(path, pre_buffer=False) as file:
-            if (rows := file.metadata.num_rows) != interval.end - interval.start + 1:
-                yield _RowProblem(f"{of} holds {rows} rows", True)
             twice = [name for name, times in Counter(file.schema_arrow.names).items() if times > 1]
             if twice:
                 names = ", ".join(map(repr, twice))
@@ -357,10 +355,14 @@ def _row_problems(
     except Exception as error:  # whatever bytes bring about that nobody thought of
         yield _RowProblem(f"{of} cannot be read: {_cause(error)}", True)
         return
+    if footer.rows != interval.end - interval.start + 1:
+        yield _RowProblem(f"{of} holds {footer.rows} rows", True)
     if actual != expected.logical_hash:
         yield _RowProblem(f"{of} has the logical hash {actual}", True)
     for what in (*columns, *(() if rules is None else rules.problems)):
         yield _RowProblem(f"{of}: {what}", False)
+    for what in footer.miscounts():
+        yield _RowProblem(f"{of}: {what}", True)
     for name in footer.untrue():
         what = f"its footer does not tell the truth of column {name}: steps would miss rows of it"
         yield _RowProblem(what, False)

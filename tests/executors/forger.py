@@ -6,7 +6,9 @@ anew: hashes, sizes, links and counts fit again, so only a look at what they mea
 
 import dataclasses
 from collections.abc import Iterator
+from contextlib import suppress
 from enum import Enum
+from io import BytesIO
 from pathlib import Path
 from typing import Any, TypeAlias
 
@@ -18,6 +20,7 @@ from odfbuild.odf.codec import block_hash, encode_block
 from odfbuild.odf.digest import logical_hash, physical_hash
 from odfbuild.odf.events import (
     AddData,
+    DataSlice,
     ExecuteTransform,
     ExecuteTransformInput,
     MetadataBlock,
@@ -123,6 +126,39 @@ class Forger:
         self.dataset.stores.heads.swap("head", expected=self.dataset.head(), new=before)
         return before
 
+    def miscount(self, number: int) -> Iterator[Multihash]:
+        """Make chains of which the footer of one slice counts other rows than it has.
+
+        The block goes by the footer.  Every byte of it is tried with its neighbours' values.
+        """
+        block = self.blocks[number]
+        event: Any = block.event
+        good = self.dataset.data_path(event.new_data.physical_hash).read_bytes()
+        start = event.new_data.offset_interval.start
+        counts = _counts(good)
+        size = int.from_bytes(good[-8:-4], "little")
+        for at in range(len(good) - 8 - size, len(good) - 8):
+            for by in (1, 2, 4, 255, 254):
+                made = good[:at] + bytes([(good[at] + by) % 256]) + good[at + 1 :]
+                with suppress(OSError, pa.ArrowException, MemoryError):
+                    found = _counts(made)
+                    if found == counts or min(found) < 1:
+                        continue
+                    for end in {start + found[0] - 1, start + counts[0] - 1}:
+                        data = dataclasses.replace(
+                            event.new_data, offset_interval=OffsetInterval(start, end)
+                        )
+                        data = self._put(data, made)
+                        forged = dataclasses.replace(event, new_data=data)
+                        yield self._chain(dataclasses.replace(block, event=forged))
+
+    def _put(self, data: DataSlice, made: bytes) -> DataSlice:
+        path = self._scratch / "forged.parquet"
+        path.write_bytes(made)
+        hash = physical_hash(path)
+        self.dataset.data_path(hash).write_bytes(made)
+        return dataclasses.replace(data, physical_hash=hash, size=len(made))
+
     def _sealed(self, event: Any, rows: pa.Table) -> Any:
         """Return the event with the description of other rows, which are put in their place."""
         path = self._scratch / "forged.parquet"
@@ -136,6 +172,13 @@ class Forger:
             size=path.stat().st_size,
         )
         return dataclasses.replace(event, new_data=found)
+
+
+def _counts(file: bytes) -> tuple[int, ...]:
+    """Return how many rows a footer counts: in all, and in each row group."""
+    known = pq.read_metadata(BytesIO(file))
+    groups = (known.row_group(number).num_rows for number in range(known.num_row_groups))
+    return (known.num_rows, *groups)
 
 
 def put(value: Any, place: Place, new: Any) -> Any:

@@ -31,6 +31,7 @@ from odfbuild.odf.events import (
 )
 from odfbuild.odf.timestamp import Timestamp
 from odfbuild.planner.declared import Declared
+from odfbuild.state.stores import InconsistentSliceError, check_present
 from tests.engines import FakeEngine, Rows
 from tests.executors.forger import Forger, Place, false_cells, false_columns, false_fields, put
 from tests.executors.test_runner import copy
@@ -200,6 +201,26 @@ def test_an_unexpected_failure_is_a_finding_of_the_dataset(shop: Workshop) -> No
 
     (finding,) = verify(shop.dataset("costs"), inputs=fails).findings
     assert finding.what == "it cannot be verified: KeyError: 'v'"
+
+
+@pytest.mark.parametrize("name", ["prices", "costs"])
+def test_a_footer_that_counts_other_rows_is_found(
+    shop: Workshop, name: str, tmp_path: Path
+) -> None:
+    """Also where the block says the same; and no count of rows goes by such a footer."""
+    forger, tried, refused = Forger(shop.dataset(name), tmp_path), 0, 0
+    last = max(number for number in range(len(forger.blocks)) if forger.rows(number) is not None)
+    for _ in forger.miscount(last):
+        tried += 1
+        assert found(shop, name) != []
+        event = list(shop.dataset(name).blocks())[last][1].event
+        try:
+            check_present(event, shop.dataset(name).stores, {})
+        except InconsistentSliceError:
+            refused += 1
+    forger.restore()
+    assert tried > 5
+    assert refused > tried / 3
 
 
 def test_an_input_that_was_forked_since_is_found(shop: Workshop) -> None:
