@@ -8,7 +8,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from odfbuild.executors.frames import footer
+from odfbuild.executors.footers import footer
 from odfbuild.executors.lookup import as_stored, groups_of
 
 __all__ = ["FooterCheck"]
