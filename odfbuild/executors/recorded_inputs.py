@@ -13,6 +13,7 @@ from odfbuild.errors import OdfBuildError
 from odfbuild.odf.chain_state import ChainState, last_block_of, last_offset_read
 from odfbuild.odf.events import AddData, ExecuteTransform, ExecuteTransformInput, SetTransform
 from odfbuild.odf.identity import DatasetId, Multihash
+from odfbuild.odf.timestamp import Timestamp
 from odfbuild.planner.adopting import inputs_of
 from odfbuild.state.workspace import Workspace
 
@@ -21,10 +22,11 @@ __all__ = ["RecordedInputs"]
 
 @dataclass(frozen=True, slots=True)
 class _Place:
-    """Where a block is in its chain, and the last offset there (None: no record yet)."""
+    """Where a block is in its chain, the last offset there (None: no record), the watermark."""
 
     sequence: int
     offset: int | None
+    watermark: Timestamp | None
 
 
 class RecordedInputs:
@@ -42,13 +44,33 @@ class RecordedInputs:
         self._made_of: dict[DatasetId, tuple[DatasetId, ...]] = {}
         self._lock = Lock()
 
-    def problems(self, event: ExecuteTransform) -> tuple[str, ...]:
-        """Return what does not hold of what a step recorded."""
-        return tuple(
-            f"its input {self._names.get(each.dataset_id, each.dataset_id)} {what}"
-            for each in event.query_inputs
-            for what in self._problems(each)
+    def problems(self, event: ExecuteTransform, before: Timestamp | None = None) -> tuple[str, ...]:
+        """Return what does not hold of what a step recorded, after the watermark `before`."""
+        return (
+            *(
+                f"its input {self._names.get(each.dataset_id, each.dataset_id)} {what}"
+                for each in event.query_inputs
+                for what in self._problems(each)
+            ),
+            *_made_of_nothing(event),
+            *self._early(event, before),
         )
+
+    def _early(self, event: ExecuteTransform, before: Timestamp | None) -> Iterator[str]:
+        """Yield that the watermark is beyond the least of the inputs, where all are at hand."""
+        mark = event.new_watermark
+        if mark is None or (before is not None and mark <= before):
+            return
+        there: list[tuple[DatasetId, Timestamp | None]] = []
+        for each in event.query_inputs:
+            chain, last = self._chain(each.dataset_id), last_block_of(each)
+            if chain is None or isinstance(chain, str) or (last and last not in chain):
+                return
+            there.append((each.dataset_id, None if last is None else chain[last].watermark))
+        for id, least in there:
+            if least is None or mark > least:
+                name = self._names.get(id, id)
+                yield f"its watermark is {mark}, that of its input {name} is {least or 'none'}"
 
     def cycle(self, head: ChainState) -> str | None:
         """Return by which inputs in force a dataset is made of itself, none of them twice."""
@@ -117,6 +139,7 @@ class RecordedInputs:
             return None
         found: dict[Multihash, _Place] = {}
         offset: int | None = None
+        watermark: Timestamp | None = None
         for hash, block in dataset.blocks():
             event = block.event
             if isinstance(event, SetTransform):
@@ -124,8 +147,17 @@ class RecordedInputs:
                 self._made_of[id] = tuple(each for each in refs if isinstance(each, DatasetId))
             if isinstance(event, AddData | ExecuteTransform) and event.new_data is not None:
                 offset = event.new_data.offset_interval.end
-            found[hash] = _Place(block.sequence_number, offset)
+            if isinstance(event, AddData | ExecuteTransform):
+                watermark = event.new_watermark
+            found[hash] = _Place(block.sequence_number, offset, watermark)
         return found
+
+
+def _made_of_nothing(event: ExecuteTransform) -> Iterator[str]:
+    """Yield that there are rows, though nothing was ever read: an empty input has blocks too."""
+    read = [last_block_of(each) for each in event.query_inputs]
+    if event.new_data is not None and read and not any(read):
+        yield "it made rows, and no block of any input was read"
 
 
 def _record(offset: int | None) -> str:

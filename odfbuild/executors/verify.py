@@ -30,6 +30,7 @@ from odfbuild.odf.events import (
     MetadataBlock,
 )
 from odfbuild.odf.identity import Multihash
+from odfbuild.odf.timestamp import Timestamp
 from odfbuild.state.dataset import Dataset
 from odfbuild.state.heads import HEAD
 
@@ -39,8 +40,8 @@ if TYPE_CHECKING:
 __all__ = ["Finding", "Inputs", "Verified", "file_problems", "verify"]
 
 Wanted = Callable[[MetadataBlock], bool]
-Inputs = Callable[[ExecuteTransform], tuple[str, ...]]
-"""Say what does not hold of what a step recorded of its inputs."""
+Inputs = Callable[[ExecuteTransform, Timestamp | None], tuple[str, ...]]
+"""Say what does not hold of what a step recorded of its inputs, after the watermark before it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,7 +78,7 @@ def verify(
     looked: Callable[[], None] = lambda: None,
     *,
     wanted: Wanted | None = None,
-    inputs: Inputs = lambda _: (),
+    inputs: Inputs = lambda *_: (),
 ) -> Verified:
     """Recheck one dataset whole; `looked` is called after each block.
 
@@ -154,6 +155,7 @@ class _Look:
             if is_new and (self._wanted is None or self._wanted(block)):
                 self._block(name, block, state, course)
             course.follow(name, block, self._rows.get(name))
+            course.watermark = state.watermark
             if is_new:
                 self._looked()
         if len(self.findings) == before:
@@ -174,7 +176,9 @@ class _Look:
             if rules is not None and rules.first_op is not None:
                 self._rows[name] = _Rows(rules.tail, rules.takes_back)
         if isinstance(block.event, ExecuteTransform):
-            self.findings += [Finding(name, what) for what in self._inputs(block.event)]
+            self.findings += [
+                Finding(name, what) for what in self._inputs(block.event, course.watermark)
+            ]
 
     def _rules(
         self,
@@ -236,6 +240,7 @@ class _Course:
         self.tail = START
         self.takes_back = False
         self.slices: list[tuple[Multihash, DataSlice]] = []
+        self.watermark: Timestamp | None = None
         self._unknown = Tail()
 
     def follow(self, name: Multihash, block: MetadataBlock, rows: _Rows | None) -> None:

@@ -195,8 +195,29 @@ def test_a_dataset_that_is_made_of_itself_is_found(
     assert RecordedInputs(shop.workspace).cycle(state) is None
 
 
+def test_rows_of_a_step_that_read_nothing_are_found(shop: Workshop, tmp_path: Path) -> None:
+    forger = Forger(shop.dataset("costs"), tmp_path)
+    forger.reads(shop.dataset("prices").id)
+    assert "it made rows, and no block of any input was read" in found(shop, "costs")
+    forger.restore()
+
+
+def test_a_watermark_beyond_those_of_the_inputs_is_found(shop: Workshop, tmp_path: Path) -> None:
+    """In every step: a millisecond later than the least, and in the far future."""
+    forger, tried = Forger(shop.dataset("costs"), tmp_path), 0
+    for number, block in enumerate(forger.blocks):
+        mark = getattr(block.event, "new_watermark", None)
+        for later in () if mark is None else (mark.nanos + 10**6, 4 * 10**18):
+            forger.forge(number, put(block, ("event", "new_watermark"), Timestamp(later)))
+            tried += 1
+            assert any("that of its input prices is" in each for each in found(shop, "costs"))
+    forger.restore()
+    assert tried > 4
+    assert found(shop, "costs") == []
+
+
 def test_an_unexpected_failure_is_a_finding_of_the_dataset(shop: Workshop) -> None:
-    def fails(_: ExecuteTransform) -> tuple[str, ...]:
+    def fails(*_: object) -> tuple[str, ...]:
         raise KeyError("v")
 
     (finding,) = verify(shop.dataset("costs"), inputs=fails).findings
@@ -210,9 +231,10 @@ def test_a_footer_that_counts_other_rows_is_found(
     """Also where the block says the same; and no count of rows goes by such a footer."""
     forger, tried, refused = Forger(shop.dataset(name), tmp_path), 0, 0
     last = max(number for number in range(len(forger.blocks)) if forger.rows(number) is not None)
+    assert found(shop, name) == []
     for _ in forger.miscount(last):
         tried += 1
-        assert found(shop, name) != []
+        assert any("the slice" in each for each in found(shop, name))
         event = list(shop.dataset(name).blocks())[last][1].event
         try:
             check_present(event, shop.dataset(name).stores, {})
