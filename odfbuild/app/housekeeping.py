@@ -1,7 +1,6 @@
 """Set a dataset back, compact its chain or make its data anew: worked out, then done or not."""
 
 from collections.abc import Mapping
-from contextlib import suppress
 from dataclasses import dataclass, replace
 from time import time_ns
 from typing import Any, TypeAlias
@@ -26,7 +25,6 @@ from odfbuild.planner.rebuild import InputNow, next_watermark, records
 from odfbuild.state.applied import record_applied
 from odfbuild.state.block_refs import find_block
 from odfbuild.state.dataset import Dataset
-from odfbuild.state.heads import HeadMovedError
 
 __all__ = [
     "HARD",
@@ -129,10 +127,12 @@ def carry_out(project: Opened, prepared: Prepared) -> Multihash:
         head = told.head
         dataset.set_head(head, prepared.on.head)
     else:
-        state = _rewritten(project, dataset, prepared.rewrite, prepared.on)
-        if told.work == REBUILD:
-            state = _made_anew(project, dataset, prepared.on, state)
-        head = state.head
+        rebuilds = told.work == REBUILD
+        place = dataset.aside() if rebuilds else dataset
+        head = _rewritten(project, place, prepared.rewrite, prepared.on).head
+        if rebuilds:
+            head = _made_anew(project, place) or head
+            dataset.set_head(head, prepared.on.head)
     record_applied(project.workspace, {told.alias: False})
     return head
 
@@ -145,13 +145,8 @@ def _rewritten(project: Opened, dataset: Dataset, rewrite: Rewrite, on: ChainSta
         return rewrite_chain(dataset, rewrite, staging, on=on, now=now)
 
 
-def _made_anew(
-    project: Opened, dataset: Dataset, before: ChainState, emptied: ChainState
-) -> ChainState:
-    """Run the step of a dataset that has lost its data; go back if it fails.
-
-    Where somebody else changed the dataset meanwhile, there is nothing to go back from.
-    """
+def _made_anew(project: Opened, dataset: Dataset) -> Multihash | None:
+    """Run the step of a dataset without data; return the new head, None if nothing was made."""
     from odfbuild.app.applying import site_of
     from odfbuild.app.engines import spark_of
     from odfbuild.executors.transform import transform
@@ -159,11 +154,10 @@ def _made_anew(
     engine = spark_of(project)
     try:
         engine.prepare()
-        return transform(site_of(project, engine), dataset, lambda _: None) or emptied
+        made = transform(site_of(project, engine), dataset, lambda _: None)
+        return None if made is None else made.head
     except BaseException:
         engine.cancel()
-        with suppress(HeadMovedError):
-            dataset.set_head(before.head, emptied.head)
         raise
     finally:
         engine.close()

@@ -6,6 +6,7 @@ hash before the head is swapped, so a crash leaves the old head or the new one, 
 
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
+from dataclasses import replace
 from pathlib import Path
 
 from odfbuild.errors import StateError
@@ -22,7 +23,7 @@ from odfbuild.odf.identity import DatasetId, Multihash
 from odfbuild.odf.timestamp import Timestamp
 from odfbuild.state.checked import mark_of
 from odfbuild.state.head_facts import agrees
-from odfbuild.state.heads import HEAD, HeadMovedError
+from odfbuild.state.heads import HEAD, HeadMovedError, MemoryHeads
 from odfbuild.state.index import Index
 from odfbuild.state.objects import CorruptObjectError, MissingObjectError
 from odfbuild.state.prepared import Prepared, StagedFile
@@ -223,6 +224,16 @@ class Dataset:
         expected = self._still(on)
         self._back(expected, base)
         return self._put(self.state(base), prepared, expected, profile, rewrites=True)
+
+    def aside(self) -> "Dataset":
+        """Return the dataset with a head of its own in memory, where this one's is now.
+
+        What is committed to it is seen by nobody, until `set_head` makes it the head of this one.
+        """
+        heads = MemoryHeads()
+        if (head := self.head()) is not None:
+            heads.swap(HEAD, expected=None, new=head)
+        return Dataset(self.id, replace(self.stores, heads=heads))
 
     def set_head(self, to: Multihash, expected: Multihash | None) -> None:
         """Make `to` the last block: an earlier one, or one that was the head before.

@@ -154,7 +154,7 @@ class LocalHeads:
 
 
 class MemoryHeads:
-    """Heads in memory, for tests."""
+    """Heads in memory."""
 
     def __init__(self) -> None:
         self._heads: dict[str, Multihash] = {}

@@ -94,6 +94,23 @@ def test_it_is_the_way_out_after_an_input_was_rewritten(run: Inside) -> None:
     assert "No changes" in run("plan").out
 
 
+def test_nobody_sees_the_dataset_without_its_data(
+    run: Inside, project: Path, engine: FakeEngine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    old = heads(project)
+    seen: list[object] = []
+    make = engine.transform
+
+    def watched(work: TransformWork) -> Frame:
+        seen.append(heads(project))
+        return make(work)
+
+    monkeypatch.setattr(engine, "transform", watched)
+    assert run("rebuild", "out", "--yes").code == 0
+    assert seen == [old]
+    assert heads(project) != old
+
+
 def test_a_rebuild_that_fails_leaves_everything_as_it_was(
     run: Inside, project: Path, engine: FakeEngine
 ) -> None:
@@ -182,7 +199,7 @@ def test_what_cannot_go_on_after_it_is_made_anew_as_well(deep: Inside) -> None:
         assert keys(deep, name) == ["a", "b", "d"]
     assert keys(deep, "beside") == ["a", "b", "c"]
     assert "beside cannot go on" in deep("plan").out
-    assert deep("verify", "--replay").code == 0
+    assert deep("verify", "out", "below", "deepest", "--replay").code == 0
 
 
 def test_without_it_the_way_on_is_said(deep: Inside) -> None:
