@@ -6,6 +6,9 @@ from odfbuild import app
 from odfbuild.cli import exits
 from odfbuild.cli.opened import open_given
 from odfbuild.cli.options import Given
+from odfbuild.errors import OdfBuildError
+from odfbuild.odf.identity import Multihash
+from odfbuild.state.dataset import Dataset, ForeignChainError
 
 __all__ = ["show_log"]
 
@@ -17,9 +20,21 @@ def show_log(given: Given, name: str, limit: int | None, ref: str) -> int:
 
     project = open_given(given)
     dataset = app.find_dataset(project, name)
-    blocks = back(dataset, find_ref(dataset, ref))
+    target = find_ref(dataset, ref)
+    _refuse_foreign(dataset, target)
+    blocks = back(dataset, target)
     for number, (block_hash, block) in enumerate(blocks):
         if limit is not None and number >= limit:
             break
         sys.stdout.write(block_text(block_hash, block))
     return exits.DONE
+
+
+def _refuse_foreign(dataset: Dataset, target: Multihash | None) -> None:
+    """Raise ForeignChainError; a chain that is damaged is shown as far as it can be read."""
+    try:
+        dataset.state(target)
+    except ForeignChainError:
+        raise
+    except (OdfBuildError, OSError):
+        return

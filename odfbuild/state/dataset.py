@@ -18,6 +18,7 @@ from odfbuild.odf.events import (
     ExecuteTransform,
     MetadataBlock,
     MetadataEvent,
+    Seed,
 )
 from odfbuild.odf.identity import DatasetId, Multihash
 from odfbuild.odf.timestamp import Timestamp
@@ -30,7 +31,7 @@ from odfbuild.state.prepared import Prepared, StagedFile
 from odfbuild.state.seen_heads import SeenHeads
 from odfbuild.state.stores import Stores, check_files, check_present
 
-__all__ = ["Dataset", "NotInChainError", "Stores", "WrongStateError"]
+__all__ = ["Dataset", "ForeignChainError", "NotInChainError", "Stores", "WrongStateError"]
 
 _KEPT_BYTES = 64 << 20
 
@@ -48,6 +49,20 @@ class NotInChainError(StateError):
         )
         self.dataset = dataset
         self.missing = missing
+
+
+class ForeignChainError(StateError):
+    """The chain in the folder of a dataset begins with the Seed of another one."""
+
+    code = "foreign-chain"
+
+    def __init__(self, dataset: DatasetId, seeded: DatasetId) -> None:
+        super().__init__(
+            what=f"the chain in the folder of {dataset} is that of {seeded}",
+            why="the Seed names the dataset that a chain belongs to: its files were copied here, "
+            "and its head was put in the place of the right one",
+            fix="restore the folder of the dataset from a copy, or pull the dataset again",
+        )
 
 
 class WrongStateError(StateError):
@@ -89,8 +104,16 @@ class Dataset:
         return self.stores.heads.read(HEAD)
 
     def block(self, hash: Multihash) -> MetadataBlock:
-        """Return one block, its bytes checked against the hash."""
-        return decode_block(self.stores.blocks.get(hash))
+        """Return one block, its bytes checked against the hash.
+
+        Raises ForeignChainError of the first block of another dataset.
+        """
+        return self._of_own(decode_block(self.stores.blocks.get(hash)))
+
+    def _of_own(self, block: MetadataBlock) -> MetadataBlock:
+        if isinstance(block.event, Seed) and block.event.dataset_id != self.id:
+            raise ForeignChainError(self.id, block.event.dataset_id)
+        return block
 
     def blocks(
         self, after: Multihash | None = None, upto: Multihash | None = None
@@ -174,7 +197,7 @@ class Dataset:
         while hashes:
             hash = hashes.pop()
             if len(hashes) < len(kept):
-                yield hash, decode_block(kept.pop())
+                yield hash, self._of_own(decode_block(kept.pop()))
             else:
                 yield hash, self.block(hash)
 

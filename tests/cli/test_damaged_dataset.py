@@ -154,6 +154,29 @@ def applied(run: Within, wrong: str, others: list[str], project: Project, *, not
             assert before[names[each]] == after[names[each]], done
 
 
+def test_the_chain_of_another_dataset_is_damage(
+    tmp_path: Path, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from odfbuild.executors.spark import engine as spark
+
+    monkeypatch.setattr(spark, "SparkEngine", lambda *_, **__: FakeEngine())
+    fetch = "{{kind: FilesGlob, path: {}/*.csv}}"
+    files = {f"datasets/{each}.yaml": root(each, fetch=fetch.format(each)) for each in "abc"}
+    rows = {f"{each}/1.csv": GOOD for each in "abc"}
+    project = lay_out(tmp_path, {"odfbuild.yaml": "odfbuild: 1\nname: p\n", **files, **rows})
+    run = Within(project, capfd, monkeypatch)
+    assert run("apply", "--yes").code == 0
+    before = each_of(run, ["b", "c"])
+    folders = {name: project / ".odfbuild/datasets" / id for name, id in ids_of(project).items()}
+    for part in ("blocks", "data", "refs"):
+        shutil.copytree(folders["c"] / part, folders["a"] / part, dirs_exist_ok=True)
+    assert each_of(run, ["b", "c"]) == before
+    for command in (("show", "a"), ("log", "a"), ("status",), ("plan",), ("doctor",), ("verify",)):
+        done = run(*command)
+        assert done.code not in (0, 70), (command, done)
+        assert "is that of did:odf:" in done.out + done.err, (command, done)
+
+
 def ids_of(project: Path) -> dict[str, str]:
     """Return the folders of datasets by the names that can be read."""
     found = {}

@@ -20,7 +20,7 @@ from odfbuild.odf.chain import (
 )
 from odfbuild.odf.events import AddData, DatasetKind, ExecuteTransform, Seed, SetInfo, SetLicense
 from odfbuild.odf.identity import DatasetId, Multihash
-from odfbuild.state.dataset import Dataset, NotInChainError, Stores
+from odfbuild.state.dataset import Dataset, ForeignChainError, NotInChainError, Stores
 from odfbuild.state.heads import HeadMovedError, MemoryHeads
 from odfbuild.state.index import Index
 from odfbuild.state.objects import CorruptObjectError, MemoryObjects, MissingObjectError
@@ -210,6 +210,15 @@ def test_the_chain_of_another_dataset_is_refused() -> None:
     other = Seed(dataset_id=DatasetId(b"\x09" * 32), dataset_kind=DatasetKind.ROOT)
     with pytest.raises(StateError, match="the chain is of"):
         in_memory().commit(Prepared((other,), NOON), on=None)
+
+
+def test_a_chain_that_was_copied_from_another_dataset_is_not_read() -> None:
+    dataset = in_memory()
+    started(dataset)
+    other = Dataset(DatasetId(b"\x09" * 32), dataset.stores)
+    for read in (other.state, lambda: list(other.blocks()), other.slices):
+        with pytest.raises(ForeignChainError, match="is that of"):
+            read()
 
 
 # the files of a commit
