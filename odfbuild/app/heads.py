@@ -8,6 +8,7 @@ from odfbuild.errors import OdfBuildError
 from odfbuild.odf.chain import ChainState
 from odfbuild.odf.identity import DatasetId, Multihash
 from odfbuild.state.dataset import Dataset, NotInChainError
+from odfbuild.state.seen_heads import DamagedSeenHeadError
 
 if TYPE_CHECKING:
     from odfbuild.executors.verify import Finding
@@ -25,7 +26,12 @@ def head_findings(
     if pinned is not None and pinned != head.head:
         what = f"the head is {head.head} (block {head.sequence}), not {pinned} as asked for"
         yield Finding(head.head, what)
-    known = None if accept else project.workspace.seen.read(head.dataset)
+    try:
+        known = None if accept else project.workspace.seen.read(head.dataset)
+    except DamagedSeenHeadError as error:
+        project.workspace.seen.damage = None
+        yield Finding(head.head, f"{error.what} (damaged-seen-head); {error.fix}")
+        return
     if known is None or head.head in (known.head, known.next):
         return
     dataset = project.workspace.dataset(head.dataset)

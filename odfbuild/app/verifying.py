@@ -12,6 +12,7 @@ from odfbuild.app.opened import Opened
 from odfbuild.odf.events import MetadataBlock
 from odfbuild.odf.identity import DatasetId, Multihash
 from odfbuild.odf.timestamp import Timestamp
+from odfbuild.state.seen_heads import DamagedSeenHeadError
 
 if TYPE_CHECKING:
     from odfbuild.executors.engine import Engine
@@ -143,7 +144,10 @@ def _judged(project: Opened, asked: Verification, checked: Checked) -> Checked:
         every = replace(checked.found, findings=(*checked.found.findings, *found))
         return replace(checked, found=every)
     if checked.passed:
-        known = seen.read(checked.dataset)
+        try:
+            known = seen.read(checked.dataset)
+        except DamagedSeenHeadError:  # it was accepted, else it were a finding
+            known = seen.damage = None
         if known is None or known.head != head.head:
             seen.put(checked.dataset, head.head, head.sequence)
     return checked

@@ -3,17 +3,19 @@
 import sys
 from dataclasses import replace
 
+from odfbuild.cli.loudness import hint
 from odfbuild.odf.refs import DatasetAlias
 from odfbuild.state.workspace import Workspace
 
 __all__ = ["tell_damage", "told_damage", "watch_damage"]
 
 _WATCHED: list[Workspace] = []
+_OPENED: list[Workspace] = []
 
 
 def watch_damage(workspace: Workspace) -> None:
     """Have what is found to be damaged in a workspace told at the end, if nobody tells before."""
-    _WATCHED[:] = [workspace]
+    _WATCHED[:] = _OPENED[:] = [workspace]
 
 
 def told_damage() -> None:
@@ -37,3 +39,7 @@ def tell_damage(said: str | None = None) -> None:
 
             sys.stderr.write(render_diagnostics(found) + "\n")
     _WATCHED.clear()
+    for workspace in _OPENED:
+        if (damage := workspace.seen.damage) is not None:
+            hint(f"{damage.what}; it is left as it is: odfbuild verify reports it\n")
+    _OPENED.clear()

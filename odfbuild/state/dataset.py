@@ -28,7 +28,7 @@ from odfbuild.state.heads import HEAD, HeadMovedError, MemoryHeads
 from odfbuild.state.index import Index
 from odfbuild.state.objects import CorruptObjectError, MissingObjectError
 from odfbuild.state.prepared import Prepared, StagedFile
-from odfbuild.state.seen_heads import SeenHeads
+from odfbuild.state.seen_heads import DamagedSeenHeadError, SeenHeads
 from odfbuild.state.stores import Stores, check_files, check_present
 
 __all__ = ["Dataset", "ForeignChainError", "NotInChainError", "Stores", "WrongStateError"]
@@ -379,7 +379,10 @@ class Dataset:
 
     def _was_seen(self, seen: SeenHeads, expected: Multihash | None) -> bool:
         """Tell whether a chain is the one of which the last head was seen, or goes on from it."""
-        known = seen.read(self.id)
+        try:
+            known = seen.read(self.id)
+        except DamagedSeenHeadError:
+            return False
         if known is None:
             return False
         with suppress(NotInChainError):

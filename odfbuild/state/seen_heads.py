@@ -1,13 +1,15 @@
 """The heads that were seen last, outside of any workspace: whoever can write to a dataset's folder
 cannot set it back, or put another chain in its place, unnoticed.
 
-    <state folder of the user>/odfbuild/heads/fed01...    a JSON object for each dataset
+    <state folder of the user>/odfbuild/heads/fed01...    for each dataset, a checksum and a JSON
+                                                          object, a line each
 
 The state folder is `XDG_STATE_HOME`, else `~/.local/state`.  A dataset is known by its id, whatever
 workspace it is in.  A commit moves the head that it built on, and so does a rewrite (reset, undo,
 compaction, rebuild): its new head is written before the head of the dataset is swapped, so that a
 crash between the two raises no alarm.  A folder that cannot be written is `problem`: nothing is
-remembered then, and nothing else changes.
+remembered then, and nothing else changes.  A file that is damaged is not written over unless a head
+is accepted: it may be there to hide that a chain was set back.
 """
 
 import json
@@ -17,11 +19,26 @@ from dataclasses import dataclass
 from pathlib import Path
 from time import time_ns
 
-from odfbuild.errors import ProtocolError
+from odfbuild.errors import ProtocolError, StateError
 from odfbuild.odf.identity import DatasetId, Multihash
 from odfbuild.odf.timestamp import Timestamp
+from odfbuild.state.checksum import checked_text, with_check_sum
+from odfbuild.state.disk import read_file
 
-__all__ = ["SeenHead", "SeenHeads", "state_folder"]
+__all__ = ["DamagedSeenHeadError", "SeenHead", "SeenHeads", "state_folder"]
+
+
+class DamagedSeenHeadError(StateError):
+    """What is remembered of the head that was seen last cannot be read."""
+
+    code = "damaged-seen-head"
+
+    def __init__(self, path: Path, reason: str) -> None:
+        super().__init__(
+            what=f"the head that was seen last is not known: {path} {reason}",
+            why="without it nobody can tell whether the chain was set back since",
+            fix="look at the head with odfbuild log; if it is right: odfbuild verify --accept-head",
+        )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -53,29 +70,28 @@ class SeenHeads:
     def __init__(self, workspace: Path) -> None:
         self._workspace = workspace
         self.problem: str | None = None
+        self.damage: DamagedSeenHeadError | None = None  # that was found and reported nowhere yet
 
     def read(self, id: DatasetId) -> SeenHead | None:
-        """Return the head of a dataset that was seen last; None if none was, or none is known."""
+        """Return the head of a dataset that was seen last; None if none was.
+
+        Raises DamagedSeenHeadError.
+        """
         path = self._path(id)
         if path is None:
             return None
         try:
-            form = json.loads(path.read_text("utf-8"))
-            after = form["next"]
-            return SeenHead(
-                head=Multihash.parse(form["head"]),
-                sequence=int(form["sequence"]),
-                seen=Timestamp.parse(form["seen"]),
-                workspace=str(form["workspace"]),
-                next=None if after is None else Multihash.parse(after),
-            )
-        except FileNotFoundError:
-            return None
+            data = read_file(path)
+            return None if data is None else _parsed(data, id)
         except OSError as error:
-            self.problem = f"{path}: {error.strerror or error}"
-        except (ValueError, KeyError, TypeError, ProtocolError):
-            self.problem = f"{path} is damaged; delete it"
-        return None
+            if not os.path.lexists(path):  # what is wrong is the folder
+                self.problem = f"{path}: {error.strerror or error}"
+                return None
+            reason = f"cannot be read: {error.strerror or error}"
+        except (ValueError, KeyError, TypeError, OverflowError, RecursionError, ProtocolError):
+            reason = "is damaged"
+        self.damage = DamagedSeenHeadError(path, reason)
+        raise self.damage
 
     def put(self, id: DatasetId, head: Multihash, sequence: int) -> None:
         """Remember a head, whatever was remembered before."""
@@ -85,9 +101,10 @@ class SeenHeads:
         self, id: DatasetId, expected: Multihash | None, head: Multihash, sequence: int
     ) -> None:
         """Remember a head that was built on another, if that is the one that was seen last."""
-        known = self.read(id)
-        if known is None or expected in (known.head, known.next):
-            self._write(id, head, sequence, None)
+        with suppress(DamagedSeenHeadError):
+            known = self.read(id)
+            if known is None or expected in (known.head, known.next):
+                self._write(id, head, sequence, None)
 
     def announce(self, id: DatasetId, head: Multihash) -> None:
         """Remember what is about to take the place of the head that was seen last."""
@@ -124,7 +141,7 @@ class SeenHeads:
         near = path.with_name(f".{path.name}-{os.getpid()}-{time_ns()}")
         try:
             path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-            near.write_text(json.dumps(form) + "\n", "utf-8")
+            near.write_text(with_check_sum(json.dumps(form) + "\n", id.multibase), "utf-8")
             near.replace(path)
         except OSError as error:
             self.problem = f"{path.parent}: {error.strerror or error}"
@@ -137,3 +154,19 @@ class SeenHeads:
             self.problem = "there is no home folder, and XDG_STATE_HOME is not set"
             return None
         return folder / "heads" / id.multibase
+
+
+def _parsed(data: bytes, id: DatasetId) -> SeenHead:
+    """Read what a file holds.  Raises ValueError, KeyError, TypeError or ProtocolError."""
+    text = checked_text(data, id.multibase)
+    if text is None:
+        raise ValueError
+    form = json.loads(text)
+    after = form["next"]
+    return SeenHead(
+        head=Multihash.parse(form["head"]),
+        sequence=int(form["sequence"]),
+        seen=Timestamp.parse(form["seen"]),
+        workspace=str(form["workspace"]),
+        next=None if after is None else Multihash.parse(after),
+    )

@@ -1,10 +1,12 @@
 """verify remembers heads outside of the workspace: what does not go on from them fails."""
 
 import os
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
+from odfbuild.state.checksum import with_check_sum
 from tests.cli.test_verify import dataset
 from tests.engines import FakeEngine
 from tests.inside import Inside
@@ -79,13 +81,40 @@ def test_a_home_that_cannot_be_written_is_told_once(
     assert str(blocked) in done.err
 
 
-def test_what_is_remembered_may_be_damaged(ask: Inside, project: Path) -> None:
+DAMAGES: dict[str, Callable[[bytes], bytes]] = {
+    "nonsense": lambda _: b"nonsense",
+    "empty": lambda _: b"",
+    "cut": lambda data: data[:-9],
+    "flipped": lambda data: data[:40] + bytes([data[40] ^ 1]) + data[41:],
+    "endless": lambda _: b'{"head": "f1620%s", "sequence": 1e999, "next": null}' % (b"0" * 64),
+    "deep": lambda _: b"[" * 100_000,
+}
+
+
+@pytest.mark.parametrize("how", DAMAGES)
+def test_a_damaged_memory_hides_no_rollback(how: str, ask: Inside, project: Path) -> None:
+    """Nor is it written over, by a check or by a commit, until the head is accepted."""
     assert ask("verify", "src").code == 0
-    path = Path(os.environ["XDG_STATE_HOME"]) / "odfbuild" / "heads"
-    (path / dataset(project, "src").id.multibase).write_text("nonsense")
-    done = ask("verify", "src")
-    assert done.code == 0
-    assert "is damaged; delete it" in done.err
+    id = dataset(project, "src").id.multibase
+    path = Path(os.environ["XDG_STATE_HOME"]) / "odfbuild" / "heads" / id
+    data = DAMAGES[how](path.read_bytes())
+    if how in ("endless", "deep"):
+        data = with_check_sum(data.decode(), id).encode()
+    path.write_bytes(data)
+    set_back(project, "src")
+    done = ask("verify")
+    assert done.code == 7
+    assert "damaged-seen-head" in done.out
+    assert "is damaged" in done.out
+    (project / "data" / "2.csv").write_text("t,k,v\n2024-01-03,c,3\n", "utf-8")
+    done = ask("apply", "--yes", "src")
+    assert done.code == 0, done
+    assert done.err.count("is damaged") == 1
+    assert path.read_bytes() == data
+    assert ask("verify", "src").code == 7
+    assert ask("verify", "--accept-head", "src").code == 0
+    assert path.read_bytes() != data
+    assert ask("verify", "src").code == 0
 
 
 def test_a_head_that_is_asked_for_must_be_the_head(ask: Inside, project: Path) -> None:
