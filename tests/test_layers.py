@@ -11,7 +11,7 @@ from tests.projects import EXAMPLES, probe
 
 PACKAGE = Path(__file__).parents[1] / "odfbuild"
 LAYERS: tuple[frozenset[str], ...] = (
-    frozenset({"errors"}),
+    frozenset({"errors", "regular_files"}),
     frozenset({"odf"}),
     frozenset({"planner"}),
     frozenset({"project", "state", "lineage"}),

@@ -25,6 +25,7 @@ from odfbuild.odf.events import (
 )
 from odfbuild.odf.identity import DatasetId, Multihash, sha3_256
 from odfbuild.project.fingerprint import Fingerprint, is_unchanged
+from odfbuild.regular_files import read_regular
 from odfbuild.state.settled import (
     Answer,
     Settled,
@@ -160,7 +161,7 @@ def context(project: Opened) -> str:
 
 def _content(path: Path) -> str | None:
     try:
-        return str(sha3_256(path.read_bytes()))
+        return str(sha3_256(read_regular(path)))
     except OSError:
         return None
 

@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 from odfbuild.errors import Diagnostic, ProjectError, ProjectErrors, SourceSpan
+from odfbuild.regular_files import read_regular
 from odfbuild.state.disk import Disk, pending
 
 __all__ = [
@@ -67,7 +68,7 @@ def read_definition(path: Path, why: str) -> bytes:
     from odfbuild.project.texts import MAX_BYTES
 
     try:
-        data = path.read_bytes() if path.stat().st_size <= MAX_BYTES else None
+        data = read_regular(path) if path.stat().st_size <= MAX_BYTES else None
     except OSError as error:
         found = f"the file cannot be read: {error.strerror or error}"
         raise refusal_of(path, found, why, "check its name and its access rights") from None

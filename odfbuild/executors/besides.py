@@ -117,7 +117,7 @@ def _known(memory: Path) -> frozenset[str]:
     """Return what was told before; a file that is not ours counts for nothing."""
     try:
         found = json.loads(read_file(memory) or b"[]")
-    except ValueError:
+    except (ValueError, RecursionError):
         return frozenset()
     return frozenset(each for each in found if isinstance(each, str))
 

@@ -15,6 +15,8 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from odfbuild.project.config import Config
 
+from odfbuild.regular_files import read_regular
+
 __all__ = [
     "PROJECT_FILE",
     "Fingerprint",
@@ -159,6 +161,6 @@ def _content(root: Path, name: str) -> str:
     try:
         if not name.startswith("..") and _is_outside(root, name):
             return "elsewhere"
-        return blake2b((root / name).read_bytes(), digest_size=16).hexdigest()
+        return blake2b(read_regular(root / name), digest_size=16).hexdigest()
     except OSError:
         return "unreadable"

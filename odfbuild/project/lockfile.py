@@ -22,6 +22,7 @@ from odfbuild.project.lock_entries import read_entries
 from odfbuild.project.places import Path as Steps
 from odfbuild.project.texts import refuse_link_out
 from odfbuild.project.yaml import Document, decode, read_documents
+from odfbuild.regular_files import read_regular
 
 __all__ = [
     "LOCK_FILE",
@@ -109,7 +110,7 @@ def read_lock(root: Path) -> Lock | None:
     try:
         if path.stat().st_size > MAX_BYTES:
             raise ProjectErrors([_refused(f"it has more than {MAX_BYTES:,} bytes")])
-        data = path.read_bytes()
+        data = read_regular(path)
     except FileNotFoundError:
         return None
     except OSError as error:

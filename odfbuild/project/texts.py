@@ -9,6 +9,7 @@ from odfbuild.project.links import is_own_folder, leads_out
 from odfbuild.project.places import Source
 from odfbuild.project.yaml import decode
 from odfbuild.project.yaml_rules import Rule
+from odfbuild.regular_files import read_regular
 
 __all__ = ["MAX_BYTES", "OUTSIDE", "Home", "UnreadableError", "inside", "refuse_link_out"]
 
@@ -60,7 +61,7 @@ class Home:
             raise UnreadableError(OUTSIDE)
         try:
             size = path.stat().st_size
-            data = path.read_bytes() if size <= MAX_BYTES else b""
+            data = read_regular(path) if size <= MAX_BYTES else b""
         except OSError as error:
             raise UnreadableError(_unreadable(error)) from None
         if size > MAX_BYTES:

@@ -12,6 +12,7 @@ from stat import S_ISDIR, S_ISLNK, S_ISREG
 
 from odfbuild.errors import ProjectError
 from odfbuild.odf.identity import Multicodec, Multihash
+from odfbuild.regular_files import read_regular
 
 __all__ = [
     "MAX_BYTES",
@@ -139,7 +140,7 @@ def _entries(folder: Path) -> Iterator[TreeEntry]:
 def _content(entry: "os.DirEntry[str]") -> bytes:
     if entry.stat(follow_symlinks=False).st_size > MAX_BYTES:
         raise TreeError(f"the file '{entry.name}' is larger than {MAX_BYTES:,} bytes")
-    return Path(entry.path).read_bytes()
+    return read_regular(entry.path)
 
 
 def _leads_out(folder: list[str], target: bytes) -> bool:

@@ -10,6 +10,8 @@ import shutil
 from contextlib import nullcontext, suppress
 from pathlib import Path
 
+from odfbuild.regular_files import open_descriptor
+
 __all__ = ["Disk", "pending", "read_file"]
 
 _CHUNK = 1 << 16
@@ -70,9 +72,9 @@ def pending(folder: Path) -> Path:
 
 
 def read_file(path: str | Path) -> bytes | None:
-    """Return the bytes of a file, or None if there is none."""
+    """Return the bytes of a regular file, or None if there is none; OSError if it is none."""
     try:
-        opened = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+        opened = open_descriptor(path)
     except (FileNotFoundError, NotADirectoryError):
         return None
     try:

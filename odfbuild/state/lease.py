@@ -20,6 +20,7 @@ from typing import Final
 
 from odfbuild.errors import StateError
 from odfbuild.odf.refs import DatasetAlias
+from odfbuild.regular_files import read_regular
 
 __all__ = ["BusyError", "Lease", "Worker", "take_lease"]
 
@@ -90,8 +91,8 @@ class Lease:
     def holder(self, alias: DatasetAlias) -> Worker | None:
         """Return who noted last that they have a name."""
         try:
-            return Worker(**json.loads(self._path(alias).read_text("utf-8")))
-        except (OSError, ValueError, TypeError):
+            return Worker(**json.loads(read_regular(self._path(alias))))
+        except (OSError, ValueError, TypeError, RecursionError):
             return None
 
     def note(self, worker: Worker) -> None:

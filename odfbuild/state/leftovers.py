@@ -17,6 +17,7 @@ from enum import Enum
 from pathlib import Path
 
 from odfbuild.odf.identity import DatasetId
+from odfbuild.regular_files import read_regular
 from odfbuild.state.lock import LockedError, locked, open_locked
 
 __all__ = ["Kind", "Leftover", "find_leftovers", "remove_leftover", "tree_bytes"]
@@ -138,7 +139,7 @@ def _names_it(folder: Path, id: str) -> bool:
     for path in _entries(folder):
         if not path.name.startswith("."):
             try:
-                text = path.read_bytes()
+                text = read_regular(path)
             except OSError:
                 return True
             if id.encode() in text or (folder.name == "names" and b"did:odf:fed01" not in text):

@@ -16,6 +16,7 @@ from pathlib import Path
 
 from odfbuild.errors import StateError
 from odfbuild.odf.timestamp import Timestamp
+from odfbuild.regular_files import read_regular
 
 __all__ = ["Holder", "LockedError", "held_by", "is_locked", "locked", "open_locked", "read_note"]
 
@@ -131,7 +132,7 @@ def _write_note(note: Path) -> None:
 def read_note(note: Path) -> Holder | None:
     """Return who wrote a note, None if it is not there or cannot be read."""
     try:
-        found = json.loads(note.read_text("utf-8"))
+        found = json.loads(read_regular(note))
         return Holder(int(found["pid"]), str(found["host"]), str(found["since"]))
-    except (OSError, ValueError, TypeError, LookupError):
+    except (OSError, ValueError, TypeError, LookupError, OverflowError, RecursionError):
         return None

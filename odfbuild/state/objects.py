@@ -12,6 +12,7 @@ from typing import Protocol
 
 from odfbuild.errors import StateError
 from odfbuild.odf.identity import InvalidMultihashError, Multicodec, Multihash
+from odfbuild.regular_files import open_regular
 from odfbuild.state.disk import Disk, move, pending, read_file
 
 __all__ = [
@@ -171,7 +172,7 @@ class MemoryObjects:
 
 def hash_file(path: Path, code: int = Multicodec.SHA3_256) -> Multihash:
     """Return the physical hash of a file, by default sha3-256."""
-    with path.open("rb") as file:
+    with open_regular(path) as file:
         digest = hashlib.file_digest(file, _algorithm(code)).digest()
     return Multihash(int(code), digest)
 

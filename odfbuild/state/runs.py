@@ -212,7 +212,7 @@ def read_plan(workspace: Path, run: str) -> Any:
     data = read_file(runs_folder(workspace) / run / _PLAN)
     try:
         return None if data is None else json.loads(data)
-    except ValueError:
+    except (ValueError, RecursionError):
         return None
 
 
@@ -244,7 +244,7 @@ def _line(event: Mapping[str, Any], run: str) -> str:
 
 def _event(line: bytes, run: str) -> Mapping[str, Any] | None:
     """Return what a line says; None if it is damaged."""
-    with suppress(ValueError):
+    with suppress(ValueError, RecursionError):
         found = json.loads(line)
         if isinstance(found, dict) and isinstance(found.pop(_CHECK, None), str):
             return found if _line(found, run).encode() == line else None
@@ -299,7 +299,7 @@ def _read_summary(folder: Path) -> RunSummary | None:
     data = read_file(f"{folder}{os.sep}{_SUMMARY}")
     if data is None:
         return None
-    with suppress(ValueError, TypeError, LookupError, InvalidTimestampError):
+    with suppress(ValueError, TypeError, LookupError, RecursionError, InvalidTimestampError):
         found = json.loads(data)
         names = (each.name for each in fields(RunSummary))
         given = {name: found[name] for name in names if name in found}  # an old one has fewer

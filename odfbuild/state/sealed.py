@@ -234,7 +234,7 @@ class _Form:
                 loaded = json.loads(source.decode("utf-8"), object_pairs_hook=_object)
             except UnicodeDecodeError:
                 raise ValueError("it is not JSON in UTF-8") from None
-            except json.JSONDecodeError as error:
+            except (json.JSONDecodeError, RecursionError) as error:
                 raise ValueError(f"it is not JSON: {error}") from None
         if not isinstance(loaded, dict):
             raise ValueError("a key is a JSON object")
