@@ -9,6 +9,8 @@ from pathlib import Path
 
 import pytest
 
+from odfbuild.odf.events import SetInfo
+from tests.cli.market import append
 from tests.inside import command, heads, lay_out, without_jvm
 from tests.projects import shell
 from tests.terminals import Terminal, terminal
@@ -118,7 +120,9 @@ def test_progress_can_be_plain_on_a_terminal(news: Path) -> None:
 def test_a_plan_that_others_overtook_is_not_done(news: Path) -> None:
     with on_terminal(news) as shown:
         shown.expect(QUESTION)
-        assert without_jvm("apply", "--yes", cwd=news).code == 0
+        busy = without_jvm("apply", "--yes", "--on-busy", "fail", cwd=news)
+        assert (busy.code, "error[busy]" in busy.err) == (6, True)
+        append(news, "src", SetInfo(description="by one that asks for no lease"))
         after = heads(news)
         shown.type("yes\n")
         assert shown.end() == 5

@@ -243,13 +243,13 @@ def test_neither_a_password_nor_a_token_of_a_server_is_told(
     news: Inside, monkeypatch: pytest.MonkeyPatch, token: str
 ) -> None:
     with taking(401) as server:
-        there = server.base.replace("//", "//ada:l0velace@")
+        there = server.base.replace("//", "//augusta:l0velace@")
         monkeypatch.setenv("OPENLINEAGE_URL", there)
         monkeypatch.setenv("OPENLINEAGE_API_KEY", token)
         done = news("apply", "--yes", "--report", f"openlineage={news.project / 'events'}")
     assert done.code == 0
     assert f"8 of 8 events were not taken by {server.base}/api" in done.err
-    for secret in ("s3cr", "l0velace", "ada"):
+    for secret in ("s3cr", "l0velace", "augusta"):
         assert secret not in done.out + done.err + (news.project / "events").read_text("utf-8")
 
 
@@ -282,7 +282,7 @@ def test_no_event_holds_what_is_secret_in_a_source(
             "/rows.csv", Page(status=403, body=b"bad key k3y/of&mine k3y%2Fof%26mine hunter2")
         )
         host = server.url.removeprefix("http://")
-        there = f"http://ada:hunter2@{host}/rows.csv?key=${{{{ env.API_KEY }}}}&who=ada"
+        there = f"http://augusta:hunter2@{host}/rows.csv?key=${{{{ env.API_KEY }}}}&who=augusta"
         source = root(fetch=url(there))
         project = lay_out(tmp_path / "p", {"datasets/src.yaml": source, "data/1.csv": GOOD})
         ask = Inside(project, capsys, monkeypatch, FakeEngine())
@@ -292,7 +292,7 @@ def test_no_event_holds_what_is_secret_in_a_source(
     message = facet(one(events, "ingest:src", "FAIL")["run"], "errorMessage")["message"]
     assert "403" in message
     assert named(one(events, "ingest:src", "FAIL")["inputs"]) == [(f"http://{host}", "/rows.csv")]
-    for secret in ("hunter2", "k3y", "ada", "API_KEY"):
+    for secret in ("hunter2", "k3y", "augusta", "API_KEY"):
         assert secret not in file.read_text("utf-8")
 
 
