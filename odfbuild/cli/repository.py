@@ -1,27 +1,18 @@
 """Where a project lies in its git repository."""
 
-import subprocess
 from pathlib import Path
 
-__all__ = ["prefix_of"]
+from odfbuild.project.git import GitError, WorkTree
 
-_TIMEOUT = 30
+__all__ = ["prefix_of"]
 
 
 def prefix_of(root: Path) -> str:
     """Return the path from the top of the repository to a folder, ended by a slash.
 
-    Empty at the top itself, and where there is no repository or no git.
+    Empty at the top itself, and where there is no repository that can be read.
     """
     try:
-        done = subprocess.run(
-            ["git", "rev-parse", "--show-prefix"],  # noqa: S607 - the git of the user
-            cwd=root,
-            capture_output=True,
-            text=True,
-            timeout=_TIMEOUT,
-            check=False,
-        )
-    except (OSError, subprocess.TimeoutExpired):
+        return WorkTree.of(root).prefix
+    except GitError:
         return ""
-    return done.stdout.removesuffix("\n") if done.returncode == 0 else ""

@@ -89,10 +89,21 @@ def saved_file(arguments: Sequence[str]) -> Path | None:
 
 
 def with_git(plan: Plan, root: Path) -> Plan:
-    """Return the plan with the commit that the project stands on, where there is one."""
-    from odfbuild.project.revision import git_state
+    """Return the plan with the commit that the project stands on, where there is one.
 
-    found = git_state(root)
+    A repository that cannot be read so is a warning: the plan does not depend on it.
+    """
+    from odfbuild.project.revision import GitError, git_state
+
+    try:
+        found = git_state(root)
+    except GitError as error:
+        from odfbuild.cli.diagnostics import render_diagnostic
+
+        for each in error.diagnostics():
+            warning = replace(each, level=Level.WARNING)
+            sys.stderr.write(render_diagnostic(warning) + "\n")
+        return plan
     return plan if found is None else replace(plan, git=GitState(*found))
 
 

@@ -6,13 +6,12 @@ protocol but https, ssh and plain files.  Git is started from argument lists, wi
 
 import os
 import re
-import signal
-import subprocess
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from odfbuild.errors import ProjectError
+from odfbuild.project.git import Answer, GitError, run, searched
 from odfbuild.project.trees import (
     MAX_BYTES,
     MAX_FILES,
@@ -26,6 +25,8 @@ from odfbuild.project.trees import (
 __all__ = ["PackageGitError", "Repository", "address"]
 
 TIMEOUT = 300  # seconds for one conversation with a repository
+_MOST = 2 * MAX_BYTES  # bytes of one answer: what may be in a package, and its names
+_LISTING = MAX_FILES * 512  # bytes of the names of all files
 _PROTOCOLS = "https:ssh:file"
 _SETTINGS = (
     "core.hooksPath=/dev/null",
@@ -40,6 +41,7 @@ _ENV = {
     "GIT_TERMINAL_PROMPT": "0",
     "GIT_HTTP_LOW_SPEED_LIMIT": "100",
     "GIT_HTTP_LOW_SPEED_TIME": "60",
+    "GIT_NO_LAZY_FETCH": "1",
     "GIT_NO_REPLACE_OBJECTS": "1",
     "GIT_OPTIONAL_LOCKS": "0",
     "LC_ALL": "C",
@@ -135,7 +137,7 @@ class Repository:
 
     def _listed(self, commit: str) -> Iterator[tuple[str, str, str]]:
         """Yield path, mode and object of each file; submodules are left out."""
-        listing = self._git("ls-tree", "-r", "-l", "-z", "--full-tree", commit)
+        listing = self._git("ls-tree", "-r", "-l", "-z", "--full-tree", commit, most=_LISTING)
         left, count = MAX_BYTES, 0
         for line in listing.split(b"\0")[:-1]:
             facts, _, name = line.partition(b"\t")
@@ -152,23 +154,26 @@ class Repository:
         wanted = "".join(f"{id}\n" for _, _, id in listed).encode()
         answer = self._git("cat-file", "--batch", given=wanted)
         at = 0
-        for _ in listed:
+        for path, _, id in listed:
             end = answer.index(b"\n", at)
+            if answer[at:end].endswith(b" missing"):
+                message = f"the object {id} of {path!a} is missing"
+                raise PackageGitError(*_words(self.address, message))
             size = int(answer[at:end].split()[2])
             yield answer[end + 1 : end + 1 + size]
             at = end + 1 + size + 1
 
-    def _git(self, *arguments: str, given: bytes = b"") -> bytes:
+    def _git(self, *arguments: str, given: bytes = b"", most: int = _MOST) -> bytes:
         settings = [word for each in _SETTINGS for word in ("-c", each)]
-        command = ["git", *settings, f"--git-dir={self.folder}", *arguments]
-        code, out, err = _run(command, self.folder, given)
-        if code == 0:
-            return out
-        said = [line for line in err.decode(errors="replace").splitlines() if line.strip()]
-        message = ascii(said[-1])[1:-1] if said else f"it ended with {code}"
-        if _ABSENT.search(err.decode(errors="replace")):
-            raise _AbsentError(*_words(self.address, message))
-        raise PackageGitError(*_words(self.address, message))
+        command = [*settings, f"--git-dir={self.folder}", *arguments]
+        answer = _run(command, self.folder, given, most)
+        if answer.cut:
+            raise TreeError(f"git says more than {most:,} bytes about its files")
+        if answer.code == 0:
+            return answer.out
+        if _ABSENT.search(answer.err.decode(errors="replace")):
+            raise _AbsentError(*_words(self.address, answer.message))
+        raise PackageGitError(*_words(self.address, answer.message))
 
 
 class _AbsentError(PackageGitError):
@@ -180,43 +185,20 @@ def _is_part(path: str) -> bool:
     return belongs(path) or any(part in (".", "..") for part in path.split("/"))
 
 
-def _run(command: Sequence[str], folder: Path, given: bytes) -> tuple[int, bytes, bytes]:
-    """Run git with nobody to ask; it and all that it starts end with it."""
+def _run(arguments: Sequence[str], folder: Path, given: bytes, most: int) -> Answer:
+    """Run git as the user would: with the user's keys, proxies and certificates."""
     env = {name: text for name, text in os.environ.items() if not _NOT_OURS.fullmatch(name)}
     try:
-        started = subprocess.Popen(
-            command,
-            cwd=folder,
-            env={**env, **_ENV},
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            start_new_session=True,
+        return run(
+            arguments,
+            folder,
+            {**env, **_ENV, "PATH": searched()},
+            given=given,
+            most=most,
+            timeout=TIMEOUT,
         )
-    except FileNotFoundError:
-        raise PackageGitError(
-            what="git is not installed",
-            why="packages are taken from git repositories",
-            fix="install git, or use a package by its path",
-        ) from None
-    with started:
-        try:
-            out, err = started.communicate(given, timeout=TIMEOUT)
-        except subprocess.TimeoutExpired:
-            _end(started)
-            raise PackageGitError(
-                what=f"git did not end within {TIMEOUT} s",
-                why="the repository does not answer, or is very large",
-                fix="try the address with git clone",
-            ) from None
-        except BaseException:
-            _end(started)
-            raise
-    return started.returncode, out, err
-
-
-def _end(started: "subprocess.Popen[bytes]") -> None:
-    os.killpg(started.pid, signal.SIGKILL)
+    except GitError as error:
+        raise PackageGitError(error.what, error.why, error.fix) from None
 
 
 def _words(address: str, message: str) -> tuple[str, str, str]:
