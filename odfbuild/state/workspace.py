@@ -392,7 +392,7 @@ class Workspace:
     def _naming(self) -> Iterator[None]:
         """Keep others from changing names for a while."""
         self._make_folder(self._names)
-        with locked(self._names, timeout=self._lock_timeout):
+        with locked(self._names, timeout=max(self._lock_timeout, _SWEEPING)):
             yield
 
     def _put_name(self, alias: DatasetAlias, id: DatasetId) -> None:

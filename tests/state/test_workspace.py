@@ -5,6 +5,7 @@ import shutil
 import signal
 import subprocess
 import sys
+import threading
 import time
 from dataclasses import replace
 from pathlib import Path
@@ -302,6 +303,18 @@ def test_staging_waits_for_who_is_sweeping(tmp_path: Path, monkeypatch: pytest.M
         workspace.staging(),
     ):
         pass
+
+
+def test_naming_waits_for_another_step_whatever_the_lock_timeout(tmp_path: Path) -> None:
+    workspace = Workspace(tmp_path, lock_timeout=0)
+    made = make(workspace)
+    with locked(tmp_path / "names", timeout=0):
+        moving = threading.Thread(target=workspace.rename, args=(FOO, BAR))
+        moving.start()
+        time.sleep(0.05)
+        assert moving.is_alive()
+    moving.join(30)
+    assert workspace.names() == {BAR: made.id}
 
 
 def test_the_cache_folder_is_made_when_asked_for(workspace: Workspace) -> None:
