@@ -141,7 +141,10 @@ class SeenHeads:
         near = path.with_name(f".{path.name}-{os.getpid()}-{time_ns()}")
         try:
             path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-            near.write_text(with_check_sum(json.dumps(form) + "\n", id.multibase), "utf-8")
+            with near.open("w", encoding="utf-8") as file:
+                file.write(with_check_sum(json.dumps(form) + "\n", id.multibase))
+                file.flush()
+                os.fsync(file.fileno())  # a power cut must not leave an empty file, which is damage
             near.replace(path)
         except OSError as error:
             self.problem = f"{path.parent}: {error.strerror or error}"
