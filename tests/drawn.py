@@ -228,11 +228,13 @@ class Floor:
         }
 
     def contents(self) -> Mapping[str, bytes]:
-        """Return the content of every file of the workspace, without the index.
+        """Return the content of every file of the workspace, without the index and the leases.
 
-        That is a cache, whose files come and go with the connections to it.
+        The index is a cache, whose files come and go with the connections to it; a lease is an
+        empty file that is locked while a command works.
         """
         root = self.folder / ".odfbuild"
         files = (path for path in root.rglob("*") if path.is_file())
-        paths = sorted(path for path in files if not path.name.startswith("index.sqlite"))
+        lasting = (path for path in files if path.parent.name != "leases")
+        paths = sorted(path for path in lasting if not path.name.startswith("index.sqlite"))
         return {str(path.relative_to(root)): path.read_bytes() for path in paths}

@@ -183,7 +183,8 @@ def test_verify_finds_a_reference_to_another_dataset(here: Within) -> None:
     (folder(here) / "refs" / "foreign").write_text(str(head))
     done = here("verify", "src")
     assert done.code == 7
-    assert f"the reference foreign: it is of the dataset {other.id}" in done.out
+    assert "the reference foreign: " in done.out
+    assert str(other.id) in done.out
 
 
 def test_a_reference_of_an_ancestor_costs_no_second_look(here: Within) -> None:

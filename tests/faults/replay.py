@@ -9,7 +9,6 @@ before are not built again.  After an apply that ended with 0, all that it did h
 import argparse
 import hashlib
 import random
-import shutil
 from collections.abc import Callable, Iterator, Sequence
 from itertools import product
 from pathlib import Path
@@ -56,6 +55,7 @@ def replay(
                     continue
                 seen.add(mark)
                 tally.add(title)
+                site.clear()
                 _lay(tree, site.project)
                 with tally.trial(f"{moment.name} apply, call {at} ({call}), {name}"):
                     moment.law.check_chains(site.project, done=last)
@@ -131,7 +131,6 @@ def _mark(tree: Tree) -> bytes:
 
 
 def _lay(tree: Tree, project: Path) -> None:
-    shutil.rmtree(project, ignore_errors=True)
     for path, data in sorted(tree.items()):
         if data is None:
             project.joinpath(*path).mkdir()

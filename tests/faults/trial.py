@@ -113,9 +113,14 @@ class Ground:
 
     def lay(self, moment: Moment) -> Path:
         """Put the project of a moment in its place."""
-        shutil.rmtree(self.project, ignore_errors=True)
+        self.clear()
         shutil.copytree(moment.project, self.project)
         return self.project
+
+    def clear(self) -> None:
+        """Take the project away, and what the user's programs remember of its heads."""
+        shutil.rmtree(self.project, ignore_errors=True)
+        shutil.rmtree(self._folder / ".local", ignore_errors=True)
 
     def calls(self, moment: Moment, kinds: Kind) -> int:
         """Return how many calls an undisturbed apply makes."""

@@ -110,6 +110,7 @@ def test_what_commands_rely_on_is_on_disk(run: Inside, monkeypatch: pytest.Monke
         (("apply", "--yes", "-j1"), {}),
         (("apply", "--yes", "-j1"), news),
         (("compact", "src", "--yes"), {}),
+        (("rebuild", "out", "--yes"), {}),
         (("rebuild", "report", "--yes"), {}),
         (("mv", "new", "newer"), {}),
         (("apply", "--yes", "-j1"), {}),
