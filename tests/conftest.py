@@ -72,9 +72,20 @@ def _own_home() -> Iterator[None]:
             XDG_CONFIG_HOME=str(Path(home) / ".config"),
             ODFBUILD_CLASS_ARCHIVE="off",
         )
+        os.environ.pop("CI", None)
+        os.environ.pop("ODFBUILD_POLICY", None)
+        _trust_test_projects(Path(home))
         yield
         os.environ.clear()
         os.environ.update(before)
+
+
+def _trust_test_projects(home: Path) -> None:
+    """Say what a user says who wrote the projects: tests of the policy have one of their own."""
+    settings = home / ".config" / "odfbuild"
+    settings.mkdir(parents=True)
+    policy = 'odfbuild_policy: 1\npython: true\nenv: ["*"]\nmasters: ["*"]\n'
+    (settings / "policy.yaml").write_text(policy, "ascii")
 
 
 @pytest.fixture(autouse=True)

@@ -99,6 +99,7 @@ def site_of(project: Opened, engine: "Engine") -> "Site":
         clock=lambda: Timestamp.from_millis(time_ns() // 1_000_000),
         project_dir=project.root,
         env=os.environ,
+        permissions=project.permissions,
         slice_rows=project.spark.slice_rows or SLICE_ROWS,
         gate=gate_of(project),
     )

@@ -3,17 +3,28 @@
 from typing import TYPE_CHECKING
 
 from odfbuild.app.opened import Opened
+from odfbuild.permissions import NotPermittedError
 
 if TYPE_CHECKING:
     from odfbuild.executors.spark.engine import SparkEngine
 
-__all__ = ["spark_of"]
+__all__ = ["check_master", "spark_of"]
+
+
+def check_master(project: Opened) -> None:
+    """Raise MasterNotPermittedError where the target's cluster may not be used."""
+    try:
+        project.permissions.check_master(project.spark.master)
+    except NotPermittedError as error:
+        error.span = project.config.places.get(f"master {project.target}")
+        raise
 
 
 def spark_of(project: Opened) -> "SparkEngine":
-    """Return the engine, not started yet."""
+    """Return the engine, not started yet.  Raises MasterNotPermittedError."""
     from odfbuild.executors.spark.engine import SparkEngine
 
+    check_master(project)
     spark = project.spark
     return SparkEngine(
         project.workspace.cache,

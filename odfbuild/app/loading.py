@@ -7,12 +7,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from odfbuild.app.opened import Opened
+from odfbuild.app.outside import path_problems
 from odfbuild.errors import ProjectErrors, StateError
 from odfbuild.odf.identity import DatasetId, sha3_256
 from odfbuild.odf.refs import DatasetAlias
 from odfbuild.planner.declared import Declared
 from odfbuild.planner.exclusion import Wrong
 from odfbuild.planner.policy import last_names
+from odfbuild.project.admitting import admit
 from odfbuild.project.config import Config, load_config
 from odfbuild.project.fingerprint import PROJECT_FILE
 from odfbuild.project.load import Project, load_project
@@ -22,22 +24,33 @@ if TYPE_CHECKING:
     from odfbuild.odf.chain import ChainState
     from odfbuild.odf.events import DataSchema
 
-__all__ = ["known_names", "load", "load_at", "locked_schemas", "wrong_of"]
+__all__ = ["granted_at", "known_names", "load", "load_at", "locked_schemas", "wrong_of"]
 
 
-def load(project: Opened, known: Mapping[DatasetAlias, DatasetId] | None = None) -> Project:
+def load(
+    project: Opened,
+    known: Mapping[DatasetAlias, DatasetId] | None = None,
+    granted: Config | None = None,
+) -> Project:
     """Return the datasets of a project; inputs may be any of `known`, by default the workspace's.
 
+    `granted` are the settings of a reviewed revision: only what they switch on is on.
     Raises ProjectErrors with all that is wrong.
     """
-    return load_project(
+    permissions = project.permissions
+    loaded = load_project(
         project.root,
         known=known_names(project) if known is None else known,
         variables=project.variables,
         env=os.environ,
         config=project.config,
         packages=_packages(project.root, project.config),
+        permissions=permissions,
+        granted=granted,
     )
+    if problems := path_problems(permissions, project.root, loaded.declared):
+        raise ProjectErrors(problems)
+    return loaded
 
 
 def known_names(
@@ -97,8 +110,8 @@ def load_at(project: Opened, root: Path, called: str) -> Project | None:
     if not (root / PROJECT_FILE).is_file():
         return None
     try:
-        config = load_config(root)
-        _lend_packages(project.root, root, config)
+        config = settings_at(project, root)
+        _lend_packages(project, root, config)
         return load_project(
             root,
             known=known_names(project),
@@ -111,6 +124,29 @@ def load_at(project: Opened, root: Path, called: str) -> Project | None:
         raise ProjectErrors(
             [replace(each, what=f"in {called}: {each.what}") for each in error.found]
         ) from None
+
+
+def settings_at(project: Opened, root: Path) -> Config:
+    """Return the settings of a revision, as far as the policy lets them count; none if it has none.
+
+    Raises ProjectErrors.
+    """
+    if not (root / PROJECT_FILE).is_file():
+        return Config(name=project.config.name)
+    config = load_config(root)
+    admitted = admit(replace(config, packages=()), project.permissions, project.root)
+    return replace(admitted.config, packages=config.packages)
+
+
+def granted_at(project: Opened, against: str) -> Config:
+    """Return the settings of a revision of git: what they switch on was reviewed.
+
+    Raises GitError, ProjectErrors.
+    """
+    from odfbuild.project.revision import at_revision
+
+    with at_revision(project.root, against.removeprefix("git:")) as revision:
+        return settings_at(project, revision.root)
 
 
 def locked_schemas(root: Path, loaded: Project) -> "Mapping[DatasetAlias, DataSchema]":
@@ -131,14 +167,21 @@ def _packages(root: Path, config: Config) -> Mapping[str, Path]:
     return installed(root, config, read_lock(root))
 
 
-def _lend_packages(root: Path, revision: Path, config: Config) -> None:
+def _lend_packages(project: Opened, revision: Path, config: Config) -> None:
     """Packages from repositories lie in a folder that git does not keep."""
     if not any(each.git is not None for each in config.packages):
         return
     from odfbuild.project.lockfile import read_lock
     from odfbuild.project.packages import install
 
-    install(revision, config, read_lock(revision), like=root)
+    permissions = project.permissions
+    install(
+        revision,
+        config,
+        read_lock(revision),
+        like=project.root,
+        refuse=None if permissions.network else permissions.network_refusal,
+    )
 
 
 def _known(project: Opened, config: Config) -> tuple[str, ...]:

@@ -8,9 +8,11 @@ from pathlib import Path
 
 from odfbuild.errors import ProjectError, StateError
 from odfbuild.odf.refs import DatasetAlias
+from odfbuild.permissions import Permissions
 from odfbuild.planner.policy import Policy
 from odfbuild.project.config import Config, SparkOptions, find_project, load_config
 from odfbuild.project.fingerprint import watched
+from odfbuild.project.permitted import permissions_of
 from odfbuild.project.profiles import user_folder
 from odfbuild.project.settings import parse_day
 from odfbuild.project.variables import resolve_variables
@@ -48,6 +50,14 @@ class Opened:
         They are worked out when asked for: what reads chains only needs none.
         """
         return resolve_variables(self.config, self.given, self.vars_files)
+
+    @property
+    def permissions(self) -> Permissions:
+        """What the project may use of this machine, read when that is first asked for.
+
+        Raises PolicyError, or ProjectErrors with what is wrong with the file of the policy.
+        """
+        return permissions_of(os.environ, self.root)
 
     @property
     def watched(self) -> tuple[str, ...]:

@@ -8,8 +8,16 @@ from odfbuild.app.diverged import rewritten_inputs
 from odfbuild.app.examining import examined
 from odfbuild.app.foreseen import with_foreseen
 from odfbuild.app.idle import Known, context, engines
-from odfbuild.app.loading import known_names, load, load_at, locked_schemas, wrong_of
+from odfbuild.app.loading import (
+    known_names,
+    load,
+    load_at,
+    locked_schemas,
+    settings_at,
+    wrong_of,
+)
 from odfbuild.app.opened import Opened
+from odfbuild.app.outside import uses_of
 from odfbuild.app.remembering import Seen, remember
 from odfbuild.app.sources import look
 from odfbuild.odf.chain import ChainState
@@ -97,9 +105,9 @@ def make_whole(project: Opened, asked: Asked) -> Made:
 def _compared(project: Opened, asked: Asked, against: str) -> Made:
     """Compare with the project as it was in a revision: no workspace is looked at."""
     name = against.removeprefix("git:")
-    loaded = load(project)
     with at_revision(project.root, name) as revision:
         called = f"git:{name} ({revision.commit[:12]})"
+        loaded = load(project, granted=settings_at(project, revision.root))
         before = load_at(project, revision.root, called)
         current: Mapping[DatasetAlias, ChainState] = {}
         if before is not None:
@@ -141,6 +149,7 @@ def _planned(
     return replace(
         plan,
         notes=(*loaded.notes, *plan.notes),
+        outside=uses_of(project.config, project.target, project.root, loaded.declared),
         project=project.config.name,
         target=project.target,
         workspace=project.config.target(project.target).workspace,

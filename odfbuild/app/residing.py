@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from enum import Enum
 from pathlib import Path
 
+from odfbuild.app.engines import check_master
 from odfbuild.app.opened import Opened
 from odfbuild.errors import EngineFailedError, StateError
 from odfbuild.executors.spark.java import find_java
@@ -144,6 +145,7 @@ def _clean(place: Place) -> None:
 
 
 def _launch(project: Opened, place: Place, idle: float) -> None:
+    check_master(project)
     spark = project.spark
     wanted = {"master": spark.master, "memory": spark.memory, "cores": _cores(), "idle": idle}
     with place.log.open("wb") as log:

@@ -3,6 +3,8 @@
 from collections.abc import Mapping, Sequence
 
 from odfbuild.app.opened import Opened
+from odfbuild.app.outside import refused
+from odfbuild.errors import Diagnostic, ProjectErrors
 from odfbuild.executors.local import SOURCE_NAME, Listings, is_local, pending, pending_bytes
 from odfbuild.odf.chain import ChainState
 from odfbuild.odf.events import (
@@ -15,6 +17,7 @@ from odfbuild.odf.events import (
     SetTransform,
 )
 from odfbuild.odf.refs import DatasetAlias
+from odfbuild.permissions import PathNotPermittedError
 from odfbuild.planner.declared import Declared
 from odfbuild.planner.plan import Append, Ingest, Plan, Step
 from odfbuild.planner.steps import SourceLook, ToAsk
@@ -27,9 +30,18 @@ _PAST_ROW = 32  # bytes that are read of a row that a dataset has, roughly
 def look(
     project: Opened, declared: Sequence[Declared], current: Mapping[DatasetAlias, ChainState]
 ) -> dict[DatasetAlias, SourceLook]:
-    """Look at the source of each root: names of new files, or that it has to be asked."""
+    """Look at the source of each root: names of new files, or that it has to be asked.
+
+    Raises ProjectErrors with the links that lead where nothing may be read.
+    """
     listings: Listings = {}
     looks: dict[DatasetAlias, SourceLook] = {}
+    refusals: list[Diagnostic] = []
+    permissions = project.permissions
+
+    def reach(path: str) -> None:
+        permissions.check_path(path, project.root)
+
     for each in declared:
         source = polling_of(each)
         if source is None:
@@ -39,9 +51,14 @@ def look(
         if _is_settled(project, state, source.fetch):
             looks[each.alias] = ()
         elif is_local(source.fetch):
-            looks[each.alias] = pending(source.fetch, known, project.root, listings)
+            try:
+                looks[each.alias] = pending(source.fetch, known, project.root, listings, reach)
+            except PathNotPermittedError as error:
+                refusals.append(refused(error, each, each.snapshot.metadata.index(source)))
         else:
             looks[each.alias] = ToAsk(_origin(source.fetch))
+    if refusals:
+        raise ProjectErrors(refusals)
     return looks
 
 

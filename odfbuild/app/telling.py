@@ -167,6 +167,9 @@ def telling(project: Opened, watched: "Progress", file: Path | None) -> Iterator
 
     Raises EventsFileError before the block.
     """
+    named = project.config.telling.token_env
+    if named is not None and not os.environ.get("OPENLINEAGE_URL"):
+        project.permissions.check_source_env((named,), "openlineage in odfbuild.yaml")
     endpoint = endpoint_of(project.config.telling, os.environ)
     if file is None and endpoint is None:
         yield Told(watched)

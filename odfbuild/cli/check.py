@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from odfbuild import app
-from odfbuild.app.loading import load
+from odfbuild.app.loading import granted_at, load
 from odfbuild.cli import exits
 from odfbuild.cli.check_text import Format, Report, report_text
 from odfbuild.cli.checking import (
@@ -42,19 +42,22 @@ def check_project(
     locked: bool,
     engine: bool,
     output: str,
+    against: str | None = None,
 ) -> int:
     """Print all that is wrong or doubtful; end with 1 for errors, 3 for an outdated lock file.
 
-    With `fix`, manifests of older specifications are rewritten first.
+    With `fix`, manifests of older specifications are rewritten first.  `against` is a revision of
+    git: of what the project switches on by itself, only that is on which is on there.
     """
     try:
         project = open_given(given)
         if fix:
             _upgrade(project)
-        loaded = load(project)
+        granted = None if against is None else granted_at(project, against)
+        loaded = load(project, granted=granted)
         read_lock(project.root)
     except ProjectErrors as error:
-        report = Report(datasets=None, found=all_problems(given, error))
+        report = Report(datasets=None, found=all_problems(given, error, against))
         root = find_project(Path.cwd(), given.directory).absolute()
     else:
         report = _checked(project, loaded, selectors, locked=locked, engine=engine)

@@ -88,7 +88,7 @@ def show_plan(given: Given, options: PlanOptions) -> int:
             raise ProjectErrors(reasons(made.left_out))  # half a plan is not kept
         plan = _saved(made.plan, project, options)
     except OdfBuildError as error:
-        wrong = whole(given, error)
+        wrong = whole(given, error, options.scope.against)
         found = wrong.diagnostics()
         write_reports(reports, lambda output: problems_output(found, output, manner))
         sys.stdout.write(problems_output(found, options.output, manner))

@@ -17,7 +17,7 @@ def packaged(name: str) -> Traversable:
 
 
 def json_schemas() -> dict[str, Traversable]:
-    """Return the JSON Schemas by kind: those of ODF, of a plan, of odfbuild.yaml and of tests."""
+    """Return the JSON Schemas by kind: those of ODF, plans, settings, policies and tests."""
     found = {
         each.name.removesuffix(".schema.json"): each for each in packaged("schemas/json").iterdir()
     }
@@ -25,6 +25,7 @@ def json_schemas() -> dict[str, Traversable]:
         **dict(sorted(found.items())),
         "Plan": packaged("schemas/plan.schema.json"),
         "Project": packaged("schemas/project.schema.json"),
+        "Policy": packaged("schemas/policy.schema.json"),
         "UnitTest": packaged("schemas/unit-test.schema.json"),
         "DataTest": packaged("schemas/data-test.schema.json"),
     }

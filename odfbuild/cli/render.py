@@ -9,6 +9,7 @@ from dataclasses import dataclass
 
 from odfbuild.cli.causes import cause_lines
 from odfbuild.cli.diagnostics import excerpt_lines, place_text
+from odfbuild.cli.outside import outside_lines, run_lines
 from odfbuild.cli.paint import Paint, Tone
 from odfbuild.cli.printable import printable
 from odfbuild.cli.totals import data_work, gate_text, header_text, is_judged, plan_counts
@@ -28,7 +29,7 @@ from odfbuild.cli.words import (
 from odfbuild.errors import Diagnostic, Level
 from odfbuild.odf.refs import DatasetAlias
 from odfbuild.planner.changes import Affected, Assessment, Hit, Judged
-from odfbuild.planner.plan import Append, Move, Plan, Planned, Step
+from odfbuild.planner.plan import Append, Ingest, Move, Plan, Planned, Step
 from odfbuild.planner.plan_json import steps_by_target
 
 __all__ = ["blocks_text", "dataset_texts", "plan_text"]
@@ -60,6 +61,7 @@ def plan_text(plan: Plan, *, colour: bool = False, explain: bool = False) -> str
     if marks:
         lines.append("")
     lines += [_note(note, paint) for note in plan.notes]
+    lines += outside_lines(plan)
     return "\n".join([*lines, *_totals(plan, marks, paint)]) + "\n"
 
 
@@ -194,6 +196,8 @@ class _Page:
         for step in steps:
             why = "; ".join(map(reason_text, step.reasons))
             yield _line(type(step.work).__name__.lower(), "" if self.explain else why)
+            if isinstance(step.work, Ingest):
+                yield from _labelled("runs", run_lines(self.plan, step.target))
         if steps and planned.foreseen is not None:
             yield _line("expect", foreseen_text(planned.foreseen))
 

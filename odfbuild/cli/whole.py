@@ -3,6 +3,7 @@
 import os
 from collections.abc import Mapping
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from odfbuild.cli.opened import open_given
 from odfbuild.cli.options import Given
@@ -10,34 +11,55 @@ from odfbuild.errors import Diagnostic, OdfBuildError, ProjectErrors
 from odfbuild.odf.identity import DatasetId
 from odfbuild.odf.refs import DatasetAlias
 
+if TYPE_CHECKING:
+    from odfbuild.project.config import Config
+
 __all__ = ["all_problems", "whole"]
 
 
-def whole(given: Given, met: OdfBuildError) -> OdfBuildError:
+def whole(given: Given, met: OdfBuildError, against: str | None = None) -> OdfBuildError:
     """Return an error with all other problems of the project, if it is about the project's files.
 
-    What is wrong with selectors or the workspace stays as it is.
+    What is wrong with selectors or the workspace stays as it is.  `against` is a revision of git:
+    only what it switches on is on.
     """
     if type(met) is not ProjectErrors:
         return met
-    return ProjectErrors(all_problems(given, met))
+    return ProjectErrors(all_problems(given, met, against))
 
 
-def all_problems(given: Given, met: ProjectErrors) -> tuple[Diagnostic, ...]:
+def all_problems(
+    given: Given, met: ProjectErrors, against: str | None = None
+) -> tuple[Diagnostic, ...]:
     """Return the problems that a command met, and all others that the project's files show."""
     from odfbuild.project.config import find_project
+    from odfbuild.project.permitted import permissions_of
     from odfbuild.project.profiles import user_folder
     from odfbuild.project.survey import survey
 
+    root = find_project(Path.cwd(), given.directory).absolute()
     return survey(
-        find_project(Path.cwd(), given.directory).absolute(),
+        root,
         known=_known(given),
         given=given.variables,
         vars_files=given.vars_files,
         env=os.environ,
         user_folder=user_folder(os.environ),
+        permissions=permissions_of(os.environ, root),
+        granted=None if against is None else _granted(given, against),
         besides=met.found,
     )
+
+
+def _granted(given: Given, against: str) -> "Config":
+    """Return what a revision switches on; nothing, where that cannot be told."""
+    from odfbuild.app.loading import granted_at
+    from odfbuild.project.config import Config
+
+    try:
+        return granted_at(open_given(given), against)
+    except OdfBuildError:
+        return Config(name="")
 
 
 def _known(given: Given) -> Mapping[DatasetAlias, DatasetId]:

@@ -23,6 +23,7 @@ from odfbuild.executors.local import (
     ETAG,
     LAST_MODIFIED,
     Listings,
+    Reach,
     UnsupportedSourceError,
     file_of,
     is_local,
@@ -41,7 +42,7 @@ from odfbuild.executors.request import (
     UnreachableError,
     printable,
 )
-from odfbuild.executors.substitute import substitute, substitute_url, variables
+from odfbuild.executors.substitute import substitute, substitute_url, used_by, variables
 from odfbuild.odf.events import (
     EventTimeSource,
     EventTimeSourceFromMetadata,
@@ -54,6 +55,7 @@ from odfbuild.odf.events import (
     SourceState,
 )
 from odfbuild.odf.timestamp import InvalidTimestampError, Timestamp
+from odfbuild.permissions import UNLIMITED, Permissions
 
 __all__ = [
     "FetchError",
@@ -109,19 +111,30 @@ def fetch(
     project_dir: Path,
     cache: Path,
     env: Mapping[str, str],
+    permissions: Permissions = UNLIMITED,
 ) -> Fetched | UpToDate:
     """Return what is new since `state`; a state of an unknown kind counts as none.
 
-    `cache` is a folder for the downloads of this source alone.  Raises NotFoundError,
+    `cache` is a folder for the downloads of this source alone; `permissions` say which paths may be
+    read, which variables used and which images run.  Raises NotPermittedError, NotFoundError,
     UnreachableError, UnsupportedSourceError, TemplateError, BadLimitError, ContainerError,
     StoppedError or FetchError.
     """
+
+    def reach(path: str) -> None:
+        permissions.check_path(path, project_dir)
+
     match step:
         case FetchStepFilesGlob():
-            return _glob(step, state, now, project_dir)
+            return _glob(step, state, now, project_dir, reach)
         case FetchStepUrl():
-            return _url(step, state, now=now, project_dir=project_dir, cache=cache, env=env)
+            permissions.check_source_env(used_by(step), printable(step.url.strip()))
+            return _url(
+                step, state, now=now, project_dir=project_dir, cache=cache, env=env, reach=reach
+            )
         case FetchStepContainer():
+            permissions.check_container(step.image)
+            permissions.check_source_env(used_by(step), f"the container {step.image}")
             return _container(step, state, project_dir=project_dir, cache=cache, env=env)
         case _:
             kind = _KINDS_LATER[type(step).__name__]
@@ -133,9 +146,13 @@ def fetch(
 
 
 def _glob(
-    step: FetchStepFilesGlob, state: SourceState | None, now: Timestamp, project_dir: Path
+    step: FetchStepFilesGlob,
+    state: SourceState | None,
+    now: Timestamp,
+    project_dir: Path,
+    reach: Reach,
 ) -> Fetched | UpToDate:
-    found = news(step, state, project_dir)
+    found = news(step, state, project_dir, reach=reach)
     if found is None:
         raise NotFoundError(
             what=f"no file matches {step.path}",
@@ -176,13 +193,16 @@ def _url(
     project_dir: Path,
     cache: Path,
     env: Mapping[str, str],
+    reach: Reach,
 ) -> Fetched | UpToDate:
     url = substitute_url(step.url.strip(), env)
     scheme = url.partition(":")[0].lower()
     if isinstance(step.event_time, EventTimeSourceFromPath):
         raise _incompatible("FromPath", "Url", "FromMetadata or FromSystemTime")
     if scheme == "file":
-        return _file(step, file_of(url, project_dir), state, now, project_dir)
+        path = file_of(url, project_dir)
+        reach(str(path))
+        return _file(step, path, state, now, project_dir)
     if scheme in _SCHEMES:
         request = _request(step, url, state, kept_version(cache, url), env)
         return _remote(step, request, _download(scheme), now=now, cache=cache)

@@ -176,7 +176,8 @@ def _intake(polling: _Polling, fetched: Fetched, staging: Path) -> Intake:
     source, receiver = polling.source, polling.receiver
     if fetched.is_empty:
         return Intake(name=fetched.name, frame=None, event_time=receiver.now, state=fetched.state)
-    around = Surroundings(receiver.site.project_dir, receiver.site.env)
+    site = receiver.site
+    around = Surroundings(site.project_dir, site.env, site.permissions)
     path = prepare(source.prepare or (), fetched.path, staging, name=fetched.name, around=around)
     besides = besides_of(receiver.options, fetched.name, staging)
     return Intake(
@@ -197,4 +198,5 @@ def _fetch(polling: _Polling, known: SourceState | None) -> Fetched | UpToDate:
         project_dir=receiver.site.project_dir,
         cache=polling.folder,
         env=receiver.site.env,
+        permissions=receiver.site.permissions,
     )

@@ -34,8 +34,11 @@ __all__ = [
     "LAST_MODIFIED",
     "SOURCE_NAME",
     "Listings",
+    "Reach",
     "UnsupportedSourceError",
+    "anywhere",
     "file_of",
+    "fixed_part",
     "is_local",
     "is_unchanged",
     "mtime_millis",
@@ -50,6 +53,12 @@ SOURCE_NAME: Final = "default"
 """The name of a polling source in SourceState."""
 Listings: TypeAlias = MutableMapping[str, list[bytes]]
 """Names of the plain files of folders, sorted; one may be shared by the looks of one plan."""
+Reach: TypeAlias = Callable[[str], None]
+"""Raises an error for a path that may not be read."""
+
+
+def anywhere(_path: str) -> None:
+    """Let every path be read."""
 
 
 class UnsupportedSourceError(FetchError):
@@ -74,18 +83,20 @@ def pending(
     state: SourceState | None,
     project_dir: Path,
     listings: Listings | None = None,
+    reach: Reach = anywhere,
 ) -> tuple[str, ...]:
     """Return the names that a fetch would bring next, in order; empty if there is no news.
 
     A source that is missing or cannot be looked at counts as news under its own name: the fetch
     then says so, and fails alone.  Give one `listings` to many looks, and each folder is read
-    once.  Raises UnsupportedSourceError for a source that is not local.
+    once.  `reach` raises an error of its own for a path that may not be read.  Raises
+    UnsupportedSourceError for a source that is not local.
     """
     match step:
         case FetchStepFilesGlob():
-            return _pending_glob(step, state, project_dir, listings)
+            return _pending_glob(step, state, project_dir, listings, reach)
         case FetchStepUrl() if is_local(step):
-            return _pending_url(step, state, project_dir)
+            return _pending_url(step, state, project_dir, reach)
         case _:
             raise UnsupportedSourceError(
                 what="a remote source cannot be looked at without a fetch",
@@ -99,9 +110,10 @@ def _pending_glob(
     state: SourceState | None,
     project_dir: Path,
     listings: Listings | None,
+    reach: Reach,
 ) -> tuple[str, ...]:
     try:
-        found = news(step, state, project_dir, listings)
+        found = news(step, state, project_dir, listings, reach)
     except FetchError:
         found = None
     return (step.path,) if found is None else tuple(Path(path).name for path in found)
@@ -133,22 +145,47 @@ def news(
     state: SourceState | None,
     project_dir: Path,
     listings: Listings | None = None,
+    reach: Reach = anywhere,
 ) -> list[str] | None:
     """Return the paths after the last ingested name, in order; None if there never was a file.
 
     By event time, a file is after the last one if its name holds a later time, or the same time
     and is greater; what is earlier than that is passed over, as a lower name is.  Raises FetchError
     for two new files of one name in different folders, because only one of them would ever be
-    read, and EventTimeError if a name holds no time that it is to be ordered by.
+    read, EventTimeError if a name holds no time that it is to be ordered by, and what `reach`
+    raises for the folder, or for a link among the files.
     """
+    reach(os.path.join(project_dir, fixed_part(step.path)))  # noqa: PTH118
     last = state.value if state is not None and state.kind == ETAG else None
     known = {} if listings is None else listings
     if step.order is SourceOrdering.BY_EVENT_TIME:
         found = _later(step, last, project_dir, known)
     else:
         found = sorted(_after(step.path, os.fsencode(last or ""), project_dir, known))
+    _check_links(found, reach)
     _refuse_twins(found)
     return None if last is None and not found else [path for _, path in found]
+
+
+def fixed_part(pattern: str) -> str:
+    """Return the folder in which a pattern of files starts: what stands before its first mark."""
+    parts = pattern.split("/")
+    fixed = next((n for n, part in enumerate(parts) if glob.has_magic(part)), len(parts) - 1)
+    return "/".join(parts[:fixed]) or ("/" if pattern.startswith("/") else "")
+
+
+def _check_links(found: list[tuple[bytes, str]], reach: Reach) -> None:
+    """Let `reach` judge where links among files lead, and folders that are links."""
+    if reach is anywhere:
+        return
+    known: set[str] = set()
+    for _, path in found:
+        folder = os.path.dirname(path)  # noqa: PTH120
+        if folder not in known:
+            known.add(folder)
+            reach(folder)
+        if os.path.islink(path):  # noqa: PTH114
+            reach(path)
 
 
 def file_of(url: str, project_dir: Path) -> Path:
@@ -183,12 +220,13 @@ def mtime_millis(path: Path) -> int:
 
 
 def _pending_url(
-    step: FetchStepUrl, state: SourceState | None, project_dir: Path
+    step: FetchStepUrl, state: SourceState | None, project_dir: Path, reach: Reach
 ) -> tuple[str, ...]:
     if "${{" in step.url:
         return (step.url,)
     try:
         path = file_of(step.url, project_dir)
+        reach(str(path))
         now = mtime_millis(path)
     except FetchError:
         return (step.url,)

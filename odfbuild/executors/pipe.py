@@ -16,24 +16,12 @@ from typing import IO, Final
 from odfbuild.errors import EngineError
 from odfbuild.executors.limits import seconds
 from odfbuild.executors.process import last_words, printed, signal_name, started, waited
+from odfbuild.permissions import UNLIMITED, Permissions
 
-__all__ = ["PipeError", "Surroundings", "pipe", "unpacker_of"]
+__all__ = ["PipeError", "Surroundings", "pipe"]
 
 _TIMEOUT: Final = "ODFBUILD_PIPE_TIMEOUT"
 _DEFAULT: Final = 600.0
-_UNPACKERS: Final = {
-    "bzip2": "bzip2",
-    "bunzip2": "bzip2",
-    "bzcat": "bzip2",
-    "xz": "xz",
-    "unxz": "xz",
-    "xzcat": "xz",
-    "zstd": "zstd",
-    "unzstd": "zstd",
-    "zstdcat": "zstd",
-}
-_UNPACKING: Final = frozenset({"-d", "-dc", "-cd", "--decompress"})
-_PRINTING: Final = frozenset({"-c", "--stdout"})
 
 
 class PipeError(EngineError):
@@ -48,31 +36,20 @@ class PipeError(EngineError):
 
 @dataclass(frozen=True, slots=True)
 class Surroundings:
-    """Where commands run, and the environment that they see."""
+    """Where commands run, the environment that they see, and whether they may run at all."""
 
     folder: Path
     env: Mapping[str, str]
-
-
-def unpacker_of(command: Sequence[str]) -> str | None:
-    """Return which decompression a command is: bzip2, xz, zstd; None for every other command.
-
-    Such a command needs no program: `[xz, -dc]` gives the same bytes wherever it is run.
-    """
-    program, *options = command
-    kind = _UNPACKERS.get(program)
-    given = set(options)
-    if kind is None or not given <= _UNPACKING | _PRINTING:
-        return None
-    return kind if program != kind or given & _UNPACKING else None
+    permissions: Permissions = UNLIMITED
 
 
 def pipe(command: Sequence[str], path: Path, name: str, around: Surroundings) -> Iterator[bytes]:
     """Yield what a command makes of a file, in blocks; `name` is how messages call the file.
 
-    Raises PipeError when the command cannot be started, fails or takes too long, and
-    BadLimitError.  Closing the iterator ends the command.
+    Raises PipeNotPermittedError, PipeError when the command cannot be started, fails or takes too
+    long, and BadLimitError.  Closing the iterator ends the command.
     """
+    around.permissions.check_pipe(command, name)
     limit = seconds(around.env, _TIMEOUT, _DEFAULT, "the time that a Pipe step may take")
     said = bytearray()
     try:

@@ -13,7 +13,7 @@ from contextlib import closing
 from pathlib import Path
 from typing import Final
 
-from odfbuild.executors.pipe import PipeError, Surroundings, pipe, unpacker_of
+from odfbuild.executors.pipe import PipeError, Surroundings, pipe
 from odfbuild.executors.unpack import (
     DamagedArchiveError,
     bunzip,
@@ -22,6 +22,7 @@ from odfbuild.executors.unpack import (
     unzip,
     unzstd,
 )
+from odfbuild.executors.unpackers import unpacker_of
 from odfbuild.odf.events import CompressionFormat, PrepStep, PrepStepDecompress, PrepStepPipe
 
 __all__ = ["DamagedArchiveError", "PipeError", "Surroundings", "prepare"]

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from odfbuild.executors.engine import Engine
 from odfbuild.odf.timestamp import Timestamp
+from odfbuild.permissions import UNLIMITED, Permissions
 from odfbuild.state.workspace import Workspace
 
 if TYPE_CHECKING:
@@ -21,8 +22,9 @@ SLICE_ROWS = 1_000_000  # rows of a slice at most, unless the project says other
 class Site:
     """The one place where effects come from; tests give their own clock and engine.
 
-    Every `slice_rows` rows of an input become a slice of their own.  `gate` has the checks that new
-    rows go through before they are committed, None if there are none.
+    `permissions` are what sources may use of the machine.  Every `slice_rows` rows of an input
+    become a slice of their own.  `gate` has the checks that new rows go through before they are
+    committed, None if there are none.
     """
 
     workspace: Workspace
@@ -31,4 +33,5 @@ class Site:
     project_dir: Path
     env: Mapping[str, str]
     slice_rows: int = SLICE_ROWS
+    permissions: Permissions = UNLIMITED
     gate: "Gate | None" = None

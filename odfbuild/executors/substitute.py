@@ -11,8 +11,9 @@ import re
 from collections.abc import Mapping
 
 from odfbuild.errors import EngineError
+from odfbuild.odf.events import FetchStepContainer, FetchStepUrl
 
-__all__ = ["TemplateError", "substitute", "substitute_url", "variables"]
+__all__ = ["TemplateError", "substitute", "substitute_url", "used_by", "variables"]
 
 _TEMPLATE = re.compile(r"\$\{\{([^}]*)\}\}")
 _VARIABLE = re.compile(r"env\.([A-Za-z0-9_-]+)")
@@ -63,6 +64,18 @@ def variables(text: str) -> tuple[str, ...]:
     inner = (found.group(1) for found in _TEMPLATE.finditer(text))
     names = (_VARIABLE.fullmatch(token) for part in inner for token in _alternatives(part))
     return tuple(dict.fromkeys(name.group(1) for name in names if name))
+
+
+def used_by(step: FetchStepUrl | FetchStepContainer) -> tuple[str, ...]:
+    """Return the names of the variables that a source is filled with, in order."""
+    if isinstance(step, FetchStepUrl):
+        texts = [step.url, *(header.value for header in step.headers or ())]
+        taken: list[str] = []
+    else:
+        given = step.env or ()
+        texts = [step.image, *(step.args or ()), *(each.value or "" for each in given)]
+        taken = [each.name for each in given if each.value is None]
+    return tuple(dict.fromkeys([*(name for text in texts for name in variables(text)), *taken]))
 
 
 def _fill(inner: str, env: Mapping[str, str]) -> str:

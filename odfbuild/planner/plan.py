@@ -24,6 +24,7 @@ __all__ = [
     "GitState",
     "Ingest",
     "Move",
+    "OutsideUse",
     "Plan",
     "Planned",
     "Step",
@@ -120,12 +121,26 @@ class GitState:
     dirty: bool
 
 
+@dataclass(frozen=True, slots=True)
+class OutsideUse:
+    """Something outside of the project that it asks for, and the datasets that do.
+
+    `kind` is env, path, host, pipe, container, python, master, workspace or unknown; without
+    datasets it is the project file that asks.
+    """
+
+    kind: str
+    name: str
+    datasets: tuple[DatasetAlias, ...] = ()
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Plan:
     """What apply would do; `datasets` names every dataset of the project in topological order.
 
     `against` names what was compared with if not the chains: such a plan cannot be applied.
     `git` and what is foreseen are no part of the plan's hash.  `selected` is None for everything.
+    `outside` is what the whole project asks for that lies outside of it.
     """
 
     odf_version: str
@@ -141,6 +156,7 @@ class Plan:
     against: str | None = None
     git: GitState | None = None
     selected: tuple[DatasetAlias, ...] | None = None
+    outside: tuple[OutsideUse, ...] = ()
 
     @property
     def checks(self) -> frozenset[str]:

@@ -24,6 +24,7 @@ from odfbuild.planner.plan import (
     Foreseen,
     Ingest,
     Move,
+    OutsideUse,
     Plan,
     Planned,
     Step,
@@ -171,7 +172,12 @@ def _body(plan: Plan) -> dict[str, Any]:
             "accepted": plan.verdict.accepted,
         },
         "summary": summary_of(plan),
+        **({"outside": [_outside(each) for each in plan.outside]} if plan.outside else {}),
     }
+
+
+def _outside(each: OutsideUse) -> dict[str, Any]:
+    return {"kind": each.kind, "name": each.name, "datasets": [str(at) for at in each.datasets]}
 
 
 def _dataset(alias: DatasetAlias, planned: Planned, steps: Sequence[Step]) -> dict[str, Any]:

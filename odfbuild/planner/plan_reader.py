@@ -30,6 +30,7 @@ from odfbuild.planner.plan import (
     GitState,
     Ingest,
     Move,
+    OutsideUse,
     Plan,
     Planned,
     Step,
@@ -94,8 +95,17 @@ def read_plan(document: object) -> tuple[Plan, str]:
         selected=None
         if top.raw("selected") is None
         else top.each_parsed("selected", DatasetAlias.parse),
+        outside=tuple(map(_outside, top.children("outside") if top.has("outside") else ())),
     )
     return plan, top.text("plan_hash")
+
+
+def _outside(each: PlanObject) -> OutsideUse:
+    return OutsideUse(
+        each.text("kind"),
+        each.text("name"),
+        each.each_parsed("datasets", DatasetAlias.parse),
+    )
 
 
 def _check_version(document: object) -> None:

@@ -1,8 +1,8 @@
 """The project file, odfbuild.yaml: where it is, and what it says."""
 
 import re
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from odfbuild.errors import Diagnostic, ProjectError, ProjectErrors, SourceSpan
@@ -89,7 +89,7 @@ class Config:
 
     `env` names the parts of the environment that templates may read, `pools` how many steps at a
     time may use what they stand for, `selectors` the texts of named selectors, `telling` where
-    events of runs are sent.
+    events of runs are sent.  `places` says where it asks for what lies outside of the project.
     """
 
     name: str
@@ -112,6 +112,7 @@ class Config:
         default_factory=lambda: {DEFAULT_TARGET: Target(DEFAULT_TARGET)}
     )
     telling: Telling = field(default_factory=Telling)
+    places: Mapping[str, SourceSpan] = field(default_factory=dict, compare=False, repr=False)
 
     def target(self, name: str | None = None) -> Target:
         """Return a target by its name, or the default one."""
@@ -291,7 +292,27 @@ def _config(
         targets=targets,
         telling=read_telling(reading, top.get("openlineage")),
     )
-    return config, of_profiles
+    return replace(config, places=dict(_places(reading, config))), of_profiles
+
+
+def _places(reading: SettingsReader, config: Config) -> Iterator[tuple[str, SourceSpan]]:
+    """Yield where the project file asks for Python, the environment and clusters."""
+    at = reading.places.value
+    if config.python_macros:
+        yield "python", at(("macros", "python"))
+    yield from ((f"env {name}", at(("env", n))) for n, name in enumerate(config.env))
+    engine = ("engine", "spark", "master")
+    for name, target in config.targets.items():
+        paths = (("targets", name, *engine), engine)
+        written = (path for path in paths if _at(reading.value, path) == target.spark.master)
+        if target.spark.master is not None and (path := next(written, None)) is not None:
+            yield f"master {name}", at(path)
+
+
+def _at(value: Value, path: Sequence[str]) -> Value:
+    for key in path:
+        value = value.get(key) if isinstance(value, dict) else None
+    return value
 
 
 def _profiled(

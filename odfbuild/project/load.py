@@ -8,9 +8,11 @@ from pathlib import Path
 from odfbuild.errors import Diagnostic, ProjectErrors
 from odfbuild.odf.identity import DatasetId
 from odfbuild.odf.refs import DatasetAlias
+from odfbuild.permissions import UNLIMITED, PathNotPermittedError, Permissions
 from odfbuild.planner.dag import make_dag
 from odfbuild.planner.declared import Declared
 from odfbuild.planner.policy import last_names
+from odfbuild.project.admitting import admit
 from odfbuild.project.config import Config, load_config, parse_config
 from odfbuild.project.defaults import Default, apply_defaults
 from odfbuild.project.fingerprint import PROJECT_FILE
@@ -58,21 +60,30 @@ def load_project(
     config: Config | None = None,
     packages: Mapping[str, Path] | None = None,
     doubtful: Collection[str] = (),
+    permissions: Permissions = UNLIMITED,
+    granted: Config | None = None,
 ) -> Project:
     """Return a project; `known` are the datasets of the workspace, which inputs may refer to.
 
     `variables` are values of the project's variables: those that are left out have their defaults.
     Of `env`, templates see what the project declares.  `packages` are folders, by name.
     `doubtful` are keys of the project file of which something is wrong: what may be wrong for that
-    reason only is not told.
+    reason only is not told.  `permissions` are those of the machine; of what the project file
+    switches on itself, only that counts which `granted` does too, the one of a reviewed revision.
     Raises ProjectErrors with the problems of all files and of the graph, sorted by place.
     """
     config = load_config(root) if config is None else config
+    admitted = admit(config, permissions, root, granted)
+    if any(each.code == PathNotPermittedError.code for each in admitted.found):
+        raise ProjectErrors(admitted.found)  # no package is read that may not be
+    config = admitted.config
     taken = [_package(root, name, folder) for name, folder in (packages or {}).items()]
     homes = {each.name: each.home for each in taken}
     names = _names(config, variables or {}, env or {})
-    loading = _Loading(known or {}, hidden=bool(doubtful))
-    templates = _TEMPLATING.isdisjoint(doubtful)
+    loading = _Loading(known or {}, hidden=bool(doubtful or admitted.found))
+    loading.found += admitted.found
+    loading.notes += admitted.notes
+    templates = _TEMPLATING.isdisjoint(doubtful) and not admitted.found
     loading.add(_read(_home(root, config), config, names, homes, templates=templates))
     for each in taken:
         loading.add(each.read(env or {}, config, homes, templates=templates))

@@ -96,12 +96,18 @@ def installed(root: Path, config: Config, lock: Lock | None) -> Mapping[str, Pat
 
 
 def install(
-    root: Path, config: Config, lock: Lock | None, *, like: Path | None = None
+    root: Path,
+    config: Config,
+    lock: Lock | None,
+    *,
+    like: Path | None = None,
+    refuse: Callable[[str], ProjectError] | None = None,
 ) -> tuple[Installed, ...]:
     """Bring every package to what the lock file pins.
 
     `like` is the project's own folder if `root` holds another revision of it: packages that are
-    installed there and fit are copied, and addresses are relative to it.
+    installed there and fit are copied, and addresses are relative to it.  `refuse` makes the error
+    of one that would have to be fetched, where that is not wanted.
     Raises ProjectErrors with everything that stands in the way; the rest is installed all the same.
     """
     done: list[Installed] = []
@@ -109,7 +115,7 @@ def install(
     for source in config.packages:
         try:
             pinned = _pin(root, source, None) if source.path else _pinned(source, lock)
-            done.append(_install(root, source, pinned, like))
+            done.append(_install(root, source, pinned, like, refuse))
         except ProjectError as error:
             found += _placed(source, error)
     if found:
@@ -256,7 +262,11 @@ def _is_as_pinned(root: Path, name: str, pinned: LockedPackage) -> bool:
 
 
 def _install(
-    root: Path, source: PackageSource, pinned: LockedPackage, like: Path | None = None
+    root: Path,
+    source: PackageSource,
+    pinned: LockedPackage,
+    like: Path | None = None,
+    refuse: Callable[[str], ProjectError] | None = None,
 ) -> Installed:
     if source.path is not None:
         _tree(root, source)
@@ -267,6 +277,8 @@ def _install(
     if like is not None and _is_as_pinned(like, source.called, pinned):
         kept = _folder(like, source)
         shutil.copytree(kept, _folder(root, source), symlinks=True)
+    elif refuse is not None:
+        raise refuse(source.called)
     else:
         where = address(source.git, like or root)
         _fetch(root, source.called, where, pinned.commit, wanted=pinned.tree)

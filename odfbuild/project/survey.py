@@ -10,6 +10,7 @@ from pathlib import Path
 from odfbuild.errors import Diagnostic, ProjectErrors
 from odfbuild.odf.identity import DatasetId
 from odfbuild.odf.refs import DatasetAlias
+from odfbuild.permissions import UNLIMITED, Permissions
 from odfbuild.project.config import Config, Settings, load_settings
 from odfbuild.project.instances import by_place, merged
 from odfbuild.project.load import load_project
@@ -30,6 +31,8 @@ def survey(
     vars_files: Sequence[Path] = (),
     env: Mapping[str, str] | None = None,
     user_folder: Path | None = None,
+    permissions: Permissions = UNLIMITED,
+    granted: Config | None = None,
     besides: Iterable[Diagnostic] = (),
 ) -> tuple[Diagnostic, ...]:
     """Return all problems of a project by their places, each once, with those found `besides`.
@@ -37,7 +40,7 @@ def survey(
     Takes what `load_settings`, `resolve_variables` and `load_project` take.  What may be wrong only
     because of another problem is left out.
     """
-    looking = _Survey(root, load_settings(root, user_folder=user_folder))
+    looking = _Survey(root, load_settings(root, user_folder=user_folder), permissions, granted)
     variables = looking.variables(given, vars_files)
     packages = looking.packages()
     looking.definitions(known or {}, variables, env or {}, packages)
@@ -53,8 +56,12 @@ def _place(found: Diagnostic) -> tuple[str, str]:
 class _Survey:
     """Looks at one part after the other; `doubtful` are those that others cannot rely on."""
 
-    def __init__(self, root: Path, settings: Settings) -> None:
+    def __init__(
+        self, root: Path, settings: Settings, permissions: Permissions, granted: Config | None
+    ) -> None:
         self.root = root
+        self.permissions = permissions
+        self.granted = granted
         self.config: Config = settings.config
         self.found: list[Diagnostic] = list(settings.found)
         self.doubtful = set(settings.doubtful)
@@ -93,6 +100,8 @@ class _Survey:
                 config=self.config,
                 packages=packages,
                 doubtful=self.doubtful,
+                permissions=self.permissions,
+                granted=self.granted,
             )
             self.found += merged(query_problems(loaded.declared, ()))
         except ProjectErrors as errors:

@@ -13,9 +13,10 @@ import pytest
 from odfbuild.executors.engine import IngestRequest
 from odfbuild.executors.frames import Frame
 from odfbuild.executors.limits import BadLimitError
-from odfbuild.executors.pipe import PipeError, Surroundings, unpacker_of
+from odfbuild.executors.pipe import PipeError, Surroundings
 from odfbuild.executors.prepare import prepare
 from odfbuild.executors.stopping import StoppedError, stop, stoppable
+from odfbuild.executors.unpackers import unpacker_of
 from odfbuild.odf.events import DatasetKind, PrepStepPipe, SetPollingSource
 from tests.engines import FakeEngine
 from tests.executors.workshop import Workshop, ledger

@@ -56,6 +56,15 @@ def check(
     engine: Annotated[
         bool, typer.Option("--engine", help="Ask the engine about queries and sources.")
     ] = False,
+    against: Annotated[
+        str | None,
+        typer.Option(
+            "--against",
+            metavar="git:REV",
+            help="A reviewed revision: what the project switches on by itself (Python, the "
+            "environment) is on only if it is on there.",
+        ),
+    ] = None,
     output: Annotated[CheckFormat, typer.Option("-o", "--output")] = CheckFormat.TEXT,
 ) -> None:
     """Say what is wrong with the project, all of it at once. Needs no network and no engine."""
@@ -68,6 +77,7 @@ def check(
         locked=locked,
         engine=engine,
         output=output.value,
+        against=against,
     )
     raise Exit(code)
 

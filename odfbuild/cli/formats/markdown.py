@@ -10,6 +10,7 @@ from collections.abc import Iterable, Sequence
 
 from odfbuild.cli.diagnostics import place_text, render_diagnostic
 from odfbuild.cli.formats.fitting import SMALLEST, Fold, fit_folds, fit_lines, size_of
+from odfbuild.cli.outside import cut, users_text
 from odfbuild.cli.printable import printable
 from odfbuild.cli.render import dataset_texts
 from odfbuild.cli.totals import data_work, gate_text, header_text, is_judged, plan_counts
@@ -17,7 +18,7 @@ from odfbuild.cli.words import Mark, class_word, kind_word, marks_of, name_text
 from odfbuild.errors import Diagnostic, Level
 from odfbuild.odf.refs import DatasetAlias
 from odfbuild.planner.changes import Judged
-from odfbuild.planner.plan import Plan
+from odfbuild.planner.plan import OutsideUse, Plan
 
 __all__ = ["MAX_BYTES", "MIN_BYTES", "render", "render_diagnostics"]
 
@@ -27,6 +28,7 @@ _SPECIAL = re.compile(r"([\\`*_{}\[\]<>|#~!@$&])")
 _MORE_DATASETS = "\n_Without details: {} more. `odfbuild inspect plan FILE` prints all._\n"
 _MORE_PROBLEMS = "\n_Not shown: {} more. `odfbuild check` prints all._\n"
 _MORE_ROWS = "_Not listed: {} more._"
+_OUTSIDE = "\n**Asks for what is outside of the project**\n"
 _LONGEST_MARKER = 200
 _TABLE = "| | dataset | kind | change | declared at |\n|---|---|---|---|---|"
 
@@ -43,10 +45,12 @@ def render(plan: Plan, max_bytes: int = MAX_BYTES, *, marker: str | None = None)
     rows = [_row(plan, alias, marks[alias]) for alias in order]
     table = fit_lines(_TABLE, rows, room // 3, _MORE_ROWS) if rows else ""
     notes = fit_lines("", [_note(note) for note in plan.notes], room // 6, _MORE_ROWS)
-    room -= size_of(table) + size_of(notes) + 4
+    uses = [_use(each) for each in plan.outside]
+    outside = fit_lines(_OUTSIDE, uses, room // 6, _MORE_ROWS) if uses else ""
+    room -= size_of(table) + size_of(notes) + size_of(outside) + 6
     folds = _folds(plan, order[: max(0, room) // SMALLEST + 1], marks)
     details = fit_folds(folds, room, _MORE_DATASETS, total=len(order))
-    return "\n".join(part for part in (head, table, notes, details) if part)
+    return "\n".join(part for part in (head, table, notes, outside, details) if part)
 
 
 def render_diagnostics(found: Iterable[Diagnostic], max_bytes: int = MAX_BYTES) -> str:
@@ -114,6 +118,10 @@ def _row(plan: Plan, alias: DatasetAlias, mark: Mark) -> str:
 def _note(note: Diagnostic) -> str:
     place = "" if note.span is None else f"{_text(place_text(note.span))}: "
     return f"- {place}{note.level.value} `{note.code}`: {_text(note.what)}"
+
+
+def _use(each: OutsideUse) -> str:
+    return f"- {each.kind} {_text(cut(each.name))}{_text(users_text(each))}"
 
 
 def _folds(

@@ -1,0 +1,157 @@
+"""What a project asks for that lies outside of it, from its settings and its definitions."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from os.path import normpath
+from pathlib import Path
+
+from odfbuild.errors import Diagnostic
+from odfbuild.executors.local import file_of, fixed_part, is_local
+from odfbuild.executors.request import FetchError, printable
+from odfbuild.executors.substitute import used_by
+from odfbuild.executors.unpackers import unpacker_of
+from odfbuild.odf.events import (
+    FetchStep,
+    FetchStepContainer,
+    FetchStepEthereumLogs,
+    FetchStepFilesGlob,
+    FetchStepMqtt,
+    FetchStepUrl,
+    PrepStepPipe,
+    SetPollingSource,
+)
+from odfbuild.odf.opaque import is_opaque
+from odfbuild.odf.refs import DatasetAlias
+from odfbuild.permissions import PathNotPermittedError, Permissions
+from odfbuild.planner.declared import Declared
+from odfbuild.planner.plan import OutsideUse
+from odfbuild.project.config import Config
+
+__all__ = ["path_problems", "uses_of", "uses_of_source"]
+
+
+def path_problems(
+    permissions: Permissions, root: Path, declared: Sequence[Declared]
+) -> list[Diagnostic]:
+    """Return an error for each source whose files lie where none may be read, by its place."""
+    found: list[Diagnostic] = []
+    known: dict[str, bool] = {}
+    for each in declared:
+        for at, event in enumerate(each.snapshot.metadata):
+            if not isinstance(event, SetPollingSource) or not is_local(event.fetch):
+                continue
+            path = local_path(event.fetch, root)
+            if path is None:
+                continue
+            if path not in known:
+                known[path] = permissions.allows_path(path, root)
+            if not known[path]:
+                folder = (
+                    path if isinstance(event.fetch, FetchStepFilesGlob) else str(Path(path).parent)
+                )
+                folder = normpath(folder)
+                found.append(
+                    refused(permissions.path_refusal(_written(event.fetch), folder), each, at)
+                )
+    return found
+
+
+def refused(error: PathNotPermittedError, each: Declared, at: int) -> Diagnostic:
+    """Return a refusal with the place of the source that it is about."""
+    fetch = each.snapshot.metadata[at]
+    key = "path"
+    if isinstance(fetch, SetPollingSource) and isinstance(fetch.fetch, FetchStepUrl):
+        key = "url"
+    return replace(error.diagnostics()[0], span=each.span(("metadata", at, "fetch", key)))
+
+
+def local_path(fetch: FetchStep, root: Path) -> str | None:
+    """Return the file of a source, or the folder that its files are in; None if none is known."""
+    if isinstance(fetch, FetchStepFilesGlob):
+        return str(root / fixed_part(fetch.path))
+    if isinstance(fetch, FetchStepUrl) and "${{" not in fetch.url:
+        try:
+            return str(file_of(fetch.url, root))
+        except FetchError:
+            return None
+    return None
+
+
+def _written(fetch: FetchStep) -> str:
+    if isinstance(fetch, FetchStepFilesGlob):
+        return fetch.path
+    assert isinstance(fetch, FetchStepUrl)  # noqa: S101 - no other kind is local
+    return fetch.url
+
+
+def uses_of(
+    config: Config, target: str, root: Path, declared: Sequence[Declared]
+) -> tuple[OutsideUse, ...]:
+    """Return what a project asks for, each once, with the datasets that do."""
+    found: dict[tuple[str, str], list[DatasetAlias]] = {}
+    for key in _of_settings(config, target):
+        found[key] = []
+    for each in declared:
+        for event in each.snapshot.metadata:
+            if isinstance(event, SetPollingSource):
+                for key in uses_of_source(event, root):
+                    found.setdefault(key, []).append(each.alias)
+    return tuple(OutsideUse(kind, name, tuple(found[kind, name])) for kind, name in sorted(found))
+
+
+def _of_settings(config: Config, target: str) -> Iterator[tuple[str, str]]:
+    chosen = config.target(target)
+    if config.python_macros:
+        yield "python", f"{config.macros_folder}/*.py"
+    yield from (("env", name) for name in config.env)
+    if chosen.spark.master is not None and not chosen.spark.master.startswith("local"):
+        yield "master", chosen.spark.master
+    if chosen.workspace.startswith("/") or ".." in chosen.workspace.split("/"):
+        yield "workspace", chosen.workspace
+    for each in config.packages:
+        if each.path is not None and each.path.startswith(".."):
+            yield "path", each.path
+    if config.telling.url:
+        yield "host", _host(config.telling.url)
+    if config.telling.token_env:
+        yield "env", config.telling.token_env
+
+
+def uses_of_source(source: SetPollingSource, root: Path) -> Iterator[tuple[str, str]]:
+    """Yield what a source reads and runs outside of the project: kinds and names."""
+    fetch = source.fetch
+    if is_opaque(fetch):
+        yield "unknown", str(fetch.tag)
+    elif isinstance(fetch, FetchStepFilesGlob):
+        yield from _path(fetch.path, root)
+    elif isinstance(fetch, FetchStepUrl):
+        yield from (("env", name) for name in used_by(fetch))
+        if is_local(fetch):
+            path = local_path(fetch, root)
+            yield from _path(path or fetch.url, root)
+        else:
+            yield "host", _host(fetch.url.strip())
+    elif isinstance(fetch, FetchStepContainer):
+        yield "container", fetch.image
+        yield from (("env", name) for name in used_by(fetch))
+    elif isinstance(fetch, FetchStepMqtt):
+        yield "host", f"{fetch.host}:{fetch.port}"
+    elif isinstance(fetch, FetchStepEthereumLogs):
+        yield "host", _host(fetch.node_url or "ethereum")
+    for step in source.prepare or ():
+        if isinstance(step, PrepStepPipe) and unpacker_of(step.command) is None:
+            yield "pipe", " ".join(step.command)
+
+
+def _path(path: str, root: Path) -> Iterator[tuple[str, str]]:
+    """Yield a path that is not below the project as it is written; links are not looked at."""
+    leads_out = not path.startswith(f"{root}/") if path.startswith("/") else ".." in path.split("/")
+    if leads_out:
+        yield "path", path
+
+
+def _host(url: str) -> str:
+    """Return the server of a URL; as it is written up to its query, where a template names it."""
+    shown = printable(url).partition("?")[0]
+    host = shown.partition("://")[2].partition("/")[0]
+    return shown if not host or "${{" in host else host
