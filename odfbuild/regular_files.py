@@ -4,12 +4,11 @@ import errno
 import os
 import stat
 from io import BufferedReader
-from pathlib import Path
 
 __all__ = ["open_descriptor", "open_regular", "read_regular"]
 
 
-def open_descriptor(path: str | Path) -> int:
+def open_descriptor(path: str | os.PathLike[str]) -> int:
     """Return a descriptor to read a regular file; links are followed.
 
     Raises OSError, also of what is not a regular file.
@@ -24,12 +23,12 @@ def open_descriptor(path: str | Path) -> int:
     raise OSError(errno.EINVAL, "is not a regular file", str(path))
 
 
-def open_regular(path: str | Path) -> BufferedReader:
+def open_regular(path: str | os.PathLike[str]) -> BufferedReader:
     """Return a regular file, open to read its bytes.  Raises as `open_descriptor`."""
     return os.fdopen(open_descriptor(path), "rb")
 
 
-def read_regular(path: str | Path) -> bytes:
+def read_regular(path: str | os.PathLike[str]) -> bytes:
     """Return the bytes of a regular file.  Raises as `open_descriptor`."""
     with open_regular(path) as file:
         return file.read()

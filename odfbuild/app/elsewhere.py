@@ -3,7 +3,6 @@
 A process has one Spark, and its settings decide what queries mean.
 """
 
-import json
 import os
 import subprocess
 import sys
@@ -12,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from odfbuild.app.opened import Opened
 from odfbuild.errors import EngineError, EngineFailedError
+from odfbuild.json_text import parse_json
 from odfbuild.odf.identity import Multihash
 from odfbuild.odf.refs import DatasetAlias
 
@@ -33,7 +33,7 @@ def push_elsewhere(project: Opened, alias: DatasetAlias, pushing: "Pushing") -> 
         cwd=project.root, env=environment, capture_output=True, text=True, check=False,
     )  # fmt: skip
     try:
-        told = json.loads(done.stdout)
+        told = parse_json(done.stdout)
         error = told["error"]
         if error is None:
             return _pushed(pushing, told, told["inputs"][0])

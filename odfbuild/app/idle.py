@@ -15,6 +15,7 @@ from odfbuild import __version__
 from odfbuild.app.opened import Opened
 from odfbuild.executors.engine import engine_version
 from odfbuild.executors.local import SOURCE_NAME, Listings, pending
+from odfbuild.json_text import parse_json
 from odfbuild.odf.events import (
     EventTimeSourceFromPath,
     FetchStep,
@@ -92,7 +93,10 @@ def known(project: Opened) -> Known | None:
         return None
     listings: Listings = {}
     for source in before.sources:
-        if source.news != digest(pending(_step(source), _state(source), project.root, listings)):
+        step = _step(source)
+        if step is None:
+            return None
+        if source.news != digest(pending(step, _state(source), project.root, listings)):
             return None
     return Known(before, folder)
 
@@ -115,11 +119,15 @@ def cache(project: Opened) -> Path:
     return Path(user) / "odfbuild" / "plans" / named
 
 
-def _step(source: SettledSource) -> FetchStep:
+def _step(source: SettledSource) -> FetchStep | None:
+    """Return where a source is looked for; None if the record does not say it."""
     if source.kind == "glob":
         return FetchStepFilesGlob(path=source.where)
     if source.kind == "timed":
-        path, pattern, form = json.loads(source.where)
+        try:
+            path, pattern, form = parse_json(source.where)
+        except (ValueError, TypeError):
+            return None
         return FetchStepFilesGlob(
             path=path,
             event_time=EventTimeSourceFromPath(pattern=pattern, timestamp_format=form),

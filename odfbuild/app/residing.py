@@ -26,6 +26,8 @@ from odfbuild.executors.spark.resident import (
     started_at,
     traits,
 )
+from odfbuild.json_text import parse_json
+from odfbuild.regular_files import read_regular
 
 __all__ = ["IDLE", "Resident", "State", "resident", "start", "stop"]
 
@@ -181,10 +183,10 @@ def _environment() -> dict[str, str]:
 
 
 def _not_started(place: Place) -> EngineFailedError:
-    lines = place.log.read_text("utf-8", "replace").strip().splitlines()
+    lines = read_regular(place.log).decode("utf-8", "replace").strip().splitlines()
     try:
-        what, why, fix = json.loads(lines[-1])
-    except (IndexError, ValueError):
+        what, why, fix = parse_json(lines[-1])
+    except (IndexError, ValueError, TypeError):
         said = f"it said: {lines[-1]}" if lines else "it said nothing"
         return EngineFailedError("the resident engine did not start", said, f"see {place.log}")
     return EngineFailedError(what, why, fix)

@@ -23,6 +23,7 @@ from odfbuild.project.edit import Add, Change, Put, edited_bytes
 from odfbuild.project.fingerprint import PROJECT_FILE
 from odfbuild.project.settings import parse_day
 from odfbuild.project.yaml import Value, decode
+from odfbuild.regular_files import read_regular
 
 if TYPE_CHECKING:
     from odfbuild.project.load import Project
@@ -133,7 +134,7 @@ def _entry(
 def _write(project: app.Opened, changes: list[Change]) -> None:
     """Change the project file, if it can be read afterwards."""
     path = project.root / PROJECT_FILE
-    data = edited_bytes(path.read_bytes(), PROJECT_FILE, changes)
+    data = edited_bytes(read_regular(path), PROJECT_FILE, changes)
     parse_config(decode(data, PROJECT_FILE), default_name=project.config.name)
     replace_file(path, data)
 

@@ -16,6 +16,7 @@ from typer import completion
 
 from odfbuild.cli import exits
 from odfbuild.cli.options import given
+from odfbuild.regular_files import open_regular, read_regular
 
 __all__ = ["VARIABLE", "answer_shell", "dataset_names", "show_script"]
 
@@ -70,7 +71,7 @@ def _root(directory: Path | None) -> Path | None:
 
 def _in_workspaces(root: Path) -> Iterator[str]:
     """Yield the names in all workspaces that the settings speak of."""
-    settings = (root / "odfbuild.yaml").read_text("utf-8", "replace")
+    settings = read_regular(root / "odfbuild.yaml").decode("utf-8", "replace")
     for folder in {".odfbuild", *_WORKSPACE.findall(settings)}:
         try:
             names = os.listdir(root / folder / "names")  # noqa: PTH208 - thousands of them
@@ -84,7 +85,7 @@ def _in_workspaces(root: Path) -> Iterator[str]:
 def _declared(root: Path) -> Iterator[str]:
     for file in _definitions(root):
         try:
-            with file.open("rb") as opened:
+            with open_regular(file) as opened:
                 text = opened.read(_HEAD).decode("utf-8", "replace")
         except OSError:
             continue

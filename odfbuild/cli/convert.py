@@ -12,6 +12,7 @@ from odfbuild.cli.diagnostics import render_diagnostics
 from odfbuild.cli.files import read_bounded, refuse_taken, write_new
 from odfbuild.cli.printable import printable_json
 from odfbuild.errors import Diagnostic, Level, OdfBuildError, ProjectError, ProjectErrors
+from odfbuild.json_text import parse_json
 from odfbuild.odf.codec import block_hash
 from odfbuild.odf.manifest import MANIFESTS, ManifestErrors, from_manifest, to_manifest, to_yaml
 from odfbuild.odf.manifest_bytes import Manifested, from_bytes, is_canonical, to_bytes
@@ -110,7 +111,7 @@ def _json(text: str) -> Any:
     if not text.lstrip().startswith("{"):
         return None
     try:
-        value = json.loads(text, object_pairs_hook=_object, parse_constant=_no_constant)
+        value = parse_json(text, object_pairs_hook=_object, parse_constant=_no_constant)
         json.dumps(value, ensure_ascii=False).encode()
     except (ValueError, RecursionError):
         return None

@@ -123,7 +123,7 @@ def replace_files(content: Mapping[Path, bytes]) -> None:
     A process that is killed meanwhile leaves the first few replaced, whether it was going on or
     back.
     """
-    before = {path: path.read_bytes() for path in content}
+    before = {path: read_regular(path) for path in content}
     replaced: list[Path] = []
     try:
         for path, data in content.items():

@@ -18,6 +18,7 @@ from odfbuild.planner.selecting.methods import like
 from odfbuild.project.places import Path as Steps
 from odfbuild.project.settings import SettingsReader, parse_day
 from odfbuild.project.yaml import Document, Value, decode, read_documents
+from odfbuild.regular_files import read_regular
 
 __all__ = ["Ignored", "is_ignored", "read_ignored"]
 
@@ -53,10 +54,10 @@ def is_ignored(drift: Drift, ignored: Sequence[Ignored], today: date) -> bool:
 def read_ignored(path: Path) -> tuple[Ignored, ...]:
     """Return the entries of a file; ProjectErrors with everything that is wrong in it."""
     try:
-        data = path.read_bytes()
+        data = read_regular(path)
     except OSError as error:
         raise UnreadableIgnoreFileError(
-            what=f"cannot read {path}: {error.strerror}",
+            what=f"cannot read {path}: {error.strerror or error}",
             why="it says which drift is known",
             fix="check the name, which is relative to where you are",
         ) from None

@@ -13,6 +13,7 @@ from odfbuild.lineage.model import LineageRelation, LineageTree
 from odfbuild.lineage.relations import LineageRelations
 from odfbuild.lineage.store import KnownDataset
 from odfbuild.odf.identity import DatasetId
+from odfbuild.regular_files import read_regular
 
 __all__ = ["COLUMNS", "LineageFileError", "csv_rows", "eo3_document", "read_file"]
 
@@ -56,7 +57,7 @@ def read_file(path: Path, home: str | None) -> tuple[LineageRelations, tuple[Kno
     InconsistentLineageException if the file contradicts itself.
     """
     try:
-        text = path.read_text("utf-8-sig")
+        text = read_regular(path).decode("utf-8-sig")
     except (OSError, UnicodeDecodeError) as error:
         raise _bad(path, None, f"it cannot be read: {error}") from error
     held = LineageRelations()

@@ -28,6 +28,7 @@ from odfbuild.project.edit import Add, Change, Put, edited_bytes
 from odfbuild.project.fingerprint import PROJECT_FILE
 from odfbuild.project.found_again import places_of
 from odfbuild.project.rendered import RenderedSource
+from odfbuild.regular_files import read_regular
 
 __all__ = ["move_dataset"]
 
@@ -219,7 +220,7 @@ def _write(given: Given, project: app.Opened, steps: Sequence[_Step]) -> None:
         changes.setdefault(each.file, []).append(each.change)
     if not changes[PROJECT_FILE]:
         del changes[PROJECT_FILE]
-    before = {name: (project.root / name).read_bytes() for name in changes}
+    before = {name: read_regular(project.root / name) for name in changes}
     after = {name: edited_bytes(before[name], name, changes[name]) for name in changes}
     _put(project, after)
     try:
@@ -238,7 +239,7 @@ def _left(project: app.Opened, old: DatasetAlias) -> Iterator[str]:
     name = re.escape(str(old))
     named = re.compile(rf"(?<![\w.-]){name}(?![\w-]|\.\w)", re.IGNORECASE)
     moved = re.compile(rf"\b(?:from|to)\b['\"]?:\s*['\"]?{name}\b", re.IGNORECASE)
-    lines = (project.root / PROJECT_FILE).read_text("utf-8-sig").splitlines()
+    lines = read_regular(project.root / PROJECT_FILE).decode("utf-8-sig").splitlines()
     for number, line in enumerate(lines, 1):
         if named.search(line) and not moved.search(line):
             yield f"{PROJECT_FILE}:{number}: still names {old}: {line.strip()}"

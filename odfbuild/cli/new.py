@@ -21,6 +21,7 @@ from odfbuild.errors import ProjectError
 from odfbuild.odf.refs import DatasetAlias
 from odfbuild.planner.names import did_you_mean
 from odfbuild.project.format import formatted
+from odfbuild.regular_files import open_regular
 
 if TYPE_CHECKING:
     from odfbuild.executors.sampled import Sample
@@ -136,7 +137,7 @@ def _of_file(project: app.Opened, file: Path) -> "tuple[Sample, str]":
     """Return a sample of a file, and its path within the project."""
     from odfbuild.executors.sample import MAX_SAMPLE, take_sample
 
-    with file.open("rb") as opened:
+    with open_regular(file) as opened:
         data = opened.read(MAX_SAMPLE + 1)
     real, root = file.resolve(), project.root.resolve()
     if not real.is_relative_to(root):

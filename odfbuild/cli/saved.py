@@ -1,6 +1,5 @@
 """Saved plans: written whole, read strictly, printed in any format, stale or not."""
 
-import json
 import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
@@ -15,6 +14,7 @@ from odfbuild.cli.options import Given
 from odfbuild.cli.outputs import Manner, Output, plan_output
 from odfbuild.cli.usage import UsageRefusedError
 from odfbuild.errors import Diagnostic, Level, ProjectError
+from odfbuild.json_text import parse_json
 from odfbuild.odf.identity import Multihash
 from odfbuild.odf.refs import DatasetAlias
 from odfbuild.planner.plan import GitState, Plan
@@ -58,8 +58,8 @@ def load_document(path: Path) -> Any:
     """Return the JSON document in a file, whatever it holds.  Raises as `load_saved` does."""
     data = read_bounded(path, MAX_BYTES)
     try:
-        return json.loads(data)
-    except (ValueError, RecursionError) as error:
+        return parse_json(data)
+    except ValueError as error:
         if data.lstrip()[:1] == b"{" and b'"format_version"' in data:
             raise DamagedPlanError.at(str(path), "it is no whole JSON document") from error
         raise NotAPlanError(

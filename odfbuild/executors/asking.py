@@ -22,6 +22,7 @@ from odfbuild.executors.analysis import (
 )
 from odfbuild.executors.engine import IngestRequest
 from odfbuild.executors.frames import Frame
+from odfbuild.json_text import parse_json
 from odfbuild.odf.datatypes import inner
 from odfbuild.odf.events import (
     AddPushSource,
@@ -200,7 +201,7 @@ def _written(answer: Answer) -> str:
 
 def _read(text: str) -> Answer:
     """Return a kept answer; ValueError, TypeError or KeyError if it is not one."""
-    value = json.loads(text)
+    value = parse_json(text)
     if "columns" in value:
         return read_columns(value["columns"])
     at = None if value["at"] is None else QueryPlace(*value["at"])

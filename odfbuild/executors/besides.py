@@ -21,6 +21,7 @@ import pyarrow as pa
 
 from odfbuild.errors import OdfBuildError
 from odfbuild.executors.cut_times import times_cut
+from odfbuild.executors.drift_memory import keep_drift, known_drift
 from odfbuild.executors.readers.aside import Aside
 from odfbuild.executors.readers.drift import Besides, Drift
 from odfbuild.executors.report import Drifted, Told
@@ -34,7 +35,7 @@ from odfbuild.odf.timestamp import Timestamp
 from odfbuild.odf.yaml_text import yaml_text
 from odfbuild.planner.policy import BadRows, IngestOptions
 from odfbuild.project.column_lines import column_lines
-from odfbuild.state.disk import Disk, read_file
+from odfbuild.state.disk import Disk
 from odfbuild.state.workspace import Workspace
 
 __all__ = ["besides_of", "telling"]
@@ -71,7 +72,7 @@ def telling(
         kept = _in_place(aside.path, workspace.root / "bad-rows" / dataset.multibase, name, now)
     drift = _news(besides.drift, source)
     memory = workspace.cache / "drift" / dataset.multibase
-    known = _known(memory)
+    known = known_drift(memory)
     try:
         yield Told(
             bad_rows=0 if aside is None else aside.rows,
@@ -84,8 +85,7 @@ def telling(
             kept.unlink()
         raise
     if not _signs(drift) <= known:
-        memory.parent.mkdir(parents=True, exist_ok=True)
-        memory.write_text(json.dumps(sorted(known | _signs(drift))), "utf-8")
+        keep_drift(memory, known | _signs(drift))
 
 
 def _in_place(path: Path, folder: Path, name: str, now: Timestamp) -> Path:
@@ -111,15 +111,6 @@ def _news(drift: Drift, source: SetPollingSource | AddPushSource) -> Drift:
     """Return what may be news: who pushes is free to leave out columns."""
     is_shorter = isinstance(source, AddPushSource) and not drift.added
     return replace(drift, missing=()) if is_shorter else drift
-
-
-def _known(memory: Path) -> frozenset[str]:
-    """Return what was told before; a file that is not ours counts for nothing."""
-    try:
-        found = json.loads(read_file(memory) or b"[]")
-    except (ValueError, RecursionError):
-        return frozenset()
-    return frozenset(each for each in found if isinstance(each, str))
 
 
 def _signs(drift: Drift) -> frozenset[str]:

@@ -15,6 +15,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from odfbuild.executors.row_keys import row_keys
+from odfbuild.json_text import parse_json
 
 __all__ = [
     "MOST",
@@ -89,10 +90,11 @@ def _mark(path: Path) -> dict[str, Any]:
     """Return what a checkpoint says of itself; nothing for a file of another engine or format."""
     try:
         metadata = pq.read_metadata(path).metadata or {}
-        mark: dict[str, Any] = json.loads(metadata.get(_MARK, b"{}"))
+        mark = parse_json(metadata.get(_MARK, b"{}"))
     except (pa.ArrowInvalid, ValueError):
         return {}
-    return mark if mark.get("format") == _FORMAT else {}
+    is_ours = isinstance(mark, dict) and mark.get("format") == _FORMAT
+    return mark if is_ours and {"made_for", "groups"} <= mark.keys() else {}
 
 
 def _table(path: Path) -> pa.Table:

@@ -20,6 +20,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from odfbuild.errors import ProtocolError
+from odfbuild.json_text import parse_json
 from odfbuild.odf.chain import ChainState
 from odfbuild.odf.chain_schema import schema_in_force
 from odfbuild.odf.events import (
@@ -28,6 +29,7 @@ from odfbuild.odf.events import (
     MergeStrategyLedger,
 )
 from odfbuild.odf.identity import Multihash
+from odfbuild.regular_files import open_regular, read_regular
 from odfbuild.state.lock import open_locked
 
 __all__ = ["Condensed", "Shape", "found", "keep", "shape_of"]
@@ -176,10 +178,10 @@ def _note(made: Condensed) -> bytes:
 def _read(folder: Path) -> Condensed | None:
     """Return what a note says; None if there is none, or it is not as it was written."""
     with suppress(OSError, ValueError, LookupError, TypeError, ProtocolError):
-        text, check, _ = (folder / _NOTE).read_bytes().split(b"\n")
+        text, check, _ = read_regular(folder / _NOTE).split(b"\n")
         if int(check) != zlib.crc32(text):
             return None
-        note: dict[str, Any] = json.loads(text)
+        note: dict[str, Any] = parse_json(text)
         shape = note["shape"]
         return Condensed(
             folder=folder,
@@ -206,7 +208,7 @@ def _checked(paths: tuple[Path, ...]) -> tuple[tuple[str, int, int], ...]:
 
 def _check(path: Path) -> tuple[str, int, int]:
     size = crc = 0
-    with path.open("rb", buffering=0) as file:
+    with open_regular(path) as file:
         while data := file.read(_CHUNK):
             crc, size = zlib.crc32(data, crc), size + len(data)
     return path.name, size, crc

@@ -13,7 +13,6 @@ alone.  The values of variables are handed over through the environment of the r
 they are not on its command line.
 """
 
-import json
 import os
 import re
 import stat
@@ -44,6 +43,8 @@ from odfbuild.executors.request import Request, redact
 from odfbuild.executors.substitute import substitute, variables
 from odfbuild.odf.events import FetchStepContainer, SourceState
 from odfbuild.odf.timestamp import InvalidTimestampError, Timestamp
+from odfbuild.regular_files import read_regular
+from odfbuild.state.checksum import checked_object, object_with_check_sum
 
 __all__ = ["ContainerError", "Output", "run_container"]
 
@@ -321,9 +322,9 @@ def _written(path: Path, name: str) -> str | None:
 
 def _repeats(cache: Path, digest: str) -> bool:
     """Say whether the round before promised more, and printed the same."""
-    with suppress(OSError, ValueError, TypeError, KeyError):
-        note = json.loads((cache / _NOTE).read_text("utf-8"))
-        return bool(note["more"]) and bool(note["output"] == digest)
+    with suppress(OSError):
+        note = checked_object(read_regular(cache / _NOTE), cache.name) or {}
+        return note.get("more") is True and note.get("output") == digest
     return False
 
 
@@ -337,7 +338,10 @@ def _note(round: _Round, digest: str, *, more: bool) -> None:
         "more": more,
     }
     with suppress(OSError):
-        (round.cache / _NOTE).write_text(json.dumps(note, indent=1) + "\n", "utf-8")
+        data = object_with_check_sum(note, round.cache.name, indent=1)
+        near = round.cache / f"{_NOTE}.pending"
+        near.write_bytes(data)
+        near.replace(round.cache / _NOTE)
 
 
 def _keep(error: ContainerError, cache: Path, secret: Request) -> None:

@@ -5,7 +5,6 @@ when what runs it fails, takes too long or is given up: killing the client alone
 running.
 """
 
-import json
 import secrets
 import shutil
 import subprocess
@@ -19,6 +18,7 @@ from typing import Any, Final
 from odfbuild.errors import EngineError
 from odfbuild.executors.process import last_words, printed, started, waited
 from odfbuild.executors.stopping import go_on
+from odfbuild.json_text import parse_json
 
 __all__ = ["ContainerError", "Image", "Runtime", "find_runtime"]
 
@@ -91,7 +91,7 @@ class Runtime:
         if code != 0:
             return None
         with suppress(ValueError, LookupError, TypeError, AttributeError):
-            return _image(json.loads(out)[0], reference.partition("@")[2])
+            return _image(parse_json(out)[0], reference.partition("@")[2])
         return None
 
     def _pull(self, reference: str, limit: float) -> None:

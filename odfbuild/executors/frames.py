@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from odfbuild.errors import EngineError
+from odfbuild.regular_files import open_regular
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -217,7 +218,7 @@ def _cut(parts: Iterable[Part], first: int, end: int) -> Iterator[Part]:
 
 def footer_sum(path: Path) -> int:
     """Return a checksum of the size and the footer of a Parquet file: pages have their own."""
-    with path.open("rb") as file:
+    with open_regular(path) as file:
         size = file.seek(0, os.SEEK_END)
         file.seek(max(0, size - _TAIL))
         length = int.from_bytes(file.read(4), "little")

@@ -28,6 +28,7 @@ from odfbuild.odf.events import (
 )
 from odfbuild.odf.schema import parse_ddl
 from odfbuild.planner.names import did_you_mean
+from odfbuild.regular_files import open_regular
 
 __all__ = ["Format", "UnknownFormatError", "format_of_file", "parse_format", "read_as", "unpacking"]
 
@@ -176,7 +177,7 @@ def _has_header(path: Path, separator: str, columns: frozenset[str]) -> bool:
     """Say whether the first line names the columns: all of them, or no others."""
     if not columns:
         return True
-    with path.open("rb") as file:
+    with open_regular(path) as file:
         line = file.readline(_LINE).decode("utf-8-sig", "replace")
     try:
         first = next(csv.reader([line], delimiter=separator), [])

@@ -24,7 +24,9 @@ from pathlib import Path
 from typing import IO, Final
 
 from odfbuild.executors.request import FetchError, Request
+from odfbuild.json_text import parse_json
 from odfbuild.odf.identity import sha3_256
+from odfbuild.regular_files import open_regular, read_regular
 from odfbuild.state.checksum import checked_text, with_check_sum
 
 __all__ = ["Part", "Version", "keep_version", "kept_version", "opened_part", "sweep"]
@@ -109,7 +111,7 @@ class Part:
         None if there is no note that can be read, or the bytes are not those that came.
         """
         with suppress(OSError, ValueError, TypeError, KeyError):
-            note = json.loads(self._note.read_text("utf-8"))
+            note = parse_json(read_regular(self._note))
             version, size = note["version"], note["size"]
             if note["source"] != self._source or not isinstance(version, str) or size <= 0:
                 return None
@@ -127,7 +129,7 @@ class Part:
     def _hash_of(self, version: str, size: int) -> blake2b:
         """Return the hash of so many bytes of the file, of fewer if it has fewer."""
         found, left = self._begun(version), size
-        with self._path.open("rb", buffering=0) as file:
+        with open_regular(self._path) as file:
             while left > 0 and (block := file.read(min(_CHUNK, left))):
                 found.update(block)
                 left -= len(block)
@@ -170,7 +172,7 @@ def keep_version(folder: Path, url: str, version: Version) -> None:
 def kept_version(folder: Path, url: str) -> Version:
     """Return which version of a file was seen last, as far as that is known."""
     with suppress(OSError, ValueError, TypeError, KeyError):
-        note = json.loads(checked_text((folder / _VERSION).read_bytes(), url) or "")
+        note = parse_json(checked_text(read_regular(folder / _VERSION), url) or "")
         found = (note["etag"], note["last_modified"])
         if all(each is None or isinstance(each, str) for each in found):
             return Version(*found)

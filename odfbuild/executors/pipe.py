@@ -17,6 +17,7 @@ from odfbuild.errors import EngineError
 from odfbuild.executors.limits import seconds
 from odfbuild.executors.process import last_words, printed, signal_name, started, waited
 from odfbuild.permissions import UNLIMITED, Permissions
+from odfbuild.regular_files import open_regular
 
 __all__ = ["PipeError", "Surroundings", "pipe"]
 
@@ -53,7 +54,7 @@ def pipe(command: Sequence[str], path: Path, name: str, around: Surroundings) ->
     limit = seconds(around.env, _TIMEOUT, _DEFAULT, "the time that a Pipe step may take")
     said = bytearray()
     try:
-        with path.open("rb") as source, _started(command, source, name, around) as process:
+        with open_regular(path) as source, _started(command, source, name, around) as process:
             until = time.monotonic() + limit
             yield from printed(process, said, until)
             code = waited(process, until)

@@ -13,11 +13,13 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
 
-from odfbuild.errors import EngineError
+from odfbuild.errors import EngineError, OdfBuildError
+from odfbuild.json_text import parse_json
 from odfbuild.odf.events import DataSchema, TransformSql
 from odfbuild.odf.identity import DatasetId
 from odfbuild.odf.manifest import ManifestErrors, from_mapping, to_mapping
 from odfbuild.odf.timestamp import Timestamp
+from odfbuild.regular_files import open_regular
 
 __all__ = ["BadCheckpointError", "InputState", "StepState", "read_state", "write_state"]
 
@@ -88,17 +90,20 @@ def write_state(state: StepState, path: Path) -> None:
     with tarfile.open(path, "w", format=tarfile.USTAR_FORMAT) as packed:
         packed.addfile(_member(_STATE, len(data)), io.BytesIO(data))
         for name, file in members:
-            with file.open("rb") as content:
+            with open_regular(file) as content:
                 packed.addfile(_member(name, file.stat().st_size), content)
 
 
 def read_state(path: Path, into: Path) -> StepState:
     """Return what a checkpoint says, its files put into a folder.  Raises BadCheckpointError."""
     try:
-        with tarfile.open(path, "r:") as packed:
+        with open_regular(path) as file, tarfile.open(fileobj=file, mode="r:") as packed:
             found = _state(packed)
             return _read(found, dict(_files(packed, found, into)))
-    except (OSError, tarfile.TarError, ValueError, KeyError, TypeError, ManifestErrors) as error:
+    except (
+        *(OSError, tarfile.TarError, ValueError, LookupError, TypeError, AttributeError),
+        *(RecursionError, OdfBuildError, ManifestErrors),
+    ) as error:
         raise BadCheckpointError(
             what=f"{path} is no checkpoint that can be read: {_said(error)}",
             why="the engine goes on from what it wrote after the step before",
@@ -111,7 +116,7 @@ def _state(packed: tarfile.TarFile) -> Mapping[str, Any]:
     content = packed.extractfile(member)
     if content is None or member.size > _MOST_BYTES:
         raise ValueError(f"its {_STATE} is no file of this size")
-    found = json.loads(content.read())
+    found = parse_json(content.read())
     if found["format"] != _FORMAT:
         raise ValueError(f"its format is {found['format']!r}, and {_FORMAT} is known")
     return dict(found)

@@ -21,6 +21,7 @@ from odfbuild.executors.frames import file_batches
 from odfbuild.odf.arrow import to_arrow
 from odfbuild.odf.events import DataSchema
 from odfbuild.odf.identity import Multicodec, Multihash
+from odfbuild.regular_files import open_regular
 
 __all__ = ["SliceWriter", "read_slices", "scan_slices"]
 
@@ -140,7 +141,7 @@ class _FileHash:
         return Multihash(int(Multicodec.SHA3_256), self._sha3.digest())
 
     def _advance(self, end: int) -> None:
-        with self._path.open("rb", buffering=0) as file:
+        with open_regular(self._path) as file:
             file.seek(self._done)
             while self._done < end:
                 data = file.read(min(READ_BYTES, end - self._done))

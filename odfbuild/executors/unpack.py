@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import IO, Final, Protocol
 
 from odfbuild.errors import EngineError
+from odfbuild.regular_files import open_regular
 
 __all__ = ["DamagedArchiveError", "bunzip", "gunzip", "unxz", "unzip", "unzstd"]
 
@@ -115,7 +116,7 @@ def _streams(path: Path, name: str, kind: str, new: Callable[[], _Decompressor])
     """
     _not_empty(path, name, kind)
     try:
-        with path.open("rb") as source:
+        with open_regular(path) as source:
             rest = source.read(_BLOCK)
             while rest:
                 current = new()

@@ -22,6 +22,7 @@ from operator import index
 from typing import Any
 
 from odfbuild.errors import OdfBuildError, ProtocolError
+from odfbuild.json_text import parse_json
 from odfbuild.odf import events
 from odfbuild.odf.chain_state import ChainState
 from odfbuild.odf.identity import DatasetId, Multihash
@@ -49,8 +50,11 @@ def to_bytes(state: ChainState) -> bytes:
 def from_bytes(data: bytes) -> ChainState:
     """Return the state that `to_bytes` gave these bytes for; else raise UnreadableStateError."""
     try:
-        state = _value(json.loads(data))
-    except (ValueError, TypeError, LookupError, AttributeError, Base64Error, OdfBuildError):
+        state = _value(parse_json(data))
+    except (
+        *(ValueError, TypeError, LookupError, AttributeError),
+        *(RecursionError, OverflowError, Base64Error, OdfBuildError),
+    ):
         state = None
     if not isinstance(state, ChainState):
         raise UnreadableStateError(

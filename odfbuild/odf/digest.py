@@ -37,6 +37,7 @@ from odfbuild.odf.rendering import (
     type_code,
     zero,
 )
+from odfbuild.regular_files import open_regular
 
 __all__ = ["LogicalHasher", "array_digest", "logical_hash", "physical_hash"]
 
@@ -190,7 +191,7 @@ def array_digest(array: pa.Array) -> bytes:
 
 def physical_hash(path: str | _PathLike) -> Multihash:
     """Return the SHA3-256 multihash of a file."""
-    with open(path, "rb") as file:  # noqa: PTH123 - a path-like is all this needs to know
+    with open_regular(path) as file:
         digest = hashlib.file_digest(file, "sha3_256")
     return Multihash(int(Multicodec.SHA3_256), digest.digest())
 

@@ -1,11 +1,11 @@
 """Values -> mappings of plain scalars, lists and dictionaries, ready for YAML and JSON."""
 
-import json
 from binascii import b2a_base64
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
 from odfbuild.errors import ProtocolError
+from odfbuild.json_text import parse_json
 from odfbuild.odf.layout import TABLES, UNIONS
 from odfbuild.odf.opaque import Opaque
 from odfbuild.odf.record import Record
@@ -91,8 +91,8 @@ def _newer(cls: type[Record], slot: Slot) -> str | None:
 
 def _attributes(text: str) -> Any:
     try:
-        loaded = json.loads(text)
-    except (ValueError, RecursionError):
+        loaded = parse_json(text)
+    except ValueError:
         loaded = None
     if not isinstance(loaded, dict):
         raise InvalidAttributesError(

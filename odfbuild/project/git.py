@@ -20,6 +20,7 @@ from tempfile import TemporaryFile
 from typing import IO
 
 from odfbuild.errors import ProjectError
+from odfbuild.regular_files import read_regular
 
 __all__ = [
     "Answer",
@@ -228,7 +229,7 @@ class WorkTree:
         """Tell whether the folder of a work tree or of a submodule names the one that names it."""
         back = self.own / "gitdir"
         if self.own.parent == self.common / "worktrees" and back.is_file():
-            named = Path(self.own, os.fsdecode(back.read_bytes()).rstrip("\n"))
+            named = Path(self.own, os.fsdecode(read_regular(back)).rstrip("\n"))
             return named.parent.resolve() == marker.parent.resolve() and named.name == marker.name
         named_in = _run(self.top, ["config", "--null", "--get", "core.worktree"]).out
         named_top = Path(self.own, os.fsdecode(named_in.rstrip(b"\0")))

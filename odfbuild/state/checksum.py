@@ -4,11 +4,20 @@
     the text
 
 A damaged file, or one that was put in the place of another, is no such text.
+
+JSON objects that people read have it as a last member, `check`; the layout of the text is free.
 """
 
+import json
 import zlib
+from collections.abc import Mapping
+from typing import Any, Final
 
-__all__ = ["check_sum", "checked_text", "with_check_sum"]
+from odfbuild.json_text import parse_json
+
+__all__ = ["check_sum", "checked_object", "checked_text", "object_with_check_sum", "with_check_sum"]
+
+_CHECK: Final = "check"
 
 
 def check_sum(text: str, of: str) -> str:
@@ -26,3 +35,30 @@ def checked_text(data: bytes, of: str) -> str | None:
     """Return the text that a file holds, None if it holds none that belongs there."""
     first, _, text = data.decode("utf-8", "replace").partition("\n")
     return text if first == check_sum(text, of) else None
+
+
+def object_with_check_sum(
+    values: Mapping[str, Any], of: str, *, indent: int | None = None
+) -> bytes:
+    """Return what is put into a file for a JSON object."""
+    check = {_CHECK: check_sum(_canonical(values), of)}
+    return f"{json.dumps({**values, **check}, indent=indent)}\n".encode()
+
+
+def checked_object(data: bytes, of: str) -> dict[str, Any] | None:
+    """Return the JSON object that a file holds, None if it holds none that belongs there.
+
+    One without a checksum was written by an earlier version, and is believed.
+    """
+    try:
+        found = parse_json(data)
+        if not isinstance(found, dict):
+            return None
+        check = found.pop(_CHECK, None)
+        return found if check in (None, check_sum(_canonical(found), of)) else None
+    except (ValueError, RecursionError):
+        return None
+
+
+def _canonical(values: Mapping[str, Any]) -> str:
+    return json.dumps(values, sort_keys=True, separators=(",", ":"))

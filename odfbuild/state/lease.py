@@ -19,8 +19,9 @@ from pathlib import Path
 from typing import Final
 
 from odfbuild.errors import StateError
+from odfbuild.json_text import parse_json
 from odfbuild.odf.refs import DatasetAlias
-from odfbuild.regular_files import read_regular
+from odfbuild.regular_files import open_descriptor, read_regular
 
 __all__ = ["BusyError", "Lease", "Worker", "take_lease"]
 
@@ -91,8 +92,8 @@ class Lease:
     def holder(self, alias: DatasetAlias) -> Worker | None:
         """Return who noted last that they have a name."""
         try:
-            return Worker(**json.loads(read_regular(self._path(alias))))
-        except (OSError, ValueError, TypeError, RecursionError):
+            return Worker(**parse_json(read_regular(self._path(alias))))
+        except (OSError, ValueError, TypeError):
             return None
 
     def note(self, worker: Worker) -> None:
@@ -117,7 +118,7 @@ class Lease:
         try:
             return os.open(self._path(alias), flags | os.O_RDWR, 0o666)
         except PermissionError:  # made by another user
-            return os.open(self._path(alias), os.O_RDONLY | os.O_CLOEXEC)
+            return open_descriptor(self._path(alias))
 
     def _path(self, alias: DatasetAlias) -> Path:
         return self._folder / str(alias).lower().replace("/", "%2F")

@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from odfbuild.errors import StateError
+from odfbuild.json_text import parse_json
 from odfbuild.odf.timestamp import Timestamp
 from odfbuild.regular_files import read_regular
 
@@ -132,7 +133,7 @@ def _write_note(note: Path) -> None:
 def read_note(note: Path) -> Holder | None:
     """Return who wrote a note, None if it is not there or cannot be read."""
     try:
-        found = json.loads(read_regular(note))
+        found = parse_json(read_regular(note))
         return Holder(int(found["pid"]), str(found["host"]), str(found["since"]))
-    except (OSError, ValueError, TypeError, LookupError, OverflowError, RecursionError):
+    except (OSError, ValueError, TypeError, LookupError, OverflowError):
         return None

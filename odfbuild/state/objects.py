@@ -12,7 +12,7 @@ from typing import Protocol
 
 from odfbuild.errors import StateError
 from odfbuild.odf.identity import InvalidMultihashError, Multicodec, Multihash
-from odfbuild.regular_files import open_regular
+from odfbuild.regular_files import open_regular, read_regular
 from odfbuild.state.disk import Disk, move, pending, read_file
 
 __all__ = [
@@ -145,7 +145,7 @@ class MemoryObjects:
     def put(self, objects: Mapping[Multihash, bytes | Path]) -> None:
         for name, source in objects.items():
             if isinstance(source, Path):
-                self._objects[name] = source.read_bytes()
+                self._objects[name] = read_regular(source)
                 source.unlink()
             else:
                 check_bytes(name, source, "memory")

@@ -1,6 +1,7 @@
 """The records of past runs: who ran what and when, what was planned, and what became of it.
 
-    runs/<id>/summary.json     a few facts, written at the start and again at the end
+    runs/<id>/summary.json     a few facts, written at the start and again at the end,
+                               with a checksum of the rest of it and the run
     runs/<id>/plan.json        what was to be done
     runs/<id>/events.ndjson    what was done, a line each, as it happened,
                                with a checksum of the rest of it and the run
@@ -21,8 +22,9 @@ from pathlib import Path
 from typing import Any, Final
 
 from odfbuild.errors import StateError
+from odfbuild.json_text import parse_json
 from odfbuild.odf.timestamp import InvalidTimestampError, Timestamp
-from odfbuild.state.checksum import check_sum
+from odfbuild.state.checksum import check_sum, checked_object, object_with_check_sum
 from odfbuild.state.disk import Disk, pending, read_file
 from odfbuild.state.lock import is_locked, open_locked
 
@@ -189,7 +191,7 @@ def count_runs(workspace: Path) -> int:
 def find_run(workspace: Path, text: str) -> RunSummary:
     """Return the run of an id, of a part of one that no other has, or the `last` one.
 
-    Raises UnknownRunError.
+    Raises UnknownRunError, DamagedRunError.
     """
     folder = runs_folder(workspace)
     names = _names(folder)
@@ -197,6 +199,12 @@ def find_run(workspace: Path, text: str) -> RunSummary:
     exact = [each for each in fitting if each == text]
     fitting = exact or fitting
     found = _read_summary(folder / fitting[0]) if len(fitting) == 1 and text else None
+    if found is None and len(fitting) == 1 and (folder / fitting[0] / _SUMMARY).exists():
+        raise DamagedRunError(
+            what=f"the record of the run {fitting[0]} is damaged",
+            why=f"{_SUMMARY} is not what was written, so it cannot be said what the run was",
+            fix="restore the file from a copy; other runs are not affected",
+        )
     if found is None:
         several = len(fitting) > 1
         raise UnknownRunError(
@@ -211,8 +219,8 @@ def read_plan(workspace: Path, run: str) -> Any:
     """Return what was planned for a run; None if that cannot be read."""
     data = read_file(runs_folder(workspace) / run / _PLAN)
     try:
-        return None if data is None else json.loads(data)
-    except (ValueError, RecursionError):
+        return None if data is None else parse_json(data)
+    except ValueError:
         return None
 
 
@@ -244,8 +252,8 @@ def _line(event: Mapping[str, Any], run: str) -> str:
 
 def _event(line: bytes, run: str) -> Mapping[str, Any] | None:
     """Return what a line says; None if it is damaged."""
-    with suppress(ValueError, RecursionError):
-        found = json.loads(line)
+    with suppress(ValueError):
+        found = parse_json(line)
         if isinstance(found, dict) and isinstance(found.pop(_CHECK, None), str):
             return found if _line(found, run).encode() == line else None
     return None
@@ -284,7 +292,8 @@ def _names(folder: Path) -> list[str]:
 def _write_summary(folder: Path, summary: RunSummary) -> None:
     values = {each.name: _plain(getattr(summary, each.name)) for each in fields(summary)}
     disk, near = Disk(), pending(folder)
-    disk.write(near, f"{json.dumps({'format_version': '1.0', **values})}\n".encode(), 0o600)
+    data = object_with_check_sum({"format_version": "1.0", **values}, folder.name)
+    disk.write(near, data, 0o600)
     disk.rename(near, folder / _SUMMARY)
 
 
@@ -299,8 +308,8 @@ def _read_summary(folder: Path) -> RunSummary | None:
     data = read_file(f"{folder}{os.sep}{_SUMMARY}")
     if data is None:
         return None
-    with suppress(ValueError, TypeError, LookupError, RecursionError, InvalidTimestampError):
-        found = json.loads(data)
+    with suppress(ValueError, TypeError, LookupError, InvalidTimestampError):
+        found = checked_object(data, os.path.basename(folder)) or {}  # noqa: PTH119 - thousands
         names = (each.name for each in fields(RunSummary))
         given = {name: found[name] for name in names if name in found}  # an old one has fewer
         given["started"] = Timestamp.parse(given["started"])

@@ -18,6 +18,7 @@ from dataclasses import dataclass, field
 from typing import Any, NoReturn, TypeAlias
 
 from odfbuild.errors import StateError
+from odfbuild.json_text import parse_json
 from odfbuild.odf.identity import DatasetId, InvalidDatasetIdError
 
 __all__ = [
@@ -231,10 +232,10 @@ class _Form:
             if len(source) > MAX_FILE_BYTES:
                 raise ValueError("the file is larger than any key")
             try:
-                loaded = json.loads(source.decode("utf-8"), object_pairs_hook=_object)
+                loaded = parse_json(source.decode("utf-8"), object_pairs_hook=_object)
             except UnicodeDecodeError:
                 raise ValueError("it is not JSON in UTF-8") from None
-            except (json.JSONDecodeError, RecursionError) as error:
+            except ValueError as error:
                 raise ValueError(f"it is not JSON: {error}") from None
         if not isinstance(loaded, dict):
             raise ValueError("a key is a JSON object")

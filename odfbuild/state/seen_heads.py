@@ -20,6 +20,7 @@ from pathlib import Path
 from time import time_ns
 
 from odfbuild.errors import ProtocolError, StateError
+from odfbuild.json_text import parse_json
 from odfbuild.odf.identity import DatasetId, Multihash
 from odfbuild.odf.timestamp import Timestamp
 from odfbuild.state.checksum import checked_text, with_check_sum
@@ -164,7 +165,7 @@ def _parsed(data: bytes, id: DatasetId) -> SeenHead:
     text = checked_text(data, id.multibase)
     if text is None:
         raise ValueError
-    form = json.loads(text)
+    form = parse_json(text)
     after = form["next"]
     return SeenHead(
         head=Multihash.parse(form["head"]),

@@ -13,6 +13,8 @@ from dataclasses import dataclass
 from hashlib import blake2b
 from pathlib import Path
 
+from odfbuild.json_text import parse_json
+from odfbuild.regular_files import read_regular
 from odfbuild.state.checksum import checked_text, with_check_sum
 
 __all__ = [
@@ -66,8 +68,8 @@ class Settled:
 def recall(cache: Path) -> Settled | None:
     """Return the record, or None if there is none that can be read."""
     try:
-        raw = json.loads(checked_text((cache / _FILE).read_bytes(), _FILE) or "")
-        return Settled(
+        raw = parse_json(checked_text(read_regular(cache / _FILE), _FILE) or "")
+        found = Settled(
             versions=raw["versions"],
             context=raw["context"],
             idle=raw["idle"],
@@ -80,6 +82,21 @@ def recall(cache: Path) -> Settled | None:
         )
     except (OSError, ValueError, KeyError, TypeError):
         return None
+    return found if _is_typed(found) else None
+
+
+def _is_typed(found: Settled) -> bool:
+    """Tell whether fields that were read have values of their types."""
+    texts = (found.versions, found.context, found.stats, found.heads, *found.folders)
+    young = (text for pair in found.young for text in pair)
+    sources = [(each.kind, each.where, each.news) for each in found.sources]
+    states = (text for each in found.sources for text in (each.state_kind, each.state_value))
+    return (
+        isinstance(found.idle, bool)
+        and isinstance(found.datasets, int)
+        and all(isinstance(each, str) for each in (*texts, *young, *sum(sources, ())))
+        and all(each is None or isinstance(each, str) for each in states)
+    )
 
 
 def record(cache: Path, settled: Settled) -> None:
@@ -130,7 +147,7 @@ def answer(cache: Path, settled: Settled, question: str) -> Answer | None:
     """Return what was said when this was last asked of what held, if it is kept."""
     try:
         name = _named(settled, question)
-        text = checked_text((cache / _ANSWERS / name).read_bytes(), name) or ""
+        text = checked_text(read_regular(cache / _ANSWERS / name), name) or ""
         code, _, said = text.partition("\n")
         return Answer(int(code), said)
     except (OSError, ValueError):

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from odfbuild.state.checksum import check_sum
+from odfbuild.state.checksum import check_sum, object_with_check_sum
 from odfbuild.state.lock import locked
 from tests.engines import FakeEngine
 from tests.inside import Inside, heads, lay_out
@@ -119,10 +119,19 @@ def test_a_run_that_was_taken_back_says_so_until_that_is_taken_back(run: Inside)
 def test_records_of_earlier_versions_are_read(run: Inside, project: Path) -> None:
     record = max((project / ".odfbuild" / "runs").iterdir())
     summary = json.loads((record / "summary.json").read_text())
-    del summary["interrupted"]
+    del summary["interrupted"], summary["check"]
     (record / "summary.json").write_text(json.dumps(summary))
     found = json.loads(run("runs", "-o", "json").out)[0]
     assert (found["run"], found["interrupted"]) == (record.name, 0)
+
+
+def test_a_damaged_summary_is_named(run: Inside, project: Path) -> None:
+    record = max((project / ".odfbuild" / "runs").iterdir())
+    summary = (record / "summary.json").read_text()
+    (record / "summary.json").write_text(summary.replace('"failed": 0', '"failed": 9'))
+    assert record.name not in run("runs").out
+    done = run("runs", record.name)
+    assert (done.code, "damaged-run" in done.err) == (1, True), done
 
 
 def test_what_a_run_did_to_one_dataset_is_told_in_order(run: Inside) -> None:
@@ -149,7 +158,9 @@ def test_a_run_that_goes_on_is_neither_gone_on_with_nor_taken_back(
 ) -> None:
     record = max((project / ".odfbuild" / "runs").iterdir())
     summary = json.loads((record / "summary.json").read_text())
-    (record / "summary.json").write_text(json.dumps({**summary, "outcome": "running"}))
+    del summary["check"]
+    data = object_with_check_sum({**summary, "outcome": "running"}, record.name)
+    (record / "summary.json").write_bytes(data)
     before = heads(project)
     assert json.loads(run("runs", "last", "-o", "json").out)["outcome"] == "interrupted"
     with locked(record, timeout=0):

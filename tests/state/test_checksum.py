@@ -8,11 +8,13 @@ from typing import Any
 
 import pytest
 
+from odfbuild.executors.drift_memory import keep_drift, known_drift
 from odfbuild.executors.part import Version, keep_version, kept_version
 from odfbuild.odf.refs import DatasetAlias
 from odfbuild.state import settled
 from odfbuild.state.applied import recall_applied, record_applied
-from odfbuild.state.runs import DamagedRunError, read_events
+from odfbuild.state.checksum import checked_object, object_with_check_sum
+from odfbuild.state.runs import DamagedRunError, list_runs, read_events
 from odfbuild.state.workspace import Workspace
 from tests.executors.workshop import Workshop, ledger
 from tests.state.test_runs import begun
@@ -23,6 +25,7 @@ SETTLED = settled.Settled(
 )  # fmt: skip
 SAID = settled.Answer(2, "3 to create\n")
 ALIAS = DatasetAlias.parse("src")
+NOTE = {"digest": "sha256:22", "more": True, "size": 12}
 EVENTS = [{"event": "dataset_finished", "step": f"data{number}"} for number in range(3)]
 
 
@@ -62,6 +65,16 @@ def _version(folder: Path) -> Any:
     return None if found == Version(None, None) else found
 
 
+def write(path: Path, data: bytes) -> None:
+    path.write_bytes(data)
+
+
+def _note(path: Path) -> Any:
+    """Return the members that are asked for: a flip in the name of the checksum changes none."""
+    found = checked_object(path.read_bytes(), "a") or {}
+    return {name: found[name] for name in NOTE if name in found} or None
+
+
 KEPT = {
     "settled": Kept(lambda at: settled.record(at, SETTLED), settled.recall, "settled.json"),
     "answer": Kept(
@@ -78,6 +91,19 @@ KEPT = {
         lambda at: keep_version(at, "https://a/x", Version("e", "Thu, 01 Jan 2026 00:00:00 GMT")),
         _version,
         "version.json",
+    ),
+    "drift": Kept(
+        lambda at: keep_drift(at / "id", ["+a INT", "-b"]),
+        lambda at: known_drift(at / "id") or None,
+        "id",
+    ),
+    "object": Kept(
+        lambda at: write(at / "x.json", object_with_check_sum(NOTE, "a", indent=1)),
+        lambda at: _note(at / "x.json"),
+        "x.json",
+    ),
+    "summary": Kept(
+        _record, lambda at: dict(enumerate(list_runs(at))) or None, "runs/r1/summary.json"
     ),
     "events": Kept(_record, _events, "runs/r1/events.ndjson"),
 }

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import IO, Final
 
 from odfbuild.executors.readers.problems import InvalidSourceError, counted, refusal
+from odfbuild.json_text import parse_json
 from odfbuild.planner.policy import IngestOptions
 
 __all__ = ["Aside", "Spool"]
@@ -105,7 +106,7 @@ class Spool:
             return
         self._file.seek(0)
         for line in self._file:
-            first, last, reasons = json.loads(line)
+            first, last, reasons = parse_json(line)
             yield first, last, reasons
 
     def close(self) -> None:

@@ -11,6 +11,7 @@ from odfbuild.executors.readers.json_stream import JsonStream, NotJsonError
 from odfbuild.executors.readers.problems import InvalidSourceError
 from odfbuild.executors.readers.records import shown
 from odfbuild.executors.readers.text import utf8_blocks
+from odfbuild.regular_files import open_regular
 
 __all__ = ["Found", "collected", "features_by_line"]
 
@@ -149,7 +150,7 @@ def _lines(path: Path, name: str) -> Iterator[tuple[int, bytes]]:
 
 
 def _blocks(path: Path, name: str) -> Iterator[bytes]:
-    with path.open("rb") as source:
+    with open_regular(path) as source:
         is_utf_16 = source.read(2) in _UTF_16
     if is_utf_16:
         raise InvalidSourceError(

@@ -15,6 +15,7 @@ from odfbuild.executors.readers.quoting import (
     whole_records,
 )
 from odfbuild.executors.readers.text import BLOCK, BlockFile, utf8_blocks
+from odfbuild.regular_files import open_regular
 
 __all__ = ["CsvText", "problem_of"]
 
@@ -50,7 +51,7 @@ class CsvText:
         if self.encoding != "utf-8":
             return True
         escape = self.dialect.escape.encode()
-        with self.path.open("rb") as file:
+        with open_regular(self.path) as file:
             return any(escape in block for block in iter(lambda: file.read(BLOCK), b""))
 
 

@@ -15,6 +15,7 @@ from typing import Final
 from odfbuild.executors.prepare import prepare
 from odfbuild.executors.readers.problems import InvalidSourceError, counted
 from odfbuild.odf.events import CompressionFormat, PrepStepDecompress
+from odfbuild.regular_files import open_regular, read_regular
 
 __all__ = ["Parts", "take_parts"]
 
@@ -135,12 +136,12 @@ def _checked(folder: Path, entry: str, name: str) -> Parts:
                 "each shape has one record in the .dbf file",
             )
     declared = folder / "layer.cpg"
-    text = declared.read_bytes().decode("ascii", "replace") if declared.exists() else None
+    text = read_regular(declared).decode("ascii", "replace") if declared.exists() else None
     return Parts(entry=entry, shapes=shapes, records=records, language=language, declared=text)
 
 
 def _check_shapes(path: Path, name: str) -> None:
-    with path.open("rb") as file:
+    with open_regular(path) as file:
         header = file.read(_HEADER)
     if len(header) < _HEADER or struct.unpack_from(">i", header)[0] != _SHAPES:
         raise _broken(f"{name} is no file of shapes", "it does not begin as such files do")
@@ -151,7 +152,7 @@ def _check_shapes(path: Path, name: str) -> None:
 
 def _check_table(path: Path, name: str) -> tuple[int, int]:
     """Return how many records a table has and the mark of its encoding."""
-    with path.open("rb") as file:
+    with open_regular(path) as file:
         header = file.read(_DBF_HEADER)
     if len(header) < _DBF_HEADER:
         raise _broken(f"{name} was cut off", f"it has {len(header)} bytes")

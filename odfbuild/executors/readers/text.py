@@ -8,6 +8,7 @@ from typing import Final
 
 from odfbuild.executors.readers.problems import InvalidSourceError, supported
 from odfbuild.odf.read_options import encoding_of
+from odfbuild.regular_files import open_regular
 
 __all__ = ["BLOCK", "BlockFile", "WholeBlocks", "check_encoding", "utf8_blocks"]
 
@@ -65,7 +66,7 @@ def utf8_blocks(path: Path, encoding: str, name: str) -> Iterator[bytes]:
 
     Raises InvalidSourceError for what is plainly no text of the encoding.
     """
-    with path.open("rb") as source:
+    with open_regular(path) as source:
         first = source.read(BLOCK)
         _check_magic(first, encoding, name)
         raw = _blocks(first, source)

@@ -3,7 +3,6 @@
 Little-endian; heights are marked by ISO's thousands.  Spark's `st_geomfromwkb` takes this form.
 """
 
-import json
 import math
 import struct
 from collections.abc import Sequence
@@ -13,6 +12,7 @@ import pyarrow as pa
 
 from odfbuild.executors.readers.problems import Bad, Rejected
 from odfbuild.executors.readers.values import Column
+from odfbuild.json_text import parse_json
 
 __all__ = ["wkb_column", "wkb_of"]
 
@@ -38,7 +38,7 @@ def wkb_column(texts: Column) -> Column:
     bad: list[Bad] = []
     for row, text in enumerate(texts.to_pylist()):
         try:
-            made.append(None if text is None else wkb_of(json.loads(text)))
+            made.append(None if text is None else wkb_of(parse_json(text)))
         except ValueError as error:
             made.append(None)
             bad.append(Bad(row, f"column geometry: {error}"))

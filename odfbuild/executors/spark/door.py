@@ -17,6 +17,7 @@ from odfbuild.executors.spark.java import Java, find_java
 from odfbuild.executors.spark.jvm import Jvm, JvmFailedError, java_options, launch
 from odfbuild.executors.spark.resident import Place, traits
 from odfbuild.executors.spark.settings import DEFAULT_MEMORY, fixed_settings
+from odfbuild.regular_files import read_regular
 
 __all__ = ["JavaDoor"]
 
@@ -61,7 +62,7 @@ class JavaDoor:
             context = view.org.apache.spark.SparkContext.getOrCreate()
             view.org.apache.spark.sql.classic.SparkSession.builder().getOrCreate()
         except BaseException as error:
-            said_last = jvm.log.read_text("utf-8", "replace").strip().splitlines()[-1:]
+            said_last = read_regular(jvm.log).decode("utf-8", "replace").strip().splitlines()[-1:]
             jvm.stop(keep_log=True)
             if isinstance(error, JvmFailedError):
                 raise
@@ -137,11 +138,11 @@ def _waited(process: "subprocess.Popen[bytes]", path: Path) -> tuple[int, str]:
                 fix=f"see {path.with_name('jvm.log')}; another Java can be chosen with JAVA_HOME",
             )
         time.sleep(0.02)
-    written = path.read_bytes()
+    written = read_regular(path)
     port, length = struct.unpack_from(">ii", written)
     return port, written[8 : 8 + length].decode()
 
 
 def _last_line(log: Path) -> str:
-    lines = log.read_text("utf-8", "replace").strip().splitlines()
+    lines = read_regular(log).decode("utf-8", "replace").strip().splitlines()
     return f"it said: {lines[-1]}" if lines else "it said nothing"

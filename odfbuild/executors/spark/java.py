@@ -10,6 +10,7 @@ from functools import lru_cache
 from pathlib import Path
 
 from odfbuild.errors import EngineFailedError
+from odfbuild.regular_files import read_regular
 
 __all__ = ["OLDEST", "Java", "JavaNotFoundError", "find_java"]
 
@@ -105,7 +106,7 @@ def _java(program: Path, home: Path, facts: Mapping[str, str]) -> Java | None:
 
 def _release(path: Path) -> dict[str, str]:
     try:
-        lines = path.read_text("utf-8").splitlines()
+        lines = read_regular(path).decode().splitlines()
     except OSError:
         return {}
     pairs = (line.partition("=") for line in lines)

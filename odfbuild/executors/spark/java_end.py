@@ -6,6 +6,7 @@ from typing import Final
 
 from odfbuild.errors import EngineFailedError
 from odfbuild.executors.spark.jvm import JvmFailedError
+from odfbuild.regular_files import open_regular
 
 __all__ = ["MEMORY_FIX", "JavaGoneError", "JavaMemoryError", "ended", "says_memory"]
 
@@ -62,7 +63,7 @@ def ended(what: str, log: Path, memory: str, code: int | None) -> JvmFailedError
 
 def _last_lines(log: Path) -> list[str]:
     try:
-        with log.open("rb") as file:
+        with open_regular(log) as file:
             file.seek(max(0, log.stat().st_size - _TAIL))
             return file.read().decode("utf-8", "replace").splitlines()
     except OSError:

@@ -23,6 +23,7 @@ from typing import TYPE_CHECKING, Any
 from odfbuild.errors import EngineFailedError
 from odfbuild.executors.spark.java import Java
 from odfbuild.executors.spark.undelayed import undelayed
+from odfbuild.regular_files import read_regular
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -143,7 +144,7 @@ class Jvm:
         """End the JVM and remove its files; the log stays if asked for."""
         written = self.folder / "connection"
         if written.exists():
-            forget_gateway(_connection(written.read_bytes())[0], end=True)
+            forget_gateway(_connection(read_regular(written))[0], end=True)
         if self.process.stdin is not None:
             with contextlib.suppress(OSError):
                 self.process.stdin.close()
@@ -262,7 +263,7 @@ def _wait(jvm: Jvm) -> tuple[int, str]:
         if time.monotonic() > until:
             raise _failed(jvm, f"Java was not ready after {_PATIENCE:.0f} seconds")
         time.sleep(0.01)
-    return _connection(path.read_bytes())
+    return _connection(read_regular(path))
 
 
 def _connection(written: bytes) -> tuple[int, str]:
@@ -271,7 +272,7 @@ def _connection(written: bytes) -> tuple[int, str]:
 
 
 def _failed(jvm: Jvm, what: str) -> JvmFailedError:
-    last = jvm.log.read_text("utf-8", "replace").strip().splitlines()[-1:]
+    last = read_regular(jvm.log).decode("utf-8", "replace").strip().splitlines()[-1:]
     heap = bool(last) and "heap size" in last[0]
     return JvmFailedError(
         what=what,
@@ -283,7 +284,7 @@ def _failed(jvm: Jvm, what: str) -> JvmFailedError:
 
 
 def _not_started(jvm: Jvm) -> JvmFailedError:
-    lines = jvm.log.read_text("utf-8", "replace").splitlines()
+    lines = read_regular(jvm.log).decode("utf-8", "replace").splitlines()
     said = [line.partition(" ERROR ")[2] for line in lines if " ERROR " in line]
     small = next((line.strip() for line in lines if "System memory " in line), None)
     if small is not None:

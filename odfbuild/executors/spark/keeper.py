@@ -26,6 +26,7 @@ from typing import Protocol
 
 from odfbuild.errors import EngineError
 from odfbuild.executors.spark.resident import Kept, Place, host, read_line, started_at
+from odfbuild.json_text import parse_json
 
 __all__ = ["Door", "Keeper", "Lent", "main"]
 
@@ -188,7 +189,7 @@ def main() -> int:
     """Keep the JVM that standard input describes, in the folder of the first argument."""
     os.umask(0o077)
     place = Place(Path(sys.argv[1]))
-    wanted = json.load(sys.stdin)
+    wanted = parse_json(sys.stdin.buffer.read())
     with place.life.open("wb") as life:
         try:
             fcntl.flock(life, fcntl.LOCK_EX | fcntl.LOCK_NB)

@@ -23,6 +23,8 @@ from odfbuild.executors.spark.cluster import place_settings
 from odfbuild.executors.spark.java import Java
 from odfbuild.executors.spark.jvm import spark_home
 from odfbuild.executors.spark.settings import DEFAULT_MEMORY, fixed_settings
+from odfbuild.json_text import parse_json
+from odfbuild.regular_files import open_regular, read_regular
 
 __all__ = [
     "Kept",
@@ -91,9 +93,9 @@ class Place:
     def is_alive(self) -> bool:
         """Tell whether a keeper of this machine lives; the kernel lets go however one ends."""
         try:
-            with self.life.open("rb") as file:
+            with open_regular(self.life) as file:
                 return _is_locked(file.fileno())
-        except FileNotFoundError:
+        except OSError:
             return False
 
     @contextmanager
@@ -141,9 +143,23 @@ def read_kept(place: Place) -> Kept | None:
     if not place.is_ours():
         return None
     try:
-        return Kept(**json.loads(place.kept.read_text("utf-8")))
+        found = Kept(**parse_json(read_regular(place.kept)))
     except (OSError, ValueError, TypeError):
         return None
+    return found if _is_typed(found) else None
+
+
+def _is_typed(found: Kept) -> bool:
+    """Tell whether fields that were read have values of their types."""
+    numbers = (found.pid, found.java_pid, found.port, found.since)
+    texts = (found.host, found.started, found.secret)
+    return (
+        all(type(each) is int and each >= 0 for each in numbers)
+        and found.port < 1 << 16
+        and isinstance(found.idle, int | float)
+        and all(isinstance(each, str) for each in texts)
+        and isinstance(found.traits, dict)
+    )
 
 
 def is_off(wanted: bool) -> bool:
@@ -241,7 +257,7 @@ def read_line(line: socket.socket) -> dict[str, object]:
         if not more or len(said) > _LONGEST:
             raise ValueError("the other side has gone, or talks something else")
         said += more
-    found = json.loads(said)
+    found = parse_json(said)
     if not isinstance(found, dict):
         raise ValueError("no message")
     return found

@@ -1,10 +1,10 @@
 """Files of rows that fixtures name: CSV with a header, NDJSON, Parquet."""
 
 import csv
-import json
 from collections.abc import Iterator
 from datetime import date, datetime, time
 from decimal import Decimal
+from io import TextIOWrapper
 from pathlib import Path
 from typing import Any, Final
 
@@ -12,9 +12,11 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from odfbuild.errors import Diagnostic, SourceSpan
+from odfbuild.json_text import parse_json
 from odfbuild.project.links import leads_out
 from odfbuild.project.testing.model import Rows
 from odfbuild.project.testing.rows import FileRow, Typed, from_file, written_out
+from odfbuild.regular_files import open_regular, read_regular
 
 __all__ = ["rows_in"]
 
@@ -46,7 +48,7 @@ def _read(path: Path) -> Iterator[FileRow]:
 
 
 def _csv(path: Path) -> Iterator[FileRow]:
-    with path.open(encoding="utf-8-sig", newline="") as file:
+    with _opened(path, newline="") as file:
         reader = csv.DictReader(file, strict=True)
         for row in reader:
             if None in row or None in row.values():
@@ -55,17 +57,21 @@ def _csv(path: Path) -> Iterator[FileRow]:
 
 
 def _ndjson(path: Path) -> Iterator[FileRow]:
-    with path.open(encoding="utf-8-sig") as file:
+    with _opened(path) as file:
         for number, line in enumerate(file, 1):
             if line.strip():
-                row = json.loads(line)
+                row = parse_json(line)
                 if not isinstance(row, dict):
                     raise ValueError(f"line {number} is not an object")
                 yield FileRow(number, row)
 
 
+def _opened(path: Path, newline: str | None = None) -> TextIOWrapper:
+    return TextIOWrapper(open_regular(path), "utf-8-sig", newline=newline)
+
+
 def _parquet(path: Path) -> Iterator[FileRow]:
-    for row in pq.read_table(path).to_pylist():
+    for row in pq.read_table(pa.BufferReader(read_regular(path))).to_pylist():
         yield FileRow(1, {name: _plain(value) for name, value in row.items()})
 
 

@@ -2,12 +2,12 @@
 
 import base64
 import binascii
-import json
 from collections.abc import Mapping
 from datetime import UTC, date, datetime, time, timedelta
 from decimal import Decimal, InvalidOperation
 from typing import Any, Final
 
+from odfbuild.json_text import parse_json
 from odfbuild.odf.datatypes import inner, is_optional, type_name
 from odfbuild.odf.events import (
     DataType,
@@ -100,7 +100,7 @@ def of_text(text: str, of: DataType) -> Any:
         if isinstance(kind, DataTypeBool):
             return typed({"true": True, "false": False}.get(text.lower(), text), of)
         if isinstance(kind, DataTypeList | DataTypeMap | DataTypeStruct):
-            return typed(json.loads(text), of)
+            return typed(parse_json(text), of)
     except ValueError:
         raise WrongValueError(f"{_shown(text)}, and the column is {type_name(kind)}") from None
     return typed(text, of)

@@ -1,0 +1,117 @@
+"""Files are read, and JSON is parsed, through doors that a pipe or a deep nesting cannot break.
+
+A FIFO makes `open` wait for ever, a device may never end, and `json` raises RecursionError, which
+nobody catches.  `regular_files` and `json_text` refuse these with errors that callers handle.
+"""
+
+import ast
+from collections.abc import Iterator
+
+import pytest
+
+from tests.test_layers import MODULES, name_of, tree_of
+
+DOORS = frozenset({"regular_files.py", "state/disk.py", "json_text.py"})
+RAW_OPEN = {  # os.open and open: who writes, makes folders lasting, or follows no link
+    "cli/events.py": "/dev/null for a closed stream",
+    "cli/files.py": "writes a new file",
+    "cli/main.py": "/dev/null for a closed stream",
+    "cli/passphrase.py": "a descriptor that the user gives, which may be a pipe",
+    "cli/streams.py": "/dev/null for a closed stream",
+    "executors/container.py": "without links and without waiting, then refuses what is no file",
+    "executors/readers/aside.py": "writes a new file",
+    "executors/testing/stage.py": "writes a new file",
+    "state/checked.py": "appends",
+    "state/copying.py": "by the descriptor of a folder, then refuses what is no file",
+    "state/lease.py": "for writing as well, which waits for nobody",
+    "state/lock.py": "a folder",
+    "state/runs.py": "writes a new file",
+}
+READS = {  # reading methods of paths
+    "app/pushing.py": "an input that is pushed may be a pipe, which is copied first",
+    "cli/author.py": "files of this package",
+    "cli/error_codes.py": "files of this package",
+    "cli/page/document.py": "files of this package",
+    "cli/files.py": "a file that the command line names, `<(...)` too, read up to a limit",
+    "executors/slice_files.py": "a slice that was just written",
+    "executors/spark/door.py": "the log of the JVM that this process started, to truncate it",
+    "executors/spark/resident.py": "/proc",
+    "executors/unpack.py": "an entry of an archive, by its name",
+}
+NOT_FILES = frozenset({"workspace", "_workspace", "archive", "webbrowser", "self"})
+
+
+def reads(call: ast.Call) -> str | None:
+    """Return how a call reads a file without a door: `open`, `method` or `json`; else None."""
+    function = call.func
+    if isinstance(function, ast.Name):
+        return "open" if function.id == "open" else None
+    if not isinstance(function, ast.Attribute):
+        return None
+    of = ast.unparse(function.value)
+    if of in {"json", "io", "os"}:
+        name = f"{of}.{function.attr}"
+        return {"json.load": "json", "json.loads": "json"}.get(name) or (
+            "open" if name in {"io.open", "os.open"} else None
+        )
+    if function.attr in {"read_text", "read_bytes"}:
+        return "method"
+    if function.attr != "open" or of.rpartition(".")[2] in NOT_FILES:
+        return None
+    arguments = call.args
+    if of in {"gzip", "tarfile", "zipfile"}:
+        if any(each.arg == "fileobj" for each in call.keywords):
+            return None
+        arguments = call.args[1:]
+    if not arguments:
+        return "method"
+    match arguments[0]:
+        case ast.Constant(value=str(mode)):
+            return None if set(mode) & set("wxa") else "method"
+    return None
+
+
+def found(tree: ast.AST) -> Iterator[tuple[str, ast.Call]]:
+    for call in (node for node in ast.walk(tree) if isinstance(node, ast.Call)):
+        kind = reads(call)
+        if kind is not None:
+            yield kind, call
+
+
+@pytest.fixture(scope="module", name="calls")
+def _calls() -> list[tuple[str, str, ast.Call]]:
+    names = [(each, name_of(each)) for each in MODULES if name_of(each) not in DOORS]
+    return [(name, kind, call) for path, name in names for kind, call in found(tree_of(path))]
+
+
+def test_files_are_read_and_json_is_parsed_through_the_doors(
+    calls: list[tuple[str, str, ast.Call]],
+) -> None:
+    for name, kind, call in calls:
+        allowed = {"open": name in RAW_OPEN, "method": name in READS, "json": False}
+        assert allowed[kind], f"{name}:{call.lineno}: {ast.unparse(call)}"
+
+
+def test_no_exception_outlives_its_reason(calls: list[tuple[str, str, ast.Call]]) -> None:
+    kinds = {(name, kind) for name, kind, _ in calls}
+    assert {(each, "open") for each in RAW_OPEN} | {(each, "method") for each in READS} <= kinds
+
+
+@pytest.mark.parametrize(
+    ("text", "kind"),
+    [
+        ("path.open()", "method"),
+        ("path.open('rb')", "method"),
+        ("path.open('r+b')", "method"),
+        ("path.open(encoding='utf-8')", "method"),
+        ("(folder / 'x').read_text()", "method"),
+        ("gzip.open(path)", "method"),
+        ("open(path)", "open"),
+        ("os.open(path, os.O_RDONLY)", "open"),
+        ("json.loads(text)", "json"),
+        ("path.open('wb')", None),
+        ("site.workspace.open(alias)", None),
+    ],
+)
+def test_what_reads_a_file_is_seen(text: str, kind: str | None) -> None:
+    assert [each for each, _ in found(ast.parse(text))] == ([] if kind is None else [kind])
