@@ -114,10 +114,33 @@ def verify_datasets(
         again = {each: run.submit(steps[each]) for each in ordered}
         full = {each: run.pool.submit(run.in_full, step) for each, step in last.items() if step}
         for each in ordered:
-            replayed = tuple(future.result() for future in again[each])
-            recomputed = full[each].result() if each in full else None
+            replayed = tuple(map(_replayed, again[each], steps[each]))
+            computed, step = full.get(each), last.get(each)
+            recomputed = None if computed is None or step is None else _recomputed(computed, step)
             checked = Checked(each, looks[each].result(), replayed, recomputed)
             yield _judged(project, asked, _without_cycle(inputs, checked))
+
+
+def _replayed(run: "Future[Replayed]", step: "RecordedStep") -> "Replayed":
+    """Return what came of a step; what nobody thought of is a finding of its dataset."""
+    from odfbuild.executors.replay import Replayed
+
+    try:
+        return run.result()
+    except Exception as error:
+        what = f"it cannot be run again: {type(error).__name__}: {error}"
+        return Replayed(block=step.block, sequence=step.sequence, rows=step.rows, findings=(what,))
+
+
+def _recomputed(run: "Future[Recomputed]", step: "RecordedStep") -> "Recomputed":
+    """Return what came of a query in full, as `_replayed` does of a step."""
+    from odfbuild.executors.recompute import Recomputed
+
+    try:
+        return run.result()
+    except Exception as error:
+        what = f"its query cannot be computed in full: {type(error).__name__}: {error}"
+        return Recomputed(block=step.block, sequence=step.sequence, findings=(what,))
 
 
 def _without_cycle(inputs: "RecordedInputs", checked: Checked) -> Checked:

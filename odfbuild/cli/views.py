@@ -9,8 +9,8 @@ from odfbuild.cli.usage import UsageRefusedError
 from odfbuild.cli.uuids import uuids_of
 from odfbuild.cli.watermark import moment
 from odfbuild.errors import StateError
-from odfbuild.executors.verified import all_files
-from odfbuild.executors.views import DatasetView
+from odfbuild.executors.verified import data_files, slices_upto
+from odfbuild.executors.views import DatasetView, check_counts
 from odfbuild.odf.chain_schema import schema_in_force
 from odfbuild.odf.chain_state import ChainState
 from odfbuild.odf.events import AddPushSource, DataSchema, SetPollingSource
@@ -85,7 +85,9 @@ def view_of(project: app.Opened, name: str, asked: Asked) -> DatasetView:
             fix="odfbuild apply takes in what there is; odfbuild log shows the blocks",
         )
     alias = str(app.find_name(project, name))
-    paths = all_files(dataset, block, f"the dataset '{alias}'")
+    slices = slices_upto(dataset, block)
+    paths = data_files(dataset, slices, f"the dataset '{alias}'")
+    check_counts(slices, paths)
     return DatasetView(
         paths=paths,
         schema=schema,

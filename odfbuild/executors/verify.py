@@ -134,8 +134,6 @@ class _Look:
             state = self._walk(target)
             if ref == HEAD:
                 self.head = state
-            if state is not None and state.dataset != self._dataset.id:
-                self.findings.append(Finding(target, f"{of}it is of the dataset {state.dataset}"))
         except OdfBuildError as error:
             self.findings.append(Finding(target, f"{of}{error.what}"))
         except Exception as error:  # whatever bytes bring about that nobody thought of

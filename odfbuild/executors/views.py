@@ -1,23 +1,31 @@
 """A dataset as one looks at it: its changelog or the rows that it stands for, as of some block."""
 
 from collections import deque
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Final
 
 import pyarrow as pa
 
 from odfbuild.errors import StateError
 from odfbuild.executors.changelog import only_appends
+from odfbuild.executors.footers import footer
 from odfbuild.executors.slices import scan_slices
 from odfbuild.executors.standing import standing
 from odfbuild.executors.versions import in_force
 from odfbuild.odf.arrow import to_arrow
-from odfbuild.odf.events import DataSchema, DatasetVocabulary
+from odfbuild.odf.events import DataSchema, DatasetVocabulary, DataSlice
 from odfbuild.odf.timestamp import Timestamp
 
-__all__ = ["DatasetView", "FaultyRowsError", "faults_named"]
+__all__ = ["DatasetView", "FaultyRowsError", "check_counts", "faults_named"]
+
+
+_FIX: Final = (
+    "odfbuild verify lists all that is wrong; restore the dataset from a copy, or, of a "
+    "derivative dataset, make the rows anew: odfbuild rebuild NAME"
+)
 
 
 class FaultyRowsError(StateError):
@@ -36,9 +44,26 @@ def faults_named() -> Iterator[None]:
         raise FaultyRowsError(
             what=f"rows of the dataset cannot be read: {text}",
             why="a slice does not hold the columns or values that its chain records",
-            fix="odfbuild verify says which slice it is; restore the dataset from a copy, or, of a "
-            "derivative dataset, make the rows anew: odfbuild rebuild NAME",
+            fix=_FIX,
         ) from error
+
+
+def check_counts(slices: Sequence[DataSlice], paths: Sequence[Path]) -> None:
+    """Check that the footers count the rows that blocks record.  Raises FaultyRowsError."""
+    with faults_named():
+        footers = [footer(path) for path in paths]
+    for each, path, known in zip(slices, paths, footers, strict=True):
+        interval = each.offset_interval
+        recorded = interval.end - interval.start + 1
+        groups = (known.row_group(number).num_rows for number in range(known.num_row_groups))
+        for counted in (known.num_rows, sum(groups)):
+            if counted != recorded:
+                raise FaultyRowsError(
+                    what=f"the slice {interval.start}..{interval.end} has {recorded} rows in its "
+                    f"block, and the footer of {path} counts {counted}",
+                    why="the chain was not written as the file is, so its rows cannot be told",
+                    fix=_FIX,
+                )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

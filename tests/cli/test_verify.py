@@ -5,9 +5,14 @@ from pathlib import Path
 
 import pytest
 
+from odfbuild.executors.frames import Frame
+from odfbuild.odf.events import AddData, OffsetInterval
 from odfbuild.odf.refs import DatasetAlias
 from odfbuild.state.dataset import Dataset
 from odfbuild.state.workspace import Workspace
+from tests.engines import FakeEngine
+from tests.executors.forger import Forger, put
+from tests.inside import Inside
 from tests.projects import odfbuild
 
 
@@ -129,3 +134,53 @@ def test_events_tell_of_each_dataset_as_it_is_done(project: Path) -> None:
 def test_what_verify_cannot_report_is_refused(project: Path, report: str) -> None:
     done = odfbuild("verify", "--report", report, cwd=project)
     assert (done.code, done.out, "error[usage]" in done.err) == (64, "", True)
+
+
+@pytest.mark.parametrize(
+    ("option", "what"),
+    [
+        ("--replay", "it cannot be run again: KeyError: 'v'"),
+        ("--recompute", "its query cannot be computed in full: KeyError: 'v'"),
+    ],
+)
+def test_an_unexpected_failure_is_a_finding_of_the_dataset(
+    option: str,
+    what: str,
+    project: Path,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    engine = FakeEngine()
+
+    def fails(*_: object) -> Frame:
+        raise KeyError("v")
+
+    monkeypatch.setattr(engine, "transform", fails)
+    done = Inside(project, capsys, monkeypatch, engine)("verify", option)
+    assert done.code == 7, done
+    assert what in done.out
+    assert "src  ok" in done.out
+    assert done.out.splitlines()[-1] == "2 datasets verified, 1 failed."
+
+
+@pytest.mark.parametrize("command", [["show", "src"], ["sql", "select * from src"]])
+def test_a_footer_that_counts_other_rows_is_said(
+    command: list[str],
+    project: Path,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """The block records a row more than its file holds, whose hashes are as recorded."""
+    ask = Inside(project, capsys, monkeypatch, FakeEngine())
+    assert ask(*command).code == 0
+    forger = Forger(dataset(project, "src"), tmp_path)
+    number = max(n for n, _ in enumerate(forger.blocks) if forger.rows(n) is not None)
+    event = forger.blocks[number].event
+    assert isinstance(event, AddData) and event.new_data is not None
+    interval = event.new_data.offset_interval
+    more = OffsetInterval(interval.start, interval.end + 1)
+    forger.forge(number, put(forger.blocks[number], ("event", "new_data", "offset_interval"), more))
+    done = ask(*command)
+    assert (done.code, "error[faulty-rows]" in done.err) == (1, True), done
+    assert "the footer of" in done.err
