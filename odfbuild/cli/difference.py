@@ -2,6 +2,7 @@
 
 import sys
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 
 from odfbuild import app
 from odfbuild.cli import exits
@@ -11,6 +12,7 @@ from odfbuild.cli.options import Given
 from odfbuild.cli.printable import printable
 from odfbuild.cli.row_lines import row_lines
 from odfbuild.cli.sides import Side, both_sides, names_of
+from odfbuild.cli.uuids import uuids_of_dataset, with_uuids
 from odfbuild.cli.words import column_text
 from odfbuild.odf.refs import DatasetAlias
 from odfbuild.planner.changes import ColumnChange
@@ -73,6 +75,12 @@ def show_row_difference(
     end = find_block(dataset, after or "head")
     start = before_last(dataset, end) if before is None else find_block(dataset, before)
     found = row_difference(dataset, start, end, limit)
+    uuids = uuids_of_dataset(project, dataset.id)
+    shown = (
+        replace(each, before=with_uuids(each.before, uuids), after=with_uuids(each.after, uuids))
+        for each in found.shown
+    )
+    found = replace(found, shown=tuple(shown))
     sys.stdout.write(f"{printable(name)}: rows at {start.short()} -> {end.short()}\n")
     sys.stdout.write("".join(f"{line}\n" for line in row_lines(found)))
     return exits.DONE

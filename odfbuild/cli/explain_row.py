@@ -3,6 +3,7 @@
 import json
 import sys
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from typing import Any, Final
 
 from odfbuild.app.explaining import Explained, RowKey, explain
@@ -21,6 +22,7 @@ from odfbuild.cli.options import Given
 from odfbuild.cli.printable import printable, printable_json
 from odfbuild.cli.row_lines import row_text
 from odfbuild.cli.rows import plain
+from odfbuild.cli.uuids import uuids_of_dataset, with_uuids
 from odfbuild.cli.words import count
 from odfbuild.odf.events import (
     AddPushSource,
@@ -57,6 +59,13 @@ def explain_row(
     traced = trace(project, name, offset)
     names = {id: alias for alias, id in project.workspace.names().items()}
     found = None if by_block else explain(project, traced, depth=depth, rows=rows)
+    traced = replace(traced, row=with_uuids(traced.row, uuids_of_dataset(project, traced.id)))
+    if found is not None:
+        uuids = {each.dataset: uuids_of_dataset(project, each.dataset) for each in found}
+        found = {
+            key: replace(each, row=with_uuids(each.row, uuids[key.dataset]))
+            for key, each in found.items()
+        }
     if as_json:
         document = dict(traced_json(traced, names))
         if found is not None:

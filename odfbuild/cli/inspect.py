@@ -73,7 +73,11 @@ def show_schema(given: Given, name: str, at: str, output: str) -> int:
         )
     match output:
         case "json":
-            text = _json(to_mapping(schema))
+            found, uuids = to_mapping(schema), uuids_of(project, state)
+            for field in found["fields"]:
+                if field["name"] in uuids:  # no type of ODF, which has the bytes
+                    field["declaredAs"] = "UUID"
+            text = _json(found)
         case "arrow":
             from odfbuild.odf.arrow import to_arrow
 

@@ -8,10 +8,10 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
-from typing import IO, TYPE_CHECKING, Final
-from uuid import UUID
+from typing import IO, TYPE_CHECKING
 
 from odfbuild.cli.usage import UsageRefusedError
+from odfbuild.cli.uuids import as_uuid
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -19,7 +19,6 @@ if TYPE_CHECKING:
 __all__ = ["TABLE_ROWS", "Destination", "RowFormat", "destination", "shown_uuids", "write_out"]
 
 TABLE_ROWS = 20
-_UUID_BYTES: Final = 16
 
 
 class RowFormat(StrEnum):
@@ -128,9 +127,8 @@ def shown_uuids(
 
 
 def _uuid(value: bytes | None) -> str | None:
-    if value is None:
-        return None
-    return str(UUID(bytes=value)) if len(value) == _UUID_BYTES else value.hex()
+    found = as_uuid(value)
+    return found.hex() if isinstance(found, bytes) else None if found is None else str(found)
 
 
 def write_out(to: Destination, schema: "pa.Schema", batches: "Iterable[pa.RecordBatch]") -> None:

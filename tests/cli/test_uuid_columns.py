@@ -52,6 +52,17 @@ def test_a_uuid_is_one_wherever_it_is_shown(run: Within, name: str) -> None:
     assert ID in run("show", name, "--log", "-o", "csv").out
 
 
+@pytest.mark.parametrize("name", ["src", "out"])
+def test_differences_and_explanations_show_them_too(run: Within, name: str) -> None:
+    explained = ("explain-row", name, "0", "--by-block")
+    for output in (run("diff", name, "--data").out, run(*explained).out):
+        assert f"id={ID}" in output
+        assert f"h={ID.replace('-', '')}" in output
+    assert f'"{ID}"' in run(*explained, "-o", "json").out
+    fields = json.loads(run("inspect", "schema", name, "-o", "json").out)["fields"]
+    assert [each["name"] for each in fields if each.get("declaredAs") == "UUID"] == ["id"]
+
+
 def test_a_file_has_the_type_and_slices_the_bytes(run: Within, tmp_path: Path) -> None:
     into = tmp_path / "rows.parquet"
     assert run("show", "src", "--to", str(into)).code == 0
