@@ -2,6 +2,7 @@
 
 Up to revision 1 a star passed any name through, also one that the query leaves out beside it or
 gives to something else; so steps looked at the rows of other keys than those that they touched.
+The state of `min` and `max` had one zero, also where the query made -0.0 of its columns.
 """
 
 from __future__ import annotations
@@ -10,6 +11,7 @@ import re
 from collections.abc import Mapping, Sequence
 
 from odfbuild.odf.events import DataSchema
+from odfbuild.planner.sql.arguments import loses_zeros
 from odfbuild.planner.sql.group_names import is_misread
 from odfbuild.planner.sql.keyed import Parts
 from odfbuild.planner.sql.query import QueryStep
@@ -44,5 +46,7 @@ def affected(
     part = parts.query(shapes[-1][1])
     if part.name == "linear":
         return False
-    misread = part.group is not None and is_misread(part.group)
+    misread = part.group is not None and (
+        is_misread(part.group) or loses_zeros(part.group, shapes, inputs)
+    )
     return misread or bool(parts.asked & parts.redefined)

@@ -5,18 +5,35 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from odfbuild.odf.events import DataSchema, DataTypeDecimal
+from odfbuild.odf.events import (
+    DataSchema,
+    DataTypeDecimal,
+    DataTypeList,
+    DataTypeMap,
+    DataTypeOption,
+    DataTypeStruct,
+)
 from odfbuild.planner.sql.columns import Tables
 from odfbuild.planner.sql.functions import AGGREGATES
 from odfbuild.planner.sql.output_columns import Rows
 from odfbuild.planner.sql.relations import Relations
-from odfbuild.planner.sql.scope import Scope
-from odfbuild.planner.sql.shape import Call, Group, Query, Select, walk
-from odfbuild.planner.sql.spark_types import BIGINT, BYTE, INT, SHORT, Interval, SqlType
+from odfbuild.planner.sql.scope import Found, Scope
+from odfbuild.planner.sql.shape import Call, Column, Group, Query, Select, walk
+from odfbuild.planner.sql.spark_types import (
+    BIGINT,
+    BYTE,
+    DOUBLE,
+    FLOAT,
+    INT,
+    SHORT,
+    Interval,
+    SqlType,
+)
 from odfbuild.planner.sql.types import Value
 
-__all__ = ["Adding", "Arguments", "exact_arguments"]
+__all__ = ["Adding", "Arguments", "exact_arguments", "loses_zeros"]
 
+_ENDS = frozenset({"min", "max"})
 _COUNTED = frozenset({"count", "min", "max"})
 _ADDED = frozenset({"sum", "avg"})
 _INTEGERS = (BYTE, SHORT, INT, BIGINT)
@@ -49,6 +66,26 @@ def exact_arguments(
     inputs: Mapping[str, DataSchema | None],
 ) -> Arguments | None:
     """Return what a group counts; None if an aggregate needs more than the numbers of a group."""
+    found = _arguments(group, shapes, inputs)
+    return None if found is None or found[1] else found[0]
+
+
+def loses_zeros(
+    group: Select,
+    shapes: Sequence[tuple[str | None, Query]],
+    inputs: Mapping[str, DataSchema | None],
+) -> bool:
+    """Tell whether the numbers of a group would do, but for a zero that comes out as another."""
+    found = _arguments(group, shapes, inputs)
+    return found is not None and found[1]
+
+
+def _arguments(
+    group: Select,
+    shapes: Sequence[tuple[str | None, Query]],
+    inputs: Mapping[str, DataSchema | None],
+) -> tuple[Arguments, bool] | None:
+    """Return what a group counts, and whether the sign of a zero may be lost."""
     calls = list(_aggregates(group))
     if any(call.name not in _COUNTED | _ADDED or call.distinct or call.order for call in calls):
         return None
@@ -65,7 +102,9 @@ def exact_arguments(
             if adding is None:
                 return None
             found[call.place.start] = adding
-    return Arguments(found, reader.columns.get(id(group)))
+    ends = (id(call) for call in calls if call.name in _ENDS)
+    loses = any(each not in reader.copied and _has_zeros(reader.kinds.get(each)) for each in ends)
+    return Arguments(found, reader.columns.get(id(group))), loses
 
 
 def _aggregates(select: Select) -> Iterator[Call]:
@@ -87,9 +126,27 @@ def _adding(name: str, kind: SqlType | None) -> Adding | None:
     return None
 
 
+def _has_zeros(kind: SqlType | None) -> bool:
+    """Tell whether equal values of a type may differ: 0.0 and -0.0, which CAST tells apart.
+
+    What is kept of a group has one zero, as the columns of inputs have that are read.
+    """
+    match kind:
+        case DataTypeOption(inner=inner):
+            return _has_zeros(inner)
+        case DataTypeList(item_type=item):
+            return _has_zeros(item)
+        case DataTypeStruct(fields=fields):
+            return any(_has_zeros(each.type) for each in fields)
+        case DataTypeMap():
+            return True
+    return kind is None or kind in (FLOAT, DOUBLE)
+
+
 class _Kinds(Relations):
     """The types of the arguments of aggregates, by the identity of their calls.
 
+    `copied` are the calls whose argument is a column of floating-point numbers of an input;
     `columns` are the names that each SELECT with groups reads, by its identity.
     """
 
@@ -101,6 +158,7 @@ class _Kinds(Relations):
         tables = Tables(inputs)
         super().__init__(tables.rows)
         self.kinds: dict[int, SqlType | None] = {}
+        self.copied: set[int] = set()
         self.columns: dict[int, frozenset[str] | None] = {}
         for name, shape in shapes:
             rows = self.query(shape)
@@ -109,7 +167,11 @@ class _Kinds(Relations):
 
     def aggregate(self, expr: Call, scope: Scope) -> Value:
         if len(expr.args) == 1:
-            self.kinds[id(expr)] = self.sourced(expr.args[0], scope)[0].kind
+            argument = expr.args[0]
+            self.kinds[id(expr)] = self.sourced(argument, scope)[0].kind
+            found = scope.resolve(argument.parts) if isinstance(argument, Column) else None
+            if isinstance(found, Found) and found.copied and found.value.kind in (FLOAT, DOUBLE):
+                self.copied.add(id(expr))
         return super().aggregate(expr, scope)
 
     def _group(self, group: Group, select: Select, given: Rows, scope: Scope) -> None:

@@ -46,7 +46,7 @@ QUERIES = {
     "inside": f"select s * 2 as t, {_T} from (select k, max({_T}) as {_T}, sum(n) as s from a "
     "where m >= 0 group by 1) where s >= 0",
     "types": f"select s, h, l, d, max({_T}) as {_T}, min(z) as z, max(u) as u, max(y) as y, "
-    "sum(j), min(f) as f, max(v) as v, min(g) as g, avg(d) as a, count(o) as o, "
+    "sum(j), min(f) as f, min(g) as g, avg(d) as a, count(o) as o, "
     "sum(cast(q as decimal(28, 9))) as q from c where q is null or q between -9 and 9 "
     "group by s, h, l, d",
     "flat types": f"select i, f, u, y, q, max({_T}) as {_T}, min(x) as x, max(z) as z, sum(i) as t "

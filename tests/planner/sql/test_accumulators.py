@@ -4,6 +4,7 @@ import pytest
 
 from odfbuild.odf.schema import parse_ddl
 from odfbuild.planner.sql.accumulators import Accumulators, Kept, accumulators
+from odfbuild.planner.sql.affected import affected
 from odfbuild.planner.sql.query import QueryStep
 
 INPUTS = {
@@ -124,3 +125,23 @@ def test_a_place_in_the_texts_leads_back_to_the_query() -> None:
     result = found.result
     assert text[result.origin(result.text.index("length")) :].startswith("length")
     assert text[found.rows.origin(found.rows.text.rindex(" from")) :].startswith(" from a")
+
+
+@pytest.mark.parametrize(
+    ("value", "is_kept"),
+    [
+        ("max(x)", True),
+        ("min(y)", True),
+        ("max(v + 1)", True),
+        ("count(-x)", True),
+        ("max(-x)", False),
+        ("min(cast(v as double))", False),
+        ("max(array(x))", False),
+        ("max(struct(x))", False),
+    ],
+)
+def test_zeros_that_a_query_makes_are_not_kept(value: str, is_kept: bool) -> None:
+    """What is kept has one zero, and -0.0 may come out as a text."""
+    text = f"select k, {value} as r from (select k, v, x, x as y from a) group by k"
+    assert (of(text) is not None) is is_kept
+    assert affected([QueryStep(None, text)], INPUTS, "4.3.0+odfbuild.1") is not is_kept
