@@ -5,7 +5,10 @@ import os
 import stat
 from io import BufferedReader
 
-__all__ = ["open_descriptor", "open_regular", "read_regular"]
+__all__ = ["MOST", "open_descriptor", "open_regular", "read_regular"]
+
+MOST = 64 * 1024 * 1024
+"""Bytes that a file of a project may have, whatever it is for; most may have fewer."""
 
 
 def open_descriptor(path: str | os.PathLike[str]) -> int:
@@ -28,7 +31,12 @@ def open_regular(path: str | os.PathLike[str]) -> BufferedReader:
     return os.fdopen(open_descriptor(path), "rb")
 
 
-def read_regular(path: str | os.PathLike[str]) -> bytes:
-    """Return the bytes of a regular file.  Raises as `open_descriptor`."""
+def read_regular(path: str | os.PathLike[str], most: int | None = None) -> bytes:
+    """Return the bytes of a regular file.  Raises as `open_descriptor`, also for more than `most`.
+
+    A file may be of any size without taking space on a disk.
+    """
     with open_regular(path) as file:
-        return file.read()
+        if most is not None and os.fstat(file.fileno()).st_size > most:
+            raise OSError(errno.EFBIG, f"has more than {most:,} bytes", str(path))
+        return file.read() if most is None else file.read(most)

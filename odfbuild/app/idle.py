@@ -27,7 +27,7 @@ from odfbuild.odf.events import (
 from odfbuild.odf.identity import DatasetId, Multihash, sha3_256
 from odfbuild.project.fingerprint import Fingerprint, is_unchanged
 from odfbuild.project.permitted import policy_mark
-from odfbuild.regular_files import read_regular
+from odfbuild.regular_files import MOST, read_regular
 from odfbuild.state.settled import (
     Answer,
     Settled,
@@ -171,7 +171,7 @@ def context(project: Opened) -> str:
 
 def _content(path: Path) -> str | None:
     try:
-        return str(sha3_256(read_regular(path)))
+        return str(sha3_256(read_regular(path, MOST)))
     except OSError:
         return None
 

@@ -16,7 +16,7 @@ from typer import completion
 
 from odfbuild.cli import exits
 from odfbuild.cli.options import given
-from odfbuild.regular_files import open_regular, read_regular
+from odfbuild.regular_files import MOST, open_regular, read_regular
 
 __all__ = ["VARIABLE", "answer_shell", "dataset_names", "show_script"]
 
@@ -71,7 +71,10 @@ def _root(directory: Path | None) -> Path | None:
 
 def _in_workspaces(root: Path) -> Iterator[str]:
     """Yield the names in all workspaces that the settings speak of."""
-    settings = read_regular(root / "odfbuild.yaml").decode("utf-8", "replace")
+    try:
+        settings = read_regular(root / "odfbuild.yaml", MOST).decode("utf-8", "replace")
+    except OSError:
+        return
     for folder in {".odfbuild", *_WORKSPACE.findall(settings)}:
         try:
             names = os.listdir(root / folder / "names")  # noqa: PTH208 - thousands of them

@@ -18,7 +18,7 @@ from odfbuild.planner.selecting.methods import like
 from odfbuild.project.places import Path as Steps
 from odfbuild.project.settings import SettingsReader, parse_day
 from odfbuild.project.yaml import Document, Value, decode, read_documents
-from odfbuild.regular_files import read_regular
+from odfbuild.regular_files import MOST, read_regular
 
 __all__ = ["Ignored", "is_ignored", "read_ignored"]
 
@@ -54,7 +54,7 @@ def is_ignored(drift: Drift, ignored: Sequence[Ignored], today: date) -> bool:
 def read_ignored(path: Path) -> tuple[Ignored, ...]:
     """Return the entries of a file; ProjectErrors with everything that is wrong in it."""
     try:
-        data = read_regular(path)
+        data = read_regular(path, MOST)
     except OSError as error:
         raise UnreadableIgnoreFileError(
             what=f"cannot read {path}: {error.strerror or error}",

@@ -18,6 +18,7 @@ from typing import Final, TypeAlias
 from urllib.parse import unquote, urlsplit
 
 from odfbuild.executors.eventtime import EventTimeError, from_name
+from odfbuild.executors.globs import matches
 from odfbuild.executors.request import FetchError, NotFoundError
 from odfbuild.odf.events import (
     EventTimeSourceFromPath,
@@ -282,8 +283,7 @@ def _after(
     folder, slash, name = pattern.rpartition("/")
     if glob.has_magic(folder) or name == "**":
         base = "/" if pattern.startswith("/") else str(project_dir)
-        for relative in glob.iglob(pattern.lstrip("/"), root_dir=base, recursive=True):  # noqa: PTH207
-            path = os.path.join(base, relative)  # noqa: PTH118
+        for path in matches(pattern, base):
             key = os.fsencode(os.path.basename(path))  # noqa: PTH119
             if key > last and os.path.isfile(path):  # noqa: PTH113
                 yield key, path

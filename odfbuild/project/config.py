@@ -29,7 +29,7 @@ from odfbuild.project.telling import Telling, read_telling
 from odfbuild.project.texts import refuse_link_out
 from odfbuild.project.variables import Variable, read_variables
 from odfbuild.project.yaml import Document, Value, decode, read_documents
-from odfbuild.regular_files import read_regular
+from odfbuild.regular_files import MOST, read_regular
 
 __all__ = [
     "Config",
@@ -173,7 +173,7 @@ def load_settings(root: Path, *, user_folder: Path | None = None) -> Settings:
     name = root.resolve().name
     try:
         refuse_link_out(root, PROJECT_FILE)
-        data = read_regular(path)
+        data = read_regular(path, MOST)
     except ProjectErrors as errors:
         return _unreadable(name, errors)
     except OSError as error:

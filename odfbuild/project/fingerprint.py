@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from odfbuild.project.config import Config
 
-from odfbuild.regular_files import read_regular
+from odfbuild.regular_files import MOST, read_regular
 
 __all__ = [
     "PROJECT_FILE",
@@ -161,6 +161,6 @@ def _content(root: Path, name: str) -> str:
     try:
         if not name.startswith("..") and _is_outside(root, name):
             return "elsewhere"
-        return blake2b(read_regular(root / name), digest_size=16).hexdigest()
+        return blake2b(read_regular(root / name, MOST), digest_size=16).hexdigest()
     except OSError:
         return "unreadable"

@@ -15,7 +15,7 @@ from odfbuild.project.settings import SettingsReader
 from odfbuild.project.targets import SparkOptions, Target, add_targets
 from odfbuild.project.texts import refuse_link_out
 from odfbuild.project.yaml import Document, Value, decode, read_documents
-from odfbuild.regular_files import read_regular
+from odfbuild.regular_files import MOST, read_regular
 
 __all__ = ["PROFILES", "Profile", "add_profile", "looks_secret", "read_profiles", "user_folder"]
 
@@ -79,7 +79,7 @@ def _by_place(found: Diagnostic) -> tuple[int, int]:
 
 def _read(path: Path, name: str) -> Profile | None:
     try:
-        return Profile(name, decode(read_regular(path), name))
+        return Profile(name, decode(read_regular(path, MOST), name))
     except (FileNotFoundError, NotADirectoryError):
         return None
     except OSError as error:

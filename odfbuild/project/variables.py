@@ -16,7 +16,7 @@ from odfbuild.errors import Diagnostic, ProjectErrors, SourceSpan
 from odfbuild.planner.names import did_you_mean
 from odfbuild.project.settings import Section, SettingsReader, parse_day
 from odfbuild.project.yaml import Value, decode, read_documents, resolve_plain
-from odfbuild.regular_files import read_regular
+from odfbuild.regular_files import MOST, read_regular
 
 if TYPE_CHECKING:
     from odfbuild.project.config import Config
@@ -150,7 +150,7 @@ class _Resolving:
 
     def file(self, path: Path) -> None:
         try:
-            documents = read_documents(decode(read_regular(path), str(path)), str(path))
+            documents = read_documents(decode(read_regular(path, MOST), str(path)), str(path))
         except OSError as error:
             self._problem(
                 f"the file of variables '{path}' cannot be read: {error.strerror}",
