@@ -9,7 +9,16 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
-__all__ = ["Cut", "FineTimes", "is_noted", "note_cut", "noting", "noting_column", "passed"]
+__all__ = [
+    "Cut",
+    "FineTimes",
+    "is_noted",
+    "note_cut",
+    "noting",
+    "noting_column",
+    "passed",
+    "written",
+]
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,10 +84,10 @@ def note_cut(values: Any, is_cut: Any) -> None:
     at = pc.index(is_cut, True).as_py()
     if at >= 0:
         row = noted.rows + at + 1 if len(values) == noted.size else None
-        noted.first[noted.column] = Cut(noted.column, _written(values[at]), row)
+        noted.first[noted.column] = Cut(noted.column, written(values[at]), row)
 
 
-def _written(value: pa.Scalar) -> str:
+def written(value: pa.Scalar) -> str:
     """Return a time as text, in all digits: Python has none for nanoseconds."""
     if not pa.types.is_timestamp(value.type):
         return str(value)

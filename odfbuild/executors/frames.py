@@ -14,6 +14,8 @@ if TYPE_CHECKING:
     import pyarrow as pa
     import pyarrow.parquet as pq
 
+    from odfbuild.executors.fine_times import Cut
+
 __all__ = [
     "DamagedRowsError",
     "Frame",
@@ -135,7 +137,8 @@ class Frame:
     The columns of parts have the names of the schema; their types may be other encodings of the
     same values (text as large text), batches come out in the types of `schema`.  `read` is what was
     read of slices to make the rows, None if that was not counted.  `repeated` is set by who looked
-    for keys among rows in files, which are too many to be looked at in memory.
+    for keys among rows in files, which are too many to be looked at in memory.  `cut` are
+    times that the engine cut to milliseconds.
     """
 
     schema: "pa.Schema"
@@ -143,6 +146,7 @@ class Frame:
     parts: tuple[Part, ...] = ()
     read: Read | None = None
     repeated: Repeated | None = None
+    cut: "tuple[Cut, ...]" = ()
 
     def __post_init__(self) -> None:
         if self.table is not None and self.parts:
@@ -173,9 +177,10 @@ class Frame:
         import pyarrow as pa
 
         if self.table is not None:
-            return replace(Frame.of(self.table.select(list(names))), read=self.read)
+            chosen = Frame.of(self.table.select(list(names)))
+            return replace(chosen, read=self.read, cut=self.cut)
         kept = pa.schema([self.schema.field(name) for name in names])
-        return Frame(schema=kept, parts=self.parts, read=self.read)
+        return Frame(schema=kept, parts=self.parts, read=self.read, cut=self.cut)
 
     def slice(self, start: int, rows: int) -> "Frame":
         """Return the frame of at most so many rows, from row `start` on."""

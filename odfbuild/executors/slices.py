@@ -89,11 +89,13 @@ class Sealed:
 
     `schema` is that of the dataset from now on, system columns included; `slices` hold the rows in
     order, offsets without gaps, and are none when the frame had no rows.  `read` is the frame's.
+    `cut_before` are times that were cut before the rows were sealed.
     """
 
     schema: DataSchema
     slices: tuple[SealedSlice, ...] = ()
     read: Read | None = None
+    cut_before: tuple[Cut, ...] = ()
 
     @property
     def records(self) -> int:
@@ -109,7 +111,7 @@ class Sealed:
     @property
     def cut(self) -> tuple[Cut, ...]:
         """Return the first time of each column that was cut to milliseconds."""
-        first: dict[str, Cut] = {}
+        first = {each.column: each for each in self.cut_before}
         for each in (cut for piece in self.slices for cut in piece.cut):
             first.setdefault(each.column, each)
         return tuple(first.values())
@@ -179,7 +181,7 @@ def seal(
     else:
         slices, read = spread(_seal_piece, pieces), None
     _check_borders(slices)
-    return Sealed(schema=schema, slices=slices, read=read)
+    return Sealed(schema=schema, slices=slices, read=read, cut_before=frame.cut)
 
 
 def _check_borders(slices: Sequence[SealedSlice]) -> None:

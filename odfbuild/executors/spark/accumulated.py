@@ -36,6 +36,7 @@ from odfbuild.executors.frames import Frame
 from odfbuild.executors.grouping import GONE_AT, REDO, key_names, merged, number_names
 from odfbuild.executors.spark.counting import OFFSETS, Counting
 from odfbuild.executors.spark.errors import SentQuery, spark_errors
+from odfbuild.executors.spark.fine_results import note_fine
 from odfbuild.executors.spark.frames import from_table, gather
 from odfbuild.executors.spark.group_texts import merged_text
 from odfbuild.executors.spark.merge_parts import Kinds, kinds_of
@@ -245,9 +246,12 @@ class Accumulated:
     def _made(self, groups: pa.Table, sent: "Sequence[SentQuery] | None" = None) -> "DataFrame":
         """Return what the query makes of some groups, as the dataset stores it."""
         work = self.counting.work
-        result = self._result(groups, self._sent() if sent is None else sent)
+        sent = self._sent() if sent is None else sent
+        result = self._result(groups, sent)
         check_stable(result)
         check_columns(result, work.vocab, raw=False)
+        with spark_errors("run the query", sent, self.counting.log):
+            note_fine(result, [step.text for step in self.counting.facts.steps])
         return as_stored(result, work)
 
     def _held(self, kinds: Kinds) -> "DataFrame":

@@ -156,6 +156,13 @@ class SparkEngine:
             return raw_rows(session, views, work, facts, size, self._sessions.log)
 
     def transform(self, work: TransformWork) -> Frame:
+        from odfbuild.executors.spark.fine_results import collecting
+
+        with collecting() as cut:
+            frame = self._transform(work)
+        return replace(frame, cut=tuple(cut.values())) if cut else frame
+
+    def _transform(self, work: TransformWork) -> Frame:
         from odfbuild.executors.spark.errors import spark_errors
         from odfbuild.executors.spark.frames import cost, gather
         from odfbuild.executors.spark.transform import planned_step

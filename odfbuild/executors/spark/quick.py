@@ -18,6 +18,7 @@ from odfbuild.executors.difference import difference, is_orderly
 from odfbuild.executors.engine import TransformInputFrame
 from odfbuild.executors.frames import Frame
 from odfbuild.executors.lookup import in_millis
+from odfbuild.executors.spark.fine_results import collecting
 from odfbuild.executors.spark.frames import from_table, gather
 from odfbuild.executors.spark.merge_parts import kinds_of
 from odfbuild.executors.spark.replay import changelog_text
@@ -44,7 +45,8 @@ class Quick(Stateful):
     def changes(self) -> Frame:
         after = [self._run(inputs) for inputs in self.sides.after]
         then = replace(self, work=replace(self.work, watermark=self.work.watermark_before))
-        before = [then._run(inputs) for inputs in self.sides.before]
+        with collecting(wanted=False):
+            before = [then._run(inputs) for inputs in self.sides.before]
         schema = (after or before)[0].schema
         if self.sides.held is not None:
             before.append(_as(self.sides.held, schema))

@@ -25,6 +25,7 @@ from odfbuild.executors.engine import (
 from odfbuild.executors.frames import Frame
 from odfbuild.executors.spark.errors import SentQuery, SparkQueryError, spark_errors
 from odfbuild.executors.spark.event_log import standing_result
+from odfbuild.executors.spark.fine_results import note_fine
 from odfbuild.executors.spark.frames import gather
 from odfbuild.executors.spark.merge import normal
 from odfbuild.executors.spark.merge_parts import kinds_of
@@ -121,6 +122,9 @@ class Stateful:
         result = self._queried(partial(self._versions, key=key, empty=empty))
         check_stable(result)
         check_columns(result, self.work.vocab, raw=False)
+        if not empty:
+            with self._errors("run the query"):
+                note_fine(result, [step.text for step in self.facts.steps])
         return as_stored(result, self.work)
 
     def _is_enough(self, key: KeyColumns) -> bool:

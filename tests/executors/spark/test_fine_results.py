@@ -7,9 +7,12 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from odfbuild.executors.engine import TransformInputFrame, TransformWork
 from odfbuild.executors.frames import Frame
 from odfbuild.executors.slices import Sealed, seal
 from odfbuild.executors.spark.engine import SparkEngine
+from odfbuild.odf.arrow import from_arrow, to_arrow
+from odfbuild.odf.events import OffsetInterval, TransformSql
 from odfbuild.odf.timestamp import Timestamp
 from tests.executors.spark.tables import VOCAB, ingest_request, strategy_of
 from tests.inside import Inside, heads, lay_out
@@ -83,6 +86,72 @@ def test_a_time_that_is_stored_alike_is_no_change(
     history = pq.read_table(first.slices[0].path)
     again = ingest_request(tmp_path, TEXTS, merge, [history], preprocess=QUERY)
     assert either_way.ingest(again).rows == 0
+
+
+STATEFUL = {
+    "aggregate": "select k, max(to_timestamp(x)) as t, max(event_time) as event_time from s "
+    "group by k",
+    "window": "select event_time, k, max(to_timestamp(x)) over (partition by k) as t from s",
+    "join": "select s.event_time, s.k, to_timestamp(r.x) as t from s join s2 r on s.k = r.k",
+    "share": "select k, min(event_time) + (max(event_time) - min(event_time)) / 7 as t, "
+    "max(event_time) as event_time from s group by k",
+    "nested": "select k, max(struct(to_timestamp(x))) as t, max(event_time) as event_time "
+    "from s group by k",
+}
+PLAIN = {
+    "plain": "select k, max(event_time) as event_time, min(event_time) as t from s group by k",
+    "hours": "select max(event_time) + interval 1 hour as event_time, k from s group by k",
+}
+SCHEMA = from_arrow(
+    pa.schema(
+        [
+            pa.field("offset", pa.int64(), nullable=False),
+            pa.field("op", pa.int32(), nullable=False),
+            pa.field("system_time", pa.timestamp("ms", "UTC"), nullable=False),
+            pa.field("event_time", pa.timestamp("ms", "UTC"), nullable=False),
+            pa.field("k", pa.string()),
+            pa.field("x", pa.string()),
+        ]
+    )
+)
+
+
+def stateful(engine: SparkEngine, folder: Path, query: str) -> Frame:
+    """Return the changes of a first step over two rows of one key, a millisecond apart."""
+    rows = [
+        {"offset": n, "op": 0, "system_time": 0, "event_time": n, "k": "a",
+         "x": f"2024-01-01T00:00:00.00000{n + 1}Z"}
+        for n in range(2)
+    ]  # fmt: skip
+    path = folder / "rows.parquet"
+    pq.write_table(pa.Table.from_pylist(rows, to_arrow(SCHEMA)), path)
+    inputs = tuple(
+        TransformInputFrame(
+            alias=alias, paths=(path,), interval=OffsetInterval(0, 1), schema=SCHEMA, vocab=VOCAB
+        )
+        for alias in ("s", "s2")
+        if alias in query.split()
+    )
+    transform = TransformSql(engine="spark", query=query)
+    return engine.transform(
+        TransformWork(inputs=inputs, transform=transform, vocab=VOCAB, staging=folder)
+    )
+
+
+@pytest.mark.parametrize("query", STATEFUL.values(), ids=STATEFUL)
+def test_times_that_a_query_over_many_rows_cuts_show(
+    either_way: SparkEngine, tmp_path: Path, query: str
+) -> None:
+    frame = stateful(either_way, tmp_path, query)
+    assert [each.column for each in frame.cut] == ["t"]
+    assert [each.column for each in sealed(frame, tmp_path).cut] == ["t"]
+
+
+@pytest.mark.parametrize("query", PLAIN.values(), ids=PLAIN)
+def test_a_query_that_makes_no_times_cuts_none(
+    either_way: SparkEngine, tmp_path: Path, query: str
+) -> None:
+    assert stateful(either_way, tmp_path, query).cut == ()
 
 
 def test_results_tell_and_keys_refuse(run: Inside) -> None:
