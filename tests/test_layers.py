@@ -129,6 +129,7 @@ PLACES = frozenset(
         "state/dataset.py",  # says where files are
         "executors/verified.py",  # gives those that are as recorded
         "executors/verify.py",  # looks at them all
+        "executors/file_check.py",  # compares one with its block
         "executors/past.py",  # the same, of what is replayed
         "executors/replay.py",
         "executors/restoration.py",

@@ -4,7 +4,7 @@ from collections.abc import Iterable
 from pathlib import Path
 from threading import Lock
 
-from odfbuild.executors.verify import file_problems
+from odfbuild.executors.file_check import file_problems
 from odfbuild.odf.chain import ChainState, fold
 from odfbuild.odf.events import AddData, DataSlice, ExecuteTransform, MetadataBlock
 from odfbuild.odf.identity import DatasetId, Multihash

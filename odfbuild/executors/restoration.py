@@ -14,9 +14,9 @@ from pathlib import Path
 
 from odfbuild.errors import OdfBuildError
 from odfbuild.executors.engine import Engine
+from odfbuild.executors.file_check import file_problems
 from odfbuild.executors.past import History, Past
 from odfbuild.executors.replay import RecordedStep, Remade, recorded_steps, refusal, remade
-from odfbuild.executors.verify import file_problems
 from odfbuild.odf.digest import physical_hash
 from odfbuild.odf.events import AddData, Checkpoint, DataSlice, ExecuteTransform
 from odfbuild.odf.identity import Multihash

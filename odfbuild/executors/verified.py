@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Final
 
 from odfbuild.errors import StateError
+from odfbuild.executors.file_check import file_problems
 from odfbuild.executors.present import check_present
 from odfbuild.odf.events import DatasetKind, DataSlice
 from odfbuild.odf.identity import Multihash
@@ -105,8 +106,6 @@ def _check_rows(
     dataset: Dataset, piece: DataSlice, path: Path, actual: Multihash, owner: str
 ) -> None:
     """Refuse a file with other bytes, unless it is of a derivative and has the recorded rows."""
-    from odfbuild.executors.verify import file_problems
-
     state = dataset.state()
     kind = DatasetKind.ROOT if state is None else state.kind
     mark = mark_of(path)
