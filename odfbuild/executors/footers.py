@@ -6,6 +6,8 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from odfbuild.state.checked import Mark, mark_of
+
 __all__ = ["columns_of_file", "footer"]
 
 _MOST = 4096  # footers that are kept
@@ -13,21 +15,19 @@ _MOST = 4096  # footers that are kept
 
 def footer(path: Path) -> pq.FileMetaData:
     """Return the footer of a file.  One that was put in its place is another."""
-    stat = path.stat()
-    return _footer(path, stat.st_size, stat.st_mtime_ns)
+    return _footer(path, mark_of(path))
 
 
 def columns_of_file(path: Path) -> pa.Schema:
     """Return the columns of a file."""
-    stat = path.stat()
-    return _columns(path, stat.st_size, stat.st_mtime_ns)
+    return _columns(path, mark_of(path))
 
 
 @lru_cache(maxsize=_MOST)
-def _columns(path: Path, *stat: int) -> pa.Schema:
-    return _footer(path, *stat).schema.to_arrow_schema()
+def _columns(path: Path, mark: Mark) -> pa.Schema:
+    return _footer(path, mark).schema.to_arrow_schema()
 
 
 @lru_cache(maxsize=_MOST)
-def _footer(path: Path, *_: int) -> pq.FileMetaData:
+def _footer(path: Path, _: Mark) -> pq.FileMetaData:
     return pq.read_metadata(path)

@@ -108,9 +108,10 @@ def _check_rows(
     """Refuse a file with other bytes, unless it is of a derivative and has the recorded rows."""
     state = dataset.state()
     kind = DatasetKind.ROOT if state is None else state.kind
-    mark = mark_of(path)
-    problems, is_reencoded = file_problems(dataset, piece, kind)
-    if problems or not is_reencoded:
+
+    def has_rows() -> bool:
+        problems, is_reencoded = file_problems(dataset, piece, kind)
+        return is_reencoded and not problems
+
+    if not dataset.stores.checked.check(_rows_of(piece), path, has_rows):
         raise DamagedDataError(path, owner, actual, kind)
-    if mark == mark_of(path):
-        dataset.stores.checked.add(_rows_of(piece), mark)

@@ -9,13 +9,17 @@ both are hashed anew.  What this cannot see is a disk that gives other bytes wit
 `verify` hashes every file, and `ODFBUILD_VERIFY_READS=always` has each process do so once.
 The device is no part of it: containers and network disks number theirs anew.  All of it may be
 deleted.
+
+A mark is that of the bytes that were read: it is taken before they are, and counts if it is the
+same afterwards.  What was hashed and then moved is hashed again where it lies, when it is read
+first: a move changes the ctime, and hides a write beside it.
 """
 
 import os
 import threading
 import time
 import zlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import Final, NamedTuple
@@ -44,6 +48,22 @@ def mark_of(path: Path) -> Mark:
     """Return the mark of a file as it is now.  Raises FileNotFoundError."""
     found = path.stat()
     return Mark(found.st_ino, found.st_size, found.st_mtime_ns, found.st_ctime_ns)
+
+
+class _Look(NamedTuple):
+    """A mark, and when it was looked at: in ns since 1970, before the bytes are read."""
+
+    mark: Mark
+    at: int
+
+    @classmethod
+    def at_file(cls, path: Path) -> "_Look":
+        mark = mark_of(path)
+        return cls(mark, time.time_ns())
+
+    def still_holds(self, path: Path) -> bool:
+        """Tell whether nobody can have written to the file since."""
+        return self.mark == mark_of(path) and self.mark.ctime + _TICK < self.at
 
 
 class CheckedFiles:
@@ -77,25 +97,31 @@ class CheckedFiles:
 
         All are read, several at a time; those that do are known from now on.
         """
-        marks = [mark_of(path) for _, path in files]
-        began = time.time_ns()
+        looks = [_Look.at_file(path) for _, path in files]
         found, passed = [], []
-        for (name, path), mark, actual in zip(files, marks, hash_files(files), strict=True):
+        for (name, path), look, actual in zip(files, looks, hash_files(files), strict=True):
             if actual != name:
                 found.append((name, path, actual))
-            elif mark == mark_of(path) and mark.ctime + _TICK < began:
-                passed.append((str(name), mark))
+            elif look.still_holds(path):
+                passed.append((str(name), look.mark))
         self._add(passed)
         return tuple(found)
+
+    def check(self, name: str, path: Path, holds: Callable[[], bool]) -> bool:
+        """Return whether a file holds; one that does is known by this name from now on.
+
+        `holds` reads the file to say so.  Raises FileNotFoundError.
+        """
+        look = _Look.at_file(path)
+        passed = holds()
+        if passed and look.still_holds(path):
+            self._add([(name, look.mark)])
+        return passed
 
     def knows(self, name: str, mark: Mark) -> bool:
         """Tell whether a file of this name and mark was checked."""
         with self._lock:
             return self._all().get(name) == mark
-
-    def add(self, name: str, mark: Mark) -> None:
-        """Remember a file that was checked, or written, by the caller."""
-        self._add([(name, mark)])
 
     def _add(self, found: Sequence[tuple[str, Mark]]) -> None:
         with self._lock:

@@ -22,7 +22,6 @@ from odfbuild.odf.events import (
 )
 from odfbuild.odf.identity import DatasetId, Multihash
 from odfbuild.odf.timestamp import Timestamp
-from odfbuild.state.checked import mark_of
 from odfbuild.state.head_facts import agrees
 from odfbuild.state.heads import HEAD, HeadMovedError, MemoryHeads
 from odfbuild.state.index import Index
@@ -358,10 +357,6 @@ class Dataset:
             stores.blocks.put(blocks)
             self._swap(state, expected, rewrites=rewrites)
         self._index.put(state)
-        for each in files:  # their hashes were compared before
-            store = stores.data if each.kind == "data" else stores.checkpoints
-            with suppress(OSError, MissingObjectError):
-                stores.checked.add(str(each.hash), mark_of(store.path(each.hash)))
         return state
 
     def _swap(self, state: ChainState, expected: Multihash | None, *, rewrites: bool) -> None:

@@ -160,8 +160,8 @@ class Workspace:
     def names_mark(self) -> str:
         """Return what becomes another text when any dataset gets, changes or loses its name."""
         with suppress(FileNotFoundError), os.scandir(self._names) as entries:
-            times = ((each.name, each.stat().st_mtime_ns) for each in entries)
-            return "\0".join(f"{name} {time}" for name, time in sorted(times))
+            found = ((each.name, each.stat()) for each in entries)
+            return "\0".join(sorted(f"{name} {at.st_ino} {at.st_mtime_ns}" for name, at in found))
         return ""
 
     def damage(self) -> Mapping[DatasetAlias | DatasetId | Path, OdfBuildError]:

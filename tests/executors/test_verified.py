@@ -10,6 +10,7 @@ import pytest
 from odfbuild.executors.present import LostDataError
 from odfbuild.executors.verified import DamagedDataError, all_files
 from odfbuild.executors.verify import verify
+from odfbuild.state.disk import Disk
 from tests.executors.test_runner import copy
 from tests.executors.workshop import Workshop, ledger
 
@@ -103,3 +104,41 @@ def test_a_root_in_other_bytes_is_damaged_whatever_its_rows(shop: Workshop) -> N
     pq.write_table(pq.read_table(path), path, compression="none")
     with pytest.raises(DamagedDataError):
         all_files(dataset)
+
+
+@pytest.mark.parametrize("harm", [flip, keep_times(flip)], ids=["flip", "same mtime"])
+def test_what_is_damaged_right_after_its_move_is_not_taken_for_what_was_hashed(
+    shop: Workshop, monkeypatch: pytest.MonkeyPatch, harm: Callable[[Path], None]
+) -> None:
+    rename = Disk.rename
+
+    def harmful(disk: Disk, old: Path, new: Path) -> None:
+        rename(disk, old, new)
+        if new.parent.name == "data":
+            harm(new)
+
+    shop.file("3.csv", "2024-01-03,k3,3")
+    with monkeypatch.context() as patched:
+        patched.setattr(Disk, "rename", harmful)
+        assert not shop.apply([ledger()]).failures
+    with pytest.raises(DamagedDataError):
+        all_files(shop.dataset("src"))
+
+
+def test_rows_that_were_found_while_somebody_wrote_are_looked_at_again(
+    shop: Workshop, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    dataset = shop.dataset("top")
+    path = dataset.slices()[0][1]
+    pq.write_table(pq.read_table(path), path, compression="none")
+    looks = []
+
+    def looked(*given: object) -> tuple[tuple[str, ...], bool]:
+        looks.append(given)
+        os.utime(path)  # as a writer does
+        return (), True
+
+    monkeypatch.setattr("odfbuild.executors.verified.file_problems", looked)
+    all_files(dataset)
+    all_files(dataset)
+    assert len(looks) == 2

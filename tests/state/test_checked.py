@@ -85,7 +85,7 @@ def test_with_always_each_process_hashes_once(
 def test_no_bit_of_the_memory_makes_another_file_known(
     file: tuple[Multihash, Path], memory: Path
 ) -> None:
-    CheckedFiles(memory).add("f1620aa", Mark(1, 2, 3, 4))
+    CheckedFiles(memory)._add([("f1620aa", Mark(1, 2, 3, 4))])
     data = memory.read_bytes()
     for bit in range(8 * len(data)):
         flipped = bytearray(data)
@@ -99,10 +99,10 @@ def test_no_bit_of_the_memory_makes_another_file_known(
 def test_lines_that_are_cut_off_spoil_no_others_and_many_are_written_anew(memory: Path) -> None:
     checked = CheckedFiles(memory)
     for number in range(400):
-        checked.add("f1620aa", Mark(1, 2, 3, number))
+        checked._add([("f1620aa", Mark(1, 2, 3, number))])
     with memory.open("ab") as file:
         file.write(b"f1620aa 1 2 3")
-    checked.add("f1620bb", Mark(5, 6, 7, 8))
+    checked._add([("f1620bb", Mark(5, 6, 7, 8))])
     before = memory.stat().st_size
     again = CheckedFiles(memory)
     assert again.knows("f1620aa", Mark(1, 2, 3, 399))
