@@ -1,6 +1,7 @@
 """Execute plans."""
 
 import os
+from contextlib import suppress
 from dataclasses import replace
 from time import time_ns
 from typing import TYPE_CHECKING
@@ -9,6 +10,7 @@ from odfbuild.app.engines import spark_of
 from odfbuild.app.gating import gate_of
 from odfbuild.app.opened import Opened
 from odfbuild.app.planning import Asked, make_whole
+from odfbuild.app.project_files import ProjectChangedError, ProjectFiles
 from odfbuild.app.sources import planned_bytes
 from odfbuild.app.telling import telling
 from odfbuild.errors import Level, OdfBuildError, ProjectErrors
@@ -40,13 +42,15 @@ def apply(
     manner: "Manner | None" = None,
     asking: "Asking | None" = None,
     events: "Path | None" = None,
+    files: ProjectFiles | None = None,
 ) -> "Report":
     """Execute a plan, `jobs` steps at a time, and return what became of each step.
 
     `settle` remembers that nothing is left to do, for which the project's files are read again.
     The run is recorded as one that was asked for as `asking` says.  `events` is a file for events
-    of the run, beside where the settings send them.  Raises StalePlanError, with nothing done, when
-    a dataset is not where the plan found it, and InterruptedRun.
+    of the run, beside where the settings send them.  `files` are those that the plan was made of,
+    None for a plan that was saved.  Raises, with nothing done, StalePlanError when a dataset is not
+    where the plan found it, and ProjectChangedError; and InterruptedRun.
     """
     from odfbuild.app.events import Asking
     from odfbuild.app.lineage import Recording
@@ -59,6 +63,8 @@ def apply(
     if wrong:
         raise ProjectErrors(wrong)
     check_heads(touched(plan), project.workspace.named_heads())
+    if files is not None:
+        files.check(project)
     engine = spark_of(project)
     site = site_of(project, engine)
     recorder = Recorder(project, plan, asking or Asking(), progress or Unwatched())
@@ -85,7 +91,8 @@ def apply(
         recording.close()
     record_applied(project.workspace, _worked(report))
     if settle and report.is_whole:
-        make_whole(project, Asked())  # remembers that nothing is left to do
+        with suppress(ProjectErrors, ProjectChangedError):  # somebody edits files by now
+            make_whole(project, Asked())  # remembers that nothing is left to do
     return report
 
 

@@ -2,12 +2,11 @@
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from time import time_ns
 
 from odfbuild.app.diverged import rewritten_inputs
 from odfbuild.app.examining import examined
 from odfbuild.app.foreseen import with_foreseen
-from odfbuild.app.idle import Known, context, engines
+from odfbuild.app.idle import Known, engines
 from odfbuild.app.loading import (
     known_names,
     load,
@@ -18,6 +17,7 @@ from odfbuild.app.loading import (
 )
 from odfbuild.app.opened import Opened
 from odfbuild.app.outside import uses_of
+from odfbuild.app.project_files import ProjectFiles, read_at_once
 from odfbuild.app.remembering import Seen, remember
 from odfbuild.app.sources import look
 from odfbuild.odf.chain import ChainState
@@ -29,7 +29,6 @@ from odfbuild.planner.imagined import imagined
 from odfbuild.planner.make import Judging, Wanted, make_plan, project_hash
 from odfbuild.planner.plan import Plan
 from odfbuild.planner.steps import SourceLook
-from odfbuild.project.fingerprint import fingerprint
 from odfbuild.project.load import Project
 from odfbuild.project.revision import at_revision
 
@@ -60,31 +59,43 @@ class Asked:
 class Made:
     """A plan, what it was made of, and where to keep what is said of it, if anywhere.
 
-    `left_out` says of datasets why they are not in it, though the project declares them.
+    `left_out` says of datasets why they are not in it, though the project declares them; `files`
+    are those of the project, None of a plan that is not for the workspace.
     """
 
     plan: Plan
     loaded: Project
     known: Known | None = None
     left_out: LeftOut = field(default_factory=dict)
+    files: ProjectFiles | None = None
 
 
 def make(project: Opened, asked: Asked | None = None) -> Plan:
     """Load the project, look at chains and local sources, and plan.
 
     A dataset that cannot be planned is an error among the notes: such a plan is not applied.
-    Raises ProjectErrors with all that is wrong.
+    Raises ProjectErrors with all that is wrong, and ProjectChangedError.
     """
     made = make_whole(project, asked or Asked())
     return replace(made.plan, notes=(*reasons(made.left_out), *made.plan.notes))
 
 
 def make_whole(project: Opened, asked: Asked) -> Made:
-    """Return a plan with what it was made of; what it was made of is remembered."""
+    """Return a plan with what it was made of; what it was made of is remembered.
+
+    Raises as `make` does.
+    """
     if asked.against is not None:
         return _compared(project, asked, asked.against)
-    given = context(project)
-    files = fingerprint(project.root, project.watched, now=time_ns())
+    with read_at_once(project) as files:
+        made, seen = _made(project, asked, files)
+    if seen is None:
+        return made
+    return replace(made, known=remember(project, seen, idle=_is_idle(made.plan)))
+
+
+def _made(project: Opened, asked: Asked, files: ProjectFiles) -> tuple[Made, Seen | None]:
+    """Return a plan, and what it was made of if it is one of the whole project."""
     names, heads = project.workspace.names_mark(), project.workspace.heads()
     current = project.workspace.states()
     whole = load(project, known_names(project, current))
@@ -93,13 +104,12 @@ def make_whole(project: Opened, asked: Asked) -> Made:
     looks = look(project, loaded.declared, current) if asked.refresh else {}
     plan = _planned(project, asked, loaded, current, looks)
     plan = with_foreseen(plan, project.workspace)
-    known = None
+    seen = None
     if (
         asked == Asked() and not rest.left_out
     ):  # of a plan that leaves something out, nothing follows for the whole
-        seen = Seen(given, files, names, heads, loaded.declared, current, looks)
-        known = remember(project, seen, idle=_is_idle(plan))
-    return Made(plan, whole, known, rest.left_out)
+        seen = Seen(files.context, files.files, names, heads, loaded.declared, current, looks)
+    return Made(plan, whole, None, rest.left_out, files), seen
 
 
 def _compared(project: Opened, asked: Asked, against: str) -> Made:

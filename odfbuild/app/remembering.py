@@ -1,6 +1,5 @@
 """Remember what a plan was made of, so that it can be said in a moment that nothing changed."""
 
-import os
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
@@ -21,9 +20,7 @@ from odfbuild.odf.events import FetchStep, FetchStepFilesGlob, FetchStepUrl, Sou
 from odfbuild.odf.identity import DatasetId, Multihash
 from odfbuild.odf.refs import DatasetAlias
 from odfbuild.planner.declared import Declared
-from odfbuild.project.config import load_config
 from odfbuild.project.fingerprint import Fingerprint
-from odfbuild.project.profiles import user_folder
 from odfbuild.state.settled import Settled, SettledSource, record
 
 __all__ = ["Seen", "remember"]
@@ -46,15 +43,13 @@ class Seen:
 
 
 def remember(project: Opened, seen: Seen, *, idle: bool) -> Known | None:
-    """Record what a plan was made of.
+    """Record what a plan was made of, of files that did not change meanwhile.
 
-    None where nothing may be written, or chains or settings changed while it was made.
+    None where nothing may be written, or chains changed while it was made.
     """
     moved = any(seen.heads.get(each.dataset) != each.head for each in seen.current.values())
     if moved or project.workspace.is_read_only:
         return None
-    if load_config(project.root, user_folder=user_folder(os.environ)) != project.config:
-        return None  # it was read before the files were looked at
     settled = Settled(
         versions=versions(),
         context=seen.context,

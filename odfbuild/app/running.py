@@ -8,6 +8,7 @@ from odfbuild.app.foreseen import with_foreseen
 from odfbuild.app.idle import engines
 from odfbuild.app.loading import known_names, load, wrong_of
 from odfbuild.app.opened import Opened
+from odfbuild.app.project_files import ProjectFiles, read_at_once
 from odfbuild.app.sources import look
 from odfbuild.odf.refs import DatasetAlias
 from odfbuild.planner.declared import Declared
@@ -25,21 +26,27 @@ class Data:
     """A plan that only runs data, and the declared datasets whose definitions wait for an apply.
 
     `pending` go on by what is in force, under the name that they have; `missing` are not made yet;
-    `left_out` says why others are not planned.
+    `left_out` says why others are not planned.  `files` are those of the project.
     """
 
     plan: Plan
     declared: tuple[Declared, ...]
     pending: tuple[DatasetAlias, ...]
     missing: tuple[DatasetAlias, ...]
+    files: ProjectFiles
     left_out: LeftOut = field(default_factory=dict)
 
 
 def data_plan(project: Opened) -> Data:
     """Plan what sources and inputs have brought, for the declared datasets that there are.
 
-    Raises ProjectErrors with all that is wrong with the project.
+    Raises ProjectErrors with all that is wrong with the project, and ProjectChangedError.
     """
+    with read_at_once(project) as files:
+        return _data_plan(project, files)
+
+
+def _data_plan(project: Opened, files: ProjectFiles) -> Data:
     current = project.workspace.states()
     loaded = load(project, known_names(project, current))
     rest = plannable(loaded.declared, current, wrong_of(project, loaded.declared))
@@ -70,7 +77,7 @@ def data_plan(project: Opened) -> Data:
     plan = with_foreseen(
         _without_others(plan, {d.alias for d in found.declared}), project.workspace
     )
-    return Data(plan, found.declared, found.pending, found.missing, rest.left_out)
+    return Data(plan, found.declared, found.pending, found.missing, files, rest.left_out)
 
 
 def _without_others(plan: Plan, wanted: Collection[DatasetAlias]) -> Plan:

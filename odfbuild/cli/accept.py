@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from odfbuild import app
 from odfbuild.app.loading import load
 from odfbuild.cli import exits
-from odfbuild.cli.files import replace_file
+from odfbuild.cli.files import editing, replace_file
 from odfbuild.cli.opened import open_given
 from odfbuild.cli.options import Given
 from odfbuild.cli.printable import printable
@@ -54,7 +54,20 @@ def accept_finding(
     another day or reason is given.
     """
     rule = _rule(code)
-    project = open_given(given)
+    with editing(open_given(given).root):
+        _accept(open_given(given), rule, name, column=column, until=until, reason=reason)
+    return exits.DONE
+
+
+def _accept(
+    project: app.Opened,
+    rule: Rule,
+    name: str,
+    *,
+    column: str | None,
+    until: str | None,
+    reason: str | None,
+) -> None:
     dataset = _dataset(project, load(project), name, rule)
     day = _day(until, project.policy.today)
     wanted = (rule.code, dataset, column)
@@ -73,7 +86,6 @@ def accept_finding(
             changes.append(Put(("accept", at, "reason"), reason))
         _write(project, changes)
         _say(rule, dataset, column, f"accepted until {kept}")
-    return exits.DONE
 
 
 def _rule(code: str) -> Rule:

@@ -16,7 +16,7 @@ from odfbuild.cli.decide import no_changes
 from odfbuild.cli.diagnostics import render_diagnostics
 from odfbuild.cli.events import say, say_event, tell_idle
 from odfbuild.cli.loudness import hint
-from odfbuild.cli.opened import open_given
+from odfbuild.cli.opened import again_if_changed, open_given
 from odfbuild.cli.options import Given, OnBusy
 from odfbuild.cli.outcome import report_text
 from odfbuild.cli.outputs import wants_colour
@@ -33,6 +33,7 @@ from odfbuild.planner.plan import Plan
 from odfbuild.planner.remaining import fitting
 
 if TYPE_CHECKING:
+    from odfbuild.app.project_files import ProjectFiles
     from odfbuild.planner.declared import Declared
 
 __all__ = [
@@ -115,6 +116,10 @@ def apply_project(given: Given, options: ApplyOptions) -> int:
         return _apply_rest(given, options.resume, options)
     if options.file is not None:
         return _apply_saved(given, options.file, options)
+    return again_if_changed(lambda: _apply_now(given, options))
+
+
+def _apply_now(given: Given, options: ApplyOptions) -> int:
     try:
         project = open_given(given, lock_timeout=options.lock_timeout)
         refuse_unplanned(project, given)
@@ -135,6 +140,8 @@ def _apply_planned(project: app.Opened, options: ApplyOptions) -> int:
         command="apply",
         on_busy=options.on_busy,
     ) as (made, plan, mine):
+        if mine.waited and made.files is not None:
+            made.files.check(project)
         is_over = _is_over(project, plan, options)
         tell_left_out(made.left_out)
         if is_over:
@@ -148,6 +155,7 @@ def _apply_planned(project: app.Opened, options: ApplyOptions) -> int:
             declared=made.loaded.declared,
             damaged=bool(made.left_out),
             begun=mine.begun,
+            files=made.files,
         )
         return carry_out(project, plan, options, run)
 
@@ -177,7 +185,7 @@ def refuse_unplanned(project: app.Opened, given: Given, command: str = "plan") -
 def _apply_saved(given: Given, file: Path, options: ApplyOptions) -> int:
     """Carry out exactly a saved plan; the definitions of the project are not looked at."""
     from odfbuild.cli.housekeeping import apply_saved, is_housekeeping
-    from odfbuild.cli.resumed import what_fits
+    from odfbuild.cli.resumed import refuse_given_up, what_fits
     from odfbuild.cli.saved import load_document, moved_datasets
     from odfbuild.cli.undo import apply_saved_undo, is_undo
     from odfbuild.planner.plan_json import from_json
@@ -195,6 +203,7 @@ def _apply_saved(given: Given, file: Path, options: ApplyOptions) -> int:
     written, read = names_of(plan)
     with reserved(project, written, read, command="apply", on_busy=options.on_busy) as mine:
         plan = fitting(plan, mine.busy)
+        refuse_given_up(project, plan)
         moved = moved_datasets(plan, project.workspace.named_heads())
         plan = what_fits(plan, moved, partial=options.partial)
         if _is_over(project, plan, options):
@@ -206,7 +215,7 @@ def _apply_saved(given: Given, file: Path, options: ApplyOptions) -> int:
 def _apply_rest(given: Given, run: str, options: ApplyOptions) -> int:
     """Carry out what is left of the plan of a run."""
     from odfbuild.app.resuming import resume
-    from odfbuild.cli.resumed import resumed_text, what_fits
+    from odfbuild.cli.resumed import refuse_given_up, resumed_text, what_fits
 
     project = open_given(given, lock_timeout=options.lock_timeout)
     refuse_unnamed(project, given, "apply")
@@ -218,6 +227,7 @@ def _apply_rest(given: Given, run: str, options: ApplyOptions) -> int:
         (sys.stdout if options.output == "text" else sys.stderr).write(resumed_text(found))
         stale = [each for each in found.stale if each not in mine.busy]
         plan = what_fits(fitting(found.plan, mine.busy), stale, partial=options.partial)
+        refuse_given_up(project, plan)
         if not found.plan.steps:
             answer_idle(project, options, "Nothing is left to do.\n", plan)
             return exits.DONE
@@ -310,7 +320,8 @@ class Running:
 
     `settle` as in `app.apply`; `declared` the definitions, if they were read; `left_out` says that
     something of the plan did not fit, `damaged` that some datasets could not be planned; `follows`
-    is the run that this one goes on with; `begun` hears the id of the run.
+    is the run that this one goes on with; `begun` hears the id of the run; `files` as in
+    `app.apply`.
     """
 
     command: str = "apply"
@@ -321,6 +332,7 @@ class Running:
     follows: str | None = None
     slices: int | None = None
     begun: Callable[[str], None] = _unheard
+    files: "ProjectFiles | None" = None
 
 
 def carry_out(project: app.Opened, plan: Plan, options: ApplyOptions, doing: Running) -> int:
@@ -391,6 +403,7 @@ def _run(
                 manner=manner,
                 asking=asking,
                 events=next(iter(options.reports.of(_OPENLINEAGE)), None),
+                files=doing.files,
             )
     except InterruptedRun as ended:
         report, stopped = ended.report, True

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from odfbuild import app
 from odfbuild.cli import exits
-from odfbuild.cli.opened import open_given
+from odfbuild.cli.opened import again_if_changed, open_given
 from odfbuild.cli.options import Given
 from odfbuild.cli.outputs import (
     MAX_BYTES,
@@ -76,14 +76,21 @@ def show_plan(given: Given, options: PlanOptions) -> int:
         explain=options.explain,
         blocks=options.blocks,
     )
-    try:
+    from odfbuild.state.settled import Answer
+
+    def looked() -> tuple[app.Opened, app.Made | Answer]:
+        nonlocal manner
         project = open_given(given)
         manner = replace(manner, root=project.root)
         known = app.known(project) if options.is_repeatable else None
-        if known is not None and (said := _repeated(known, options, manner)) is not None:
-            sys.stdout.write(said.text)
-            return said.code
-        made = scoped(project, options.scope)
+        said = None if known is None else _repeated(known, options, manner)
+        return project, scoped(project, options.scope) if said is None else said
+
+    try:
+        project, made = again_if_changed(looked)
+        if isinstance(made, Answer):
+            sys.stdout.write(made.text)
+            return made.code
         if options.out is not None and made.left_out:
             raise ProjectErrors(reasons(made.left_out))  # half a plan is not kept
         plan = _saved(made.plan, project, options)

@@ -20,7 +20,7 @@ ERROR = 1  # nothing was committed
 CHANGES = 2  # something differs: for drift, and where the exit code is to tell
 REFUSED = 3  # a check found what should not be as it is
 PARTLY = 4  # some was committed, some failed or was skipped
-STALE = 5  # a head moved
+STALE = 5  # a head moved, or files of the project were changed
 LOCKED = 6
 NOT_VERIFIED = 7
 USAGE = 64
@@ -28,6 +28,7 @@ USAGE = 64
 _BY_CODE = {
     "stale-plan": STALE,
     "head-moved": STALE,
+    "project-changed": STALE,
     "data-check": NOT_VERIFIED,
     "busy": LOCKED,
     "locked": LOCKED,

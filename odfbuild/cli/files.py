@@ -4,16 +4,20 @@ import os
 import stat
 import sys
 from collections.abc import Iterator, Mapping
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
 from odfbuild.errors import Diagnostic, ProjectError, ProjectErrors, SourceSpan
 from odfbuild.regular_files import read_regular
 from odfbuild.state.disk import Disk, pending
+from odfbuild.state.heads import DEFAULT_LOCK_TIMEOUT
+from odfbuild.state.lock import locked
 
 __all__ = [
     "AlreadyThereError",
     "TooLargeError",
     "definitions_in",
+    "editing",
     "read_bounded",
     "read_definition",
     "refusal_of",
@@ -35,6 +39,25 @@ class TooLargeError(ProjectError):
     """A file is larger than what it is taken for can be."""
 
     code = "too-large"
+
+
+@contextmanager
+def editing(*places: Path, timeout: float = DEFAULT_LOCK_TIMEOUT) -> Iterator[None]:
+    """Keep other commands from editing the projects of some files or folders for a while.
+
+    To be had from before the files are read.  Raises LockedError.
+    """
+    with ExitStack() as stack:
+        for root in sorted({root for each in places if (root := _project_of(each)) is not None}):
+            stack.enter_context(locked(root, timeout=timeout))
+        yield
+
+
+def _project_of(place: Path) -> Path | None:
+    from odfbuild.project.fingerprint import PROJECT_FILE
+
+    around = place.resolve()
+    return next((e for e in (around, *around.parents) if (e / PROJECT_FILE).is_file()), None)
 
 
 def read_bounded(file: Path, most: int) -> bytes:

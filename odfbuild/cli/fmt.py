@@ -2,12 +2,13 @@
 
 import sys
 from collections.abc import Iterator, Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 
 from odfbuild.cli import exits
 from odfbuild.cli.diagnostics import render_diagnostics
-from odfbuild.cli.files import definitions_in, read_definition, replace_file
+from odfbuild.cli.files import definitions_in, editing, read_definition, replace_file
 from odfbuild.cli.options import Given
 from odfbuild.cli.printable import printable
 from odfbuild.errors import Diagnostic, Level, ProjectErrors
@@ -31,11 +32,13 @@ def format_files(given: Given, paths: Sequence[Path], *, check: bool) -> int:
 
     What is laid out in an unusual way is left alone with a warning.
     """
-    files, found = _read(list(_named(paths) if paths else _of_project(given)))
-    changed = [each for each in files if each.before != each.after]
-    if not check:
-        for each in changed:
-            replace_file(each.path, each.after)
+    names = list(_named(paths) if paths else _of_project(given))
+    with nullcontext() if check else editing(*names):
+        files, found = _read(names)
+        changed = [each for each in files if each.before != each.after]
+        if not check:
+            for each in changed:
+                replace_file(each.path, each.after)
     sys.stdout.write("".join(f"{printable(str(each.path))}\n" for each in changed))
     sys.stderr.write(f"{_summary(len(changed), len(files), check=check)}\n")
     if found:

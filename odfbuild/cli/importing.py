@@ -18,11 +18,12 @@ from odfbuild.app.importing import (
 )
 from odfbuild.app.loading import load
 from odfbuild.cli import exits
+from odfbuild.cli.busy import reserved
 from odfbuild.cli.files import AlreadyThereError
 from odfbuild.cli.loudness import hint
 from odfbuild.cli.new import definition_path, editor_line, write_definition
 from odfbuild.cli.opened import open_given
-from odfbuild.cli.options import Given
+from odfbuild.cli.options import Given, OnBusy
 from odfbuild.cli.printable import printable
 from odfbuild.cli.protected import refuse_unnamed
 from odfbuild.cli.usage import UsageRefusedError
@@ -91,10 +92,13 @@ def _take(
         aside = staging / "chain"
         aside.mkdir()
         found = examine(folder, aside)
-        written = _defined(project, found.state, alias) if manner.definition else None
-        dataset = put_in_place(project, found, alias)
-    _say_imported(folder, alias, found)
-    _finish(given, project, alias, written)
+        with reserved(project, [alias], command="import", on_busy=OnBusy.WAIT) as mine:
+            if mine.waited and manner.definition:
+                _refuse_declared(load(open_given(given)), alias)
+            written = _defined(project, found.state, alias) if manner.definition else None
+            dataset = put_in_place(project, found, alias)
+            _say_imported(folder, alias, found)
+            _finish(given, project, alias, written)
     for line in _notes(project, dataset.id, found):
         hint(printable(f"note: {line}") + "\n")
 

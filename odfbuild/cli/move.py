@@ -1,7 +1,8 @@
 """odfbuild mv: rename a dataset wherever the project names it; its chain goes on.
 
 The entry of `moved:` is written first.  While it is there and the definition or an input has the
-old name, no plan is made; the same command again does what is left.
+old name, no plan is made; the same command again does what is left.  It has the leases of both
+names, so that no run works on the dataset meanwhile, and no other command edits files.
 """
 
 import re
@@ -13,9 +14,10 @@ from odfbuild import app
 from odfbuild.app.loading import load
 from odfbuild.cli import exits
 from odfbuild.cli.accept import UnknownDatasetError
-from odfbuild.cli.files import replace_files
+from odfbuild.cli.busy import reserved
+from odfbuild.cli.files import editing, replace_files
 from odfbuild.cli.opened import open_given
-from odfbuild.cli.options import Given
+from odfbuild.cli.options import Given, OnBusy
 from odfbuild.cli.printable import printable
 from odfbuild.errors import Diagnostic, ProjectErrors, SourceSpan
 from odfbuild.odf.events import SetTransform
@@ -42,12 +44,24 @@ class _Step:
     shown: str
 
 
-def move_dataset(given: Given, old: str, new: str) -> int:
+def move_dataset(
+    given: Given, old: str, new: str, *, lock_timeout: float, on_busy: str = OnBusy.WAIT
+) -> int:
     """Give a dataset another name in its definition, in inputs and in the project file.
 
     All files are changed or none; what a process that was killed left undone is done.  Raises
     ProjectErrors with every place that a template writes.
     """
+    project = open_given(given)
+    names = DatasetAlias.parse(old), DatasetAlias.parse(new)
+    with reserved(project, names, command="mv", on_busy=on_busy) as mine:
+        if not mine.busy:
+            with editing(project.root, timeout=lock_timeout):
+                _move(given, old, new)
+    return exits.DONE
+
+
+def _move(given: Given, old: str, new: str) -> None:
     project = open_given(given)
     begun = _path(project, DatasetAlias.parse(old), DatasetAlias.parse(new))
     declared = load(project, _known(project, begun)).declared
@@ -65,7 +79,6 @@ def move_dataset(given: Given, old: str, new: str) -> int:
     for line in _left(project, source):
         sys.stdout.write(printable(line) + "\n")
     sys.stdout.write(printable(f"Moved {source} to {target}. Next: odfbuild plan") + "\n")
-    return exits.DONE
 
 
 def _known(project: app.Opened, begun: Sequence[Moved]) -> dict[DatasetAlias, DatasetId]:

@@ -10,7 +10,7 @@ from odfbuild import app
 from odfbuild.app.loading import load, locked_schemas
 from odfbuild.cli import exits
 from odfbuild.cli.accept import UnknownDatasetError
-from odfbuild.cli.files import AlreadyThereError, write_new
+from odfbuild.cli.files import AlreadyThereError, editing, write_new
 from odfbuild.cli.new_root import guessed_root, unknown_root
 from odfbuild.cli.new_text import Input, Root, derivative_text, root_text
 from odfbuild.cli.opened import open_given
@@ -210,6 +210,11 @@ def _columns(
 
 def write_definition(given: Given, project: app.Opened, path: PurePosixPath, text: str) -> None:
     """Write a definition, and take it away again if the project cannot be read with it."""
+    with editing(project.root):
+        _write_definition(given, project, path, text)
+
+
+def _write_definition(given: Given, project: app.Opened, path: PurePosixPath, text: str) -> None:
     file = project.root / path
     made = [each for each in file.parents if not each.exists()]
     file.parent.mkdir(parents=True, exist_ok=True)

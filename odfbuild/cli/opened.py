@@ -1,11 +1,19 @@
 """Open the project that the options of a command name."""
 
+import sys
+from collections.abc import Callable
+from contextlib import suppress
+from typing import TypeVar
+
 from odfbuild import app
 from odfbuild.cli.damage import watch_damage
 from odfbuild.cli.options import Given
 from odfbuild.state.heads import DEFAULT_LOCK_TIMEOUT
+from odfbuild.state.lock import LockedError
 
-__all__ = ["open_given"]
+__all__ = ["again_if_changed", "open_given"]
+
+Result = TypeVar("Result")
 
 
 def open_given(given: Given, *, lock_timeout: float = DEFAULT_LOCK_TIMEOUT) -> app.Opened:
@@ -19,3 +27,20 @@ def open_given(given: Given, *, lock_timeout: float = DEFAULT_LOCK_TIMEOUT) -> a
     )
     watch_damage(project.workspace)
     return project
+
+
+def again_if_changed(do: Callable[[], Result]) -> Result:
+    """Open a project, plan and go on; once more if its files were changed before a block was
+    written.
+    """
+    from odfbuild.app.project_files import ProjectChangedError
+    from odfbuild.cli.files import editing
+
+    try:
+        return do()
+    except ProjectChangedError as error:
+        sys.stderr.write("The files of the project were changed meanwhile: planning again\n")
+        sys.stderr.flush()
+        with suppress(LockedError), editing(error.root):
+            pass  # whoever edits them is done
+    return do()

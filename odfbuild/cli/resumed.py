@@ -3,14 +3,16 @@
 import sys
 from collections.abc import Iterator, Sequence
 
+from odfbuild import app
 from odfbuild.app.resuming import Resumed
 from odfbuild.cli.words import count
 from odfbuild.errors import Diagnostic, Level
 from odfbuild.odf.refs import DatasetAlias
 from odfbuild.planner.plan import Plan
 from odfbuild.planner.remaining import fitting
+from odfbuild.project.config import load_config
 
-__all__ = ["resumed_text", "what_fits"]
+__all__ = ["refuse_given_up", "resumed_text", "what_fits"]
 
 _NAMED = 5
 _LISTED = 20
@@ -50,6 +52,23 @@ def what_fits(plan: Plan, stale: Sequence[DatasetAlias], *, partial: bool) -> Pl
         else "a plan is carried out on what it was made against, or not at all",
         fix="plan again" if partial else "plan again; or do what still fits of it: --partial",
     )
+
+
+def refuse_given_up(project: app.Opened, plan: Plan) -> None:
+    """Refuse to make a dataset of a name that it gave up since.  Raises StalePlanError."""
+    from odfbuild.executors.runner import StalePlanError
+    from odfbuild.planner.policy import last_names
+
+    moved = load_config(project.root).moved  # as they are now that leases were waited for
+    names = project.workspace.names() if moved else {}
+    for old, new in last_names(moved).items():
+        makes = any(s.target == old and plan.datasets[old].based_on is None for s in plan.steps)
+        if makes and new in names and old not in names:
+            raise StalePlanError(
+                what=f"{old} is called {new} by now",
+                why="the plan makes a dataset of the old name, and a second one would come of it",
+                fix="plan again",
+            )
 
 
 def _warn(plan: Plan, fits: Plan, stale: Sequence[DatasetAlias]) -> None:

@@ -12,7 +12,7 @@ from odfbuild.cli.act import ApplyOptions, Running, answer_idle, carry_out, tell
 from odfbuild.cli.busy import reserved_for
 from odfbuild.cli.diagnostics import render_diagnostics
 from odfbuild.cli.loudness import hint
-from odfbuild.cli.opened import open_given
+from odfbuild.cli.opened import again_if_changed, open_given
 from odfbuild.cli.options import Given
 from odfbuild.cli.outputs import wants_colour
 from odfbuild.cli.protected import refuse_unnamed
@@ -73,7 +73,7 @@ def run_data(given: Given, options: RunOptions, pause: Callable[[float], None] =
 def _watched(given: Given, options: RunOptions, seen: _Seen) -> tuple[int, bool]:
     """Make one pass.  An error ends no watch, but where nothing could ever be run."""
     try:
-        done = _look_and_run(given, options, seen)
+        done = again_if_changed(lambda: _look_and_run(given, options, seen))
     except OdfBuildError as error:
         if options.watch is None or not (seen.passes or isinstance(error, StateError)):
             raise
@@ -100,6 +100,8 @@ def _look_and_run(given: Given, options: RunOptions, seen: _Seen) -> tuple[int, 
         command="run",
         on_busy=options.apply.on_busy,
     ) as ((data, _), plan, mine):
+        if mine.waited:
+            data.files.check(project)
         waiting = (*data.pending, *data.missing)
         if waiting != seen.waiting:
             _tell_waiting(data)
@@ -114,6 +116,7 @@ def _look_and_run(given: Given, options: RunOptions, seen: _Seen) -> tuple[int, 
             slices=options.slices,
             damaged=bool(left_out),
             begun=mine.begun,
+            files=data.files,
         )
         code = _pass(project, plan, options, doing)
     return code, project.workspace.heads() != before

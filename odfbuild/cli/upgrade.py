@@ -2,6 +2,7 @@
 
 import sys
 from collections.abc import Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -9,6 +10,7 @@ from odfbuild.cli import exits
 from odfbuild.cli.diagnostics import render_diagnostics
 from odfbuild.cli.files import (
     definitions_in,
+    editing,
     read_definition,
     refusal_of,
     replace_file,
@@ -57,13 +59,14 @@ def upgrade_paths(paths: Sequence[Path], *, check: bool, to_stdout: bool) -> int
             why="the new text of several files could not be told apart",
             fix="odfbuild upgrade --stdout FILE",
         )
-    files, problems = _read(names)
-    changed = [each for each in files if each.changes]
-    if to_stdout:
-        sys.stdout.write("".join(each.upgraded().decode("utf-8-sig") for each in files))
-    elif not check:
-        for each in changed:
-            replace_file(each.path, each.upgraded())
+    with nullcontext() if check or to_stdout else editing(*names):
+        files, problems = _read(names)
+        changed = [each for each in files if each.changes]
+        if to_stdout:
+            sys.stdout.write("".join(each.upgraded().decode("utf-8-sig") for each in files))
+        elif not check:
+            for each in changed:
+                replace_file(each.path, each.upgraded())
     print(
         _summary(files, written=not check and not to_stdout),
         file=sys.stderr if to_stdout else sys.stdout,
@@ -80,10 +83,12 @@ def upgrade_safely(paths: Sequence[Path]) -> str:
 
     What is wrong with others is left to be said when they are read.
     """
-    files, _ = _read([name for path in paths for name in definitions_in(path)])
-    changed = [each for each in files if each.changes and not each.upgrade.lost]
-    for each in changed:
-        replace_file(each.path, each.upgraded())
+    names = [name for path in paths for name in definitions_in(path)]
+    with editing(*names):
+        files, _ = _read(names)
+        changed = [each for each in files if each.changes and not each.upgrade.lost]
+        for each in changed:
+            replace_file(each.path, each.upgraded())
     return f"{_summary(changed, written=True)}\n" if changed else ""
 
 

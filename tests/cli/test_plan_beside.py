@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from odfbuild.app import planning
+from odfbuild.app import planning, project_files
 from odfbuild.cli import decide
 from tests.inside import Inside, lay_out, without_jvm
 from tests.projects import Done
@@ -48,7 +48,7 @@ def test_a_slower_plan_does_not_leave_its_answer_for_a_newer_state(
     moment: str, market: Path, ask: Inside, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     place, name = {
-        MOMENTS[0]: (planning, "fingerprint"),
+        MOMENTS[0]: (project_files, "fingerprint"),
         MOMENTS[1]: (planning, "load"),
         MOMENTS[2]: (decide, "plan_output"),
     }[moment]

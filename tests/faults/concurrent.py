@@ -9,8 +9,9 @@ import shutil
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, nullcontext, suppress
+from contextlib import contextmanager, nullcontext, redirect_stderr, redirect_stdout, suppress
 from dataclasses import dataclass, replace
+from io import StringIO
 from pathlib import Path
 from typing import Any
 from unittest import mock
@@ -18,13 +19,17 @@ from unittest import mock
 import pyarrow.parquet as pq
 
 from odfbuild import app
+from odfbuild.app import applying
 from odfbuild.app.collecting import Collection, collect_garbage
 from odfbuild.app.events import Asking
 from odfbuild.app.housekeeping import HARD, Compaction, Rebuild, Reset, Wish, carry_out, prepare
-from odfbuild.app.running import data_plan
 from odfbuild.app.undoing import prepare_undo, take_back
 from odfbuild.app.upgrading import outdated, record
-from odfbuild.cli.busy import reserved, reserved_for
+from odfbuild.cli import busy, exits, files
+from odfbuild.cli.act import ApplyOptions, apply_project
+from odfbuild.cli.move import move_dataset
+from odfbuild.cli.options import Given
+from odfbuild.cli.run import RunOptions, run_data
 from odfbuild.errors import OdfBuildError
 from odfbuild.executors.spark import engine as spark
 from odfbuild.executors.verify import verify
@@ -33,11 +38,18 @@ from odfbuild.odf.refs import DatasetAlias
 from odfbuild.planner.compaction import DEFAULT_LIMITS
 from odfbuild.planner.plan import Plan
 from odfbuild.state.dataset import Dataset
+from odfbuild.state.lease import Lease, take_lease
 from odfbuild.state.objects import MissingObjectError
 from odfbuild.state.runs import list_runs
 from odfbuild.state.workspace import Workspace
 from tests.engines import FakeEngine
-from tests.faults.interleaving import Choice, Scheduler, SwitchingWorkspace
+from tests.faults.interleaving import (
+    Choice,
+    Scheduler,
+    SwitchingWorkspace,
+    stop_here,
+    switching_lock,
+)
 from tests.inside import lay_out
 from tests.texts import derivative, root
 
@@ -47,6 +59,7 @@ __all__ = [
     "Done",
     "World",
     "check_chains",
+    "check_readers",
     "keys_of",
     "signature",
     "without_spark",
@@ -122,9 +135,9 @@ class World:
             },
         )
         project = app.open_project(self.origin)
-        _apply(project, app.make(project))
+        _applied(project, app.make(project))
         (self.origin / "data" / "3.csv").write_text(_file(3), "utf-8")
-        _apply(project, app.make(project))
+        _applied(project, app.make(project))
         self.run = list_runs(project.workspace.root)[0].id
         new = root("new", merge=merge, fetch="{kind: FilesGlob, path: more/*.csv}")
         lay_out(
@@ -151,76 +164,104 @@ class World:
         self, folder: Path, names: Sequence[str], choose: Choice, *, fine: bool = False
     ) -> Done:
         """Run commands at once in a copy, as `choose` has it; a command may be there twice."""
-        scheduler = Scheduler(choose)
-        work = {}
-        for number, name in enumerate(names):
-            actor = f"{number}:{name}"
-            opened = app.open_project(folder)
-            place = opened.workspace.root
-            workspace = SwitchingWorkspace(place, scheduler, actor, fine=fine)
-            project = replace(opened, workspace=workspace)
-            work[actor] = _bound(COMMANDS[name], project, self)
-        return Done(scheduler.run(work), scheduler.trace)
+        scheduler = Scheduler(choose, folder)
+        opening = app.open_project
+
+        def opened(directory: Path | None, **more: Any) -> app.Opened:
+            project = opening(directory, **more)
+            actor = scheduler.actor_here()
+            if actor is None:
+                return project
+            place = project.workspace.root
+            return replace(
+                project, workspace=SwitchingWorkspace(place, scheduler, actor, fine=fine)
+            )
+
+        work = {
+            f"{number}:{name}": _bound(COMMANDS[name], folder, self)
+            for number, name in enumerate(names)
+        }
+        with _leases(self), mock.patch.object(app, "open_project", opened):
+            return Done(scheduler.run(work), scheduler.trace)
 
     def alone(self, folder: Path, name: str) -> BaseException | None:
         """Run one command to its end; return what it raised."""
-        try:
-            COMMANDS[name](app.open_project(folder), self)
-        except OdfBuildError as error:
-            return error
+        with _leases(self):
+            try:
+                COMMANDS[name](app.open_project(folder), self)
+            except OdfBuildError as error:
+                return error
         return None
 
 
-def _bound(command: Command, project: app.Opened, world: World) -> Callable[[], None]:
-    return lambda: command(project, world)
+def _bound(command: Command, folder: Path, world: World) -> Callable[[], None]:
+    return lambda: command(app.open_project(folder), world)
 
 
 # The commands
 
+_APPLY = ApplyOptions(yes=True, jobs=1, progress=False)
 
-def _apply(project: app.Opened, plan: Plan) -> None:
+
+def _applied(project: app.Opened, plan: Plan) -> None:
     report = app.apply(project, plan, jobs=1, settle=False)
     for _, failed in report.failures:
         raise failed.error
 
 
-def _planned(project: app.Opened, world: World, make: Callable[[], Plan], command: str) -> None:
-    if not world.leased:
-        _apply(project, make())
-        return
-    with reserved_for(
-        project, make, lambda plan: plan, command=command, on_busy="wait", pause=_pause(project)
-    ) as (_, plan, _):
-        _apply(project, plan)
+@contextmanager
+def _leases(world: "World") -> Iterator[None]:
+    """Have leases that wait for the scheduler, or none: as the world wants it."""
+
+    def pause(seconds: float) -> None:
+        if not stop_here("lease", "lease", waits=True):
+            time.sleep(seconds)
+
+    def take(workspace: Path, *given: Any, **more: Any) -> tuple[Lease, Mapping[Any, Any]]:
+        if not world.leased:
+            return Lease(workspace / "cache" / "leases"), {}
+        return take_lease(workspace, *given, **{**more, "pause": pause})
+
+    def apply(*given: Any, **more: Any) -> Any:
+        return applying.apply(*given, **{**more, "settle": False})  # a cache, and costly
+
+    said = StringIO()
+    with (
+        mock.patch.object(app, "apply", apply),
+        mock.patch.object(busy, "take_lease", take),
+        mock.patch.object(files, "locked", switching_lock),
+        redirect_stdout(said),
+        redirect_stderr(said),
+    ):
+        yield
 
 
-def _pause(project: app.Opened) -> Callable[[float], None]:
-    workspace = project.workspace
-    if not isinstance(workspace, SwitchingWorkspace):
-        return time.sleep
-    return lambda _: workspace.stop("lease", "lease", waits=True)
+def _ended(code: int) -> None:
+    if code != exits.DONE:
+        raise OdfBuildError(f"it ended with {code}", "see what it printed", "look into it")
+
+
+def _do_apply(project: app.Opened, _: "World") -> None:
+    _ended(apply_project(Given(directory=project.root), _APPLY))
+
+
+def _do_run(project: app.Opened, _: "World") -> None:
+    _ended(run_data(Given(directory=project.root), RunOptions(apply=_APPLY)))
+
+
+def _move_files(project: app.Opened, _: "World") -> None:
+    _ended(move_dataset(Given(directory=project.root), "src", "called", lock_timeout=10))
 
 
 @contextmanager
-def _having(project: app.Opened, world: World, *names: DatasetAlias) -> Iterator[None]:
-    if not world.leased:
+def _having(project: app.Opened, *names: DatasetAlias) -> Iterator[None]:
+    with busy.reserved(project, names, command="it", on_busy="wait"):
         yield
-        return
-    with reserved(project, names, command="it", on_busy="wait", pause=_pause(project)):
-        yield
-
-
-def _do_apply(project: app.Opened, world: World) -> None:
-    _planned(project, world, lambda: app.make(project), "apply")
-
-
-def _do_run(project: app.Opened, world: World) -> None:
-    _planned(project, world, lambda: data_plan(project).plan, "run")
 
 
 def _push(file: str) -> Command:
     def do(project: app.Opened, world: World) -> None:
-        with _having(project, world, POSTS), app.Pusher(project) as pusher:
+        with _having(project, POSTS), app.Pusher(project) as pusher:
             pusher.push("posts", project.root / "posts" / file, id=file)
 
     return do
@@ -230,7 +271,7 @@ def _housekeeping(
     alias: DatasetAlias, wish: Callable[[World], Wish], *read: DatasetAlias
 ) -> Command:
     def do(project: app.Opened, world: World) -> None:
-        with _having(project, world, alias, *read):
+        with _having(project, alias, *read):
             prepared = prepare(project, str(alias), wish(world))
             if prepared is not None:
                 carry_out(project, prepared)
@@ -239,7 +280,7 @@ def _housekeeping(
 
 
 def _undo(project: app.Opened, world: World) -> None:
-    with _having(project, world, SRC, OUT):
+    with _having(project, SRC, OUT):
         undo = prepare_undo(project, world.run)
         if undo.steps:
             take_back(project, undo, Asking(command="undo", follows=undo.run))
@@ -251,14 +292,14 @@ def _gc(project: app.Opened, world: World) -> None:
 
 def _move(to: DatasetAlias) -> Command:
     def do(project: app.Opened, world: World) -> None:
-        with _having(project, world, SRC, to):
+        with _having(project, SRC, to):
             project.workspace.rename(SRC, to)
 
     return do
 
 
 def _upgrade(project: app.Opened, world: World) -> None:
-    with _having(project, world, OUT):
+    with _having(project, OUT):
         record(project, outdated(project, [OUT]))
 
 
@@ -274,6 +315,7 @@ COMMANDS: Mapping[str, Command] = {
     "gc": _gc,
     "mv": _move(MOVED),
     "mv-b": _move(ELSE),
+    "mv-files": _move_files,
     "upgrade": _upgrade,
 }
 
@@ -312,6 +354,20 @@ def check_chains(folder: Path, *, collected: bool = False) -> None:
         assert verify(dataset).findings == ()
         with suppress(MissingObjectError) if collected else nullcontext():
             _check_blocks(dataset, by_id)
+
+
+def check_readers(folder: Path) -> None:
+    """No two datasets have read the same file of `data`: each is read by the one that has `src`."""
+    workspace = Workspace(folder / ".odfbuild")
+    readers = [
+        alias
+        for alias, id in workspace.names().items()
+        for state in [workspace.dataset(id).state()]
+        if state is not None
+        and state.polling is not None
+        and getattr(state.polling.fetch, "path", "").startswith("data/")
+    ]
+    assert len(readers) <= 1, f"files of data/ are read by {readers}"
 
 
 def _check_blocks(dataset: Dataset, by_id: Mapping[Any, Dataset]) -> None:

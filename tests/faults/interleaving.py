@@ -1,30 +1,45 @@
 """A scheduler that decides who goes on at every read of a head and every write: without chance.
 
 Actors are threads with a workspace of their own on one folder.  Each stops before it reads a
-head or a name, takes a lock, or writes; the scheduler lets exactly one of them go on.
+head, a name or a file of the project, takes a lock or a lease, or writes; the scheduler lets
+exactly one of them go on.  Reads and writes of the project's files are seen by an audit hook of
+the interpreter, so that no code can read them past it.
 """
 
+import os
 import sys
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 from odfbuild.odf.identity import DatasetId, Multihash
 from odfbuild.odf.refs import DatasetAlias
 from odfbuild.state.dataset import Dataset
 from odfbuild.state.disk import Disk
 from odfbuild.state.heads import HEAD, LocalHeads
-from odfbuild.state.lock import LockedError
+from odfbuild.state.lock import LockedError, locked, open_locked
 from odfbuild.state.workspace import Workspace
 
-__all__ = ["Choice", "Deadlock", "Point", "Scheduler", "SwitchingWorkspace"]
+__all__ = [
+    "Choice",
+    "Deadlock",
+    "Point",
+    "Scheduler",
+    "SwitchingWorkspace",
+    "stop_here",
+    "switching_lock",
+]
+
+_HERE = threading.local()  # the scheduler of the actor whose thread this is, and its name
+_EVENTS = {"open": "read", "os.scandir": "read", "os.rename": "write"}
 
 
 @dataclass(frozen=True, slots=True)
 class Point:
-    """What an actor is about to do, and to what: a dataset by its id, or `names`."""
+    """What an actor is about to do, and to what: a dataset by its id, a file, or `names`."""
 
     kind: str
     resource: str
@@ -49,9 +64,13 @@ class _Actor:
 
 
 class Scheduler:
-    """Runs actors one at a time; `trace` has what was done, in order."""
+    """Runs actors one at a time; `trace` has what was done, in order.
 
-    def __init__(self, choose: Choice) -> None:
+    `project` is the folder whose files they read and write.
+    """
+
+    def __init__(self, choose: Choice, project: Path) -> None:
+        self.project = f"{project}{os.sep}"
         self.trace: list[tuple[str, Point]] = []
         self._choose = choose
         self._actors: dict[str, _Actor] = {}
@@ -82,6 +101,11 @@ class Scheduler:
                 raise Deadlock(f"{last} does not come back from {actor.point}")
         return {each.name: each.error for each in self._actors.values()}
 
+    def actor_here(self) -> str | None:
+        """Return the actor whose thread this is."""
+        scheduler, name = getattr(_HERE, "actor", (None, None))
+        return name if scheduler is self else None
+
     def stop(self, name: str, point: Point, *, waits: bool = False) -> None:
         """Stop an actor, from one of its threads, until it may go on."""
         actor = self._actors.get(name)
@@ -93,12 +117,52 @@ class Scheduler:
 
     def _act(self, actor: _Actor, do: Callable[[], None]) -> None:
         actor.go.acquire()
+        _HERE.actor = self, actor.name
         try:
             do()
         except BaseException as error:
             actor.error = error
         actor.ended = True
         self._back.release()
+
+
+def stop_here(kind: str, resource: str, *, waits: bool = False) -> bool:
+    """Stop the actor whose thread this is; False if it is that of none."""
+    scheduler, name = getattr(_HERE, "actor", (None, ""))
+    if scheduler is not None:
+        scheduler.stop(name, Point(kind, resource), waits=waits)
+    return scheduler is not None
+
+
+def _on_audit(event: str, given: tuple[Any, ...]) -> None:
+    """Stop before a definition or the project file is opened or replaced, or a folder is listed."""
+    if event not in _EVENTS or (actor := getattr(_HERE, "actor", None)) is None:
+        return
+    path, project = str(given[1 if event == "os.rename" else 0]), actor[0].project
+    if path.startswith(project):
+        inside = path.removeprefix(project)
+        if not inside.startswith(".odfbuild") and (
+            inside.endswith(".yaml") or event == "os.scandir"
+        ):
+            stop_here(_EVENTS[event], inside)
+
+
+sys.addaudithook(_on_audit)
+
+
+@contextmanager
+def switching_lock(folder: Path, *, timeout: float, note: Path | None = None) -> Iterator[None]:
+    """Hold the lock of a project as `locked` does, and let others go on meanwhile."""
+    if not stop_here("lock", "project"):
+        with locked(folder, timeout=timeout, note=note):
+            yield
+        return
+    while (opened := open_locked(folder)) is None:
+        stop_here("lock", "project", waits=True)
+    try:
+        yield
+    finally:
+        os.close(opened)
 
 
 class _SwitchingDisk(Disk):

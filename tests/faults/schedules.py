@@ -29,15 +29,25 @@ from tests.faults.concurrent import (
     Done,
     World,
     check_chains,
+    check_readers,
     keys_of,
     signature,
     without_spark,
 )
 from tests.faults.interleaving import Choice, Point
 
-__all__ = ["Switching", "check_done", "check_random", "memory", "one_switch", "switches"]
+__all__ = [
+    "Switching",
+    "check_done",
+    "check_random",
+    "memory",
+    "one_switch",
+    "one_switch_at_definitions",
+    "switches",
+]
 
-_GIVES_BACK = frozenset(("reset", "undo", "mv", "mv-b"))
+_RENAMES = frozenset(("mv", "mv-b"))  # the chain alone, as a step does, and no file
+_GIVES_BACK = frozenset(("reset", "undo", "mv-files", *_RENAMES))
 _FOREVER = 10**9
 
 
@@ -45,11 +55,11 @@ _FOREVER = 10**9
 class Switching:
     """Lets one actor do so many things that others can see, then the next; then all to their ends.
 
-    `counts` has how many places there were to switch at, by actor.
+    `places` has what each actor was about to do where it could be switched.
     """
 
     turns: Sequence[tuple[str, int]]
-    counts: dict[str, int] = field(default_factory=dict)
+    places: dict[str, list[Point]] = field(default_factory=dict)
     _at: int = 0
     _left: int = -1
     _before: dict[str, Point] = field(default_factory=dict)
@@ -71,7 +81,7 @@ class Switching:
 
     def _take(self, name: str, point: Point) -> str:
         if self._is_place(name, point):
-            self.counts[name] = self.counts.get(name, 0) + 1
+            self.places.setdefault(name, []).append(point)
             self._left = max(0, self._left - 1)
         self._before[name] = point
         return name
@@ -80,21 +90,34 @@ class Switching:
 def one_switch(world: World, first: str, second: str) -> Iterator[Sequence[tuple[str, int]]]:
     """Yield the turns of two commands that switch once, at every place of the first."""
     a, b = f"0:{first}", f"1:{second}"
-    yield from ([(a, at), (b, _FOREVER)] for at in range(_places(world, first, second)))
+    yield from ([(a, at), (b, _FOREVER)] for at in range(len(_places(world, first, second))))
+
+
+def one_switch_at_definitions(
+    world: World, first: str, second: str
+) -> Iterator[Sequence[tuple[str, int]]]:
+    """Yield the turns that switch before the first reads a definition, until it writes."""
+    a, b = f"0:{first}", f"1:{second}"
+    for at, point in enumerate(_places(world, first, second)):
+        if point.kind == "write":
+            break
+        if point.resource.startswith("datasets/"):
+            yield [(a, at), (b, _FOREVER)]
 
 
 def switches(world: World, first: str, second: str) -> Iterator[Sequence[tuple[str, int]]]:
     """Yield the turns that switch and switch back, at every place of both."""
     a, b = f"0:{first}", f"1:{second}"
-    pairs = product(range(_places(world, first, second)), range(1, _places(world, second, first)))
+    places = len(_places(world, first, second)), len(_places(world, second, first))
+    pairs = product(range(places[0]), range(1, places[1]))
     yield from ([(a, at), (b, back), (a, _FOREVER)] for at, back in pairs)
 
 
-def _places(world: World, first: str, second: str) -> int:
+def _places(world: World, first: str, second: str) -> Sequence[Point]:
     with world.copy() as folder:
         switching = Switching([(f"0:{first}", _FOREVER)])
         world.together(folder, (first, second), switching)
-    return switching.counts[f"0:{first}"]
+    return switching.places[f"0:{first}"]
 
 
 def check(world: World, names: Sequence[str], choose: Choice, *, fine: bool = False) -> Done:
@@ -120,6 +143,10 @@ def check_done(world: World, folder: Path, names: Sequence[str], done: Done) -> 
     _check_reported(folder, done)
     if world.leased:
         _check_serial(world, folder, done)
+    if not _RENAMES & {*names}:
+        if "mv-files" in names:
+            world.alone(folder, "apply")
+        check_readers(folder)
 
 
 def _check_reported(folder: Path, done: Done) -> None:

@@ -7,7 +7,13 @@ import pytest
 
 from tests.faults.concurrent import COMMANDS, MERGES, World, without_spark
 from tests.faults.races import races
-from tests.faults.schedules import Switching, check, check_random, one_switch
+from tests.faults.schedules import (
+    Switching,
+    check,
+    check_random,
+    one_switch,
+    one_switch_at_definitions,
+)
 
 # pairs that once doubled or lost rows
 PAIRS = (("apply", "apply"), ("run", "reset"), ("mv", "mv-b"))
@@ -24,8 +30,14 @@ def worlds(tmp_path_factory: pytest.TempPathFactory) -> Iterator[list[World]]:
 def test_two_commands_switched_at_places_of_the_first(
     worlds: list[World], pair: tuple[str, str]
 ) -> None:
-    for turns in list(one_switch(worlds[1], *pair))[::6]:
+    all_turns = list(one_switch(worlds[1], *pair))
+    for turns in all_turns[:: max(1, len(all_turns) // 8)]:
         check(worlds[1], pair, Switching(turns))
+
+
+def test_definitions_are_edited_while_they_are_read(worlds: list[World]) -> None:
+    for turns in one_switch_at_definitions(worlds[1], "apply", "mv-files"):
+        check(worlds[1], ("apply", "mv-files"), Switching(turns))
 
 
 @pytest.mark.parametrize("seed", range(12))

@@ -9,7 +9,8 @@ from typing import Annotated
 import typer
 from typer.exceptions import Exit
 
-from odfbuild.cli.options import Name, ProjectCommand, given
+from odfbuild.cli.commands.groups import Wait
+from odfbuild.cli.options import Busy, Name, OnBusy, ProjectCommand, given
 
 __all__ = ["commands"]
 
@@ -38,11 +39,13 @@ def move(
     context: typer.Context,
     old: Annotated[str, typer.Argument(help="The dataset as it is called.")],
     new: Annotated[str, typer.Argument(help="What it shall be called.")],
+    lock_timeout: Wait = 10.0,
+    on_busy: Busy = OnBusy.WAIT,
 ) -> None:
     """Rename a dataset: its definition, the inputs that read it, and a moved: entry."""
     from odfbuild.cli.move import move_dataset
 
-    raise Exit(move_dataset(given(context), old, new))
+    raise Exit(move_dataset(given(context), old, new, lock_timeout=lock_timeout, on_busy=on_busy))
 
 
 @commands.command(cls=ProjectCommand)
