@@ -3,7 +3,6 @@
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from itertools import count
 from pathlib import Path
 
 import pytest
@@ -12,8 +11,8 @@ from odfbuild.app import planning, running
 from odfbuild.cli import act
 from odfbuild.cli.files import editing
 from odfbuild.odf.refs import DatasetAlias
-from odfbuild.state import lock
 from odfbuild.state.lease import take_lease
+from odfbuild.state.lock import locked
 from odfbuild.state.workspace import Workspace
 from tests.cli.test_on_busy import BY, held
 from tests.engines import FakeEngine
@@ -135,7 +134,7 @@ def test_who_edits_has_the_files_alone(
         return {each: each.read_bytes() for each in run.project.rglob("*.yaml")}
 
     before = texts()
-    monkeypatch.setattr(lock.time, "monotonic", count(step=60).__next__)
+    monkeypatch.setattr("odfbuild.cli.files.locked", lambda root, **_: locked(root, timeout=0))
     with editing(run.project):
         done = run(*command)
     assert (done.code, "error[locked]" in done.err) == (6, True)

@@ -22,7 +22,7 @@ from odfbuild.errors import OdfBuildError
 from tests.faults.concurrent import COMMANDS, MERGES, Done, World, without_spark
 from tests.faults.schedules import check_done, memory
 
-__all__ = ["main", "races"]
+__all__ = ["forked", "main", "races", "wait", "world_apart"]
 
 _LATEST = 0.2  # seconds after which the last of a round begins
 _LONGEST = 120.0  # seconds that a command may take
@@ -33,10 +33,10 @@ def races(rounds: int, seed: int = 0, told: Callable[[str], None] = print) -> in
     """Run so many rounds and return how many broke the law."""
     broken = 0
     with tempfile.TemporaryDirectory(dir=memory()) as place, without_spark():
-        worlds = [_world(Path(place) / f"{n}", merge) for n, merge in enumerate(MERGES)]
+        worlds = [world_apart(Path(place) / f"{n}", merge) for n, merge in enumerate(MERGES)]
         for number in range(seed, seed + rounds):
             found = Path(place) / "found"
-            if _wait(_forked(partial(_round, worlds, number, found)), _CHECKED) != 0:
+            if wait(forked(partial(_round, worlds, number, found)), _CHECKED) != 0:
                 broken += 1
                 told(f"BROKEN, seed {number}: {found.read_text('utf-8')}")
             if (number - seed + 1) % 100 == 0:
@@ -44,11 +44,11 @@ def races(rounds: int, seed: int = 0, told: Callable[[str], None] = print) -> in
     return broken
 
 
-def _world(folder: Path, merge: str) -> World:
+def world_apart(folder: Path, merge: str) -> World:
     """Make a world in a process of its own: who forks has no threads that way."""
     folder.mkdir()
     kept = folder / "world"
-    assert _wait(_forked(lambda: kept.write_bytes(pickle.dumps(World(folder, merge))))) == 0
+    assert wait(forked(lambda: kept.write_bytes(pickle.dumps(World(folder, merge))))) == 0
     world = pickle.loads(kept.read_bytes())  # noqa: S301 - our own
     assert isinstance(world, World)
     return world
@@ -65,11 +65,11 @@ def _round(worlds: Sequence[World], seed: int, found: Path) -> None:
     found.write_text(f"{names}\n", "utf-8")
     with world.copy() as folder:
         started = {
-            actor: _forked(partial(_act, world, folder, actor, delay))
+            actor: forked(partial(_act, world, folder, actor, delay))
             for actor, delay in actors.items()
         }
         for process in started.values():
-            _wait(process)
+            wait(process)
         errors = {actor: _error(folder, actor) for actor in started}
         with found.open("a", encoding="utf-8") as told:
             told.write(f"{errors}\n")
@@ -105,7 +105,7 @@ def _error(folder: Path, actor: str) -> BaseException | None:
     return OdfBuildError(*found) if len(found) == 3 else OSError(*found)
 
 
-def _forked(do: Callable[[], object]) -> int:
+def forked(do: Callable[[], object]) -> int:
     """Do something in a process of its own; return its id."""
     sys.stdout.flush()
     sys.stderr.flush()
@@ -124,7 +124,8 @@ def _forked(do: Callable[[], object]) -> int:
         os._exit(code)
 
 
-def _wait(process: int, longest: float = _LONGEST) -> int:
+def wait(process: int, longest: float = _LONGEST) -> int:
+    """Return the exit code of a process; -1 of one that had to be killed."""
     until = time.monotonic() + longest
     while time.monotonic() < until:
         ended, status = os.waitpid(process, os.WNOHANG)

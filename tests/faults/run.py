@@ -14,7 +14,7 @@ from tests.projects import REPOSITORY, environment
 
 __all__ = ["HARNESSES", "main"]
 
-_ALL = ("calls", "replay", "power", "spark", "races", "schedules", "flips")
+_ALL = ("calls", "replay", "power", "spark", "races", "processes", "schedules", "flips")
 HARNESSES = tuple(each for each in _ALL if Path(__file__).with_name(f"{each}.py").exists())
 
 

@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 
 from tests.faults.concurrent import COMMANDS, MERGES, World, without_spark
+from tests.faults.processes import processes
 from tests.faults.races import races
 from tests.faults.schedules import (
     Switching,
@@ -56,6 +57,10 @@ def test_real_processes_at_once() -> None:
     assert races(3) == 0
 
 
+def test_commands_of_the_command_line_at_once() -> None:
+    assert processes(1) == 0
+
+
 def test_every_command_is_among_those_that_are_tried() -> None:
     assert {"apply", "run", "ingest", "reset", "undo", "compact", "rebuild", "gc", "mv"} < {
         *COMMANDS
@@ -66,6 +71,11 @@ def test_every_command_is_among_those_that_are_tried() -> None:
 def test_many_schedules(worlds: list[World]) -> None:
     for seed in range(10_000):
         check_random(worlds, seed)
+
+
+@pytest.mark.slow
+def test_many_processes() -> None:
+    assert processes(100) == 0
 
 
 @pytest.mark.slow
