@@ -5,3 +5,6 @@ A module is a boundary: `test_sql.py`, `test_git.py` and so on.  A test carries
 attack are parameters of one test.  Tests elsewhere under `tests/` may carry the mark as well.
 `test_sentences.py` walks both sides, `python -m tests.hostile` counts the cases.
 """
+
+CANARY_NAME = "ODFBUILD_TEST_CANARY"
+CANARY = "canary-5d1f3a"

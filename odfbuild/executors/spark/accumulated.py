@@ -34,6 +34,7 @@ from odfbuild.executors.engine import (
 )
 from odfbuild.executors.frames import Frame
 from odfbuild.executors.grouping import GONE_AT, REDO, key_names, merged, number_names
+from odfbuild.executors.spark.admission import admitted, built
 from odfbuild.executors.spark.counting import OFFSETS, Counting
 from odfbuild.executors.spark.errors import SentQuery, spark_errors
 from odfbuild.executors.spark.fine_results import note_fine
@@ -176,7 +177,7 @@ class Accumulated:
         self.counting.views.add(_PAIRS, rows)
         with spark_errors("run the query", log=self.counting.log):
             return self.counting.table(
-                self.counting.session.sql(merged_text(self.counting.found, _PAIRS, taken=taken))
+                built(self.counting.session, merged_text(self.counting.found, _PAIRS, taken=taken))
             )
 
     def _check(self, now: pa.Table) -> None:
@@ -273,8 +274,8 @@ class Accumulated:
         self.counting.views.add(_BEFORE, was)
         self.counting.views.add(_AFTER, now)
         changes = changelog_text(_BEFORE, _AFTER, kinds, op=op, key=key)
-        rows = self.counting.session.sql(
-            f"SELECT * FROM ({changes}) ORDER BY __odf_o, {quoted(op)}"
+        rows = built(
+            self.counting.session, f"SELECT * FROM ({changes}) ORDER BY __odf_o, {quoted(op)}"
         )
         return gather(
             rows, self.counting.size, self.counting.work.staging, [op, *kinds], self._checked
@@ -294,7 +295,7 @@ class Accumulated:
             if sent.step < self.counting.found.step:
                 continue
             with spark_errors("read the query", (sent,), self.counting.log):
-                frame = self.counting.session.sql(sent.carried.text)
+                frame = admitted(self.counting.session, sent.carried.text, sent)
             if step.alias is not None:
                 self.counting.views.add(step.alias, frame)
         assert frame is not None  # noqa: S101 - a query has a step

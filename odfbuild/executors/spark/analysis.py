@@ -7,6 +7,7 @@ import pyarrow as pa
 
 from odfbuild.executors.analysis import Analysis
 from odfbuild.executors.engine import system_columns
+from odfbuild.executors.spark.admission import admitted
 from odfbuild.executors.spark.errors import SentQuery, SparkQueryError, spark_errors
 from odfbuild.executors.spark.frames import from_table
 from odfbuild.executors.spark.new_rows import visible
@@ -65,7 +66,7 @@ def _last(
             _add_versions(session, views, question, table)
         try:
             with spark_errors("read the query", (sent,), log):
-                frame = session.sql(sent.carried.text)
+                frame = admitted(session, sent.carried.text, sent)
         except SparkQueryError as error:
             raise with_hint(error, unseen) from None
         if step.alias is not None:

@@ -13,9 +13,24 @@ from collections.abc import Mapping
 from pathlib import Path
 from urllib.parse import urlsplit
 
-__all__ = ["is_local", "nominal_cores", "own_address", "place_settings", "python_program"]
+__all__ = [
+    "NO_XML_FETCHES",
+    "is_local",
+    "nominal_cores",
+    "own_address",
+    "place_settings",
+    "python_program",
+]
 
 _LOOPBACK = "127.0.0.1"
+_CLOSED = {"spark.authenticate": "true", "spark.network.crypto.enabled": "true"}
+"""Of every connection to Spark's own ports: Spark makes the secret where it is one process."""
+
+NO_XML_FETCHES = tuple(
+    f"-Djavax.xml.accessExternal{each}=" for each in ("DTD", "Schema", "Stylesheet")
+)
+"""Options of Java: XML in a row names files and addresses, which are not read."""
+
 _CLUSTER_CORES = 16  # partitions follow from it; those with little in them are joined
 
 
@@ -53,11 +68,13 @@ def place_settings(master: str | None, cores: int, memory: str) -> dict[str, str
         **_python_path(),
     }
     if is_local(master):
-        return {**shared, "spark.default.parallelism": str(cores)}
+        return {**shared, **_CLOSED, "spark.default.parallelism": str(cores)}
     return {
         **shared,
         "spark.executor.memory": memory,
-        "spark.executor.extraJavaOptions": "-Xss4m -Duser.timezone=UTC -Dfile.encoding=UTF-8",
+        "spark.executor.extraJavaOptions": " ".join(
+            ("-Xss4m", "-Duser.timezone=UTC", "-Dfile.encoding=UTF-8", *NO_XML_FETCHES)
+        ),
     }
 
 

@@ -21,6 +21,7 @@ from odfbuild.executors.engine import (
 )
 from odfbuild.executors.grouping import counted, key_names
 from odfbuild.executors.lookup import Keys, in_millis, look_up
+from odfbuild.executors.spark.admission import admitted, built
 from odfbuild.executors.spark.errors import SentQuery, spark_errors
 from odfbuild.executors.spark.frames import POSITION, from_table, gather, slice_table, told
 from odfbuild.executors.spark.group_texts import counted_text
@@ -97,13 +98,13 @@ class Counting:
         touching = f"LEFT SEMI JOIN {_FLAGGED} AS f ON {match}"
         self.views.add(_FLAGGED, from_table(self.session, groups))
         self.views.add(_ROWS, rows)
-        places = self.session.sql(f"SELECT {POSITION} FROM {_ROWS} AS r {touching}")
+        places = built(self.session, f"SELECT {POSITION} FROM {_ROWS} AS r {touching}")
         keys = self._touched(self.table(places.distinct()))
         every = self._read(
             {each.alias: self._all(each, keys.get(each.alias)) for _, each in self._sources()}
         )
         self.views.add(_ROWS, every)
-        chosen = self.session.sql(f"SELECT * FROM {_ROWS} AS r {touching}")
+        chosen = built(self.session, f"SELECT * FROM {_ROWS} AS r {touching}")
         return self.counted(chosen, taken=False)
 
     def _new(self, number: int, source: TransformInputFrame) -> "DataFrame":
@@ -151,7 +152,7 @@ class Counting:
         if found is None:
             return None
         self.views.add(view, from_table(self.session, found.rows))
-        return self.session.sql(standing_text(quoted(view), names, op=op, offset=offset))
+        return built(self.session, standing_text(quoted(view), names, op=op, offset=offset))
 
     @staticmethod
     def _appends(source: TransformInputFrame) -> bool:
@@ -164,7 +165,7 @@ class Counting:
         frame = None
         for step, sent in zip(self.facts.steps, self._carried(), strict=False):
             with spark_errors("read the query", (sent,), self.log):
-                frame = self.session.sql(sent.carried.text)
+                frame = admitted(self.session, sent.carried.text, sent)
             if step.alias is not None and sent.step < self.found.step:
                 self.views.add(step.alias, frame)
         assert frame is not None  # noqa: S101 - a query has a step
@@ -201,7 +202,7 @@ class Counting:
         self.views.add(_ROWS, rows)
         text = counted_text(self.found, _ROWS, taken=taken)
         with in_vain(), spark_errors("run the query", self._carried(), self.log):
-            return self.table(self.session.sql(f"{text} LIMIT {MOST + 1}"))
+            return self.table(built(self.session, f"{text} LIMIT {MOST + 1}"))
 
     def table(self, frame: "DataFrame") -> pa.Table:
         found = gather(frame, Size.SMALL, self.work.staging, frame.columns, lambda rows: rows).table

@@ -22,7 +22,7 @@ from odfbuild.executors.spark.java_end import (
 from odfbuild.executors.spark.session import interrupted
 from odfbuild.planner.sql.carry import CarriedText, TwiceCarried
 
-__all__ = ["SentQuery", "SparkQueryError", "spark_errors"]
+__all__ = ["SentQuery", "SparkQueryError", "place_of", "spark_errors"]
 
 _CANCELLED = "SPARK_JOB_CANCELLED"
 _USERS = ("22", "42", "0A", "54", "21", "P0001", "KD")
@@ -196,6 +196,13 @@ def _place(error: Any, sent: Sequence[SentQuery]) -> tuple[QueryPlace | None, st
         return QueryPlace(query.step, None), None
     offset = _offset(query.carried.text, *map(int, found.groups()))
     return QueryPlace(query.step, query.carried.origin(offset)), None
+
+
+def place_of(sent: SentQuery, start: int, end: int) -> tuple[QueryPlace, str]:
+    """Return which part of the user's text a part of the sent one is, and words for that."""
+    origin = sent.carried.origin
+    at = QueryPlace(sent.step, origin(start), max(1, origin(end) - origin(start)))
+    return at, _words(at, (sent,))
 
 
 def _words(at: QueryPlace | None, sent: Sequence[SentQuery]) -> str:

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from odfbuild.executors.engine import TransformWork
+from odfbuild.executors.spark.admission import built
 from odfbuild.executors.spark.frames import POSITION
 from odfbuild.executors.spark.merge import normal
 from odfbuild.executors.spark.replay import standing_text
@@ -47,4 +48,4 @@ def standing_result(
     operation = quoted(op) if op in step.frame.columns else "0"
     columns = [f"CAST({operation} AS INT) AS {_OPERATION}", POSITION, *map(quoted, names)]
     views.add(_LOG, normal(step.frame.selectExpr(*columns)))
-    return session.sql(standing_text(_LOG, names, op=_OPERATION, offset=POSITION))
+    return built(session, standing_text(_LOG, names, op=_OPERATION, offset=POSITION))

@@ -16,6 +16,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from odfbuild.executors.engine import CondenseRequest
+from odfbuild.executors.spark.admission import built
 from odfbuild.executors.spark.errors import spark_errors
 from odfbuild.executors.spark.frames import from_files, from_table, gather, slice_table
 from odfbuild.executors.spark.merge import needed_history, normal
@@ -71,7 +72,7 @@ def condensed(
     schema = pa.schema([in_force.field(name) for name in names])
     views.add(_OLD, past_rows(session, request.history, schema, size))
     with spark_errors("condense the history", log=log):
-        rows = session.sql(_text(request, names, key))
+        rows = built(session, _text(request, names, key))
         order = [comparable(quoted(name), rows.schema[name].dataType) for name in key]
         return _written(_sorted(rows, order, size), request.into, size)
 

@@ -14,6 +14,7 @@ import pyarrow.compute as pc
 from odfbuild.executors.conform import conform
 from odfbuild.executors.engine import IngestRequest
 from odfbuild.executors.frames import Frame, Repeated
+from odfbuild.executors.spark.admission import built
 from odfbuild.executors.spark.errors import SentQuery, spark_errors
 from odfbuild.executors.spark.frames import (
     POSITION,
@@ -148,7 +149,7 @@ def _merged(work: _Work, merging: Merging, sent: tuple[SentQuery, ...]) -> Frame
     with spark_errors("merge the source rows", sent, work.log):
         merging = replace(merging, narrowing=_narrowing(work, merging))
     with spark_errors("merge the source rows", log=work.log):
-        rows = work.session.sql(merge_text(merging, _NEW, _OLD))
+        rows = built(work.session, merge_text(merging, _NEW, _OLD))
     with spark_errors("merge the source rows", sent, work.log):
         return gather_checked(
             rows,

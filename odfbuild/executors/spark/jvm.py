@@ -21,6 +21,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from odfbuild.errors import EngineFailedError
+from odfbuild.executors.spark.cluster import NO_XML_FETCHES
 from odfbuild.executors.spark.java import Java
 from odfbuild.executors.spark.undelayed import undelayed
 from odfbuild.regular_files import read_regular
@@ -171,6 +172,7 @@ def launch(
     `address` is the one that it listens at, `python` the interpreter of Python tasks.
     """
     folder.mkdir(parents=True, exist_ok=True)
+    folder.chmod(0o700)  # rows are in it while they are sorted
     command = [str(java.program), *options, *_submit(settings)]
     environment = {
         **_environment(),
@@ -200,6 +202,7 @@ def java_options(
     """
     options = [*_HEAP, *_NO_MEMORY, "-Xss4m", "-Duser.timezone=UTC", "-Dfile.encoding=UTF-8"]
     options += ["-XX:TieredStopAtLevel=1"] if quick else []
+    options += NO_XML_FETCHES
     options += [f"-XX:ErrorFile={folder / 'hs_err.log'}", f"-Djava.io.tmpdir={folder}"]
     return [*options, *archive, *module_options(java), "-cp", class_path()]
 

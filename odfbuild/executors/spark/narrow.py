@@ -23,6 +23,7 @@ import pyarrow.parquet as pq
 from odfbuild.executors.engine import IngestRequest
 from odfbuild.executors.frames import Frame
 from odfbuild.executors.near import near_rows
+from odfbuild.executors.spark.admission import built
 from odfbuild.executors.spark.merge_parts import Narrowing
 from odfbuild.executors.spark.places import to_read, to_write
 from odfbuild.executors.spark.session import in_all_digits, with_settings
@@ -110,9 +111,10 @@ def narrowing(
     first = quoted(key[0])
     if names[key[0]] not in _ORDERED:
         first = "CAST(NULL AS STRING)"
-    found = session.sql(
+    found = built(
+        session,
         f"SELECT count(*) AS rows, coalesce(sum({size}), 0) AS size, "
-        f"CAST(min({first}) AS STRING) AS low, CAST(max({first}) AS STRING) AS high FROM {new}"
+        f"CAST(min({first}) AS STRING) AS low, CAST(max({first}) AS STRING) AS high FROM {new}",
     ).toArrow()
     (seen,) = found.to_pylist()
     if seen["rows"] > _MOST_ROWS or seen["size"] > _MOST_BYTES:

@@ -12,6 +12,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from odfbuild.executors.frames import Frame
+from odfbuild.executors.spark.admission import built
 from odfbuild.executors.spark.sqltypes import quoted
 
 if TYPE_CHECKING:
@@ -59,7 +60,8 @@ def first_of_keys(
     missing = " OR ".join(f"{quoted(part)} IS NULL" for part in key)
     first = f"min({PIECE}) OVER (PARTITION BY {keys})"
     columns = ", ".join(map(quoted, new.columns))
-    return session.sql(
+    return built(
+        session,
         f"SELECT {columns} FROM (SELECT *, {first} AS __odf_first FROM {name}) "
-        f"WHERE __odf_first = {PIECE} OR {missing}"
+        f"WHERE __odf_first = {PIECE} OR {missing}",
     )

@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING
 
 from odfbuild.executors.engine import RawQueryWork
 from odfbuild.executors.frames import Frame
+from odfbuild.executors.spark.admission import admitted
 from odfbuild.executors.spark.errors import SentQuery, spark_errors
 from odfbuild.executors.spark.frames import POSITION, from_frame, gather
 from odfbuild.executors.spark.geometry import check_storable
@@ -55,7 +56,7 @@ def preprocessed(
     frame = source
     for number, query in enumerate(sent_steps(facts, by_piece=by_piece)):
         with spark_errors("read the preprocess query", (query,), log):
-            frame = session.sql(query.carried.text)
+            frame = admitted(session, query.carried.text, query)
         alias = facts.steps[number].alias
         if alias is not None:
             views.add(alias, frame)

@@ -10,6 +10,7 @@ import pyarrow as pa
 from odfbuild.errors import InvalidQueryError
 from odfbuild.executors.frames import Frame
 from odfbuild.executors.querying import QueryRequest
+from odfbuild.executors.spark.admission import admitted
 from odfbuild.executors.spark.errors import SentQuery, SparkQueryError, spark_errors
 from odfbuild.executors.spark.frames import gather
 from odfbuild.executors.spark.replay import Replaying, in_vain
@@ -42,7 +43,7 @@ def queried(replaying: Replaying, request: QueryRequest, log: Path | None) -> Fr
     sent = SentQuery(0, 1, CarriedText(request.text, ()))
     try:
         with spark_errors("read the query", (sent,), log):
-            rows = replaying.session.sql(request.text)
+            rows = admitted(replaying.session, request.text, sent)
     except SparkQueryError as error:
         raise _hinted(error, request) from None
     _check_names(rows.columns)

@@ -18,6 +18,7 @@ from odfbuild.executors.difference import difference, is_orderly
 from odfbuild.executors.engine import TransformInputFrame
 from odfbuild.executors.frames import Frame
 from odfbuild.executors.lookup import in_millis
+from odfbuild.executors.spark.admission import built
 from odfbuild.executors.spark.fine_results import collecting
 from odfbuild.executors.spark.frames import from_table, gather
 from odfbuild.executors.spark.merge_parts import kinds_of
@@ -90,7 +91,7 @@ class Quick(Stateful):
         self.views.add(_BEFORE, from_table(self.session, gone))
         changes = changelog_text(_BEFORE, _AFTER, kinds, op=op, key=key)
         with self._errors("run the query"):
-            rows = self.session.sql(f"SELECT * FROM ({changes}) ORDER BY __odf_o, {quoted(op)}")
+            rows = built(self.session, f"SELECT * FROM ({changes}) ORDER BY __odf_o, {quoted(op)}")
             return gather(rows, self.size, self.work.staging, [op, *kinds], self._checked)
 
 

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any, Final
 import pyarrow as pa
 
 from odfbuild.executors.changelog import only_appends, taken_back_in_vain
+from odfbuild.executors.spark.admission import built
 from odfbuild.executors.spark.errors import SparkQueryError
 from odfbuild.executors.spark.frames import from_files, from_table, slice_table
 from odfbuild.executors.spark.merge import normal
@@ -69,7 +70,7 @@ class Replaying:
         if appended:
             return rows
         self.views.add(view, rows)
-        return self.session.sql(standing_text(quoted(view), columns, op=op, offset=offset))
+        return built(self.session, standing_text(quoted(view), columns, op=op, offset=offset))
 
 
 def _plain(rows: "DataFrame") -> "DataFrame":

@@ -29,6 +29,7 @@ from odfbuild.executors.spark.jvm import Jvm, JvmFailedError, java_options, laun
 from odfbuild.executors.spark.resident import is_off, traits
 from odfbuild.executors.spark.settings import (
     DEFAULT_MEMORY,
+    GUARDED,
     QUICK,
     Size,
     fixed_settings,
@@ -159,6 +160,7 @@ class Sessions:
         cores = nominal_cores(self._host.how.master, self._host.cores)
         for key, value in sized_settings(size, cores).items():
             session.conf.set(key, value)
+        _check_guarded(session)
         return session
 
     def _first_query(self) -> None:
@@ -166,8 +168,11 @@ class Sessions:
         import pyarrow as pa
 
         with contextlib.suppress(Exception):
+            from odfbuild.executors.spark.admission import admitted
+
             session = self.session(Size.SMALL)
             session.createDataFrame(pa.table({"a": [1]})).selectExpr("a + 1 AS b").toArrow()
+            admitted(session, "SELECT 1 AS a")
 
 
 class _Host:
@@ -275,6 +280,18 @@ class _Host:
         self.jvm.stop(keep_log=self.failed)
         if used and self.how.java_options is None:
             build_later(self._java, self._note)
+
+
+def _check_guarded(session: "SparkSession") -> None:
+    """Refuse a session in which queries could reach settings or files, however that came."""
+    for name, value in GUARDED.items():
+        found = session.conf.get(name)
+        if found != value:
+            raise JvmFailedError(
+                what=f"Spark runs with {name} = {found}",
+                why=f"queries are run with {value} only: they read nothing but their inputs",
+                fix="take that setting out of the configuration of this Spark",
+            )
 
 
 _LOGGER = logging.getLogger("odfbuild.engine")

@@ -11,6 +11,7 @@ from types import MappingProxyType
 
 __all__ = [
     "DEFAULT_MEMORY",
+    "GUARDED",
     "LARGE",
     "PINNED",
     "QUICK",
@@ -39,7 +40,6 @@ PINNED: Mapping[str, str] = MappingProxyType(
         "spark.sql.decimalOperations.allowPrecisionLoss": "true",
         "spark.sql.execution.replaceHashWithSortAgg": "true",
         "spark.sql.optimizer.disableHints": "true",
-        "spark.sql.runSQLOnFiles": "false",
         "spark.sql.parquet.outputTimestampType": "TIMESTAMP_MILLIS",
         "spark.sql.parquet.inferTimestampNTZ.enabled": "false",
         "spark.sql.parquet.datetimeRebaseModeInRead": "CORRECTED",
@@ -48,6 +48,14 @@ PINNED: Mapping[str, str] = MappingProxyType(
         "spark.sql.parquet.int96RebaseModeInWrite": "CORRECTED",
     }
 )
+
+GUARDED: Mapping[str, str] = MappingProxyType(
+    {
+        "spark.sql.variable.substitute": "false",  # of ${env:NAME} and the like in texts
+        "spark.sql.runSQLOnFiles": "false",
+    }
+)
+"""What keeps queries from settings, variables and files; read back from every session."""
 
 _QUIET: Mapping[str, str] = MappingProxyType(
     {
@@ -92,6 +100,7 @@ def fixed_settings(workspace: Path, place: Mapping[str, str]) -> dict[str, str]:
     """
     return {
         **PINNED,
+        **GUARDED,
         **_QUIET,
         **place,
         "spark.local.dir": str(workspace / "local"),

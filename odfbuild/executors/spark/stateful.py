@@ -23,6 +23,7 @@ from odfbuild.executors.engine import (
     system_columns,
 )
 from odfbuild.executors.frames import Frame
+from odfbuild.executors.spark.admission import admitted, built
 from odfbuild.executors.spark.errors import SentQuery, SparkQueryError, spark_errors
 from odfbuild.executors.spark.event_log import standing_result
 from odfbuild.executors.spark.fine_results import note_fine
@@ -91,7 +92,7 @@ class Stateful:
         changes = changelog_text(_BEFORE, _AFTER, kinds, op=op, key=paired(found, kinds))
         text = f"SELECT * FROM ({changes}) ORDER BY __odf_o, {quoted(op)}"
         with self._errors("run the query"):
-            rows = self.session.sql(text)
+            rows = built(self.session, text)
             columns = [op, *kinds]
             return gather(rows, self.size, self.work.staging, columns, self._checked)
 
@@ -194,8 +195,9 @@ class Stateful:
         match = " AND ".join(
             f"r.{quoted(name)} <=> k.__odf_k{number}" for number, name in enumerate(columns)
         )
-        return self.session.sql(
-            f"SELECT r.* FROM {quoted(view)} AS r LEFT SEMI JOIN {_KEYS} AS k ON {match}"
+        return built(
+            self.session,
+            f"SELECT r.* FROM {quoted(view)} AS r LEFT SEMI JOIN {_KEYS} AS k ON {match}",
         )
 
     def _standing(
@@ -270,7 +272,7 @@ class Stateful:
                 self.views.add(versions_view(table), versions(table))
             try:
                 with spark_errors("read the query", (sent,), self.log):
-                    frame = self.session.sql(sent.carried.text)
+                    frame = admitted(self.session, sent.carried.text, sent)
             except SparkQueryError as error:
                 raise with_hint(error, unseen) from None
             if step.alias is not None:

@@ -20,6 +20,7 @@ import pyarrow.compute as pc
 
 from odfbuild.errors import InvalidQueryError
 from odfbuild.executors.engine import TransformWork, system_columns
+from odfbuild.executors.spark.admission import admitted
 from odfbuild.executors.spark.errors import SentQuery, SparkQueryError, spark_errors
 from odfbuild.executors.spark.frames import POSITION
 from odfbuild.executors.spark.new_rows import NewRows
@@ -188,7 +189,7 @@ def _last(
     for step, query in zip(facts.steps, sent, strict=True):
         try:
             with spark_errors("read the query", (query,), log):
-                frame = session.sql(query.carried.text)
+                frame = admitted(session, query.carried.text, query)
         except SparkQueryError as error:
             raise with_hint(error, unseen) from None
         if step.alias is not None:

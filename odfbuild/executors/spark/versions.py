@@ -22,6 +22,7 @@ import pyarrow as pa
 
 from odfbuild.errors import InvalidQueryError
 from odfbuild.executors.changelog import only_appends
+from odfbuild.executors.spark.admission import built
 from odfbuild.executors.spark.replay import GONE, Replaying
 from odfbuild.executors.spark.sqltypes import comparable, quoted
 from odfbuild.odf.events import DatasetVocabulary
@@ -56,7 +57,7 @@ def logged(
         return rows
     replaying.views.add(view, rows)
     text = _logged_text(quoted(view), columns, key, vocab)
-    return replaying.session.sql(text)
+    return built(replaying.session, text)
 
 
 def _logged_text(
@@ -95,12 +96,15 @@ def in_force(
     order = ", ".join(comparable(quoted(name), kind) for name, kind in kinds.items())
     by = ", ".join(comparable(quoted(name), kinds[name]) for name in key)
     at = quoted(time)
-    return replaying.session.sql(f"""
+    return built(
+        replaying.session,
+        f"""
 SELECT * FROM (
   SELECT struct({names}) AS {ROW}, {at} AS {FROM},
     lead({at}) OVER (PARTITION BY {by} ORDER BY {at}, {order}) AS {TO}
   FROM {quoted(view)}
-) WHERE {TO} IS NULL OR {TO} > {FROM}""")
+) WHERE {TO} IS NULL OR {TO} > {FROM}""",
+    )
 
 
 def time_of(table: str, columns: Sequence[str], times: Sequence[str]) -> str:

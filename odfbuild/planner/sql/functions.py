@@ -146,17 +146,17 @@ _NESTED: dict[str, Rule] = {
 }
 _OTHERS = """
     aes_decrypt aggregate array_insert arrays_zip assert_true bit_get bitmap_bit_position
-    bitmap_bucket_number bitmap_count bround collate collation convert_timezone from_avro
+    bitmap_bucket_number bitmap_count bround collate collation convert_timezone
     from_base32 from_csv from_json from_xml getbit hll_sketch_estimate hll_union hmac ilike
     is_valid_utf8 is_valid_variant is_variant_null jaro_winkler_similarity json_object_keys
     like luhn_check make_dt_interval make_interval make_time make_timestamp_ltz
     make_timestamp_ntz make_valid_utf8 make_ym_interval map_concat map_from_entries
     map_zip_with nanvl parse_json parse_url quote raise_error reduce regexp_instr rlike
-    schema_of_avro schema_of_csv schema_of_json schema_of_variant schema_of_xml sentences
+    schema_of_csv schema_of_json schema_of_variant schema_of_xml sentences
     shiftrightunsigned st_asbinary st_geogfromwkb st_geomfromwkb st_setsrid st_srid
     substring_index theta_difference theta_intersection theta_sketch_estimate theta_union time
     time_bucket time_diff time_from_micros time_from_millis time_from_seconds time_to_micros
-    time_to_millis time_to_seconds time_trunc timestamp_nanos to_avro to_base32 to_binary
+    time_to_millis time_to_seconds time_trunc timestamp_nanos to_base32 to_binary
     to_csv to_number to_time to_varchar to_variant_object to_xml transform transform_keys
     transform_values try_aes_decrypt try_make_interval try_make_timestamp
     try_make_timestamp_ltz try_make_timestamp_ntz try_mod try_parse_json try_parse_url

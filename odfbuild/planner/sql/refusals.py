@@ -3,30 +3,13 @@
 from __future__ import annotations
 
 from odfbuild.planner.sql.findings import Reason
+from odfbuild.planner.sql.registry import REFUSED
 from odfbuild.planner.sql.statement import CLOCK_WORDS, MOMENTS, SESSION_WORDS
 
 __all__ = ["FORBIDDEN", "FORBIDDEN_WORDS", "MANY_ROWS", "SEVERAL_ROWS", "WINDOWS"]
 
 
-def _all(reason: Reason, names: str) -> dict[str, Reason]:
-    return dict.fromkeys(names.split(), reason)
-
-
-FORBIDDEN = {
-    **_all(
-        Reason.NOT_DETERMINISTIC,
-        "rand randn random randstr uniform uuid shuffle now curdate current_date current_time "
-        "current_timestamp localtime localtimestamp monotonically_increasing_id aes_encrypt",
-    ),
-    **_all(
-        Reason.ENVIRONMENT,
-        "user current_user session_user current_catalog current_database current_schema "
-        "current_path current_timezone version spark_partition_id input_file_name "
-        "input_file_block_length input_file_block_start identifier collations sql_keywords "
-        "python_worker_logs from_protobuf to_protobuf",
-    ),
-    **_all(Reason.FOREIGN_CODE, "reflect java_method try_reflect"),
-}
+FORBIDDEN = {**REFUSED, "identifier": Reason.ENVIRONMENT}
 FORBIDDEN_WORDS = {
     **dict.fromkeys(CLOCK_WORDS, Reason.NOT_DETERMINISTIC),
     **{f"'{moment}'": Reason.NOT_DETERMINISTIC for moment in MOMENTS},

@@ -304,7 +304,7 @@ def test_an_event_log_that_is_not_read_row_by_row_never_reaches_spark(
 
 FAILING = {
     "SELECT event_time, kk FROM t": ("UNRESOLVED_COLUMN", "column 20", "kk"),
-    "SELECT event_time,\n  nosuch(k) AS x FROM t": ("UNRESOLVED_ROUTINE", "line 2, column 3", ""),
+    "SELECT event_time,\n  nosuch(k) AS x FROM t": ("query-not-admitted", "line 2, column 3", ""),
     "SELECT event_time, CAST(k AS INT) AS i FROM t": (
         "CAST_INVALID_INPUT",
         "column 20",

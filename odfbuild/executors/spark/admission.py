@@ -1,0 +1,212 @@
+"""The one way of SQL texts into Spark: what a query consists of is judged before anything runs.
+
+Spark carries out commands as it reads them, and a query may start programs, call any method of
+Java, read files and addresses, or name classes to load.  So a text is parsed first; its tree may
+hold listed functions and nodes only.  Then Spark analyses it, and all nodes and expressions of that
+plan have to be listed as well.  What is not known is refused with its name.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from importlib.resources import files
+from typing import TYPE_CHECKING, Any, Final
+
+from odfbuild.executors.analysis import PlacedQueryError
+from odfbuild.executors.spark.errors import SentQuery, place_of
+from odfbuild.executors.spark.plan_classes import ADMITTED
+from odfbuild.planner.sql.findings import Reason
+from odfbuild.planner.sql.registry import ALLOWED, REFUSED, TYPE_ARGUMENTS
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+__all__ = ["OPTIONS", "RefusedPlanError", "admitted", "built"]
+
+_CENSUS: Final = "odfbuild.PlanCensus"
+_OPTIONS: Final = """
+    allowBackslashEscapingAnyCharacter allowComments allowNonNumericNumbers
+    allowNumericLeadingZeros allowSingleQuotes allowUnquotedControlChars allowUnquotedFieldNames
+    arrayElementName attributePrefix charToEscapeQuoteEscaping charset columnNameOfCorruptRecord
+    columnPruning comment dateFormat declaration delimiter dropFieldIfAllNull emptyValue
+    enableDateTimeParsingFallback encoding enforceSchema escape escapeQuotes excludeAttribute
+    explodeEmbeddedArray extension header ignoreLeadingWhiteSpace ignoreNamespace ignoreNullFields
+    ignoreSurroundingSpaces ignoreTrailingWhiteSpace indent inferSchema inferTimestamp
+    inputBufferSize lineSep locale maxCharsPerColumn maxColumns mode multiLine nanValue negativeInf
+    nullValue positiveInf preferDate prefersDecimal pretty primitivesAsString quote quoteAll
+    rootTag rowTag samplingRatio sep singleVariantColumn sortKeys timeFormat timeZone
+    timestampFormat timestampNTZFormat unescapedQuoteHandling useLegacyXMLParser useUnsafeRow
+    validateName valueTag wildcardColName writeNonAsciiCharacterAsCodePoint
+"""
+OPTIONS: Final = frozenset(_OPTIONS.lower().split())
+"""The options of functions that read and write JSON, CSV and XML; others may name files."""
+
+_METHODS: Final = ("org.apache.spark.sql.catalyst.", "org.apache.spark.unsafe.")
+
+
+class RefusedPlanError(PlacedQueryError):
+    """Spark reads something in a query that no query may consist of."""
+
+    code = "query-not-admitted"
+
+
+def admitted(session: "SparkSession", text: str, sent: SentQuery | None = None) -> "DataFrame":
+    """Return the rows of a query that a user wrote, if it may run; nothing has run yet.
+
+    `sent` says how the text came from the user's.  Raises RefusedPlanError, and what Spark says of
+    a text that it cannot read (PySparkException).
+    """
+    from pyspark.sql import DataFrame
+
+    entrance = _entrance(session)
+    inner = session._jsparkSession
+    plan = inner.sessionState().sqlParser().parsePlan(text)
+    _judge(entrance.census.of(plan), sent)
+    frame = entrance.dataset.ofRows(inner, plan)
+    _judge(entrance.census.of(frame.queryExecution().analyzed()), sent)
+    return DataFrame(frame, session)
+
+
+def built(session: "SparkSession", text: str) -> "DataFrame":
+    """Return the rows of a query that this package made of quoted names and its own words."""
+    return session.sql(text)
+
+
+# The judgement
+
+
+@dataclass(frozen=True, slots=True)
+class _Part:
+    """Something that a plan has, and where in the text, or -1."""
+
+    kind: str
+    name: str
+    detail: str
+    start: int
+    stop: int
+
+
+def _parts(census: str) -> Iterator[_Part]:
+    for line in census.split("\2")[:-1]:
+        kind, name, detail, start, stop = line.split("\1")
+        yield _Part(kind, name, detail, int(start), int(stop))
+
+
+def _judge(census: str, sent: SentQuery | None) -> None:
+    for part in _parts(census):
+        found = _refusal(part)
+        if found is not None:
+            what, fix, why = found
+            at, where = (None, "")
+            if sent is not None and part.start >= 0:
+                at, where = place_of(sent, part.start, part.stop + 1)
+            raise RefusedPlanError(
+                what=f"{what} is not allowed in a query{where}",
+                why=why,
+                fix=fix,
+                message=f"{what} is not allowed in a query",
+                at=at,
+            )
+
+
+_Refusal = tuple[str, str, str]
+"""What is refused, the way out, and why."""
+_WHY: Final = (
+    "a query computes rows from the rows of its inputs: it starts no program, reads no file, "
+    "address or setting, and changes nothing"
+)
+
+
+def _refusal(part: _Part) -> _Refusal | None:
+    """Return what is refused of a part in words; None if it is admitted."""
+    match part.kind:
+        case "class":
+            spoken = f"{part.detail}()" if part.detail else _plain(part.name)
+            return None if part.name in ADMITTED else (spoken, "leave it out", _WHY)
+        case "function":
+            return _refused_function(part)
+        case "option":
+            if part.detail != "relation" and part.name.lower() in OPTIONS:
+                return None
+            return f"the option {part.name!r}", "leave it out", _WHY
+        case "method":
+            if part.name.startswith(_METHODS):
+                return None
+            return f"the method {part.name}.{part.detail}", "leave it out", _WHY
+        case _:
+            return f"the name {part.name!r}", "name an input of the query, in backticks", _WHY
+
+
+def _refused_function(part: _Part) -> _Refusal | None:
+    name = _function(part.name)
+    reason = REFUSED.get(name)
+    if name not in ALLOWED and reason is not Reason.NOT_DETERMINISTIC:
+        if reason is not None:
+            return f"{name}()", f"remove {name}", _WHY
+        known = "only functions of Spark that are known to be harmless are (UNRESOLVED_ROUTINE)"
+        return (
+            f"the function {name}()",
+            "only the functions that are part of Spark can be used",
+            known,
+        )
+    at, kinds = TYPE_ARGUMENTS.get(name), part.detail.split(" ")[:-1]
+    if at is None or at >= len(kinds):
+        return None
+    if kinds[at] == "literal" or _function(kinds[at].removesuffix("()")).startswith("schema_of_"):
+        return None
+    return (
+        f"{name}() of a type that is worked out or written as JSON",
+        "write the type as one text, such as 'a INT, b STRING', or as schema_of_json('...')",
+        "a type in JSON may name classes of Java or Python to load",
+    )
+
+
+def _function(name: str) -> str:
+    """Return the name of a function of Spark's without where Spark has it."""
+    return name.lower().removeprefix("system.").removeprefix("builtin.")
+
+
+def _plain(name: str) -> str:
+    """Return the name of a class as users may know it from Spark's plans."""
+    return name.rpartition(".")[2].removesuffix("$")
+
+
+# The other side
+
+
+@dataclass(frozen=True, slots=True)
+class _Entrance:
+    """What is used of one JVM."""
+
+    gateway: object
+    census: Any
+    dataset: Any
+
+
+_last: list[_Entrance] = []  # that of the JVM of this process
+
+
+def _entrance(session: "SparkSession") -> _Entrance:
+    gateway = session.sparkContext._gateway
+    for each in _last:
+        if each.gateway is gateway:
+            return each
+    entrance = _Entrance(
+        gateway, _loaded(gateway), gateway.jvm.org.apache.spark.sql.classic.Dataset
+    )
+    _last[:] = [entrance]
+    return entrance
+
+
+def _loaded(gateway: Any) -> Any:
+    """Return the class that lists what plans consist of; PlanCensus.java is its source."""
+    view = gateway.jvm
+    code = (files("odfbuild.executors.spark") / "PlanCensus.class").read_bytes()
+    classes = view.java.util.HashMap()
+    classes.put(_CENSUS, code)
+    parent = view.java.lang.Thread.currentThread().getContextClassLoader()
+    util = view.org.codehaus.commons.compiler.util.reflect
+    loaded = util.ByteArrayClassLoader(classes, parent).loadClass(_CENSUS)
+    none = gateway.new_array(view.java.lang.Class, 0)
+    return loaded.getDeclaredConstructor(none).newInstance(
+        gateway.new_array(view.java.lang.Object, 0)
+    )

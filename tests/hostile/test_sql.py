@@ -1,0 +1,517 @@
+"""Queries of strangers: they compute rows of their inputs, and get nothing else of the machine."""
+
+import ast
+import json
+import re
+import socket
+import threading
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+from zipfile import ZipFile
+
+import pyarrow as pa
+import pytest
+
+from odfbuild.errors import OdfBuildError
+from odfbuild.executors.analysis import AnalysedInput, Analysis
+from odfbuild.executors.engine import RawQueryWork
+from odfbuild.executors.frames import Frame
+from odfbuild.executors.querying import QueryRequest
+from odfbuild.executors.spark.admission import OPTIONS, RefusedPlanError, admitted
+from odfbuild.executors.spark.engine import SparkEngine
+from odfbuild.executors.spark.jvm import JvmFailedError, spark_home
+from odfbuild.executors.spark.plan_classes import ADMITTED, REFUSED
+from odfbuild.executors.spark.settings import GUARDED, Size
+from odfbuild.executors.views import DatasetView
+from odfbuild.odf.arrow import from_arrow
+from odfbuild.odf.events import MergeStrategyAppend
+from odfbuild.planner.sql import functions, refusals, registry
+from odfbuild.planner.sql.generators import GENERATORS
+from odfbuild.planner.sql.query import QueryStep
+from tests.executors.spark.tables import MILLIS, VOCAB, ingest_request, sql, work_on, written
+from tests.hostile import CANARY, CANARY_NAME
+from tests.projects import REPOSITORY
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+pytestmark = pytest.mark.spark
+
+TABLE = pa.table({"x": [1, 2], "s": ['{"a": 1}', "<r><a>1</a></r>"]})
+
+
+@pytest.fixture
+def session(engine: SparkEngine) -> "Iterator[SparkSession]":
+    """Yield a session with the table `t`."""
+    found = engine._sessions.session(Size.SMALL)
+    found.createDataFrame(TABLE).createOrReplaceTempView("t")
+    yield found
+    found.catalog.dropTempView("t")
+
+
+PROGRAMS = [
+    "select transform(x) using 'sh -c \"touch {mark}\"' as (y string) from t",
+    "from t select transform(x) using 'touch {mark}'",
+    "from (from t map x using 'touch {mark}' as y) select y",
+    "from (from t reduce x using 'touch {mark}' as y) select y",
+    "select * from (select transform(x) using 'touch {mark}' as (y int) from t) q",
+    "select (select max(y) from (select transform(x) using 'touch {mark}' as (y int) from t)) m",
+    "select x from t where x in (select transform(x) using 'touch {mark}' as (y int) from t)",
+    "with q as (select transform(x) using 'touch {mark}' as (y int) from t) select * from q",
+    "select x from t union all select transform(x) using 'touch {mark}' as (y int) from t",
+    "select * from t, lateral (select transform(t.x) using 'touch {mark}' as (y int) from t)",
+]
+FOREIGN = [
+    "reflect",
+    "java_method",
+    "try_reflect",
+    "system.builtin.reflect",
+    "ReFlect",
+    "`reflect`",
+]
+PLACES = [
+    "select {call} as r from t",
+    "select x from t where {call} is not null",
+    "select (select {call}) as r from t",
+    "select x from t where exists (select 1 from t where {call} = 'a')",
+    "select sum(x) from t group by {call}",
+    "select max(x) over (partition by {call}) from t",
+    "select transform(array(x), each -> {call}) from t",
+    "select sum(x) filter (where {call} = 'a') from t",
+    "values ({call})",
+    "select * from t lateral view explode(array({call})) as e",
+    "select * from t join t as u on {call} = u.s",
+    "select case when false then {call} end from t",
+    "select x from t order by {call}",
+    "select * from range(1, length({call}))",
+    "select * from t pivot (max({call}) for x in (1))",
+    "with recursive r as (select {call} as n union all select n from r) select * from r",
+    "select * from t |> extend {call} as r",
+    "select identifier('reflect')('java.lang.System', 'getenv', 'HOME') from t",
+]
+READS = [
+    "select * from csv.`/etc/passwd`",
+    "select * from text.`file:///proc/self/environ`",
+    "select * from `binaryFile`.`/etc/passwd`",
+    "select * from spark_catalog.default.t",
+    "select * from global_temp.t",
+    "select * from identifier('text' || '.`/etc/passwd`')",
+    "select * from identifier(concat('t', ''))",
+    "select * from t with (path='/etc/passwd')",
+    "select * from read_files('/etc/passwd')",
+    "select * from text('/etc/passwd')",
+    "select * from python_worker_logs()",
+    "select * from collations()",
+    "select * from stream t",
+    "select * from t version as of 1",
+    "select input_file_name() from t",
+    "select current_user() from t",
+    "select user from t",
+    "select session_user() from t",
+    "select current_catalog() from t",
+    "select version() from t",
+    "select from_avro(encode(s, 'utf-8'), '\"int\"', map('avroSchemaUrl', '/etc/passwd')) from t",
+    "select to_avro(x, '\"int\"') from t",
+    "select from_protobuf(encode(s, 'utf-8'), 'A', '/etc/passwd') from t",
+    "select from_xml(s, 'a INT', map('rowValidationXSDPath', '/etc/passwd')) from t",
+    "select from_xml(s, 'a INT', map('rowvalidationXSDpath', 'http://127.0.0.1:9/')) from t",
+    "select schema_of_xml('<a/>', map('rowValidationXSDPath', '/etc/passwd')) from t",
+    "select from_json(s, 'a INT', map('path', '/etc/passwd')) from t",
+    "select :secret",
+    "select ?",
+    "execute immediate 'select 1'",
+]
+COMMANDS = [
+    "set spark.sql.variable.substitute=true",
+    "set",
+    "reset",
+    "show tables",
+    "describe t",
+    "explain select 1",
+    "use default",
+    "add jar '/tmp/a.jar'",
+    "add file '/etc/passwd'",
+    "list files",
+    "cache table t",
+    "clear cache",
+    "refresh table t",
+    "create table z (a int)",
+    "create table z using csv location '/etc' as select 1",
+    "create temporary view z as select 1",
+    "create temporary view z using text options (path '/etc/passwd')",
+    "create temporary function f as 'java.lang.String'",
+    "create temporary function f() returns int return 1",
+    "create database d location '/tmp/d'",
+    "drop view t",
+    "insert into t values (1, 'a')",
+    "insert overwrite directory '{mark}' using csv select * from t",
+    "from t insert overwrite directory '{mark}' using csv select *",
+    "with q as (select 1) insert into t select * from q",
+    "load data inpath '/etc/passwd' into table t",
+    "merge into t using t as u on t.x = u.x when matched then delete",
+    "declare variable v int default 1",
+    "set variable v = 1",
+    "begin select 1; end",
+    "begin execute immediate 'select 1'; end",
+    "call p()",
+    "analyze table t compute statistics",
+    "truncate table t",
+    "alter table t rename to u",
+]
+
+
+@pytest.mark.holds("sql-programs")
+@pytest.mark.parametrize("query", PROGRAMS)
+def test_a_query_starts_no_program(query: str, session: "SparkSession", tmp_path: Path) -> None:
+    refused(session, query.replace("{mark}", str(tmp_path / "mark")))
+    assert not (tmp_path / "mark").exists()
+
+
+@pytest.mark.holds("sql-programs")
+@pytest.mark.parametrize(
+    ("place", "name"), [(each, "reflect") for each in PLACES] + [(PLACES[0], n) for n in FOREIGN]
+)
+def test_a_query_calls_no_method_of_java(place: str, name: str, session: "SparkSession") -> None:
+    call = f"{name}('java.lang.System', 'getenv', '{CANARY_NAME}')"
+    assert CANARY not in refused(session, place.replace("{call}", call))
+
+
+@pytest.mark.holds("sql-reads")
+@pytest.mark.parametrize("query", READS)
+def test_a_query_reads_its_inputs_only(query: str, session: "SparkSession") -> None:
+    assert "root:" not in refused(session, query)
+
+
+@pytest.mark.holds("sql-commands")
+@pytest.mark.parametrize("query", COMMANDS)
+def test_a_query_changes_nothing(query: str, session: "SparkSession", tmp_path: Path) -> None:
+    refused(session, query.replace("{mark}", str(tmp_path / "mark")))
+    assert not (tmp_path / "mark").exists()
+    catalog = session._jsparkSession.sessionState().catalog()
+    assert catalog.listTables("default").mkString(",") == "`t`"
+    assert session.conf.get("spark.sql.variable.substitute") == "false"
+
+
+def refused(session: "SparkSession", query: str) -> str:
+    """Return what is said of a query that must not be admitted, or cannot be read."""
+    from pyspark.errors import PySparkException
+
+    with pytest.raises((RefusedPlanError, PySparkException)) as caught:
+        admitted(session, query)
+    error = caught.value
+    if isinstance(error, PySparkException):
+        assert error.getCondition(), "it names what it does not know"
+        assert "PARSE" in error.getCondition() or "UNSUPPORTED" in error.getCondition(), error
+    return str(error)
+
+
+@pytest.mark.holds("sql-environment")
+@pytest.mark.parametrize("name", ["env:" + CANARY_NAME, "system:user.home", "spark.app.id", "x"])
+@pytest.mark.parametrize(
+    "query", ["select '${%s}' as a", "select 1 as `${%s}`", "select '${%s:-b}' /* ${%s} */ as a"]
+)
+def test_nothing_is_put_into_the_text(query: str, name: str, session: "SparkSession") -> None:
+    text = query.replace("%s", name)
+    rows = admitted(session, text).toArrow()
+    assert f"${{{name}" in str(rows.to_pylist())
+    assert CANARY not in str(rows.to_pylist())
+
+
+@pytest.mark.holds("sql-environment")
+def test_a_session_that_would_put_something_in_is_not_used(engine: SparkEngine) -> None:
+    engine._sessions.session(Size.SMALL)
+    for name in GUARDED:
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr("odfbuild.executors.spark.session.GUARDED", {name: "another"})
+            with pytest.raises(JvmFailedError, match=re.escape(name)):
+                engine._sessions._child(Size.SMALL)
+
+
+UDT = {"type": "udt", "class": "org.apache.spark.deploy.SparkSubmit", "sqlType": "string"}
+PYTHON = {"type": "udt", "pyClass": "os.abort", "serializedClass": "gA==", "sqlType": "string"}
+
+
+@pytest.mark.holds("sql-types")
+@pytest.mark.parametrize("kind", [UDT | {"pyClass": "a.b"}, PYTHON])
+@pytest.mark.parametrize(
+    "query",
+    [
+        "select from_json(s, '{schema}') as j from t",
+        "select from_json(s, concat('{schema}')) as j from t",
+        "select from_json(s, upper(lower('{schema}'))) as j from t",
+        "select from_json(jsonStr => s, schema => '{schema}') as j from t",
+        "select system.builtin.from_json(s, '{schema}') as j from t",
+        "select from_csv(s, '{schema}') as j from t",
+        "select from_xml(s, '{schema}') as j from t",
+        "select variant_get(parse_json(s), '$.a', '{schema}') as j from t",
+        "select try_variant_get(parse_json(s), '$.a', '{schema}') as j from t",
+    ],
+)
+def test_a_type_names_no_class_to_load(
+    query: str, kind: dict[str, str], session: "SparkSession"
+) -> None:
+    field = {"name": "a", "nullable": True, "metadata": {}, "type": kind}
+    schema = json.dumps({"type": "struct", "fields": [field]})
+    with pytest.raises(RefusedPlanError, match="of a type"):
+        admitted(session, query.replace("{schema}", schema))
+
+
+@pytest.mark.holds("sql-xml")
+@pytest.mark.parametrize("function", ["xpath_string", "xpath", "xpath_int", "xpath_boolean"])
+@pytest.mark.parametrize(
+    "document",
+    [
+        '<!DOCTYPE r SYSTEM "{url}"><r>q</r>',
+        '<!DOCTYPE r PUBLIC "-//a//b" "{url}"><r>q</r>',
+        '<!DOCTYPE r [<!ENTITY e SYSTEM "{url}">]><r>&e;</r>',
+        '<!DOCTYPE r [<!ENTITY % e SYSTEM "{url}"> %e;]><r>q</r>',
+    ],
+)
+def test_a_document_in_a_row_fetches_nothing(
+    document: str, function: str, session: "SparkSession"
+) -> None:
+    with listening() as server:
+        text = document.replace("{url}", f"http://127.0.0.1:{server.port}/{CANARY}.dtd")
+        frame = session.createDataFrame(pa.table({"d": [text]}))
+        frame.createOrReplaceTempView("documents")
+        with_errors = admitted(session, f"select {function}(d, '/r') as v from documents")
+        try:
+            with_errors.collect()
+        except Exception as error:
+            assert "ConnectException" not in str(error)
+    assert server.asked == []
+
+
+@dataclass
+class Listening:
+    """A port, and who came."""
+
+    port: int
+    asked: list[str]
+    socket: socket.socket
+
+    def __enter__(self) -> "Listening":
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.socket.close()
+
+    def serve(self) -> None:
+        try:
+            while True:
+                line, who = self.socket.accept()
+                self.asked.append(str(who))
+                line.close()
+        except OSError:
+            return
+
+
+def listening() -> Listening:
+    server = socket.create_server(("127.0.0.1", 0))
+    found = Listening(server.getsockname()[1], [], server)
+    threading.Thread(target=found.serve, daemon=True).start()
+    return found
+
+
+# Every caller
+
+LOG = pa.table(
+    {
+        "offset": pa.array([0, 1]),
+        "op": pa.array([0, 0], pa.int32()),
+        "system_time": pa.array([0, 0], MILLIS),
+        "event_time": pa.array([0, 1], MILLIS),
+        **{name: TABLE.column(name) for name in TABLE.column_names},
+    }
+)
+
+
+@pytest.mark.holds("sql-callers")
+@pytest.mark.parametrize("caller", ["query", "preprocess", "raw query", "transform", "analyse"])
+@pytest.mark.parametrize(
+    "query",
+    [
+        "select transform(x) using 'touch {mark}' as (event_time timestamp) from {table}",
+        "select event_time, s from (select transform(x) using 'touch {mark}' as (event_time "
+        "timestamp, s string) from {table}) group by event_time, s",
+        "select event_time, from_xml(s, 'a INT', map('rowValidationXSDPath', '{mark}')) as q "
+        "from {table}",
+        "select event_time, from_json(s, concat('a', ' INT')) as q from {table}",
+        "select event_time, identifier('try_reflect')('java.lang.System', 'exit', 1) as q "
+        "from {table}",
+        "select event_time, `reflect`('java.lang.System', 'exit', 1) as q from {table}",
+    ],
+)
+def test_no_caller_lets_it_through(
+    query: str, caller: str, engine: SparkEngine, tmp_path: Path
+) -> None:
+    table = {"preprocess": "input", "raw query": "input"}.get(caller, "t")
+    text = query.replace("{table}", table).replace("{mark}", str(tmp_path / "mark"))
+    with pytest.raises(OdfBuildError) as caught:
+        called(engine, caller, text, tmp_path)
+    assert caught.value.fix
+    assert not (tmp_path / "mark").exists()
+
+
+def called(engine: SparkEngine, caller: str, text: str, folder: Path) -> object:
+    match caller:
+        case "query":
+            path, schema = written(folder, LOG), from_arrow(LOG.schema)
+            seen = DatasetView(paths=(path,), schema=schema, vocab=VOCAB)
+            request = QueryRequest(text=text, views={"t": seen}, staging=folder, limit=None)
+            return engine.query(request)
+        case "preprocess":
+            merge = MergeStrategyAppend()
+            return engine.ingest(ingest_request(folder, TABLE, merge, preprocess=text))
+        case "raw query":
+            return engine.raw_query(
+                RawQueryWork(source=Frame.of(TABLE), query=sql(text), staging=folder)
+            )
+        case "transform":
+            return engine.transform(work_on(folder, sql(text), t=[LOG]))
+        case _:
+            source = AnalysedInput("t", from_arrow(LOG.schema), VOCAB)
+            steps = (QueryStep(None, text),)
+            return engine.analyse(Analysis(steps=steps, inputs=(source,), vocab=VOCAB))
+
+
+@pytest.mark.holds("sql-callers")
+def test_texts_reach_spark_through_one_module() -> None:
+    package = REPOSITORY / "odfbuild"
+    found = {
+        path.relative_to(package).as_posix()
+        for path in package.rglob("*.py")
+        for node in ast.walk(ast.parse(path.read_text("utf-8")))
+        if isinstance(node, ast.Call)
+        and isinstance(node.func, ast.Attribute)
+        and node.func.attr in {"sql", "parsePlan", "sqlParser", "ofRows"}
+    }
+    assert found == {"executors/spark/admission.py"}
+
+
+# The lists
+
+
+@pytest.mark.holds("sql-lists")
+def test_every_function_of_spark_is_classified(session: "SparkSession") -> None:
+    state = session._jsparkSession.sessionState()
+    there = set()
+    for registered in (state.functionRegistry(), state.tableFunctionRegistry()):
+        names = registered.listFunction()
+        there |= {names.apply(at).funcName() for at in range(names.size())}
+    assert there == registry.ALLOWED | registry.REFUSED.keys()
+    assert not registry.ALLOWED & registry.REFUSED.keys()
+
+
+@pytest.mark.holds("sql-lists")
+def test_what_is_known_of_functions_is_of_allowed_ones() -> None:
+    known = {*functions.SCALARS, *functions.AGGREGATES, *functions.RANKINGS, *functions.UNTYPED}
+    known |= {*GENERATORS, *refusals.MANY_ROWS, *refusals.SEVERAL_ROWS, *registry.TYPE_ARGUMENTS}
+    others = {"timestampadd", "timestampdiff"}  # which Spark's grammar has
+    assert known - registry.ALLOWED == others
+
+
+_MAIN = re.compile(r"org/apache/spark/sql/catalyst/(expressions|analysis|plans/logical)/")
+
+
+@pytest.mark.holds("sql-lists")
+@pytest.mark.parametrize("where", [_MAIN, pytest.param(re.compile(""), marks=pytest.mark.slow)])
+def test_every_class_of_plans_is_classified(
+    where: re.Pattern[str], session: "SparkSession"
+) -> None:
+    listed = {each for each in ADMITTED | REFUSED if where.match(each.replace(".", "/"))}
+    assert plan_classes(session, where) == listed
+    assert not ADMITTED & REFUSED
+
+
+def plan_classes(session: "SparkSession", where: re.Pattern[str]) -> set[str]:
+    """Return the classes of Spark's jars of which plans and expressions may be."""
+    names = [
+        entry.removesuffix(".class").replace("/", ".")
+        for jar in spark_home().glob("jars/spark-*.jar")
+        for entry in ZipFile(jar).namelist()
+        if entry.endswith(".class") and where.match(entry)
+    ]
+    source = """
+package odfbuild;
+public final class Listing {
+    public static String of(String joined) throws Exception {
+        ClassLoader loader = Listing.class.getClassLoader();
+        String base = "org.apache.spark.sql.catalyst.";
+        Class e = Class.forName(base + "expressions.Expression", false, loader);
+        Class p = Class.forName(base + "plans.logical.LogicalPlan", false, loader);
+        StringBuilder found = new StringBuilder();
+        String[] names = joined.split(",");
+        for (int i = 0; i < names.length; i++) {
+            try {
+                Class c = Class.forName(names[i], false, loader);
+                boolean is = e.isAssignableFrom(c) || p.isAssignableFrom(c);
+                if (is && !java.lang.reflect.Modifier.isAbstract(c.getModifiers())) {
+                    found.append(names[i]).append(',');
+                }
+            } catch (Throwable missing) {
+            }
+        }
+        return found.toString();
+    }
+}
+"""
+    compiled = compiler(session, source).getClassLoader().loadClass("odfbuild.Listing")
+    gateway: Any = session.sparkContext._gateway
+    none = gateway.new_array(gateway.jvm.java.lang.Class, 0)
+    empty = gateway.new_array(gateway.jvm.java.lang.Object, 0)
+    listing = compiled.getDeclaredConstructor(none).newInstance(empty)
+    return set(listing.of(",".join(names)).split(",")) - {""}
+
+
+def compiler(session: "SparkSession", source: str) -> Any:
+    view: Any = session.sparkContext._gateway.jvm
+    found = view.org.codehaus.janino.SimpleCompiler()
+    found.setParentClassLoader(view.java.lang.Thread.currentThread().getContextClassLoader())
+    found.cook(source)
+    return found
+
+
+@pytest.mark.holds("sql-lists")
+def test_every_option_of_formats_is_classified(session: "SparkSession") -> None:
+    view: Any = session.sparkContext._gateway.jvm
+    loader = view.java.lang.Thread.currentThread().getContextClassLoader()
+    there = set()
+    for kind in ("json.JSONOptions$", "csv.CSVOptions$", "xml.XmlOptions$"):
+        name = f"org.apache.spark.sql.catalyst.{kind}"
+        module = view.java.lang.Class.forName(name, True, loader).getField("MODULE$").get(None)
+        there |= set(module.getAllOptions().mkString(" ").lower().split())
+    assert there - OPTIONS == {"rowvalidationxsdpath", "compression", "codec"}
+    assert there >= OPTIONS
+
+
+@pytest.mark.holds("sql-lists")
+def test_the_class_that_lists_plans_is_made_of_its_source(session: "SparkSession") -> None:
+    folder = REPOSITORY / "odfbuild" / "executors" / "spark"
+    made = compiler(session, (folder / "PlanCensus.java").read_text("utf-8")).getBytecodes()
+    assert dict(made) == {"odfbuild.PlanCensus": (folder / "PlanCensus.class").read_bytes()}
+
+
+@pytest.mark.holds("sql-lists")
+def test_what_spark_shows_of_its_functions_is_admitted(session: "SparkSession") -> None:
+    """An eighth of Spark's own examples: none is refused."""
+    from pyspark.errors import PySparkException
+
+    state = session._jsparkSession.sessionState()
+    names = state.functionRegistry().listFunction()
+    wrong = []
+    for at in range(0, names.size(), 8):
+        function = names.apply(at)
+        if function.funcName() not in registry.ALLOWED:
+            continue
+        shown = state.functionRegistry().lookupFunction(function).get().getExamples()
+        for query in re.findall(r">\s*((?:SELECT|WITH) .*?);\s*$", shown, re.M | re.S)[:3]:
+            try:
+                admitted(session, query)
+            except RefusedPlanError as error:
+                wrong.append((query, error.what))
+            except PySparkException:
+                continue  # one that reads a view, or shows an error
+    assert wrong == []
