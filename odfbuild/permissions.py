@@ -156,6 +156,16 @@ class Permissions:
                 fix=self.way_on("pipes", command[0]),
             )
 
+    def check_confined(self, source: str, *, confined: bool) -> None:
+        """Raise PipeNotPermittedError where a program has to be confined and cannot be."""
+        if self.confine == "required" and not confined:
+            raise PipeNotPermittedError(
+                what=f"{source} is piped through a program that nothing confines here",
+                why=self.refusal("it would see the network and the home folder"),
+                fix="use a Linux with landlock and network namespaces: odfbuild doctor says what "
+                f"there is; or say in {self.file}: confine: auto",
+            )
+
     def check_container(self, image: str) -> None:
         """Raise ContainerNotPermittedError of an image that may not be run."""
         if not _fits(image, self.containers):
@@ -246,6 +256,7 @@ UNLIMITED = Permissions(
     containers=("*",),
     network=True,
     literal_secrets=True,
+    confine="off",
 )
 """No limits: of what was checked before, or is given by the user."""
 

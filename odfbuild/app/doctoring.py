@@ -58,6 +58,7 @@ def look_at_machine() -> Iterator[Check]:
     yield from _guarded("java", _java)
     yield from _guarded("engine", _engine)
     yield from _guarded("archive", _archive)
+    yield from _guarded("programs", _programs)
     yield from _guarded("temporary", lambda: _folder("temporary", Path(tempfile.gettempdir())))
 
 
@@ -176,6 +177,28 @@ def _archive() -> Iterator[Check]:
         )
     else:
         yield _ok("archive", "not there yet; it is made after the first use of the engine")
+
+
+def _programs() -> Iterator[Check]:
+    """Say what bounds the programs of Pipe steps."""
+    from odfbuild.executors.confinement import confinement
+
+    found = confinement()
+    kept = ["files (landlock)"] if found.files else []
+    if found.network:
+        kept.append("network (a namespace of its own)")
+    elif found.tcp:
+        kept.append("TCP (landlock)")
+    if found.is_whole:
+        yield _ok("programs", f"those of Pipe steps are bounded: {', '.join(kept)}")
+        return
+    yield Check(
+        "programs",
+        Health.WARN,
+        "those of Pipe steps "
+        + (f"are bounded in part: {', '.join(kept)}" if kept else "see all that you see"),
+        "Linux with landlock bounds them; a policy with `confine: required` refuses them otherwise",
+    )
 
 
 def _folder(name: str, folder: Path) -> Iterator[Check]:

@@ -28,6 +28,7 @@ from odfbuild.odf.identity import DatasetId, Multihash, sha3_256
 from odfbuild.project.fingerprint import Fingerprint, is_unchanged
 from odfbuild.project.permitted import policy_mark
 from odfbuild.regular_files import MOST, read_regular
+from odfbuild.state.disabled import disabled_folders
 from odfbuild.state.settled import (
     Answer,
     Settled,
@@ -164,6 +165,7 @@ def context(project: Opened) -> str:
         "files": [_content(path) for path in project.vars_files],
         "today": str(project.policy.today) if project.policy.accepted else None,
         "env": [os.environ.get(name) for name in project.config.env],
+        "disabled": sorted(disabled_folders(project.workspace.root)),
         "policy": policy_mark(os.environ, project.root),
     }
     return str(sha3_256(json.dumps(given).encode("utf-8", "surrogateescape")))

@@ -3,6 +3,7 @@
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
+from odfbuild.app.disabled import disabled_notes, disabled_sources
 from odfbuild.app.diverged import rewritten_inputs
 from odfbuild.app.examining import examined
 from odfbuild.app.foreseen import with_foreseen
@@ -136,6 +137,7 @@ def _planned(
     *,
     against: str | None = None,
 ) -> Plan:
+    disabled = () if against else disabled_sources(project, loaded.declared, current)
     plan = make_plan(
         loaded.declared,
         current=current,
@@ -154,11 +156,16 @@ def _planned(
             locked=locked_schemas(project.root, loaded),
             examined=examined(loaded.declared, current),
             rewritten={} if against else rewritten_inputs(project.workspace, current),
+            disabled=disabled,
         ),
     )
     return replace(
         plan,
-        notes=(*loaded.notes, *plan.notes),
+        notes=(
+            *loaded.notes,
+            *plan.notes,
+            *disabled_notes(project, loaded.declared, disabled),
+        ),
         outside=uses_of(project.config, project.target, project.root, loaded.declared),
         project=project.config.name,
         target=project.target,

@@ -3,6 +3,7 @@
 from collections.abc import Collection
 from dataclasses import dataclass, field, replace
 
+from odfbuild.app.disabled import disabled_notes, disabled_sources
 from odfbuild.app.diverged import rewritten_inputs
 from odfbuild.app.foreseen import with_foreseen
 from odfbuild.app.idle import engines
@@ -54,6 +55,7 @@ def _data_plan(project: Opened, files: ProjectFiles) -> Data:
     moved = {each.new: each.old for each in project.policy.moved}
     found = as_in_force(loaded.declared, current, moved, engines())
     known = {each.alias: current[each.alias] for each in found.declared}
+    disabled = disabled_sources(project, found.declared, known)
     plan = make_plan(
         found.declared,
         current=current,
@@ -63,13 +65,17 @@ def _data_plan(project: Opened, files: ProjectFiles) -> Data:
         wanted=Wanted(
             judging=Judging(Policy(today=project.policy.today), "off"),
             rewritten=rewritten_inputs(project.workspace, current),
+            disabled=disabled,
         ),
     )
     steps = tuple(step for step in plan.steps if not isinstance(step.work, Append))
     plan = replace(
         plan,
         steps=steps,
-        notes=tuple(note for note in plan.notes if note.code != "unmanaged"),
+        notes=(
+            *(note for note in plan.notes if note.code != "unmanaged"),
+            *disabled_notes(project, found.declared, disabled),
+        ),
         project=project.config.name,
         target=project.target,
         workspace=project.config.target(project.target).workspace,

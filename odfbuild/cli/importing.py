@@ -17,6 +17,7 @@ from odfbuild.app.importing import (
     refuse_without_inputs,
 )
 from odfbuild.app.loading import load
+from odfbuild.app.outside import uses_of_source
 from odfbuild.cli import exits
 from odfbuild.cli.busy import reserved
 from odfbuild.cli.files import AlreadyThereError
@@ -24,6 +25,7 @@ from odfbuild.cli.loudness import hint
 from odfbuild.cli.new import definition_path, editor_line, write_definition
 from odfbuild.cli.opened import open_given
 from odfbuild.cli.options import Given, OnBusy
+from odfbuild.cli.outside import cut
 from odfbuild.cli.printable import printable
 from odfbuild.cli.protected import refuse_unnamed
 from odfbuild.cli.usage import UsageRefusedError
@@ -41,6 +43,7 @@ from odfbuild.project.format import UnformattableError, formatted
 from odfbuild.project.load import Project
 from odfbuild.project.manifests import read_manifests
 from odfbuild.state.applied import record_applied
+from odfbuild.state.disabled import disable, enable
 
 __all__ = ["Manner", "import_dataset"]
 
@@ -57,10 +60,13 @@ class _Definition:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Manner:
-    """Whether a definition is written, and whether inputs are taken in that are not here."""
+    """Whether a definition is written, whether inputs are taken in that are not here, and whether
+    sources are used.
+    """
 
     definition: bool = True
     with_inputs: bool = False
+    with_sources: bool = False
 
 
 def import_dataset(given: Given, folder: Path, name: str | None, manner: Manner) -> int:
@@ -92,12 +98,17 @@ def _take(
         aside = staging / "chain"
         aside.mkdir()
         found = examine(folder, aside)
+        source = found.state.polling
+        uses = () if source is None else tuple(uses_of_source(source, project.root))
         with reserved(project, [alias], command="import", on_busy=OnBusy.WAIT) as mine:
             if mine.waited and manner.definition:
                 _refuse_declared(load(open_given(given)), alias)
             written = _defined(project, found.state, alias) if manner.definition else None
+            if source is not None and uses and not manner.with_sources:
+                disable(project.workspace.root, found.copied.dataset, source)
             dataset = put_in_place(project, found, alias)
             _say_imported(folder, alias, found)
+            _say_sources(alias, uses, manner)
             _finish(given, project, alias, written)
     for line in _notes(project, dataset.id, found):
         hint(printable(f"note: {line}") + "\n")
@@ -135,6 +146,12 @@ def _define_known(
     manner: Manner,
 ) -> None:
     """Write the definition of a dataset that the workspace has and the project does not declare."""
+    state = app.find_dataset(project, str(alias)).state()
+    assert state is not None  # noqa: S101 - it has a head
+    if manner.with_sources and enable(project.workspace.root, state.dataset):
+        sys.stdout.write(f"The source of {alias} is used from now on.\n")
+        if not manner.definition or any(each.alias == alias for each in declared.declared):
+            return
     if not manner.definition:
         raise UsageRefusedError(
             what=f"the workspace has {alias}, and no definition is wanted",
@@ -142,8 +159,6 @@ def _define_known(
             fix="leave --no-definition out",
         )
     _refuse_declared(declared, alias)
-    state = app.find_dataset(project, str(alias)).state()
-    assert state is not None  # noqa: S101 - it has a head
     written = _defined(project, state, alias)
     sys.stdout.write(f"{alias} is in the workspace, at block {state.sequence}.\n")
     _finish(given, project, alias, written)
@@ -247,6 +262,17 @@ def _say_imported(folder: Path, alias: DatasetAlias, found: Found) -> None:
         f"  head {found.state.head}{refs}",
         f"  {', '.join(parts)}",
     ]
+    sys.stdout.write("".join(printable(line) + "\n" for line in lines))
+
+
+def _say_sources(alias: DatasetAlias, uses: Sequence[tuple[str, str]], manner: Manner) -> None:
+    """List what the source of a chain asks for outside of the project, and whether it is used."""
+    if not uses:
+        return
+    lines = ["Its source asks for what is outside of the project"]
+    lines += [f"  {kind:<9}  {cut(name)}" for kind, name in uses]
+    if not manner.with_sources:
+        lines.append(f"It is not used until you say so: odfbuild import {alias} --with-sources")
     sys.stdout.write("".join(printable(line) + "\n" for line in lines))
 
 

@@ -177,7 +177,7 @@ def _intake(polling: _Polling, fetched: Fetched, staging: Path) -> Intake:
     if fetched.is_empty:
         return Intake(name=fetched.name, frame=None, event_time=receiver.now, state=fetched.state)
     site = receiver.site
-    around = Surroundings(site.project_dir, site.env, site.permissions)
+    around = Surroundings(site.project_dir, site.env, site.permissions, (site.workspace.root,))
     path = prepare(source.prepare or (), fetched.path, staging, name=fetched.name, around=around)
     besides = besides_of(receiver.options, fetched.name, staging)
     return Intake(

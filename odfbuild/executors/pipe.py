@@ -1,8 +1,9 @@
 """Run the command of a Pipe step: the file on its standard input, what it prints is the result.
 
 The command is a list, started without a shell, in the project folder, in a process group of its
-own.  It may take `ODFBUILD_PIPE_TIMEOUT` seconds (600 if that is not set); what it says on
-standard error is kept, within bounds, and shown if it fails.
+own, with a small environment and a scratch home, confined where the system can do that.  It may
+take `ODFBUILD_PIPE_TIMEOUT` seconds (600 if that is not set); what it says on standard error is
+kept, within bounds, and shown if it fails.
 """
 
 import subprocess
@@ -14,6 +15,7 @@ from pathlib import Path, PurePosixPath
 from typing import IO, Final
 
 from odfbuild.errors import EngineError
+from odfbuild.executors.confinement import confinement, prepared
 from odfbuild.executors.limits import seconds
 from odfbuild.executors.process import last_words, printed, signal_name, started, waited
 from odfbuild.permissions import UNLIMITED, Permissions
@@ -37,11 +39,14 @@ class PipeError(EngineError):
 
 @dataclass(frozen=True, slots=True)
 class Surroundings:
-    """Where commands run, the environment that they see, and whether they may run at all."""
+    """Where commands run, the environment that they may see parts of, whether they may run at all,
+    and folders that they do not see.
+    """
 
     folder: Path
     env: Mapping[str, str]
     permissions: Permissions = UNLIMITED
+    private: tuple[Path, ...] = ()
 
 
 def pipe(command: Sequence[str], path: Path, name: str, around: Surroundings) -> Iterator[bytes]:
@@ -51,6 +56,7 @@ def pipe(command: Sequence[str], path: Path, name: str, around: Surroundings) ->
     long, and BadLimitError.  Closing the iterator ends the command.
     """
     around.permissions.check_pipe(command, name)
+    around.permissions.check_confined(name, confined=confinement().is_whole)
     limit = seconds(around.env, _TIMEOUT, _DEFAULT, "the time that a Pipe step may take")
     said = bytearray()
     try:
@@ -70,7 +76,10 @@ def _started(
 ) -> Iterator[subprocess.Popen[bytes]]:
     with ExitStack() as stack:
         try:
-            process = stack.enter_context(started(command, source, around.folder, around.env))
+            line, env = stack.enter_context(
+                prepared(command, around.folder, around.env, around.permissions, around.private)
+            )
+            process = stack.enter_context(started(line, source, around.folder, env))
         except (OSError, ValueError) as error:
             raise _not_started(command, name, error) from None
         yield process

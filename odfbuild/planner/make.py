@@ -72,7 +72,8 @@ class Wanted:
     Without `data`, nothing is run.  `against` names a revision that `current` stands for, in place
     of chains.  `locked` are data schemas that an engine gave for the definitions as declared,
     `examined` facts of queries that were worked out before, `rewritten` the inputs of datasets that
-    no longer hold the block that was read from them last.
+    no longer hold the block that was read from them last, `disabled` the datasets whose sources are
+    not used.
     """
 
     data: bool = True
@@ -81,6 +82,7 @@ class Wanted:
     locked: Mapping[DatasetAlias, DataSchema] = field(default_factory=dict)
     examined: Examined = field(default_factory=dict)
     rewritten: Mapping[DatasetAlias, Collection[DatasetId]] = field(default_factory=dict)
+    disabled: Collection[DatasetAlias] = ()
 
 
 def make_plan(
@@ -199,7 +201,7 @@ def _steps(
 ) -> tuple[Step, ...]:
     by_id = {state.dataset: alias for alias, state in moves.current.items()}
     entries = {each.new: each for each in policy.moved}
-    steps = Steps(moves.current, by_id, wanted.rewritten)
+    steps = Steps(moves.current, by_id, wanted.rewritten, wanted.disabled)
     for each in declared:
         if each.alias in moves.old:
             old = moves.old[each.alias]

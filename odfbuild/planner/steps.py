@@ -43,12 +43,14 @@ SourceLook = tuple[str, ...] | ToAsk
 class Steps:
     """Builds the steps of one plan, dataset by dataset, inputs before what reads them.
 
-    `rewritten` has the inputs of datasets that no longer hold what was read from them.
+    `rewritten` has the inputs of datasets that no longer hold what was read from them, `disabled`
+    the datasets whose sources are not used.
     """
 
     current: Mapping[DatasetAlias, ChainState]
     by_id: Mapping[DatasetId, DatasetAlias]
     rewritten: Mapping[DatasetAlias, Collection[DatasetId]] = field(default_factory=dict)
+    disabled: Collection[DatasetAlias] = ()
     steps: list[Step] = field(default_factory=list)
     last_step: dict[DatasetAlias, str] = field(default_factory=dict)
     created_by: dict[DatasetAlias, str] = field(default_factory=dict)
@@ -82,6 +84,8 @@ class Steps:
             self._transform(each, state)
 
     def _ingest(self, each: Declared, state: ChainState | None, look: SourceLook) -> None:
+        if each.alias in self.disabled:
+            return
         if not any(isinstance(event, SetPollingSource) for event in each.snapshot.metadata):
             return
         reasons: list[Reason] = []

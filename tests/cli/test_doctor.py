@@ -20,7 +20,7 @@ from tests.inside import Inside, lay_out
 from tests.projects import probe
 
 NAMES = {
-    *("java", "engine", "archive", "temporary", "project", "workspace", "cache"),
+    *("java", "engine", "archive", "programs", "temporary", "project", "workspace", "cache"),
     *("datasets", "clock", "locks", "leftovers", "keys"),
 }
 

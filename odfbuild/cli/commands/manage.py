@@ -56,11 +56,21 @@ def import_(
         bool,
         typer.Option("--with-inputs", help="First take in what it reads, from the folders beside."),
     ] = False,
+    with_sources: Annotated[
+        bool,
+        typer.Option(
+            "--with-sources",
+            help="Use its source, which may run programs and fetch from servers; also of a dataset "
+            "that was imported before. Default: it is not used.",
+        ),
+    ] = False,
 ) -> None:
     """Take an existing chain into the workspace, and write its definition."""
     from odfbuild.cli.importing import Manner, import_dataset
 
-    manner = Manner(definition=not no_definition, with_inputs=with_inputs)
+    manner = Manner(
+        definition=not no_definition, with_inputs=with_inputs, with_sources=with_sources
+    )
     raise Exit(import_dataset(given(context), folder, name, manner))
 
 

@@ -1,0 +1,72 @@
+"""Sources that came with a chain from elsewhere, and are not used until their user says so.
+
+    disabled/<folder of the dataset>      a mark of what the source reads and runs, in hex
+
+A source that the user replaces by another one is used; one whose mark cannot be read is not.
+"""
+
+import json
+import os
+from collections.abc import Mapping
+from contextlib import suppress
+from pathlib import Path
+
+from odfbuild.odf.events import SetPollingSource
+from odfbuild.odf.identity import DatasetId, sha3_256
+from odfbuild.state.disk import Disk, pending, read_file
+
+__all__ = ["disable", "disabled_folders", "enable", "is_disabled", "mark_of"]
+
+_FOLDER = "disabled"
+
+
+def mark_of(source: SetPollingSource) -> str:
+    """Return a mark of what a source fetches and runs; how rows are read and merged is no part."""
+    from odfbuild.odf.manifest import to_mapping
+
+    said = to_mapping(source)
+    text = json.dumps([said["fetch"], said.get("prepare")], sort_keys=True)
+    return sha3_256(text.encode()).digest.hex()
+
+
+def disable(workspace: Path, dataset: DatasetId, source: SetPollingSource) -> None:
+    """Note, on disk, that a source is not to be used."""
+    folder = workspace / _FOLDER
+    folder.mkdir(parents=True, exist_ok=True)
+    disk, near = Disk(), pending(folder)
+    near.write_text(f"{mark_of(source)}\n", "ascii")
+    disk.sync(near)
+    disk.rename(near, folder / dataset.multibase)
+
+
+def enable(workspace: Path, dataset: DatasetId) -> bool:
+    """Let a source be used; tell whether it was disabled."""
+    try:
+        (workspace / _FOLDER / dataset.multibase).unlink()
+    except FileNotFoundError:
+        return False
+    return True
+
+
+def disabled_folders(workspace: Path) -> Mapping[str, str]:
+    """Return the marks of disabled sources by the folders of their datasets."""
+    try:
+        names = sorted(os.listdir(workspace / _FOLDER))  # noqa: PTH208
+    except OSError:
+        return {}
+    found = {}
+    for name in names:
+        if not name.startswith("."):
+            text = b""
+            with suppress(OSError):
+                text = read_file(workspace / _FOLDER / name) or b""
+            found[name] = text.decode("ascii", "replace").strip()
+    return found
+
+
+def is_disabled(marks: Mapping[str, str], dataset: DatasetId, source: SetPollingSource) -> bool:
+    """Tell whether a source of a dataset is the one that was disabled."""
+    mark = marks.get(dataset.multibase)
+    if mark is None:
+        return False
+    return len(mark) != 64 or mark == mark_of(source)
