@@ -32,6 +32,7 @@ from odfbuild.planner.sql.generators import GENERATORS
 from odfbuild.planner.sql.query import QueryStep
 from tests.executors.spark.tables import MILLIS, VOCAB, ingest_request, sql, work_on, written
 from tests.hostile import CANARY, CANARY_NAME
+from tests.hostile.attacks import COMMANDS, FOREIGN, PLACES, PROGRAMS, READS
 from tests.projects import REPOSITORY
 
 if TYPE_CHECKING:
@@ -49,117 +50,6 @@ def session(engine: SparkEngine) -> "Iterator[SparkSession]":
     found.createDataFrame(TABLE).createOrReplaceTempView("t")
     yield found
     found.catalog.dropTempView("t")
-
-
-PROGRAMS = [
-    "select transform(x) using 'sh -c \"touch {mark}\"' as (y string) from t",
-    "from t select transform(x) using 'touch {mark}'",
-    "from (from t map x using 'touch {mark}' as y) select y",
-    "from (from t reduce x using 'touch {mark}' as y) select y",
-    "select * from (select transform(x) using 'touch {mark}' as (y int) from t) q",
-    "select (select max(y) from (select transform(x) using 'touch {mark}' as (y int) from t)) m",
-    "select x from t where x in (select transform(x) using 'touch {mark}' as (y int) from t)",
-    "with q as (select transform(x) using 'touch {mark}' as (y int) from t) select * from q",
-    "select x from t union all select transform(x) using 'touch {mark}' as (y int) from t",
-    "select * from t, lateral (select transform(t.x) using 'touch {mark}' as (y int) from t)",
-]
-FOREIGN = [
-    "reflect",
-    "java_method",
-    "try_reflect",
-    "system.builtin.reflect",
-    "ReFlect",
-    "`reflect`",
-]
-PLACES = [
-    "select {call} as r from t",
-    "select x from t where {call} is not null",
-    "select (select {call}) as r from t",
-    "select x from t where exists (select 1 from t where {call} = 'a')",
-    "select sum(x) from t group by {call}",
-    "select max(x) over (partition by {call}) from t",
-    "select transform(array(x), each -> {call}) from t",
-    "select sum(x) filter (where {call} = 'a') from t",
-    "values ({call})",
-    "select * from t lateral view explode(array({call})) as e",
-    "select * from t join t as u on {call} = u.s",
-    "select case when false then {call} end from t",
-    "select x from t order by {call}",
-    "select * from range(1, length({call}))",
-    "select * from t pivot (max({call}) for x in (1))",
-    "with recursive r as (select {call} as n union all select n from r) select * from r",
-    "select * from t |> extend {call} as r",
-    "select identifier('reflect')('java.lang.System', 'getenv', 'HOME') from t",
-]
-READS = [
-    "select * from csv.`/etc/passwd`",
-    "select * from text.`file:///proc/self/environ`",
-    "select * from `binaryFile`.`/etc/passwd`",
-    "select * from spark_catalog.default.t",
-    "select * from global_temp.t",
-    "select * from identifier('text' || '.`/etc/passwd`')",
-    "select * from identifier(concat('t', ''))",
-    "select * from t with (path='/etc/passwd')",
-    "select * from read_files('/etc/passwd')",
-    "select * from text('/etc/passwd')",
-    "select * from python_worker_logs()",
-    "select * from collations()",
-    "select * from stream t",
-    "select * from t version as of 1",
-    "select input_file_name() from t",
-    "select current_user() from t",
-    "select user from t",
-    "select session_user() from t",
-    "select current_catalog() from t",
-    "select version() from t",
-    "select from_avro(encode(s, 'utf-8'), '\"int\"', map('avroSchemaUrl', '/etc/passwd')) from t",
-    "select to_avro(x, '\"int\"') from t",
-    "select from_protobuf(encode(s, 'utf-8'), 'A', '/etc/passwd') from t",
-    "select from_xml(s, 'a INT', map('rowValidationXSDPath', '/etc/passwd')) from t",
-    "select from_xml(s, 'a INT', map('rowvalidationXSDpath', 'http://127.0.0.1:9/')) from t",
-    "select schema_of_xml('<a/>', map('rowValidationXSDPath', '/etc/passwd')) from t",
-    "select from_json(s, 'a INT', map('path', '/etc/passwd')) from t",
-    "select :secret",
-    "select ?",
-    "execute immediate 'select 1'",
-]
-COMMANDS = [
-    "set spark.sql.variable.substitute=true",
-    "set",
-    "reset",
-    "show tables",
-    "describe t",
-    "explain select 1",
-    "use default",
-    "add jar '/tmp/a.jar'",
-    "add file '/etc/passwd'",
-    "list files",
-    "cache table t",
-    "clear cache",
-    "refresh table t",
-    "create table z (a int)",
-    "create table z using csv location '/etc' as select 1",
-    "create temporary view z as select 1",
-    "create temporary view z using text options (path '/etc/passwd')",
-    "create temporary function f as 'java.lang.String'",
-    "create temporary function f() returns int return 1",
-    "create database d location '/tmp/d'",
-    "drop view t",
-    "insert into t values (1, 'a')",
-    "insert overwrite directory '{mark}' using csv select * from t",
-    "from t insert overwrite directory '{mark}' using csv select *",
-    "with q as (select 1) insert into t select * from q",
-    "load data inpath '/etc/passwd' into table t",
-    "merge into t using t as u on t.x = u.x when matched then delete",
-    "declare variable v int default 1",
-    "set variable v = 1",
-    "begin select 1; end",
-    "begin execute immediate 'select 1'; end",
-    "call p()",
-    "analyze table t compute statistics",
-    "truncate table t",
-    "alter table t rename to u",
-]
 
 
 @pytest.mark.holds("sql-programs")

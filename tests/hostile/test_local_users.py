@@ -1,0 +1,88 @@
+"""Other users of the machine get nothing from the ports and folders of an engine."""
+
+import socket
+import struct
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from odfbuild.executors.spark.engine import SparkEngine
+from odfbuild.executors.spark.settings import Size
+
+pytestmark = pytest.mark.spark
+
+_REQUEST, _RESPONSE = 3, 4  # kinds of messages of Spark's network library
+_LISTENS = "0A"
+
+
+@pytest.fixture
+def jvm(engine: SparkEngine) -> Any:
+    """Return the Java process of the engine, once Spark is ready."""
+    engine._sessions.session(Size.SMALL)
+    host = engine._sessions._host
+    assert host is not None
+    return host.jvm
+
+
+@pytest.mark.holds("local-ports")
+def test_ports_are_open_to_this_machine_only(jvm: Any) -> None:
+    there = list(listening(jvm.process.pid))
+    assert there
+    assert {address for address, _ in there} <= {"0100007F", "0" * 16 + "FFFF00000100007F"}
+
+
+@pytest.mark.holds("local-ports")
+def test_who_lacks_the_secret_is_not_answered(engine: SparkEngine, jvm: Any) -> None:
+    view: Any = engine._sessions.session(Size.SMALL).sparkContext._gateway.jvm
+    kind = "org.apache.spark.rpc.netty.RpcEndpointVerifier$CheckExistence"
+    loader = view.java.lang.Thread.currentThread().getContextClassLoader()
+    made = view.java.lang.Class.forName(kind, True, loader).getDeclaredConstructors()
+    question = bytes(view.org.apache.spark.util.Utils.serialize(made[0].newInstance(named(engine))))
+    answers = {port: asked(port, question) for _, port in listening(jvm.process.pid)}
+    assert len(answers) >= 2
+    assert _RESPONSE not in answers.values()
+
+
+def named(engine: SparkEngine) -> Any:
+    gateway: Any = engine._sessions.session(Size.SMALL).sparkContext._gateway
+    given = gateway.new_array(gateway.jvm.java.lang.Object, 1)
+    given[0] = "HeartbeatReceiver"
+    return given
+
+
+def asked(port: int, question: bytes) -> int | None:
+    """Ask Spark at a port whether it has an endpoint; return the kind of answer, None for none."""
+    name = b"endpoint-verifier"
+    to = b"\1" + struct.pack(">H9si", 9, b"127.0.0.1", port) + struct.pack(">H", len(name)) + name
+    body = b"\0" + to + question
+    message = struct.pack(">Bqi", _REQUEST, 7, len(body)) + body
+    try:
+        with socket.create_connection(("127.0.0.1", port), timeout=3) as line:
+            line.sendall(struct.pack(">q", 8 + len(message)) + message)
+            answer = line.recv(64)
+    except OSError:
+        return None
+    return answer[8] if len(answer) > 8 else None
+
+
+def listening(pid: int) -> Iterator[tuple[str, int]]:
+    """Yield the addresses and ports at which a process listens."""
+    held = set()
+    for each in Path(f"/proc/{pid}/fd").iterdir():
+        try:
+            held.add(str(each.readlink()))
+        except OSError:
+            continue
+    for table in ("tcp", "tcp6"):
+        for line in Path(f"/proc/net/{table}").read_text("ascii").splitlines()[1:]:
+            fields = line.split()
+            if fields[3] == _LISTENS and f"socket:[{fields[9]}]" in held:
+                address, _, port = fields[1].partition(":")
+                yield address, int(port, 16)
+
+
+@pytest.mark.holds("local-folders")
+def test_the_folder_of_java_is_for_its_owner_alone(jvm: Any) -> None:
+    assert jvm.folder.stat().st_mode & 0o077 == 0
