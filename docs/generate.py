@@ -1,4 +1,4 @@
-"""Rewrite the pages of docs/ that come from the program: commands, error codes and rules.
+"""Rewrite the pages of docs/ that come from the program: commands, error codes, rules, licences.
 
 python docs/generate.py [--check]; with --check, say which pages are out of date and fail.
 """
@@ -12,8 +12,11 @@ from pathlib import Path
 
 import typer.main
 
+from docs.bill_of_materials import licence_table, of_this_project, sbom_text
 from odfbuild.cli.main import app
 from odfbuild.planner.evolution.rules_page import rules_page
+
+sys.path.insert(0, str(Path(__file__).parent))
 
 __all__ = ["pages"]
 
@@ -29,6 +32,8 @@ def pages() -> dict[Path, str]:
         DOCS / "commands.md": _commands(),
         DOCS / "errors.md": _errors(DOCS / "errors.md"),
         DOCS / "rules.md": rules_page(),
+        DOCS / "licences.md": _licences(),
+        DOCS / "sbom.json": sbom_text(),
     }
 
 
@@ -77,6 +82,11 @@ def _errors(page: Path) -> str:
     rows = sorted(set(_codes()))
     table = "\n".join(f"| `{code}` | {meaning} |" for code, meaning in rows)
     return f"{written}{MARK}\n\n| code | meaning |\n|---|---|\n{table}\n"
+
+
+def _licences() -> str:
+    table = licence_table(of_this_project())
+    return f"# Licences of what is installed with odfbuild\n\n{MARK}\n\n{table}\n"
 
 
 def _codes() -> Iterator[tuple[str, str]]:

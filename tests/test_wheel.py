@@ -1,6 +1,7 @@
 """The wheel is complete: what was built from it works without the repository."""
 
 import os
+import shutil
 import subprocess
 import sys
 import zipfile
@@ -65,3 +66,28 @@ def test_a_project_can_be_made_and_planned_from_it(unpacked: Path, tmp_path: Pat
         )  # fmt: skip
         assert done.returncode == 0, done.stderr
     assert files(tmp_path / "project") >= files(REPOSITORY / "project_template" / "minimal")
+
+
+def test_two_builds_of_one_revision_give_the_same_bytes(tmp_path: Path) -> None:
+    """Whatever the clock, the folder, the umask and the language of who builds."""
+    copies = []
+    for number, (umask, language) in enumerate(((0o022, "C"), (0o077, "C.UTF-8"))):
+        place, out = tmp_path / f"copy{number}", tmp_path / f"out{number}"
+        for name in ("odfbuild", "schemas", "project_template", "docs"):
+            shutil.copytree(
+                REPOSITORY / name, place / name, copy_function=shutil.copyfile,
+                ignore=shutil.ignore_patterns("__pycache__"),
+            )  # fmt: skip
+        for name in ("pyproject.toml", "README.md", "LICENSE", "CHANGELOG.md", ".gitignore"):
+            shutil.copyfile(REPOSITORY / name, place / name)
+        for each in sorted(place.rglob("*"), reverse=number == 1):
+            each.chmod((0o777 if each.is_dir() else 0o666) & ~umask)
+        given = {"SOURCE_DATE_EPOCH": "1700000000", "LC_ALL": language, "PYTHONHASHSEED": "random"}
+        pip = [sys.executable, "-m", "pip", "wheel", "--quiet", "--no-index", "--no-deps"]
+        subprocess.run(
+            [*pip, "--no-build-isolation", "--wheel-dir", str(out), str(place)],
+            env={**os.environ, **given}, umask=umask, check=True, capture_output=True,
+        )  # fmt: skip
+        copies.append({each.name: each.read_bytes() for each in out.iterdir()})
+    assert copies[0] == copies[1]
+    assert len(copies[0]) == 1
