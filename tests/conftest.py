@@ -84,7 +84,7 @@ def _trust_test_projects(home: Path) -> None:
     """Say what a user says who wrote the projects: tests of the policy have one of their own."""
     settings = home / ".config" / "odfbuild"
     settings.mkdir(parents=True)
-    policy = 'odfbuild_policy: 1\npython: true\nenv: ["*"]\nmasters: ["*"]\n'
+    policy = 'odfbuild_policy: 1\npython: true\nenv: ["*"]\nmasters: ["*"]\nliteral_secrets: true\n'
     (settings / "policy.yaml").write_text(policy, "ascii")
 
 

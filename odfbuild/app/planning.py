@@ -8,6 +8,7 @@ from odfbuild.app.diverged import rewritten_inputs
 from odfbuild.app.examining import examined
 from odfbuild.app.foreseen import with_foreseen
 from odfbuild.app.idle import Known, engines
+from odfbuild.app.literal_secrets import literal_secrets
 from odfbuild.app.loading import (
     known_names,
     load,
@@ -21,14 +22,16 @@ from odfbuild.app.outside import uses_of
 from odfbuild.app.project_files import ProjectFiles, read_at_once
 from odfbuild.app.remembering import Seen, remember
 from odfbuild.app.sources import look
+from odfbuild.errors import Level, ProjectErrors
 from odfbuild.odf.chain import ChainState
+from odfbuild.odf.events import SetPollingSource
 from odfbuild.odf.refs import DatasetAlias
 from odfbuild.planner.declared import Declared
 from odfbuild.planner.evolution.gate import Allowance
 from odfbuild.planner.exclusion import LeftOut, plannable, reasons
 from odfbuild.planner.imagined import imagined
 from odfbuild.planner.make import Judging, Wanted, make_plan, project_hash
-from odfbuild.planner.plan import Plan
+from odfbuild.planner.plan import Append, Plan
 from odfbuild.planner.steps import SourceLook
 from odfbuild.project.load import Project
 from odfbuild.project.revision import at_revision
@@ -159,6 +162,7 @@ def _planned(
             disabled=disabled,
         ),
     )
+    _refuse_literal_secrets(project, loaded, plan)
     return replace(
         plan,
         notes=(
@@ -171,6 +175,24 @@ def _planned(
         target=project.target,
         workspace=project.config.target(project.target).workspace,
     )
+
+
+def _refuse_literal_secrets(project: Opened, loaded: Project, plan: Plan) -> None:
+    """Raise ProjectErrors where the plan would put a credential into a chain."""
+    new = {
+        step.target
+        for step in plan.steps
+        if isinstance(step.work, Append)
+        and any(isinstance(event, SetPollingSource) for event in step.work.events)
+    }
+    found = [
+        secret
+        for each in loaded.declared
+        if each.alias in new
+        for secret in literal_secrets(each, Level.ERROR)
+    ]
+    if found and not project.permissions.literal_secrets:
+        raise ProjectErrors(found)
 
 
 def _is_idle(plan: Plan) -> bool:

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from odfbuild import app
+from odfbuild.app.literal_secrets import literal_secrets
 from odfbuild.app.loading import granted_at, load
 from odfbuild.cli import exits
 from odfbuild.cli.check_text import Format, Report, report_text
@@ -20,7 +21,7 @@ from odfbuild.cli.opened import open_given
 from odfbuild.cli.options import Given
 from odfbuild.cli.selection import chosen
 from odfbuild.cli.whole import all_problems
-from odfbuild.errors import Diagnostic, ProjectErrors
+from odfbuild.errors import Diagnostic, Level, ProjectErrors
 from odfbuild.odf.refs import DatasetAlias
 from odfbuild.planner.declared import Declared
 from odfbuild.project.config import find_project
@@ -95,6 +96,7 @@ def _checked(
     texts = query_findings(loaded.declared if engine else selected, facts)
     found = [p for alias, problems in texts.items() if alias in wanted for p in problems]
     found += [doubt for each in selected for doubt in unused_inputs(each, facts)]
+    found += [each for at in selected for each in literal_secrets(at, Level.WARNING)]
     found += _notes(project, loaded, selected, everything=not selectors)
     broken = broken_datasets(texts)
     if engine:

@@ -4,6 +4,7 @@ import unicodedata
 from collections.abc import Iterable, Iterator
 
 from odfbuild.errors import Diagnostic, Level, SourceSpan
+from odfbuild.redaction import redacted
 
 __all__ = ["excerpt_lines", "place_text", "render_diagnostic", "render_diagnostics"]
 
@@ -23,15 +24,15 @@ def render_diagnostics(found: Iterable[Diagnostic]) -> str:
 def render_diagnostic(found: Diagnostic) -> str:
     """Return one finding without a line end at its end."""
     place = f"{place_text(found.span)}: " if found.span is not None else ""
-    first, *listed = found.what.split("\n  ")
+    first, *listed = redacted(found.what).split("\n  ")
     lines = [f"{place}{found.level.value}[{found.code}]: {_visible(first)}"]
     lines += [f"  {_visible(each)}" for each in listed]
     if found.span is not None and found.span.excerpt:
-        lines += excerpt_lines(found.span, found.span.excerpt)
+        lines += excerpt_lines(found.span, redacted(found.span.excerpt))
     if found.why:
-        lines += _labelled("why", found.why)
+        lines += _labelled("why", redacted(found.why))
     if found.fix:
-        lines += _labelled("fix", found.fix)
+        lines += _labelled("fix", redacted(found.fix))
     return "\n".join(lines)
 
 

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Final
 
 from odfbuild.errors import EngineError
+from odfbuild.redaction import BLANK, redacted, secret_parts, spellings
 
 __all__ = [
     "Answer",
@@ -82,9 +83,9 @@ class NotModified:
 
 
 def printable(url: str) -> str:
-    """Return a URL without user and password."""
+    """Return a URL without user and password, and without credentials in its query."""
     user = user_of(url)
-    return url.replace(f"//{user}@", "//", 1) if user else url
+    return redacted(url.replace(f"//{user}@", "//", 1) if user else url)
 
 
 def user_of(url: str) -> str:
@@ -93,13 +94,20 @@ def user_of(url: str) -> str:
 
 
 def redact(text: str, request: Request) -> str:
-    """Return a text without header values, values of variables, user and password."""
+    """Return a text without header values, values of variables, user and password.
+
+    They are found in the spelling of URLs and in base64, too.
+    """
     hidden = {value for _, value in request.headers} | set(request.secrets)
-    hidden |= set(user_of(request.url).split(":"))
-    for secret in sorted(hidden, key=len, reverse=True):
-        if len(secret) >= _SHORTEST_SECRET:
-            text = text.replace(secret, "***")
-    return text
+    hidden |= {value.partition(" ")[2] for _, value in request.headers}
+    user = user_of(request.url)
+    hidden |= {user, *user.split(":"), *secret_parts(request.url)}
+    forms = {
+        form for secret in hidden if len(secret) >= _SHORTEST_SECRET for form in spellings(secret)
+    }
+    for form in sorted(forms, key=len, reverse=True):
+        text = text.replace(form, BLANK)
+    return redacted(text)
 
 
 def unreachable(request: Request, why: str) -> UnreachableError:

@@ -33,6 +33,7 @@ from odfbuild.planner.plan import (
 from odfbuild.planner.plan_object import DamagedPlanError, NotAPlanError, PlanVersionError
 from odfbuild.planner.policy import AS_USUAL, BadRows, IngestOptions, RepeatedKeys
 from odfbuild.planner.reasons import Reason
+from odfbuild.redaction import redacted
 
 __all__ = [
     "DamagedPlanError",
@@ -116,9 +117,9 @@ def diagnostic_json(found: Diagnostic) -> dict[str, Any]:
         "code": found.code,
         "level": found.level.value,
         "source": _place(found.span),
-        "what": found.what,
-        "why": found.why,
-        "fix": found.fix,
+        "what": redacted(found.what),
+        "why": redacted(found.why),
+        "fix": redacted(found.fix),
     }
 
 
@@ -274,7 +275,7 @@ def _place(span: SourceSpan | None) -> dict[str, Any] | None:
         "line": span.line,
         "column": span.column,
         "length": span.length,
-        "excerpt": span.excerpt,
+        "excerpt": None if span.excerpt is None else redacted(span.excerpt),
         "instance": span.instance,
     }
 

@@ -4,13 +4,14 @@ Most formats for programs are lists of these.
 """
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from odfbuild.cli.words import accepted_text
 from odfbuild.errors import Diagnostic, Level, SourceSpan
 from odfbuild.odf.refs import DatasetAlias
 from odfbuild.planner.changes import Hit, Judged
 from odfbuild.planner.plan import Plan
+from odfbuild.redaction import redacted
 
 __all__ = ["Finding", "message_lines", "of_diagnostics", "of_plan"]
 
@@ -95,8 +96,10 @@ def _of_diagnostics(found: Iterable[Diagnostic]) -> Iterator[Finding]:
             code=each.code,
             name=None,
             level=each.level,
-            message=each.what,
-            why=each.why,
-            ways=(each.fix,) if each.fix else (),
-            span=each.span,
+            message=redacted(each.what),
+            why=redacted(each.why),
+            ways=(redacted(each.fix),) if each.fix else (),
+            span=each.span
+            if each.span is None or each.span.excerpt is None
+            else replace(each.span, excerpt=redacted(each.span.excerpt)),
         )

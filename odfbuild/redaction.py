@@ -1,0 +1,78 @@
+"""Credentials in texts: where they stand in a source, and the texts without them.
+
+A URL carries them as user and password or in its query, as signed URLs do; a header as its value.
+What is a template (`${{ env.X }}`) is no credential: its value never stands in a definition.
+"""
+
+import re
+from base64 import b64encode, urlsafe_b64encode
+from collections.abc import Iterator
+from urllib.parse import quote, quote_plus, unquote
+
+__all__ = ["BLANK", "header_has_secret", "redacted", "secret_parts", "spellings"]
+
+BLANK = "***"
+_NAMES = (
+    r"x-(?:amz|goog|oss|cos)-(?:signature|credential|security-token)|sig(?:nature)?|awsaccesskeyid"
+    r"|(?:[a-z0-9]+[_-])*(?:token|secret|password|passwd|pwd|apikey|api[_-]?key|access[_-]?key)"
+    r"|auth(?:orization)?|credentials?|jwt|session(?:[_-]?id)?|subscription-key|key"
+)
+_QUERY = re.compile(rf"([?&;](?:{_NAMES})=)([^&#;\s\"'<>]+)", re.IGNORECASE)
+_USER = re.compile(
+    r"([a-z][a-z0-9+.-]*://)([^/?#\s\"'<>@]*:[^/?#\s\"'<>@]*|[^/?#\s\"'<>@:]+)@", re.IGNORECASE
+)
+_HEADER = re.compile(
+    r"((?:proxy-)?authorization|x-[a-z-]*(?:key|token|auth)[a-z-]*|api-?key|private-token|cookie)",
+    re.IGNORECASE,
+)
+_SAID = re.compile(r"\b((?:bearer|basic|token)\s+)([A-Za-z0-9+/=_.~-]{8,})", re.IGNORECASE)
+_TEMPLATE = "${{"
+
+
+def secret_parts(url: str) -> Iterator[str]:
+    """Yield the credentials that stand in a URL, as they are written."""
+    for found in _USER.finditer(url):
+        user, colon, password = found[2].partition(":")
+        part = password if colon else user
+        if colon and part and _TEMPLATE not in part:
+            yield part
+    for found in _QUERY.finditer(url):
+        if _TEMPLATE not in found[2]:
+            yield found[2]
+
+
+def header_has_secret(name: str, value: str) -> bool:
+    """Tell whether a header carries a credential that stands in the definition."""
+    return _TEMPLATE not in value and bool(value.strip()) and bool(_HEADER.fullmatch(name.strip()))
+
+
+def redacted(text: str) -> str:
+    """Return a text without what looks like a credential in it; templates stay."""
+    if "=" in text:
+        text = _QUERY.sub(_blanked, text)
+    if "://" in text and "@" in text:
+        text = (
+            _USER.sub(lambda found: f"{found[1]}{BLANK}@", text) if _TEMPLATE not in text else text
+        )
+    lower = text.lower()
+    if "bearer" in lower or "basic" in lower or "token" in lower:
+        text = _SAID.sub(_blanked, text)
+    return text
+
+
+def _blanked(found: re.Match[str]) -> str:
+    return found[0] if _TEMPLATE in found[2] else f"{found[1]}{BLANK}"
+
+
+def spellings(secret: str) -> set[str]:
+    """Return a secret as it may come back: spelled for a URL, or in base64 at any offset of it."""
+    forms = {secret, quote(secret), quote(secret, ""), quote_plus(secret), unquote(secret)}
+    for text in (secret, unquote(secret)):
+        data = text.encode("utf-8", "surrogateescape")
+        for before in range(3):
+            whole = b64encode(b"\0" * before + data).decode()
+            url_safe = urlsafe_b64encode(b"\0" * before + data).decode()
+            start = (0, 2, 3)[before]
+            end = len(whole.rstrip("=")) - (1 if (before + len(data)) % 3 else 0)
+            forms |= {whole[start:end], url_safe[start:end]}
+    return {each for each in forms if len(each) >= 3}

@@ -1,0 +1,138 @@
+"""Credentials: in definitions, and as servers send them back."""
+
+import base64
+from collections.abc import Callable
+from pathlib import Path
+from urllib.parse import quote
+
+import pytest
+
+from odfbuild.executors.request import Request, printable, redact
+from tests.cli.within import Within
+from tests.inside import lay_out
+
+SECRET = "hunter2/is+not=for&you"
+PLAIN = "hunter2isnotforyou"
+SOURCE = """\
+kind: DatasetSnapshot
+version: 1
+content:
+  name: a
+  kind: Root
+  metadata:
+    - kind: SetPollingSource
+      fetch: {fetch}
+      read: {{kind: Csv, header: true, schema: [day DATE, price DOUBLE]}}
+      merge: {{kind: Append}}
+    - {{kind: SetVocab, eventTimeColumn: day}}
+"""
+URLS = (
+    f"https://someone:{PLAIN}@h.example/x",
+    f"https://b.example/x?X-Amz-Algorithm=A&X-Amz-Signature={PLAIN}&X-Amz-Expires=9",
+    f"https://b.example/x?sv=2024&se=2030&sig={PLAIN}",
+    f"https://h.example/x?a=1&access_token={PLAIN}",
+    f"https://h.example/x?token={PLAIN}#part",
+    f"https://h.example/x?apikey={PLAIN}",
+    f"https://h.example/x?X-Goog-Signature={PLAIN}",
+    f"ftp://someone:{PLAIN}@h.example/x.csv",
+)
+HEADERS = ("Authorization", "Proxy-Authorization", "X-Api-Key", "PRIVATE-TOKEN", "Cookie")
+FETCHES = [f"{{kind: Url, url: '{url}'}}" for url in URLS] + [
+    f"{{kind: Url, url: 'https://h.example/', headers: [{{name: {name}, value: Bearer {PLAIN}}}]}}"
+    for name in HEADERS
+]
+Make = Callable[[str], Within]
+
+
+@pytest.fixture
+def make(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> Make:
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "settings"))
+
+    def made(fetch: str) -> Within:
+        files = {
+            "odfbuild.yaml": "odfbuild: 1\nname: ours\n",
+            "datasets/a.yaml": SOURCE.format(fetch=fetch),
+        }
+        return Within(lay_out(tmp_path / "project", files), capsys, monkeypatch)
+
+    return made
+
+
+@pytest.mark.holds("project-secrets")
+@pytest.mark.parametrize("fetch", FETCHES)
+def test_credentials_in_a_source_are_told_of_and_not_shown(make: Make, fetch: str) -> None:
+    ours = make(fetch)
+    check = ours("check")
+    assert check.code == 0
+    assert "warning[literal-secret]" in check.out
+    assert "datasets/a.yaml:8:" in check.out
+    for arguments in (("plan",), ("plan", "-o", "json")):
+        plan = ours(*arguments)
+        assert plan.code == 1
+        assert "literal-secret" in plan.out + plan.err
+        assert PLAIN not in plan.out + plan.err
+    assert PLAIN not in check.out + check.err
+
+
+@pytest.mark.holds("project-secrets")
+def test_a_line_with_a_credential_is_blanked_in_other_findings(make: Make) -> None:
+    ours = make(f"{{kind: Url, urll: 'https://h.example/?token={PLAIN}'}}")
+    for arguments in (("check",), ("plan", "-o", "json"), ("check", "-o", "json")):
+        done = ours(*arguments)
+        assert done.code == 1
+        assert PLAIN not in done.out + done.err
+
+
+@pytest.mark.holds("project-secrets")
+@pytest.mark.parametrize(
+    "url",
+    [
+        "https://h.example/x?token=${{ env.TOKEN }}",
+        "https://${{ env.USER }}:${{ env.PW }}@h.example/x",
+        "https://someone@h.example/x?page=1&monkey=2",
+        "https://h.example/x?keyword=a&design=b&tokens=3",
+    ],
+)
+def test_what_is_no_credential_passes(make: Make, url: str) -> None:
+    ours = make(f"{{kind: Url, url: '{url}'}}")
+    assert "literal-secret" not in ours.done("check")
+    assert ours("plan").code == 0
+
+
+ECHOES = {
+    "as it is": SECRET,
+    "for a URL": quote(SECRET, ""),
+    "in base64": base64.b64encode(SECRET.encode()).decode(),
+    "in base64 for a URL": base64.urlsafe_b64encode(SECRET.encode()).decode(),
+    "as basic credentials": base64.b64encode(f"someone:{SECRET}".encode()).decode(),
+    "behind one byte": base64.b64encode(b"x" + SECRET.encode()).decode(),
+    "behind two bytes": base64.b64encode(b"xy" + SECRET.encode()).decode(),
+}
+
+
+@pytest.mark.holds("server-echo")
+@pytest.mark.parametrize("echo", ECHOES.values(), ids=ECHOES)
+def test_what_a_server_echoes_is_blanked(echo: str) -> None:
+    given = (
+        Request(url="https://h.example/", name="h", secrets=(SECRET,)),
+        Request(url=f"https://h.example/?token={quote(SECRET, '')}", name="h"),
+        Request(url=f"https://someone:{quote(SECRET, '')}@h.example/", name="h"),
+        Request(
+            url="https://h.example/", name="h", headers=(("Authorization", f"Basic {SECRET}"),)
+        ),
+    )
+    for request in given:
+        said = redact(f"you sent <{echo}>, which is wrong", request)
+        assert "you sent <" in said
+        assert "which is wrong" in said
+        for part in (SECRET, quote(SECRET, ""), echo[4:-4]):
+            assert part not in said
+
+
+@pytest.mark.holds("server-echo")
+@pytest.mark.parametrize("url", URLS)
+def test_an_address_is_shown_without_its_credentials(url: str) -> None:
+    assert PLAIN not in printable(url)
+    assert "h.example/x" in printable(url) or "b.example/x" in printable(url)
