@@ -16,6 +16,7 @@ SHIPPED = {path.name: path for path in (REPOSITORY / "schemas" / "json").iterdir
 MORE = (
     "Plan.schema.json",
     "Project.schema.json",
+    "Policy.schema.json",
     "UnitTest.schema.json",
     "DataTest.schema.json",
 )
