@@ -83,10 +83,24 @@ def look_at_project(project: Opened) -> Iterator[Check]:
     yield from _guarded("datasets", lambda: _datasets(project, states))
     yield from _guarded("lineage", lambda: _lineage(project))
     yield from _guarded("engine", lambda: _made_by(states))
+    yield from _guarded("cluster", lambda: _cluster(project))
     yield from _guarded("clock", lambda: _clock([each.system_time for each in states.values()]))
     yield from _guarded("locks", lambda: _locks(project))
     yield from _guarded("leftovers", lambda: _leftovers(project))
     yield from _guarded("keys", lambda: _keys(project))
+
+
+def _cluster(project: Opened) -> Iterator[Check]:
+    """Say that the connections to a cluster are open to whoever reaches its ports."""
+    master = project.spark.master
+    if master is None or master.startswith("local"):
+        return
+    yield Check(
+        "cluster",
+        Health.WARN,
+        f"{master}: who reaches the ports of its machines, or this one's, can run programs there",
+        "keep them in a network of their own; Spark asks for a secret on one machine only",
+    )
 
 
 def _lineage(project: Opened) -> Iterator[Check]:

@@ -1,5 +1,6 @@
 """Other users of the machine get nothing from the ports and folders of an engine."""
 
+import json
 import socket
 import struct
 from collections.abc import Iterator
@@ -10,6 +11,7 @@ import pytest
 
 from odfbuild.executors.spark.engine import SparkEngine
 from odfbuild.executors.spark.settings import Size
+from tests.cli.within import Within
 
 pytestmark = pytest.mark.spark
 
@@ -86,3 +88,16 @@ def listening(pid: int) -> Iterator[tuple[str, int]]:
 @pytest.mark.holds("local-folders")
 def test_the_folder_of_java_is_for_its_owner_alone(jvm: Any) -> None:
     assert jvm.folder.stat().st_mode & 0o077 == 0
+
+
+@pytest.mark.holds("local-cluster")
+def test_doctor_warns_of_a_cluster(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    text = 'odfbuild: 1\nname: theirs\nengine: {spark: {master: "spark://10.0.0.1:7077"}}\n'
+    (tmp_path / "datasets").mkdir()
+    (tmp_path / "odfbuild.yaml").write_text(text, "utf-8")
+    done = Within(tmp_path, capsys, monkeypatch)("doctor", "-o", "json")
+    found = {each["name"]: each for each in json.loads(done.out)["checks"]}
+    assert found["cluster"]["health"] == "warn"
+    assert "network of their own" in found["cluster"]["fix"]

@@ -7,6 +7,7 @@ import socket
 import threading
 from collections.abc import Iterator
 from dataclasses import dataclass
+from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from zipfile import ZipFile
@@ -33,6 +34,8 @@ from odfbuild.planner.sql.query import QueryStep
 from tests.executors.spark.tables import MILLIS, VOCAB, ingest_request, sql, work_on, written
 from tests.hostile import CANARY, CANARY_NAME
 from tests.hostile.attacks import COMMANDS, FOREIGN, PLACES, PROGRAMS, READS
+from tests.hostile.sql_door import TABLE as RANDOM_TABLE
+from tests.hostile.sql_door import Statements, judged
 from tests.projects import REPOSITORY
 
 if TYPE_CHECKING:
@@ -405,3 +408,14 @@ def test_what_spark_shows_of_its_functions_is_admitted(session: "SparkSession") 
             except PySparkException:
                 continue  # one that reads a view, or shows an error
     assert wrong == []
+
+
+@pytest.mark.holds("sql-programs", "sql-reads", "sql-environment")
+def test_random_statements_get_nothing(session: "SparkSession", tmp_path: Path) -> None:
+    """A few; `python -m tests.hostile.sql_door` runs many, and watches from outside."""
+    file = tmp_path / "secret.txt"
+    file.write_text(CANARY, "utf-8")
+    session.createDataFrame(RANDOM_TABLE).createOrReplaceTempView("t")
+    for text in islice(Statements(5, str(file)), 25):
+        assert CANARY not in judged(session, text)[1], text
+    assert list(tmp_path.iterdir()) == [file]

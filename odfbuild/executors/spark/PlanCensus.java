@@ -2,6 +2,7 @@ package odfbuild;
 
 import java.util.ArrayDeque;
 import java.util.Collections;
+import java.util.HashSet;
 import java.util.IdentityHashMap;
 import java.util.Iterator;
 import java.util.Map;
@@ -14,8 +15,11 @@ import org.apache.spark.sql.catalyst.expressions.Expression;
 import org.apache.spark.sql.catalyst.expressions.Literal;
 import org.apache.spark.sql.catalyst.expressions.objects.Invoke;
 import org.apache.spark.sql.catalyst.expressions.objects.StaticInvoke;
+import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan;
 import org.apache.spark.sql.catalyst.plans.logical.View;
 import org.apache.spark.sql.catalyst.trees.TreeNode;
+import org.apache.spark.sql.classic.Dataset;
+import org.apache.spark.sql.classic.SparkSession;
 import org.apache.spark.sql.types.UserDefinedType;
 
 /**
@@ -26,18 +30,46 @@ import org.apache.spark.sql.types.UserDefinedType;
  * was judged when that was made.
  */
 public final class PlanCensus {
-    private final Set seen = Collections.newSetFromMap(new IdentityHashMap());
-    private final ArrayDeque pending = new ArrayDeque();
-    private final TreeMap found = new TreeMap();
+    private final SparkSession session;
+    private final LogicalPlan parsed;
+    private Dataset frame;
+    private Set seen;
+    private Set classes;
+    private ArrayDeque pending;
+    private TreeMap found;
 
-    public static String of(Object plan) {
-        PlanCensus census = new PlanCensus();
-        census.pending.add(plan);
-        while (!census.pending.isEmpty()) {
-            census.visit(census.pending.poll());
+    public PlanCensus() {
+        this(null, null);
+    }
+
+    private PlanCensus(SparkSession session, LogicalPlan parsed) {
+        this.session = session;
+        this.parsed = parsed;
+    }
+
+    /** Let Spark parse a text, and no more. */
+    public PlanCensus parse(SparkSession of, String text) throws Exception {
+        return new PlanCensus(of, of.sessionState().sqlParser().parsePlan(text));
+    }
+
+    /** Let Spark analyse what it parsed; commands, which it would carry out, were refused. */
+    public Dataset analyse() {
+        frame = Dataset.ofRows(session, parsed);
+        return frame;
+    }
+
+    /** Return what there is in the plan: as it was analysed, else as it was parsed. */
+    public String parts() {
+        seen = Collections.newSetFromMap(new IdentityHashMap());
+        classes = new HashSet();
+        pending = new ArrayDeque();
+        found = new TreeMap();
+        pending.add(frame == null ? parsed : frame.queryExecution().analyzed());
+        while (!pending.isEmpty()) {
+            visit(pending.poll());
         }
         StringBuilder text = new StringBuilder();
-        for (Iterator each = census.found.entrySet().iterator(); each.hasNext();) {
+        for (Iterator each = found.entrySet().iterator(); each.hasNext();) {
             Map.Entry entry = (Map.Entry) each.next();
             text.append(entry.getKey()).append('\u0001').append(entry.getValue()).append('\u0002');
         }
@@ -66,8 +98,10 @@ public final class PlanCensus {
     }
 
     private void node(TreeNode node) {
-        String spoken = node instanceof Expression ? ((Expression) node).prettyName() : "";
-        add("class", node.getClass().getName(), spoken, node);
+        if (classes.add(node.getClass())) {
+            String spoken = node instanceof Expression ? ((Expression) node).prettyName() : "";
+            add("class", node.getClass().getName(), spoken, node);
+        }
         if (node instanceof UnresolvedFunction) {
             UnresolvedFunction function = (UnresolvedFunction) node;
             add("function", dotted(function.nameParts()), kinds(function.arguments()), node);

@@ -57,12 +57,10 @@ def admitted(session: "SparkSession", text: str, sent: SentQuery | None = None) 
     """
     from pyspark.sql import DataFrame
 
-    entrance = _entrance(session)
-    inner = session._jsparkSession
-    plan = inner.sessionState().sqlParser().parsePlan(text)
-    _judge(entrance.census.of(plan), sent)
-    frame = entrance.dataset.ofRows(inner, plan)
-    _judge(entrance.census.of(frame.queryExecution().analyzed()), sent)
+    read = _census(session).parse(session._jsparkSession, text)
+    _judge(read.parts(), sent)
+    frame = read.analyse()
+    _judge(read.parts(), sent)
     return DataFrame(frame, session)
 
 
@@ -173,28 +171,16 @@ def _plain(name: str) -> str:
 # The other side
 
 
-@dataclass(frozen=True, slots=True)
-class _Entrance:
-    """What is used of one JVM."""
-
-    gateway: object
-    census: Any
-    dataset: Any
+_last: list[tuple[object, Any]] = []  # the gateway to the JVM of this process, and the census there
 
 
-_last: list[_Entrance] = []  # that of the JVM of this process
-
-
-def _entrance(session: "SparkSession") -> _Entrance:
+def _census(session: "SparkSession") -> Any:
     gateway = session.sparkContext._gateway
-    for each in _last:
-        if each.gateway is gateway:
-            return each
-    entrance = _Entrance(
-        gateway, _loaded(gateway), gateway.jvm.org.apache.spark.sql.classic.Dataset
-    )
-    _last[:] = [entrance]
-    return entrance
+    for known, census in _last:
+        if known is gateway:
+            return census
+    _last[:] = [(gateway, _loaded(gateway))]
+    return _last[0][1]
 
 
 def _loaded(gateway: Any) -> Any:

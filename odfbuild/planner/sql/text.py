@@ -175,6 +175,10 @@ class _Reader:
             parsed = _dialect().parser().parse(self.tokens, self.text)
         except ParseError as error:
             raise self._unreadable(error) from None
+        except (AssertionError, AttributeError, LookupError, TypeError, ValueError):
+            # of the parser itself, as of `e -> e` where it expects a value
+            place = self._at(self.tokens[0])
+            raise SqlTextError("syntax-error", "the text cannot be read", place) from None
         tree = parsed[0] if len(parsed) == 1 else None
         if not isinstance(tree, exp.Query):
             raise SqlTextError("not-a-select", "this is not a SELECT", self._at(self.tokens[0]))

@@ -296,3 +296,8 @@ def test_places_in_the_changed_text_lead_back_to_the_original(
 def test_a_text_without_edits_stays_as_it_is() -> None:
     plain = CarriedText("select a from t", ())
     assert (plain.text, plain.origin(7)) == ("select a from t", 7)
+
+
+def test_a_text_that_breaks_the_parser_is_one_that_cannot_be_read() -> None:
+    found = examine((QueryStep(None, "select f(and(e -> e), 'a') from t"),), ["t"]).findings
+    assert [each.reason for each in found] == [Reason.SYNTAX]
