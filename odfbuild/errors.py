@@ -2,6 +2,8 @@
 
 A problem in the user's files carries a SourceSpan, so that it can be shown with the line it is
 about.  Problems of one project are collected as Diagnostics and raised together.
+
+Texts of errors quote what others wrote, which may be of any length, so they are bounded.
 """
 
 from collections.abc import Sequence
@@ -22,7 +24,36 @@ __all__ = [
     "ProtocolError",
     "SourceSpan",
     "StateError",
+    "bounded",
 ]
+
+LONGEST_LINE = 2_000
+LONGEST_TEXT = 20_000
+_NOTE = 50  # characters that are left for the note on what was cut
+_TAIL = 400  # after what is cut; an error says there what is wrong with it
+
+
+def bounded(text: str) -> str:
+    """Return a text of at most 20,000 characters, 2,000 a line, that says how much was cut.
+
+    What is bounded already stays as it is.
+    """
+    if len(text) <= LONGEST_LINE:
+        return text
+    lines = [_bounded_line(each) for each in text.split("\n")]
+    if sum(map(len, lines)) + len(lines) - 1 <= LONGEST_TEXT:
+        return "\n".join(lines)
+    kept, room = 0, LONGEST_TEXT - _NOTE
+    while (room := room - len(lines[kept]) - 1) >= 0:
+        kept += 1
+    return "\n".join([*lines[:kept], f"... ({len(lines) - kept:,} more lines)"])
+
+
+def _bounded_line(line: str) -> str:
+    if len(line) <= LONGEST_LINE:
+        return line
+    head, tail = LONGEST_LINE - _NOTE - _TAIL, len(line) - _TAIL
+    return f"{line[:head]}... ({tail - head:,} more characters) ...{line[tail:]}"
 
 
 class Level(Enum):
@@ -53,7 +84,10 @@ class SourceSpan:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Diagnostic:
-    """One finding: a stable code, what is the matter, why it matters, how to mend it, and where."""
+    """One finding: a stable code, what is the matter, why it matters, how to mend it, and where.
+
+    The three texts are bounded.
+    """
 
     code: str
     what: str
@@ -62,17 +96,26 @@ class Diagnostic:
     span: SourceSpan | None = None
     level: Level = Level.ERROR
 
+    def __post_init__(self) -> None:
+        for name in ("what", "why", "fix"):
+            text = getattr(self, name)
+            if len(text) > LONGEST_LINE:
+                object.__setattr__(self, name, bounded(text))
+
 
 class OdfBuildError(Exception):
-    """Root of all errors: what happened, why it is refused, how to go on, and where if known."""
+    """Root of all errors: what happened, why it is refused, how to go on, and where if known.
+
+    The three texts are bounded.
+    """
 
     code: ClassVar[str] = "error"
 
     def __init__(self, what: str, why: str, fix: str, span: SourceSpan | None = None) -> None:
-        super().__init__(what)
-        self.what = what
-        self.why = why
-        self.fix = fix
+        self.what = bounded(what)
+        self.why = bounded(why)
+        self.fix = bounded(fix)
+        super().__init__(self.what)
         self.span = span
 
     def diagnostics(self) -> tuple[Diagnostic, ...]:

@@ -3,7 +3,7 @@
 import unicodedata
 from collections.abc import Iterable, Iterator
 
-from odfbuild.errors import Diagnostic, Level, SourceSpan
+from odfbuild.errors import Diagnostic, Level, SourceSpan, bounded
 from odfbuild.redaction import redacted
 
 __all__ = ["excerpt_lines", "place_text", "render_diagnostic", "render_diagnostics"]
@@ -39,7 +39,7 @@ def render_diagnostic(found: Diagnostic) -> str:
 def place_text(span: SourceSpan) -> str:
     """Return a place as `file:line:column [instance]`."""
     instance = "" if span.instance is None else f" [{span.instance}]"
-    return _visible(f"{span}{instance}")
+    return _visible(bounded(f"{span}{instance}"))
 
 
 def _summary(found: list[Diagnostic]) -> str:
@@ -63,14 +63,13 @@ def excerpt_lines(span: SourceSpan, line: str) -> Iterator[str]:
 
 def _clipped(line: str, start: int, stop: int) -> tuple[str, int, int]:
     """Cut a very long line down to what surrounds the place."""
-    visible = _visible(line)
-    start = min(start, len(visible))
-    if len(visible) <= _WIDEST:
-        return visible, start, stop
+    start = min(start, len(line))
+    if len(line) <= _WIDEST:
+        return _visible(line), start, stop
     first = max(0, start - _BEFORE)
-    cut = visible[first : first + _WIDEST]
+    cut = _visible(line[first : first + _WIDEST])
     head = "..." if first > 0 else ""
-    tail = "..." if first + _WIDEST < len(visible) else ""
+    tail = "..." if first + _WIDEST < len(line) else ""
     start = start - first + len(head)
     return head + cut + tail, start, min(stop - first, len(cut)) + len(head)
 

@@ -9,7 +9,7 @@ import json
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from odfbuild.errors import Diagnostic, SourceSpan
+from odfbuild.errors import Diagnostic, SourceSpan, bounded
 from odfbuild.odf.datatypes import type_name
 from odfbuild.odf.ddl import DdlError
 from odfbuild.odf.ddl_writer import to_ddl
@@ -275,8 +275,8 @@ def _place(span: SourceSpan | None) -> dict[str, Any] | None:
         "line": span.line,
         "column": span.column,
         "length": span.length,
-        "excerpt": None if span.excerpt is None else redacted(span.excerpt),
-        "instance": span.instance,
+        "excerpt": None if span.excerpt is None else bounded(redacted(span.excerpt)),
+        "instance": None if span.instance is None else bounded(span.instance),
     }
 
 

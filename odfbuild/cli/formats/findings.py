@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 
 from odfbuild.cli.words import accepted_text
-from odfbuild.errors import Diagnostic, Level, SourceSpan
+from odfbuild.errors import Diagnostic, Level, SourceSpan, bounded
 from odfbuild.odf.refs import DatasetAlias
 from odfbuild.planner.changes import Hit, Judged
 from odfbuild.planner.plan import Plan
@@ -64,7 +64,7 @@ def of_diagnostics(found: Iterable[Diagnostic]) -> tuple[Finding, ...]:
 def message_lines(each: Finding) -> Iterator[str]:
     """Yield what is found, why it matters, and the ways on, one line each."""
     instance = None if each.span is None else each.span.instance
-    yield each.message if instance is None else f"{each.message} [{instance}]"
+    yield each.message if instance is None else f"{each.message} [{bounded(instance)}]"
     if each.why:
         yield f"why: {each.why}"
     if each.ways:

@@ -7,7 +7,7 @@ from urllib.parse import quote
 
 from odfbuild import __version__
 from odfbuild.cli.formats.findings import Finding, message_lines, of_diagnostics, of_plan
-from odfbuild.errors import Diagnostic, Level, SourceSpan
+from odfbuild.errors import Diagnostic, Level, SourceSpan, bounded
 from odfbuild.odf.identity import sha3_256
 from odfbuild.planner.changes import Judged
 from odfbuild.planner.evolution.rules import Rule, catalogue
@@ -116,6 +116,6 @@ def _location(span: SourceSpan, prefix: str) -> dict[str, Any]:
         "endColumn": column + max(1, span.length),
     }
     if span.excerpt is not None:
-        region["snippet"] = {"text": span.excerpt}
+        region["snippet"] = {"text": bounded(span.excerpt)}
     uri = quote(f"{prefix}{span.file}".encode("utf-8", "surrogateescape"), safe="/~")
     return {"physicalLocation": {"artifactLocation": {"uri": uri}, "region": region}}
