@@ -3,7 +3,9 @@
 Nothing but a cache is written, and no engine is started unless that is asked for.
 """
 
+import grp
 import os
+import pwd
 import shutil
 import tempfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -71,6 +73,7 @@ def look_at_project(project: Opened) -> Iterator[Check]:
     """Yield how a workspace is: folders, datasets, locks, leftovers, keys, and who made it when."""
     root = project.workspace.root
     yield from _guarded("workspace", lambda: _folder("workspace", root))
+    yield from _guarded("workspace", lambda: _access(root))
     yield from _guarded("cache", lambda: _cache(root))
     try:
         states = project.workspace.states()
@@ -258,6 +261,30 @@ def _clock(times: Sequence[Timestamp]) -> Iterator[Check]:
 
 
 # the workspace
+
+
+def _access(root: Path) -> Iterator[Check]:
+    """Yield what other users of the machine may do in the folder of the workspace."""
+    if not root.is_dir():
+        return
+    found = root.stat()
+    others = found.st_mode & (0o007 if _is_own_group(found) else 0o077)
+    fix = f"chmod 700 {root}; where others are to "
+    if others & 0o022:
+        what = f"others can write to {root}: rows, keys and what is up to date could be theirs"
+        yield Check("workspace", Health.BAD, what, f"{fix}share it, let them read alone")
+    elif others:
+        what = f"others can read {root}: rows, and plans"
+        yield Check("workspace", Health.WARN, what, f"{fix}read it, leave it as it is")
+
+
+def _is_own_group(found: os.stat_result) -> bool:
+    """Tell whether the group of a file is that of its owner alone, as systems make for a user."""
+    try:
+        group, owner = grp.getgrgid(found.st_gid), pwd.getpwuid(found.st_uid)
+    except KeyError:
+        return False
+    return group.gr_name == owner.pw_name and set(group.gr_mem) <= {owner.pw_name}
 
 
 def _cache(root: Path) -> Iterator[Check]:

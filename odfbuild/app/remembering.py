@@ -21,6 +21,7 @@ from odfbuild.odf.identity import DatasetId, Multihash
 from odfbuild.odf.refs import DatasetAlias
 from odfbuild.planner.declared import Declared
 from odfbuild.project.fingerprint import Fingerprint
+from odfbuild.state.folder import make_workspace_folder
 from odfbuild.state.settled import Settled, SettledSource, record
 
 __all__ = ["Seen", "remember"]
@@ -63,7 +64,7 @@ def remember(project: Opened, seen: Seen, *, idle: bool) -> Known | None:
     )
     folder = cache(project)
     with suppress(OSError):
-        folder.mkdir(parents=True, exist_ok=True)
+        make_workspace_folder(folder.parent, folder)
         record(folder, settled)
         return Known(settled, folder)
     return None

@@ -29,6 +29,7 @@ from odfbuild.odf.identity import DatasetId, Multihash
 from odfbuild.odf.refs import DatasetAlias, InvalidNameError
 from odfbuild.odf.timestamp import Timestamp
 from odfbuild.state.block_refs import find_block
+from odfbuild.state.folder import make_workspace_folder
 
 __all__ = [
     "InconsistentLineageError",
@@ -263,7 +264,7 @@ def _store(project: app.Opened, *, writes: bool = False) -> Iterator[SqliteLinea
     """Give the lineage of the workspace, caught up with its chains; say where that is not so."""
     workspace = project.workspace
     if writes:
-        workspace.root.mkdir(parents=True, exist_ok=True)
+        make_workspace_folder(workspace.root, workspace.root)
     store = lineage_of(workspace)
     try:
         wrong = catch_up(workspace, store)

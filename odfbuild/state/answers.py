@@ -11,6 +11,8 @@ from contextlib import suppress
 from pathlib import Path
 from typing import TypeVar
 
+from odfbuild.state.folder import make_workspace_folder
+
 __all__ = ["Answers"]
 
 _T = TypeVar("_T")
@@ -23,7 +25,7 @@ create table if not exists answers_1 (
 
 
 class Answers:
-    """The answers in one file; `path` None keeps them in memory."""
+    """The answers in one file of the cache of a workspace; `path` None keeps them in memory."""
 
     def __init__(self, path: Path | None = None) -> None:
         self._path = path
@@ -66,7 +68,7 @@ class Answers:
     def _connection(self) -> sqlite3.Connection:
         if self._opened is None:
             if self._path is not None:
-                self._path.parent.mkdir(parents=True, exist_ok=True)
+                make_workspace_folder(self._path.parent.parent, self._path.parent)
             opened = sqlite3.connect(self._path or ":memory:", timeout=5.0)
             opened.text_factory = lambda data: data.decode(errors="replace")
             self._opened = opened

@@ -17,6 +17,7 @@ from odfbuild.odf.identity import DatasetId, Multihash
 from odfbuild.odf.refs import DatasetAlias
 from odfbuild.state.checksum import checked_text, with_check_sum
 from odfbuild.state.disk import pending, read_file
+from odfbuild.state.folder import make_workspace_folder
 from odfbuild.state.workspace import Workspace
 
 __all__ = ["Applied", "recall_applied", "record_applied"]
@@ -42,7 +43,7 @@ def record_applied(workspace: Workspace, worked: Mapping[DatasetAlias, bool]) ->
     names, heads = workspace.names(), workspace.heads()
     folder = workspace.root.joinpath(*_FOLDER)
     with suppress(OSError):
-        folder.mkdir(parents=True, exist_ok=True)
+        make_workspace_folder(workspace.root, folder)
         for alias, failed in worked.items():
             id = names.get(alias)
             head = None if id is None else heads.get(id)

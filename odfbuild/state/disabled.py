@@ -14,6 +14,7 @@ from pathlib import Path
 from odfbuild.odf.events import SetPollingSource
 from odfbuild.odf.identity import DatasetId, sha3_256
 from odfbuild.state.disk import Disk, pending, read_file
+from odfbuild.state.folder import make_workspace_folder
 
 __all__ = ["disable", "disabled_folders", "enable", "is_disabled", "mark_of"]
 
@@ -32,7 +33,7 @@ def mark_of(source: SetPollingSource) -> str:
 def disable(workspace: Path, dataset: DatasetId, source: SetPollingSource) -> None:
     """Note, on disk, that a source is not to be used."""
     folder = workspace / _FOLDER
-    folder.mkdir(parents=True, exist_ok=True)
+    make_workspace_folder(workspace, folder)
     disk, near = Disk(), pending(folder)
     near.write_text(f"{mark_of(source)}\n", "ascii")
     disk.sync(near)

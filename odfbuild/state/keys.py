@@ -14,6 +14,7 @@ from typing import Any
 from odfbuild.errors import StateError
 from odfbuild.odf.identity import DatasetId
 from odfbuild.state.disk import Disk, pending, read_file
+from odfbuild.state.folder import make_workspace_folder
 from odfbuild.state.sealed import (
     KeyFile,
     OpenKey,
@@ -90,7 +91,7 @@ class PrivateKey:
 
 
 class Keys:
-    """The keys in one folder, mode 0700, one file of mode 0600 for each dataset."""
+    """The keys in one folder of a workspace, mode 0700, one file of mode 0600 for each dataset."""
 
     def __init__(self, folder: Path, disk: Disk | None = None) -> None:
         self._folder = folder
@@ -176,7 +177,7 @@ class Keys:
         self._path(dataset).unlink(missing_ok=True)
 
     def _keep(self, dataset: DatasetId, text: bytes, *, sealed: bool = False) -> None:
-        self._disk.make_folder(self._folder, 0o700)
+        make_workspace_folder(self._folder.parent, self._folder, mode=0o700, disk=self._disk)
         for is_last in (False, True):
             near = pending(self._folder)
             try:

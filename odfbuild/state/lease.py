@@ -22,6 +22,7 @@ from odfbuild.errors import StateError
 from odfbuild.json_text import parse_json
 from odfbuild.odf.refs import DatasetAlias
 from odfbuild.regular_files import open_descriptor, read_regular
+from odfbuild.state.folder import make_workspace_folder
 
 __all__ = ["BusyError", "Lease", "Worker", "take_lease"]
 
@@ -70,13 +71,14 @@ def who(by: Worker | None) -> str:
 class Lease:
     """Locks on names, taken one after the other and let go together."""
 
-    def __init__(self, folder: Path) -> None:
-        self._folder = folder
+    def __init__(self, workspace: Path) -> None:
+        self._workspace = workspace
+        self._folder = workspace / "cache" / "leases"
         self._taken: dict[DatasetAlias, tuple[int, bool]] = {}
 
     def try_take(self, alias: DatasetAlias, *, alone: bool) -> bool:
         """Lock a name; False if another run has it.  OSError where no lock can be made."""
-        self._folder.mkdir(parents=True, exist_ok=True)
+        make_workspace_folder(self._workspace, self._folder)
         opened = self._open(alias)
         try:
             fcntl.flock(opened, (fcntl.LOCK_EX if alone else fcntl.LOCK_SH) | fcntl.LOCK_NB)
@@ -139,7 +141,7 @@ def take_lease(
     `told` hears, once for each wait, which name another run has.  Where no lock can be made the
     lease is without it.
     """
-    lease = Lease(workspace / "cache" / "leases")
+    lease = Lease(workspace)
     busy: dict[DatasetAlias, Worker | None] = {}
     try:
         for alias in _in_order([*written, *read]):

@@ -26,6 +26,7 @@ from odfbuild.json_text import parse_json
 from odfbuild.odf.timestamp import InvalidTimestampError, Timestamp
 from odfbuild.state.checksum import check_sum, checked_object, object_with_check_sum
 from odfbuild.state.disk import Disk, pending, read_file
+from odfbuild.state.folder import make_workspace_folder
 from odfbuild.state.lock import is_locked, open_locked
 
 __all__ = [
@@ -163,7 +164,7 @@ def begin_run(workspace: Path, summary: RunSummary, plan: str) -> OpenRun | None
     """Begin a record; None where it cannot be written, which is no reason not to run."""
     folder = runs_folder(workspace) / summary.id
     try:
-        folder.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        make_workspace_folder(workspace, folder.parent, mode=0o700)
         folder.mkdir(mode=0o700)
         lock = open_locked(folder)
         Disk().write(folder / _PLAN, plan.encode(), 0o600)

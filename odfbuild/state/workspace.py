@@ -24,6 +24,7 @@ from odfbuild.odf.refs import DatasetAlias
 from odfbuild.state.checked import CheckedFiles
 from odfbuild.state.dataset import Dataset, Stores
 from odfbuild.state.disk import Disk, pending, read_file
+from odfbuild.state.folder import make_workspace_folder
 from odfbuild.state.head_facts import agrees
 from odfbuild.state.heads import (
     DEFAULT_LOCK_TIMEOUT,
@@ -139,7 +140,7 @@ class Workspace:
     def cache(self) -> Path:
         """Return the folder of what can be made again, making it first."""
         folder = self.root / "cache"
-        folder.mkdir(parents=True, exist_ok=True)
+        make_workspace_folder(self.root, folder)
         return folder
 
     # names and heads
@@ -342,8 +343,7 @@ class Workspace:
 
     def _make_folder(self, folder: Path) -> None:
         """Have a folder of the workspace; records and caches may have made the root before."""
-        self._disk.make_folder(self.root)
-        self._disk.make_folder(folder)
+        make_workspace_folder(self.root, folder, disk=self._disk)
 
     def take_in(self, id: DatasetId, folder: Path) -> Dataset:
         """Make a folder that is whole and on disk a dataset, at once; it has no name yet.
@@ -460,7 +460,7 @@ class Workspace:
     @contextmanager
     def staging(self) -> Iterator[Path]:
         """Give a new folder on the disk of the datasets, gone afterwards; sweep stale ones."""
-        self._disk.make_folder(self._staging)
+        self._make_folder(self._staging)
         with locked(self._staging, timeout=max(self._lock_timeout, _SWEEPING)):
             self._sweep()
             folder = self._staging / secrets.token_hex(8)

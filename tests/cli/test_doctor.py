@@ -1,7 +1,9 @@
 """odfbuild doctor: what is well is said to be, and what is not has a way out."""
 
+import grp
 import json
 import os
+import pwd
 import shutil
 from dataclasses import replace
 from importlib.metadata import PackageNotFoundError
@@ -233,6 +235,39 @@ def test_keys_that_others_can_read_are_bad(ask: Inside, market: Path) -> None:
     key.chmod(0o600)
     key.parent.chmod(0o755)
     assert only(told(ask), "keys", "warn")["fix"] == f"chmod 700 {key.parent}"
+
+
+@pytest.mark.holds("local-workspace")
+@pytest.mark.parametrize(
+    ("mode", "health"), [(0o700, None), (0o705, "warn"), (0o701, "warn"), (0o702, "bad")]
+)
+def test_a_workspace_that_is_open_to_others_is_told(
+    mode: int, health: str | None, ask: Inside, market: Path
+) -> None:
+    root = market / ".odfbuild"
+    root.chmod(mode)
+    found = told(ask, code=int(health == "bad"))
+    if health is None:
+        assert {each["health"] for all in found.values() for each in all} == {"ok"}
+        return
+    each = only(found, "workspace", health)
+    assert f"others can {'write to' if health == 'bad' else 'read'} {root}" in each["what"]
+    assert each["fix"].startswith(f"chmod 700 {root}")
+    assert root.stat().st_mode & 0o777 == mode
+
+
+@pytest.mark.holds("local-workspace")
+@pytest.mark.parametrize(("members", "healths"), [([], ["ok"]), (["eve"], ["ok", "bad"])])
+def test_a_group_counts_as_others_unless_its_owner_is_alone_in_it(
+    members: list[str], healths: list[str], ask: Inside, market: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:  # fmt: skip
+    name = pwd.getpwuid(os.getuid()).pw_name
+    group = grp.struct_group((name, "x", os.getgid(), members))
+    monkeypatch.setattr(grp, "getgrgid", lambda _: group)
+    (market / ".odfbuild").chmod(0o770)
+    found = told(ask, code=len(healths) - 1)
+    assert [each["health"] for each in found["workspace"]] == healths
 
 
 def test_no_engine_is_started_or_loaded(market: Path) -> None:

@@ -219,7 +219,7 @@ def _leases(world: "World") -> Iterator[None]:
 
     def take(workspace: Path, *given: Any, **more: Any) -> tuple[Lease, Mapping[Any, Any]]:
         if not world.leased:
-            return Lease(workspace / "cache" / "leases"), {}
+            return Lease(workspace), {}
         return take_lease(workspace, *given, **{**more, "pause": pause})
 
     def apply(*given: Any, **more: Any) -> Any:
