@@ -19,9 +19,19 @@ import yaml
 
 from tests.projects import REPOSITORY, Done, environment, odfbuild
 
-__all__ = ["Call", "Job", "Repository", "gitlab_job", "run_github", "run_gitlab", "workflow"]
+__all__ = [
+    "WORKFLOW_TEXT",
+    "Call",
+    "Job",
+    "Repository",
+    "gitlab_job",
+    "run_github",
+    "run_gitlab",
+    "workflow",
+]
 
 _WORKFLOW = REPOSITORY / "project_template/ci-github/.github/workflows/odfbuild.yml"
+WORKFLOW_TEXT = _WORKFLOW.read_text("utf-8")
 _PIPELINE = REPOSITORY / "project_template/ci-gitlab/.gitlab-ci.yml"
 
 _PYTHON = """\
@@ -139,7 +149,7 @@ def git(folder: Path, *arguments: str) -> None:
 
 def workflow() -> dict[str, Any]:
     """Return the GitHub workflow; YAML 1.1 reads the key `on` as true."""
-    found: dict[str, Any] = yaml.safe_load(_WORKFLOW.read_text("utf-8"))
+    found: dict[str, Any] = yaml.safe_load(WORKFLOW_TEXT)
     return found
 
 

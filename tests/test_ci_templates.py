@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from tests.inside import without_jvm
-from tests.pipelines import Job, Repository, run_github, run_gitlab, workflow
+from tests.pipelines import WORKFLOW_TEXT, Job, Repository, run_github, run_gitlab, workflow
 from tests.projects import REPOSITORY
 
 ACTIONS = {
@@ -59,10 +59,13 @@ def test_nothing_from_outside_gets_into_a_script() -> None:
     assert "pull_request_target" not in json.dumps(workflow(), default=str)
 
 
-def test_only_actions_of_github_itself_are_used_each_at_a_version() -> None:
+@pytest.mark.holds("project-actions")
+def test_only_actions_of_github_itself_are_used_each_at_a_commit() -> None:
     used = [step["uses"] for step in steps() if "uses" in step]
     assert {each.partition("@")[0] for each in used} == ACTIONS
-    assert all(re.fullmatch(r"v[0-9]+", each.partition("@")[2]) for each in used)
+    assert all(re.fullmatch(r"[0-9a-f]{40}", each.partition("@")[2]) for each in used)
+    written = re.findall(r"uses: (\S+) # v[0-9]+\.[0-9]+\.[0-9]+$", WORKFLOW_TEXT, re.MULTILINE)
+    assert written == used, "the version of each commit beside it"
     assert all(not each["with"]["persist-credentials"] for each in steps()
                if each.get("uses", "").startswith("actions/checkout"))  # fmt: skip
 
