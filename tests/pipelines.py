@@ -20,6 +20,9 @@ import yaml
 from tests.projects import REPOSITORY, Done, environment, odfbuild
 
 __all__ = [
+    "ME",
+    "PIPELINE_TEXT",
+    "REQUIREMENTS",
     "WORKFLOW_TEXT",
     "Call",
     "Job",
@@ -33,18 +36,21 @@ __all__ = [
 _WORKFLOW = REPOSITORY / "project_template/ci-github/.github/workflows/odfbuild.yml"
 WORKFLOW_TEXT = _WORKFLOW.read_text("utf-8")
 _PIPELINE = REPOSITORY / "project_template/ci-gitlab/.gitlab-ci.yml"
+PIPELINE_TEXT = _PIPELINE.read_text("utf-8")
 
 _PYTHON = """\
 #!/bin/sh
-if [ "$1 $2" = "-m pip" ]; then
+if [ "$1 $2 $3" = "-I -m pip" ]; then
   echo "$@" >> "$FAKES/pip.txt"
+  for last; do :; done
+  cat "$last" > "$FAKES/installed.txt"
 else
   exec {python} "$@"
 fi
 """
 _ODFBUILD = """\
 #!/bin/sh
-exec {python} -m tests.inside "$@"
+exec {python} -P -m tests.inside "$@"
 """
 _CURL = """\
 #!{python}
@@ -55,7 +61,8 @@ body = None if data is None else open(data.partition("@")[2], encoding="utf-8").
 with open(folder + "/curl.txt", "a", encoding="utf-8") as calls:
     calls.write(json.dumps({{"arguments": given, "body": body}}) + "\\n")
 if "--request" not in given:
-    sys.stdout.write(open(folder + "/comments.json", encoding="utf-8").read())
+    name = "me" if given[-1].endswith("/user") else "comments"
+    sys.stdout.write(open(f"{{folder}}/{{name}}.json", encoding="utf-8").read())
 """
 
 
@@ -81,7 +88,7 @@ class Call:
 class Job:
     """How a job ended: each step that ran, by name, and what curl was asked.
 
-    `fakes` holds what the job wrote outside of its checkout.
+    `fakes` holds what the job wrote outside of its checkout, `outputs` what it gives to others.
     """
 
     folder: Path
@@ -89,11 +96,16 @@ class Job:
     steps: dict[str, Done] = field(default_factory=dict)
     calls: tuple[Call, ...] = ()
     used: list[str] = field(default_factory=list)
+    outputs: dict[str, str] = field(default_factory=dict)
 
     @property
     def code(self) -> int:
         """The code of the first step that failed, 0 when all went well."""
         return next((each.code for each in self.steps.values() if each.code), 0)
+
+
+ME = 41  # who the token of GitLab belongs to
+REQUIREMENTS = f"odfbuild==1 --hash=sha256:{64 * '0'}\n"
 
 
 class Repository:
@@ -103,6 +115,7 @@ class Repository:
         self.folder = folder
         self.work = folder / "work"
         assert odfbuild("init", str(self.work), "--template", template, cwd=folder).code == 0
+        (self.work / "requirements.txt").write_text(REQUIREMENTS)
         git(folder, "init", "--quiet", "--bare", "--initial-branch=main", "remote.git")
         git(self.work, "init", "--quiet", "--initial-branch=main")
         git(self.work, "remote", "add", "origin", str(folder / "remote.git"))
@@ -155,7 +168,7 @@ def workflow() -> dict[str, Any]:
 
 def gitlab_job(name: str) -> dict[str, Any]:
     """Return a job of the GitLab pipeline with its defaults."""
-    found = yaml.safe_load(_PIPELINE.read_text("utf-8"))
+    found = yaml.safe_load(PIPELINE_TEXT)
     return {**found["default"], **found[name]}
 
 
@@ -166,8 +179,12 @@ def run_github(
     only: Collection[str] = (),
     fork: bool = False,
     comments: object = (),
+    outputs: Mapping[str, str] | None = None,
 ) -> Job:
-    """Run the steps of a job, or some of them; `comments` are those that the pull request has."""
+    """Run the steps of a job, or some of them; `comments` are those that the pull request has.
+
+    `outputs` are those of the job `plan`, which the job needs that writes the comment.
+    """
     fakes, given = _fakes(checkout, comments)
     job = Job(checkout, fakes)
     given |= {
@@ -181,8 +198,12 @@ def run_github(
         "github.token": "s3cret",
         "github.event.number": "7",
         "github.run_id": "99",
+        **{f"needs.plan.outputs.{key}": value for key, value in (outputs or {}).items()},
     }
-    for step in workflow()["jobs"][name]["steps"]:
+    found = workflow()["jobs"][name]
+    if "needs" in found and not _is_due(found["if"], failed=False, fork=fork):
+        return job
+    for step in found["steps"]:
         if not _is_due(step.get("if"), failed=job.code != 0, fork=fork):
             continue
         if only and step.get("name") not in only:
@@ -194,6 +215,10 @@ def run_github(
         command = ["bash", "-e", "-c", step["run"]]
         job.steps[step["name"]] = _run(command, checkout, {**given, **more})
     job.calls = _calls(fakes)
+    written = fakes / "output.txt"
+    for line in written.read_text("utf-8").splitlines() if written.exists() else ():
+        key, _, value = line.partition("=")
+        job.outputs[key] = value
     return job
 
 
@@ -202,6 +227,8 @@ def run_gitlab(name: str, checkout: Path, *, comments: object = (), **more: str)
     fakes, given = _fakes(checkout, comments)
     job = Job(checkout, fakes)
     given |= {
+        "CI_PROJECT_DIR": str(checkout),
+        "CI_JOB_ID": f"of-{checkout.name}",
         "CI_API_V4_URL": "https://git.example.org/api/v4",
         "CI_PROJECT_ID": "12",
         "CI_MERGE_REQUEST_IID": "7",
@@ -223,7 +250,7 @@ def _is_due(condition: str | None, *, failed: bool, fork: bool) -> bool:
     bare = condition.removeprefix("${{").removesuffix("}}").strip()
     same = "github.event.pull_request.head.repo.full_name == github.repository"
     parts = [part.strip() for part in bare.split("&&")]
-    assert set(parts) <= {"!cancelled()", same}
+    assert set(parts) <= {"!cancelled()", same, "needs.plan.outputs.comment"}
     return not (fork and same in parts)
 
 
@@ -246,6 +273,7 @@ def _fakes(checkout: Path, comments: object) -> tuple[Path, dict[str, str]]:
         (fakes / name).write_text(text)
         (fakes / name).chmod(0o755)
     (fakes / "comments.json").write_text(json.dumps(comments))
+    (fakes / "me.json").write_text(json.dumps({"id": ME}))
     given = {
         "FAKES": str(fakes),
         "PATH": f"{fakes}{os.pathsep}{os.environ['PATH']}",
