@@ -29,7 +29,7 @@ def push_elsewhere(project: Opened, alias: DatasetAlias, pushing: "Pushing") -> 
     """Commit one input as `odfbuild ingest` does.  Raises EngineError with what that says."""
     environment = {k: v for k, v in os.environ.items() if not k.startswith(_OF_SPARK)}
     done = subprocess.run(
-        [sys.executable, "-c", _PROGRAM, "ingest", *_arguments(project, alias, pushing)],
+        [sys.executable, "-P", "-c", _PROGRAM, "ingest", *_arguments(project, alias, pushing)],
         cwd=project.root, env=environment, capture_output=True, text=True, check=False,
     )  # fmt: skip
     try:

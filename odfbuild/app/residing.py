@@ -32,6 +32,7 @@ from odfbuild.regular_files import read_regular
 __all__ = ["IDLE", "Resident", "State", "resident", "start", "stop"]
 
 IDLE = 15 * 60.0  # seconds without a user until it ends
+_KEEPER = "odfbuild.executors.spark.keeper"
 _PATIENCE = 180.0  # seconds until a keeper that says nothing is given up
 
 
@@ -152,7 +153,7 @@ def _launch(project: Opened, place: Place, idle: float) -> None:
     wanted = {"master": spark.master, "memory": spark.memory, "cores": _cores(), "idle": idle}
     with place.log.open("wb") as log:
         keeper = subprocess.Popen(
-            [sys.executable, "-m", "odfbuild.executors.spark.keeper", str(place.cache.absolute())],
+            [sys.executable, "-P", "-m", _KEEPER, str(place.cache.absolute())],
             stdin=subprocess.PIPE,
             stdout=log,
             stderr=log,

@@ -1,5 +1,6 @@
 """Projects of strangers: what they ask for beside their own files, on a machine with a policy."""
 
+import ast
 import json
 from collections.abc import Callable, Mapping
 from dataclasses import replace
@@ -441,3 +442,17 @@ def test_the_schema_of_a_policy_takes_what_the_reader_takes() -> None:
         with pytest.raises(Exception, match=r".") as found:
             parse_policy(text.encode(), "p.yaml")
         assert type(found.value).__name__ == "ProjectErrors"
+
+
+@pytest.mark.holds("project-imports")
+def test_a_python_that_is_started_imports_no_file_of_the_folder_it_runs_in() -> None:
+    started = [
+        (path.name, [getattr(each, "value", None) for each in node.elts[1:2]])
+        for path in sorted((REPOSITORY / "odfbuild").rglob("*.py"))
+        for node in ast.walk(ast.parse(path.read_text("utf-8")))
+        if isinstance(node, ast.List)
+        and node.elts
+        and ast.unparse(node.elts[0]) == "sys.executable"
+    ]
+    assert len(started) >= 4
+    assert [each for each in started if each[1] not in (["-P"], ["-I"])] == []

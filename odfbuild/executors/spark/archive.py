@@ -110,7 +110,7 @@ def build_later(java: Java, note: Note = lambda _: None) -> None:
     )
     with archive.path.with_suffix(".log").open("wb") as log:
         subprocess.Popen(
-            [sys.executable, "-m", __name__],
+            [sys.executable, "-P", "-m", __name__],
             stdin=subprocess.DEVNULL,
             stdout=log,
             stderr=log,
