@@ -20,6 +20,7 @@ from odfbuild.cli.checking import (
 from odfbuild.cli.opened import open_given
 from odfbuild.cli.options import Given
 from odfbuild.cli.selection import chosen
+from odfbuild.cli.streams import as_it_is
 from odfbuild.cli.whole import all_problems
 from odfbuild.errors import Diagnostic, Level, ProjectErrors
 from odfbuild.odf.refs import DatasetAlias
@@ -63,7 +64,8 @@ def check_project(
     else:
         report = _checked(project, loaded, selectors, locked=locked, engine=engine)
         root = project.root
-    sys.stdout.write(report_text(report, Format(output), _prefix(root)))
+    with as_it_is(output == Format.GITHUB):
+        sys.stdout.write(report_text(report, Format(output), _prefix(root)))
     if report.errors:
         return exits.ERROR
     return exits.REFUSED if report.outdated else exits.DONE

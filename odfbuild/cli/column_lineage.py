@@ -13,7 +13,7 @@ from odfbuild.cli.drawing import Drawing, Node, dot, mermaid
 from odfbuild.cli.opened import open_given
 from odfbuild.cli.options import Given
 from odfbuild.cli.printable import printable, printable_json
-from odfbuild.cli.rows import write_rows
+from odfbuild.cli.rows import check_safe_csv, write_rows
 from odfbuild.cli.selection import column_use
 from odfbuild.cli.usage import UsageRefusedError
 from odfbuild.errors import PlanError
@@ -47,9 +47,18 @@ class _Columns:
 
 
 def show_columns(
-    given: Given, name: str, *, up: bool, down: bool, depth: int, as_at: str | None, output: str
+    given: Given,
+    name: str,
+    *,
+    up: bool,
+    down: bool,
+    depth: int,
+    as_at: str | None,
+    output: str,
+    safe_csv: bool,
 ) -> int:
     """Print, column by column, what a dataset is made of and what is made of it."""
+    check_safe_csv(output, safe_csv=safe_csv)
     if as_at is not None:
         raise UsageRefusedError(
             what="--as-at does not go with --columns",
@@ -82,7 +91,8 @@ def show_columns(
         _print_json([_record(each) for each in found])
     elif output == "csv":
         columns = ("dataset", "column", "source_dataset", "source_column", "use")
-        write_rows((columns, [row for each in found for row in _rows(each)]), "csv", sys.stdout)
+        rows = columns, [row for each in found for row in _rows(each)]
+        write_rows(rows, "csv", sys.stdout, safe_csv=safe_csv)
     else:
         sys.stdout.writelines(f"{printable(line)}\n" for each in found for line in _lines(each))
     return exits.DONE

@@ -22,6 +22,7 @@ from odfbuild.cli.outputs import (
     write_reports,
 )
 from odfbuild.cli.scope import Scope, scoped
+from odfbuild.cli.streams import as_it_is
 from odfbuild.cli.usage import UsageRefusedError
 from odfbuild.cli.whole import whole
 from odfbuild.errors import OdfBuildError, ProjectErrors
@@ -98,7 +99,8 @@ def show_plan(given: Given, options: PlanOptions) -> int:
         wrong = whole(given, error, options.scope.against)
         found = wrong.diagnostics()
         write_reports(reports, lambda output: problems_output(found, output, manner))
-        sys.stdout.write(problems_output(found, options.output, manner))
+        with as_it_is(options.output is Output.GITHUB):
+            sys.stdout.write(problems_output(found, options.output, manner))
         raise wrong from None
     if made.left_out:
         plan = replace(plan, notes=(*reasons(made.left_out), *plan.notes))
@@ -108,7 +110,8 @@ def show_plan(given: Given, options: PlanOptions) -> int:
         code = exits.ERROR
     if made.known is not None and options.is_repeatable:
         made.known.keep(_question(options, manner), code, text)
-    sys.stdout.write(text)
+    with as_it_is(options.output is Output.GITHUB):
+        sys.stdout.write(text)
     if options.tried is not None:
         _try(project, plan, options.tried)
     return code

@@ -15,7 +15,7 @@ from odfbuild.cli.lineage_text import Shown, dot, mermaid, record, relation_rows
 from odfbuild.cli.opened import open_given
 from odfbuild.cli.options import Given
 from odfbuild.cli.printable import printable
-from odfbuild.cli.rows import write_rows
+from odfbuild.cli.rows import check_safe_csv, write_rows
 from odfbuild.cli.usage import UsageRefusedError
 from odfbuild.cli.views import is_time
 from odfbuild.cli.watermark import moment
@@ -68,9 +68,18 @@ class RecordedLineageError(StateError):
 
 
 def show_lineage(
-    given: Given, name: str, *, up: bool, down: bool, depth: int, as_at: str | None, output: str
+    given: Given,
+    name: str,
+    *,
+    up: bool,
+    down: bool,
+    depth: int,
+    as_at: str | None,
+    output: str,
+    safe_csv: bool,
 ) -> int:
     """Print what a dataset was made of and what was made of it, as far as chains and notes tell."""
+    check_safe_csv(output, safe_csv=safe_csv)
     project = open_given(given)
     with _store(project) as store:
         root = _subject(project, name)
@@ -86,7 +95,7 @@ def show_lineage(
         raise _unknown(name) if as_at is None else _timeless(name)
     shown = Shown(root, trees, known, homes)
     if output == "csv":
-        write_rows(relation_rows(shown), "csv", sys.stdout)
+        write_rows(relation_rows(shown), "csv", sys.stdout, safe_csv=safe_csv)
     elif output == "html":
         sys.stdout.write(_page(project, shown, as_at))
     else:
@@ -234,10 +243,11 @@ def _read(
         ) from error
 
 
-def put_out(given: Given, name: str | None, *, eo3: bool) -> int:
+def put_out(given: Given, name: str | None, *, eo3: bool, safe_csv: bool) -> int:
     """Print all relations and homes as CSV, or what one dataset was made of as its document."""
     from odfbuild.cli.lineage_files import COLUMNS, csv_rows, eo3_document
 
+    check_safe_csv("eo3" if eo3 else "csv", safe_csv=safe_csv)
     if eo3 == (name is None):
         raise UsageRefusedError(
             what="-o eo3 is for one dataset, -o csv for all of them",
@@ -251,7 +261,8 @@ def put_out(given: Given, name: str | None, *, eo3: bool) -> int:
             sys.stdout.write(eo3_document(tree))
         else:
             homes = dict(store.get_all_homes())
-            write_rows((COLUMNS, csv_rows(store.get_all_lineage(), homes)), "csv", sys.stdout)
+            rows = COLUMNS, csv_rows(store.get_all_lineage(), homes)
+            write_rows(rows, "csv", sys.stdout, safe_csv=safe_csv)
     return exits.DONE
 
 

@@ -8,7 +8,7 @@ from odfbuild import app
 from odfbuild.cli import exits
 from odfbuild.cli.opened import open_given
 from odfbuild.cli.options import Given
-from odfbuild.cli.rows import write_rows
+from odfbuild.cli.rows import check_safe_csv, write_rows
 from odfbuild.cli.selection import chosen, chosen_existing, column_use
 from odfbuild.odf.chain import ChainState
 from odfbuild.odf.events import SetTransform
@@ -24,31 +24,35 @@ _TABLE = ("name", "kind", "tags", "owner", "file", "inputs", "query")
 
 
 def list_datasets(
-    given: Given, selectors: Sequence[str], exclude: Sequence[str], output: str
+    given: Given, selectors: Sequence[str], exclude: Sequence[str], output: str, *, safe_csv: bool
 ) -> int:
     """Print the declared datasets, in topological order."""
+    check_safe_csv(output, safe_csv=safe_csv)
     project = open_given(given)
     declared = app.load(project).declared
     wanted = chosen(project, declared, selectors, exclude)
     names = project.workspace.names()
     by_id = {id: alias for alias, id in names.items()}
     use = column_use(project, declared)
-    _write([_declared(each, by_id, use) for each in declared if each.alias in wanted], output)
+    rows = [_declared(each, by_id, use) for each in declared if each.alias in wanted]
+    _write(rows, output, safe_csv=safe_csv)
     return exits.DONE
 
 
 def list_workspace(
-    given: Given, selectors: Sequence[str], exclude: Sequence[str], output: str
+    given: Given, selectors: Sequence[str], exclude: Sequence[str], output: str, *, safe_csv: bool
 ) -> int:
     """Print the datasets of the workspace, by name."""
+    check_safe_csv(output, safe_csv=safe_csv)
     project = open_given(given)
     wanted = chosen_existing(project, selectors, exclude)
     states = project.workspace.states()
-    _write([_existing(a, s) for a, s in sorted(states.items()) if a in wanted], output)
+    rows = [_existing(a, s) for a, s in sorted(states.items()) if a in wanted]
+    _write(rows, output, safe_csv=safe_csv)
     return exits.ERROR if project.workspace.damage() and not selectors else exits.DONE
 
 
-def _write(rows: Sequence[_Row], output: str) -> None:
+def _write(rows: Sequence[_Row], output: str, *, safe_csv: bool) -> None:
     """Write rows; what a table has no room for is in the other formats only."""
     if output == "table":
         rows = [_told(row) for row in rows]
@@ -56,7 +60,7 @@ def _write(rows: Sequence[_Row], output: str) -> None:
     values = [tuple(row.values()) for row in rows]
     if output == "csv":
         values = [tuple(map(_joined, row)) for row in values]
-    write_rows((names, values), output, sys.stdout)
+    write_rows((names, values), output, sys.stdout, safe_csv=safe_csv)
 
 
 def _told(row: _Row) -> _Row:

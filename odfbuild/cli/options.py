@@ -198,6 +198,13 @@ Busy = Annotated[
         "follows from them out, or end.",
     ),
 ]
+SafeCsv = Annotated[
+    bool,
+    typer.Option(
+        "--safe-csv",
+        help="With -o csv: put ' before texts that a spreadsheet would compute, as =, +, -, @ do.",
+    ),
+]
 Name = Annotated[str, typer.Argument(help="The name of a dataset.", autocompletion=complete_names)]
 BlockName = Annotated[
     str,

@@ -50,6 +50,7 @@ class Destination:
 
     output: RowFormat
     path: Path | None = None
+    safe_csv: bool = False
 
     @property
     def is_table(self) -> bool:
@@ -62,7 +63,9 @@ class Destination:
         return self.output in _BINARY
 
 
-def destination(output: RowFormat | None, path: Path | None) -> Destination:
+def destination(
+    output: RowFormat | None, path: Path | None, *, safe_csv: bool = False
+) -> Destination:
     """Return where rows go; the end of a file's name tells the format, if nothing else does.
 
     Raises UsageRefusedError for what a terminal or a file cannot take.
@@ -77,6 +80,10 @@ def destination(output: RowFormat | None, path: Path | None) -> Destination:
             fix="name the format, such as -o csv",
         )
     assert chosen is not None  # noqa: S101 - refused above
+    if safe_csv:
+        from odfbuild.cli.rows import check_safe_csv
+
+        check_safe_csv(chosen, safe_csv=True)
     if path is not None and not path.resolve().parent.is_dir():
         raise UsageRefusedError(
             what=f"{path}: there is no folder {path.parent}",
@@ -89,7 +96,7 @@ def destination(output: RowFormat | None, path: Path | None) -> Destination:
             why="it is not made of text",
             fix="name a file (--to FILE), or send the output to one",
         )
-    return Destination(chosen, path)
+    return Destination(chosen, path, safe_csv)
 
 
 def shown_uuids(
@@ -135,26 +142,27 @@ def write_out(to: Destination, schema: "pa.Schema", batches: "Iterable[pa.Record
     """Write rows of a schema; a file is there as a whole or, if anything fails, as it was."""
     if to.path is not None:
         with _file(to.path) as file:
-            _write(to.output, schema, batches, file)
+            _write(to, schema, batches, file)
     elif to.output in _BINARY:
         sys.stdout.flush()
-        _write(to.output, schema, batches, sys.stdout.buffer)
+        _write(to, schema, batches, sys.stdout.buffer)
     else:
         from odfbuild.cli.rows import write_rows
 
-        write_rows((schema.names, _rows(batches)), to.output, sys.stdout)
+        rows = schema.names, _rows(batches)
+        write_rows(rows, to.output, sys.stdout, safe_csv=to.safe_csv)
 
 
 def _write(
-    output: RowFormat, schema: "pa.Schema", batches: "Iterable[pa.RecordBatch]", file: IO[bytes]
+    to: Destination, schema: "pa.Schema", batches: "Iterable[pa.RecordBatch]", file: IO[bytes]
 ) -> None:
-    if output is RowFormat.PARQUET:
+    if to.output is RowFormat.PARQUET:
         import pyarrow.parquet as pq
 
         with pq.ParquetWriter(file, schema) as writer:
             for batch in batches:
                 writer.write_batch(batch)
-    elif output is RowFormat.ARROW:
+    elif to.output is RowFormat.ARROW:
         import pyarrow as pa
 
         with pa.ipc.new_file(file, schema) as stream:
@@ -164,7 +172,8 @@ def _write(
         from odfbuild.cli.rows import write_rows
 
         text = io.TextIOWrapper(file, "utf-8", "backslashreplace", newline="\n")
-        write_rows((schema.names, _rows(batches)), output, text)
+        rows = schema.names, _rows(batches)
+        write_rows(rows, to.output, text, safe_csv=to.safe_csv)
         text.flush()
         text.detach()
 

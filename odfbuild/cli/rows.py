@@ -6,24 +6,40 @@ import re
 from collections.abc import Iterable, Sequence
 from datetime import datetime
 from decimal import Decimal
+from itertools import chain
 from typing import Any, TextIO
 
 from odfbuild.cli.printable import printable, printable_json
+from odfbuild.cli.streams import as_it_is
+from odfbuild.cli.usage import UsageRefusedError
 
-__all__ = ["Rows", "plain", "write_rows"]
+__all__ = ["Rows", "check_safe_csv", "plain", "write_rows"]
 
 _LINE = json.JSONEncoder(ensure_ascii=False, allow_nan=False)
 _INDENTED = json.JSONEncoder(ensure_ascii=False, allow_nan=False, indent=2)
 _SIMPLE = frozenset({type(None), bool, int, str})
 _PLAIN_CELL = re.compile(r'[^",\r\n]*')
+_FORMULA = re.compile(r"\s*[=+\-@＝＋－＠]|[\t\r\n]")  # noqa: RUF001 - programs take these, too
+_NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?", re.ASCII)
 
 Rows = tuple[Sequence[str], Iterable[Sequence[Any]]]
 
 
-def write_rows(rows: Rows, output: str, stream: TextIO) -> None:
+def check_safe_csv(output: str, *, safe_csv: bool) -> None:
+    """Raise UsageRefusedError if safe CSV is asked for, and the format is another."""
+    if safe_csv and output != "csv":
+        raise UsageRefusedError(
+            what=f"--safe-csv does not go with {output}",
+            why="it is about cells of CSV that a spreadsheet would compute",
+            fix="add -o csv, or leave it out",
+        )
+
+
+def write_rows(rows: Rows, output: str, stream: TextIO, *, safe_csv: bool = False) -> None:
     """Write rows in one of the formats table, json, ndjson, csv.
 
     What could steer a terminal is escaped, but for CSV that goes elsewhere: it has no escapes.
+    With `safe_csv` texts that a spreadsheet would compute have an apostrophe in front.
     """
     names, values = rows
     match output:
@@ -34,9 +50,10 @@ def write_rows(rows: Rows, output: str, stream: TextIO) -> None:
                 stream.write(_json(_record(names, row), _LINE) + "\n")
         case "csv":
             shown = printable if stream.isatty() else str
-            stream.write(",".join(shown(_csv_cell(name)) for name in names) + "\n")
-            for row in values:
-                stream.write(",".join(shown(_csv_cell(cell)) for cell in row) + "\n")
+            cell = _safe_cell if safe_csv else _csv_cell
+            with as_it_is(not safe_csv):
+                for row in chain((names,), values):
+                    stream.write(",".join(shown(cell(each)) for each in row) + "\n")
         case _:
             from odfbuild.cli.tables import print_table
 
@@ -71,6 +88,16 @@ def _csv_cell(value: Any) -> str:
         text = text.replace('"', '""')
         return f'"{text}"'
     return text
+
+
+def _safe_cell(value: Any) -> str:
+    """Return a cell that a spreadsheet shows; numbers stay, whether they are texts or not."""
+    if type(value) in {int, float, Decimal}:
+        return _csv_cell(value)
+    text = value if type(value) is str else _text(value)
+    if _FORMULA.match(text) and not _NUMBER.fullmatch(text):
+        return _csv_cell(f"'{text}")
+    return _csv_cell(value)
 
 
 def _is_number(column: Sequence[Any]) -> bool:

@@ -12,6 +12,7 @@ from odfbuild.cli.files import read_bounded, write_output
 from odfbuild.cli.opened import open_given
 from odfbuild.cli.options import Given
 from odfbuild.cli.outputs import Manner, Output, plan_output
+from odfbuild.cli.streams import as_it_is
 from odfbuild.cli.usage import UsageRefusedError
 from odfbuild.errors import Diagnostic, Level, ProjectError
 from odfbuild.json_text import parse_json
@@ -120,7 +121,8 @@ def show_saved(given: Given, path: Path, output: Output, manner: Manner) -> int:
     if project is not None:
         manner = replace(manner, root=project.root)
         _warn_of_moves(plan, project)
-    sys.stdout.write(plan_output(plan, output, manner))
+    with as_it_is(output is Output.GITHUB):
+        sys.stdout.write(plan_output(plan, output, manner))
     return exits.DONE
 
 

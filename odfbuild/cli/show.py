@@ -40,6 +40,7 @@ def show_rows(
     output: RowFormat | None,
     path: Path | None,
     limit: int | None,
+    safe_csv: bool,
 ) -> int:
     """Print the last rows of a dataset, or write them to a file.
 
@@ -51,7 +52,7 @@ def show_rows(
             why="the one is what was recorded, the other what it stands for",
             fix="leave one of them out",
         )
-    to = destination(output, path)
+    to = destination(output, path, safe_csv=safe_csv)
     project = open_given(given)
     plain = not (current or asked.log or asked.at is not None or asked.of is not None)
     view = _view(project, name, asked, plain=plain and not to.is_binary)

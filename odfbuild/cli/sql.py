@@ -47,9 +47,10 @@ def answer(
     output: RowFormat | None,
     path: Path | None,
     limit: int | None,
+    safe_csv: bool,
 ) -> int:
     """Print the answer to a question, or write it to a file."""
-    to = destination(output, path)
+    to = destination(output, path, safe_csv=safe_csv)
     question, name = _question(text, file)
     project = open_given(given)
     most = limit

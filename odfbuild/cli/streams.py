@@ -2,13 +2,27 @@
 
 A stream that nobody has opened is /dev/null.  What cannot be written is dropped, and told at the
 end; only a command that does nothing but print ends at once.
+
+A CI system carries out lines of a log that have its form.  In pipelines such lines are broken up,
+for what is printed was written by others.
 """
 
 import io
 import os
+import re
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 
-__all__ = ["Output", "end_early", "failure", "open_streams"]
+__all__ = ["Output", "as_it_is", "end_early", "failure", "open_streams"]
+
+_SERVICES = ("CI", "GITHUB_ACTIONS", "GITLAB_CI", "TF_BUILD", "TEAMCITY_VERSION")
+# `::error::` of GitHub at the start of a line; `##[error]`, `##vso[...]` and `##teamcity[...]`
+# anywhere in it; the sections of GitLab.  A match ends with the character to escape.
+_COMMAND = re.compile(
+    r"(?:\A|[\r\n])[^\S\r\n]*::|##[A-Za-z]{0,16}\[|section_(?:start|end):", re.IGNORECASE
+)
+_LONGEST = 32  # and no command is longer
 
 
 class Output(io.FileIO):
@@ -27,6 +41,31 @@ class Output(io.FileIO):
             return memoryview(data).nbytes  # type: ignore[arg-type]
 
 
+class Guarded(io.TextIOWrapper):
+    """A standard stream in whose lines a CI system sees no command; `guards` turns that off.
+
+    What is escaped is so as JSON does it: a JSON text keeps its value.
+    """
+
+    guards = True
+    _before = ""  # in the same line, as far as it matters
+
+    def write(self, text: str, /) -> int:
+        if not self.guards:
+            self._before = ""
+            return super().write(text)
+        shown = _COMMAND.sub(_broken, self._before + text)
+        super().write(shown[len(self._before) :])
+        line = re.split(r"[\r\n]", shown)[-1].lstrip()
+        self._before = line if len(line) <= _LONGEST else f"x{line[-_LONGEST:]}"
+        return len(text)
+
+
+def _broken(found: re.Match[str]) -> str:
+    text = found.group()
+    return f"{text[:-1]}\\u{ord(text[-1]):04x}"
+
+
 _OUTPUTS: dict[int, Output] = {}
 
 
@@ -42,6 +81,20 @@ def open_streams() -> None:
     _OUTPUTS.clear()
     sys.stdout = _bearing(sys.stdout, 1)
     sys.stderr = _bearing(sys.stderr, 2)
+
+
+@contextmanager
+def as_it_is(applies: bool = True) -> Iterator[None]:
+    """Have standard output take texts as they are: values, and what is meant for the CI system."""
+    stream = sys.stdout
+    if not (applies and isinstance(stream, Guarded)):
+        yield
+        return
+    stream.guards = False
+    try:
+        yield
+    finally:
+        stream.guards = True
 
 
 def end_early() -> None:
@@ -62,7 +115,8 @@ def _bearing(stream: object, number: int) -> io.TextIOWrapper:
     if isinstance(stream, io.TextIOWrapper) and stream.fileno() != number:
         return stream
     _OUTPUTS[number] = raw = Output(number, "wb", closefd=False)
-    return io.TextIOWrapper(
+    kind = Guarded if any(map(os.environ.get, _SERVICES)) else io.TextIOWrapper
+    return kind(
         io.BufferedWriter(raw),
         encoding="utf-8" if stream is None else stream.encoding,
         errors="backslashreplace",  # of what an encoding lacks

@@ -11,7 +11,7 @@ import typer
 from typer.core import TyperGroup
 from typer.exceptions import Exit
 
-from odfbuild.cli.options import ProjectCommand, given
+from odfbuild.cli.options import ProjectCommand, SafeCsv, given
 
 __all__ = ["commands", "lineage_app"]
 
@@ -84,6 +84,7 @@ def show(
         bool, typer.Option("--columns", help="Column by column, as the definitions say.")
     ] = False,
     output: Annotated[LineageFormat, typer.Option("-o", "--output")] = LineageFormat.TREE,
+    safe_csv: SafeCsv = False,
 ) -> None:
     """Show the lineage of a dataset. `odfbuild lineage NAME` is short for this."""
     from odfbuild.cli import column_lineage, lineage
@@ -99,6 +100,7 @@ def show(
                 depth=depth,
                 as_at=as_at,
                 output=output.value,
+                safe_csv=safe_csv,
             )
         )
     raise Exit(
@@ -110,6 +112,7 @@ def show(
             depth=depth,
             as_at=as_at,
             output=output.value,
+            safe_csv=safe_csv,
         )
     )
 
@@ -180,11 +183,14 @@ def export(
     context: typer.Context,
     name: Annotated[str | None, typer.Argument(metavar="[NAME]", help="For eo3: whose.")] = None,
     output: Annotated[ExportFormat, typer.Option("-o", "--output")] = ExportFormat.CSV,
+    safe_csv: SafeCsv = False,
 ) -> None:
     """Print all relations and homes as CSV, or what one dataset was made of as in its document."""
     from odfbuild.cli import lineage
 
-    raise Exit(lineage.put_out(given(context), name, eo3=output is ExportFormat.EO3))
+    raise Exit(
+        lineage.put_out(given(context), name, eo3=output is ExportFormat.EO3, safe_csv=safe_csv)
+    )
 
 
 @commands.command(cls=ProjectCommand)

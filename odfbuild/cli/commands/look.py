@@ -10,7 +10,7 @@ from typing import Annotated
 import typer
 from typer.exceptions import Exit
 
-from odfbuild.cli.options import Name, ProjectCommand, complete_names, given
+from odfbuild.cli.options import Name, ProjectCommand, SafeCsv, complete_names, given
 
 __all__ = ["Exclude", "Selection", "commands"]
 
@@ -63,12 +63,14 @@ def list_(
         bool, typer.Option("-w", "--workspace", help="List what the workspace holds instead.")
     ] = False,
     output: Annotated[ListFormat, typer.Option("-o", "--output")] = ListFormat.TABLE,
+    safe_csv: SafeCsv = False,
 ) -> None:
     """List the datasets of the project: kind, tags, owner, file, inputs, class of query."""
     from odfbuild.cli.list import list_datasets, list_workspace
 
     show = list_workspace if workspace else list_datasets
-    raise Exit(show(given(context), selection or [], exclude or [], output.value))
+    project = given(context)
+    raise Exit(show(project, selection or [], exclude or [], output.value, safe_csv=safe_csv))
 
 
 @commands.command(cls=ProjectCommand)

@@ -11,7 +11,7 @@ import typer
 from typer.exceptions import Exit
 
 from odfbuild.cli.commands.look import Exclude, Selection
-from odfbuild.cli.options import Name, ProjectCommand, given
+from odfbuild.cli.options import Name, ProjectCommand, SafeCsv, given
 from odfbuild.cli.row_output import TABLE_ROWS, RowFormat
 
 __all__ = ["commands"]
@@ -105,6 +105,7 @@ def show(
     key: Key = None,
     output: Output = None,
     to: To = None,
+    safe_csv: SafeCsv = False,
     limit: Annotated[
         int | None, typer.Option("-n", "--limit", min=1, help=f"The last N rows. {MOST}")
     ] = None,
@@ -115,7 +116,14 @@ def show(
 
     asked = Asked(at=as_at, of=as_of, log=log, key=tuple(key or ()))
     done = show_rows(
-        given(context), name, asked, current=current, output=output, path=to, limit=limit
+        given(context),
+        name,
+        asked,
+        current=current,
+        output=output,
+        path=to,
+        limit=limit,
+        safe_csv=safe_csv,
     )
     raise Exit(done)
 
@@ -136,6 +144,7 @@ def sql(
     key: Key = None,
     output: Output = None,
     to: To = None,
+    safe_csv: SafeCsv = False,
     limit: Annotated[
         int | None, typer.Option("-n", "--limit", min=1, help=f"The first N rows. {MOST}")
     ] = None,
@@ -145,4 +154,14 @@ def sql(
     from odfbuild.cli.views import Asked
 
     asked = Asked(at=as_at, of=as_of, log=log, key=tuple(key or ()))
-    raise Exit(answer(given(context), query, file, asked, output=output, path=to, limit=limit))
+    done = answer(
+        given(context),
+        query,
+        file,
+        asked,
+        output=output,
+        path=to,
+        limit=limit,
+        safe_csv=safe_csv,
+    )
+    raise Exit(done)
