@@ -7,14 +7,16 @@ to `write`, and `hidden` ones, which may hold the former.  What the kernel lacks
 import ctypes
 import json
 import os
+import signal
 import sys
 
 __all__ = ["has_network_namespaces", "landlock_abi"]
 
 _CREATE, _ADD, _RESTRICT = 444, 445, 446  # numbers of the system calls, on every architecture
-_NO_NEW_PRIVS, _DROP = 38, 24
+_NO_NEW_PRIVS, _DROP, _DIE_WITH_PARENT = 38, 24, 1
 _OF_FILES = 4  # capabilities below this are about files
-_NEW_USER, _NEW_NET = 0x10000000, 0x40000000
+_NEW_USER, _NEW_NET, _NEW_PROCESSES = 0x10000000, 0x40000000, 0x20000000
+_DEVICES = ("null", "zero", "full", "random", "urandom")
 _EXECUTE, _WRITE, _READ, _LIST = 1, 2, 4, 8
 _RIGHTS = (13, 14, 15, 15, 16)  # how many rights over files there are, by the version of landlock
 _BIND_AND_CONNECT, _SCOPES = 3, 3
@@ -117,21 +119,55 @@ def _confine(asked: dict[str, list[str]], abi: int) -> None:
     open_up("/", [*asked["hidden"], "/dev"])
     for path in asked["read"]:  # it may be in a hidden folder, and have others in it
         real = os.path.realpath(path)
-        open_up(real, [each for each in asked["hidden"] if each.startswith(f"{real}/")])
-    allow("/dev", _EXECUTE | _READ | _LIST | _WRITE | 1 << 15)
+        open_up(real, [each for each in asked["hidden"] if each.startswith(f"{real.rstrip('/')}/")])
+    for name in _DEVICES:  # not the disks, the log of the kernel, and memory that others share
+        allow(f"/dev/{name}", _READ | _WRITE | 1 << 15)
     for path in asked["write"]:
         allow(path, rights)
     if libc.syscall(_RESTRICT, rules, ctypes.c_uint32(0)) != 0:
         raise OSError(ctypes.get_errno(), "landlock")
 
 
+def _with_its_children(libc: ctypes.CDLL) -> None:
+    """Go on as a child in the new namespace of processes, whose first process ends all others.
+
+    The parent ends as the child does, by the same code or signal; it never returns.
+    """
+    receiving, sending = os.pipe()
+    first = os.fork()
+    if first:
+        os.close(sending)
+        signal.signal(signal.SIGINT, signal.SIG_DFL)
+        code = int(os.read(receiving, 16) or -signal.SIGKILL)
+        os.waitpid(first, 0)
+        if code < 0:
+            if -code not in (signal.SIGKILL, signal.SIGSTOP):
+                signal.signal(-code, signal.SIG_DFL)
+            os.kill(os.getpid(), -code)
+        os._exit(code if code >= 0 else 128 - code)
+    libc.prctl(_DIE_WITH_PARENT, signal.SIGKILL, 0, 0, 0)
+    os.close(receiving)
+    program = os.fork()
+    if program == 0:
+        os.close(sending)
+        return
+    while True:
+        ended, status = os.wait()
+        if ended == program:
+            os.write(sending, str(os.waitstatus_to_exitcode(status)).encode())
+            os._exit(0)
+
+
 def _main() -> None:
     asked, program, *argv = sys.argv[1:]
     libc = _libc()
     _cut_off()
+    has_processes = libc.unshare(_NEW_PROCESSES) == 0
     for capability in range(_OF_FILES, 64):  # of root: what looks into other processes, most of all
         libc.prctl(_DROP, capability, 0, 0, 0)
     libc.prctl(_NO_NEW_PRIVS, 1, 0, 0, 0)
+    if has_processes:
+        _with_its_children(libc)
     abi = landlock_abi()
     if abi:
         _confine(json.loads(asked), abi)

@@ -59,7 +59,8 @@ def prepared(
 
     It has a scratch folder as its home, and of `env` what the policy lets it have.  Unless the
     policy switches that off it is confined: it reads neither the home folder nor what is `private`,
-    and writes to the scratch folder alone.  Raises OSError if there is no such program.
+    and writes to the scratch folder alone.  Of a project that is the home folder it does not read
+    what begins with a dot.  Raises OSError if there is no such program.
     """
     with tempfile.TemporaryDirectory(prefix="odfbuild-pipe-") as scratch:
         names = (*_ALWAYS, *permissions.pipe_env)
@@ -70,7 +71,10 @@ def prepared(
             yield list(command), given
             return
         program = _found(command[0], folder, given)
-        hidden = [Path(os.path.expanduser("~")), *private]  # noqa: PTH111
+        home = Path(os.path.expanduser("~"))  # noqa: PTH111
+        hidden = [home, *private]
+        if os.path.realpath(home) == os.path.realpath(folder):  # settings and keys are in such
+            hidden += [each for each in home.iterdir() if each.name.startswith(".")]
         asked = {
             "read": [str(folder)],
             "write": [scratch],

@@ -4,6 +4,8 @@ import os
 import shutil
 import socket
 import sys
+import time
+from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 
@@ -120,6 +122,80 @@ def test_a_program_writes_to_its_scratch_folder_alone(project: Path, place: str)
 @pytest.mark.holds("source-confined")
 def test_a_program_sends_no_signal_to_others(project: Path) -> None:
     assert "can" not in said(project, "sh", "-c", f"kill -0 {os.getpid()} 2>&1 && echo can").split()
+
+
+@needs_landlock
+@pytest.mark.holds("source-confined")
+def test_a_program_uses_five_devices_alone(project: Path) -> None:
+    shared = Path("/dev/shm") / f"odfbuild-test-{os.getpid()}"  # noqa: S108
+    shared.write_text(SECRET)
+    try:
+        found = said(project, "sh", "-c", f"cat {shared} 2>&1; cat")
+        assert SECRET not in found
+        assert "denied" in found
+        said(project, "sh", "-c", f"echo changed > {shared}")
+        assert shared.read_text() == SECRET
+        others = "for f in /dev/* /dev/*/*; do test -r $f -a ! -d $f || continue; case $f in "
+        others += "/dev/null|/dev/zero|/dev/full|/dev/*random|/dev/fd*|/dev/std*);; "
+        others += "*) (exec 3<$f) 2>/dev/null && echo opened $f;; esac; done; cat"
+        assert "opened" not in said(project, "sh", "-c", others)
+        used = "for f in null zero full random urandom; do head -c1 /dev/$f >/dev/null; done; cat"
+        assert piped(project, "sh", "-c", used) == "row\n"
+    finally:
+        shared.unlink()
+
+
+@needs_no_network
+@pytest.mark.holds("source-confined")
+@pytest.mark.parametrize("end", ["", "; exit 3", "; kill -9 $$", "; kill -15 $$"])
+def test_what_a_program_starts_ends_with_it(project: Path, end: str) -> None:
+    mark = f"{os.getpid()}.{len(end)}7"
+    script = f"setsid sleep 1{mark} >/dev/null 2>&1 </dev/null & cat{end}"
+    said(project, "sh", "-c", script)
+    until = time.monotonic() + 5
+    while any(is_run(mark)) and time.monotonic() < until:
+        time.sleep(0.01)
+    assert not list(is_run(mark))
+
+
+def is_run(mark: str) -> Iterator[int]:
+    """Yield the processes whose command line has a mark in it."""
+    for each in Path("/proc").iterdir():
+        try:
+            if (
+                each.name.isdecimal()
+                and f"sleep\0001{mark}\0".encode() in (each / "cmdline").read_bytes()
+            ):
+                yield int(each.name)
+        except OSError:
+            continue
+
+
+@pytest.mark.holds("source-confined")
+@pytest.mark.parametrize(
+    ("end", "how"),
+    [("exit 3", "exit code 3"), ("kill -9 $$", "SIGKILL"), ("kill -15 $$", "SIGTERM")],
+)
+def test_a_confined_program_ends_as_it_does_alone(project: Path, end: str, how: str) -> None:
+    with pytest.raises(PipeError) as caught:
+        piped(project, "sh", "-c", f"cat; {end}")
+    assert how in caught.value.what
+
+
+@needs_landlock
+@pytest.mark.holds("source-home")
+def test_a_project_that_is_the_home_hides_what_begins_with_a_dot(
+    project: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (project / ".ssh").mkdir()
+    (project / ".ssh" / "id").write_text(SECRET)
+    (project / ".netrc").write_text(SECRET)
+    monkeypatch.setenv("HOME", str(project))
+    found = said(
+        project, "sh", "-c", "cat table.csv; cat .ssh/id .netrc .odfbuild/keys/key 2>&1; true"
+    )
+    assert SECRET not in found
+    assert "denied" in found
 
 
 CALLS = {
