@@ -11,6 +11,7 @@ from functools import lru_cache
 from typing import Final
 
 from odfbuild.executors.request import FetchError
+from odfbuild.odf.backtracking import LONGEST_TEXT, CostlyPatternError, check_cost
 from odfbuild.odf.timeformat import UnknownTimePartError, named_groups, strptime_form
 from odfbuild.odf.timestamp import Timestamp
 
@@ -67,9 +68,28 @@ def _parsed(text: str, shape: str) -> datetime:
     return datetime.strptime(text, _ZONE.sub(rf"\g<1>{zone}", shape))
 
 
+@lru_cache(256)
+def _expression(pattern: str) -> re.Pattern[str]:
+    form = named_groups(pattern)
+    check_cost(form)
+    return re.compile(form)
+
+
 def _find(name: str, pattern: str) -> str:
+    if len(name) > LONGEST_TEXT:
+        raise EventTimeError(
+            what=f"the file name {name[:60]}... has {len(name)} characters",
+            why=f"`eventTime.pattern` is applied to names of at most {LONGEST_TEXT}",
+            fix="rename the file, or take the event time from a column",
+        )
     try:
-        found = re.search(named_groups(pattern), name)
+        found = _expression(pattern).search(name)
+    except CostlyPatternError as error:
+        raise EventTimeError(
+            what=f"a search with `eventTime.pattern` {pattern} may take without end",
+            why=str(error),
+            fix=r"write no repeat in a repeat and few `.*`: for example (\d+-\d+-\d+)\.csv",
+        ) from None
     except (re.error, RecursionError, OverflowError) as error:
         raise EventTimeError(
             what=f"`eventTime.pattern` {pattern} is not a regular expression",

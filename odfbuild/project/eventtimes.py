@@ -2,6 +2,7 @@
 
 import re
 
+from odfbuild.odf.backtracking import CostlyPatternError, check_cost
 from odfbuild.odf.events import (
     EventTimeSource,
     EventTimeSourceFromMetadata,
@@ -54,8 +55,18 @@ def check_event_time(
 
 def _check_pattern(pattern: str, path: Path, findings: Findings) -> None:
     try:
+        check_cost(named_groups(pattern))
         groups = re.compile(named_groups(pattern)).groups
         why = "the time is what its first group matches"
+    except CostlyPatternError as error:
+        findings.refuse(
+            "event-time-pattern",
+            path,
+            "a search with this pattern may take without end",
+            str(error),
+            r"write no repeat in a repeat and few `.*`: for example (\d+-\d+-\d+)\.csv",
+        )
+        return
     except (re.error, RecursionError, OverflowError) as error:
         groups = 0
         why = f"it is no regular expression: {error}"
