@@ -20,6 +20,7 @@ from odfbuild.project.yaml import Value
 from odfbuild.state.dataset import Dataset
 from odfbuild.state.heads import DEFAULT_LOCK_TIMEOUT
 from odfbuild.state.workspace import MissingHeadError, Workspace
+from odfbuild.state.workspace_links import check_links
 
 __all__ = ["Opened", "find_dataset", "find_name", "open_project"]
 
@@ -80,17 +81,20 @@ def open_project(
     """Find the project, read its settings, open the workspace of a target, or of the default one.
 
     `variables` are values as K=V, `vars_files` YAML files with more; they count once they are
-    needed.  Raises ProjectError when there is no project or its settings are wrong.
+    needed.  Raises ProjectError when there is no project or its settings are wrong, and
+    WorkspaceLinkError of a workspace with links in it.
     """
     root = find_project(Path.cwd(), directory).absolute()
     config = load_config(root, user_folder=user_folder(os.environ))
     chosen = config.target(target)
+    workspace = Workspace(root / chosen.workspace, lock_timeout=lock_timeout)
+    check_links(workspace.root)
     return Opened(
         root=root,
         folders=config.datasets,
         target=chosen.name,
         spark=chosen.spark,
-        workspace=Workspace(root / chosen.workspace, lock_timeout=lock_timeout),
+        workspace=workspace,
         config=config,
         policy=Policy(
             today=_today(), gates=config.gates, accepted=config.accepted, moved=config.moved

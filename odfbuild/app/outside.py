@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
-from os.path import normpath
+from os.path import normpath, realpath
 from pathlib import Path
 
 from odfbuild.errors import Diagnostic
@@ -89,7 +89,7 @@ def uses_of(
 ) -> tuple[OutsideUse, ...]:
     """Return what a project asks for, each once, with the datasets that do."""
     found: dict[tuple[str, str], list[DatasetAlias]] = {}
-    for key in _of_settings(config, target):
+    for key in _of_settings(config, target, root):
         found[key] = []
     for each in declared:
         for event in each.snapshot.metadata:
@@ -99,7 +99,7 @@ def uses_of(
     return tuple(OutsideUse(kind, name, tuple(found[kind, name])) for kind, name in sorted(found))
 
 
-def _of_settings(config: Config, target: str) -> Iterator[tuple[str, str]]:
+def _of_settings(config: Config, target: str, root: Path) -> Iterator[tuple[str, str]]:
     chosen = config.target(target)
     if config.python_macros:
         yield "python", f"{config.macros_folder}/*.py"
@@ -108,6 +108,8 @@ def _of_settings(config: Config, target: str) -> Iterator[tuple[str, str]]:
         yield "master", chosen.spark.master
     if chosen.workspace.startswith("/") or ".." in chosen.workspace.split("/"):
         yield "workspace", chosen.workspace
+    elif (root / chosen.workspace).is_symlink():
+        yield "workspace", realpath(root / chosen.workspace)
     for each in config.packages:
         if each.path is not None and each.path.startswith(".."):
             yield "path", each.path

@@ -19,6 +19,7 @@ from pathlib import Path
 from odfbuild.odf.identity import DatasetId
 from odfbuild.regular_files import read_regular
 from odfbuild.state.lock import LockedError, locked, open_locked
+from odfbuild.state.workspace_links import check_dataset_links, check_links
 
 __all__ = ["Kind", "Leftover", "find_leftovers", "remove_leftover", "tree_bytes"]
 
@@ -52,9 +53,13 @@ def find_leftovers(
 ) -> tuple[Leftover, ...]:
     """Return what was left in a workspace, and not touched since `before` (in seconds).
 
-    Staging folders count whatever their age: who works in one holds its lock.
+    Staging folders count whatever their age: who works in one holds its lock.  Raises
+    WorkspaceLinkError.
     """
     known = {each.multibase for each in named}
+    check_links(root)
+    for path in _entries(root / "datasets"):
+        check_dataset_links(path)
     return (
         *_staging(root / "staging"),
         *_creations(root, known, before),

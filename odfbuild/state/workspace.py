@@ -40,6 +40,7 @@ from odfbuild.state.lock import Holder, LockedError, held_by, locked, open_locke
 from odfbuild.state.objects import LocalObjects
 from odfbuild.state.prepared import Prepared
 from odfbuild.state.seen_heads import SeenHeads
+from odfbuild.state.workspace_links import check_dataset_links, check_links
 
 __all__ = [
     "AliasTakenError",
@@ -278,6 +279,7 @@ class Workspace:
         known = self._checked.get(id)
         if known is not None:
             return known
+        check_dataset_links(self._datasets / id.multibase)
         memory = None if self.is_read_only else self._memory / id.multibase
         return self._checked.setdefault(id, CheckedFiles(memory))
 
@@ -335,6 +337,7 @@ class Workspace:
         """Make the folders of a dataset and return it, ready for its first block."""
         folder = self._datasets / id.multibase
         self._make_folder(self._datasets)
+        check_dataset_links(folder)
         for part in _PARTS:
             (folder / part).mkdir(parents=True, exist_ok=True)
         for each in (folder, self._datasets):
@@ -371,6 +374,7 @@ class Workspace:
     def _drop_headless(self, place: Path) -> None:
         if not place.is_dir() or (place / "refs" / HEAD).exists():
             return
+        check_dataset_links(place)
         opened = open_locked(place)
         if opened is None:
             raise LockedError(place, None)
@@ -460,6 +464,7 @@ class Workspace:
     @contextmanager
     def staging(self) -> Iterator[Path]:
         """Give a new folder on the disk of the datasets, gone afterwards; sweep stale ones."""
+        check_links(self.root)
         self._make_folder(self._staging)
         with locked(self._staging, timeout=max(self._lock_timeout, _SWEEPING)):
             self._sweep()
