@@ -28,6 +28,7 @@ __all__ = [
     "PipeNotPermittedError",
     "PythonNotPermittedError",
     "is_ci",
+    "leads_inside",
 ]
 
 POLICY = "policy.yaml"
@@ -234,6 +235,14 @@ def _guards_of(real: str) -> list[str]:
     if inside != real and inside.startswith("."):
         found.append(f"{home}/{inside}")
     return [each for each in found if _is_below(real, each)]
+
+
+def leads_inside(path: str | Path, folder: Path) -> bool:
+    """Tell whether a path is in a folder, once links are followed; if unclear, it is not."""
+    try:
+        return _is_below(os.path.realpath(path), os.path.realpath(folder))
+    except (OSError, ValueError):
+        return False
 
 
 def _is_below(path: str, folder: str) -> bool:

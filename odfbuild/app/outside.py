@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
+from glob import has_magic
 from os.path import normpath, realpath
 from pathlib import Path
 
@@ -22,7 +23,7 @@ from odfbuild.odf.events import (
 )
 from odfbuild.odf.opaque import is_opaque
 from odfbuild.odf.refs import DatasetAlias
-from odfbuild.permissions import PathNotPermittedError, Permissions
+from odfbuild.permissions import PathNotPermittedError, Permissions, leads_inside
 from odfbuild.planner.declared import Declared
 from odfbuild.planner.plan import OutsideUse
 from odfbuild.project.config import Config
@@ -125,12 +126,12 @@ def uses_of_source(source: SetPollingSource, root: Path) -> Iterator[tuple[str, 
     if is_opaque(fetch):
         yield "unknown", str(fetch.tag)
     elif isinstance(fetch, FetchStepFilesGlob):
-        yield from _path(fetch.path, root)
+        yield from _pattern(fetch.path, root)
     elif isinstance(fetch, FetchStepUrl):
         yield from (("env", name) for name in used_by(fetch))
         if is_local(fetch):
             path = local_path(fetch, root)
-            yield from _path(path or fetch.url, root)
+            yield from [("path", fetch.url)] if path is None else _path(path, root)
         else:
             yield "host", _host(fetch.url.strip())
     elif isinstance(fetch, FetchStepContainer):
@@ -145,10 +146,18 @@ def uses_of_source(source: SetPollingSource, root: Path) -> Iterator[tuple[str, 
             yield "pipe", " ".join(step.command)
 
 
+def _pattern(path: str, root: Path) -> Iterator[tuple[str, str]]:
+    """Yield a pattern of files that leads out; what goes up after a wildcard may end anywhere."""
+    start = fixed_part(path)
+    if not has_magic(path):
+        yield from _path(path, root)
+    elif ".." in path.removeprefix(start).split("/") or not leads_inside(root / start, root):
+        yield "path", path
+
+
 def _path(path: str, root: Path) -> Iterator[tuple[str, str]]:
-    """Yield a path that is not below the project as it is written; links are not looked at."""
-    leads_out = not path.startswith(f"{root}/") if path.startswith("/") else ".." in path.split("/")
-    if leads_out:
+    """Yield a path that leads out of the project, also over links."""
+    if not leads_inside(root / path, root):
         yield "path", path
 
 
