@@ -93,8 +93,15 @@ def _lay_out(tree: WorkTree, commit: str, folder: Path) -> None:
     """Write the files of a commit below a folder, in one conversation with git."""
     for name, data in _contents(tree, commit, list(_sized(tree, commit))):
         path = folder / name
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_bytes(data)
+        try:
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_bytes(data)
+        except OSError as error:
+            raise GitError(
+                what=f"the file {name[:80]!a} of {commit[:12]} cannot be written: {error.strerror}",
+                why="a tree that git did not make may name a file and a folder alike, or too long",
+                fix="compare with a revision that can be checked out on this machine",
+            ) from None
 
 
 def _sized(tree: WorkTree, commit: str) -> Iterator[tuple[str, str, int]]:

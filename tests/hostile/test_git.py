@@ -515,3 +515,18 @@ def test_the_repository_of_a_package_fetches_nothing_itself(victim: Victim, tmp_
     with pytest.raises(PackageGitError):
         list(package.files(package.fetch("main")))
     assert not victim.mark.exists()
+
+
+@pytest.mark.holds("git-bounds")
+def test_a_tree_that_no_folder_can_hold_is_an_error_of_git(victim: Victim) -> None:
+    """A file and a folder of one name, and a name that is too long."""
+    git = victim.theirs.git
+    blob = git("hash-object", "-w", "--stdin", given=b"x")
+    inner = git("mktree", given=f"100644 blob {blob}\tx.sql\n".encode())
+    for entries in (
+        f"100644 blob {blob}\ta.sql\n040000 tree {inner}\ta.sql\n",
+        f"100644 blob {blob}\t{'a' * 300}.sql\n",
+    ):
+        commit = git("commit-tree", "-m", "x", git("mktree", given=entries.encode()))
+        with pytest.raises(GitError, match="cannot be written"):
+            victim.revision(commit)
