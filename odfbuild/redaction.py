@@ -17,47 +17,73 @@ _NAMES = (
     r"|(?:[a-z0-9]+[_-])*(?:token|secret|password|passwd|pwd|apikey|api[_-]?key|access[_-]?key)"
     r"|auth(?:orization)?|credentials?|jwt|session(?:[_-]?id)?|subscription-key|key"
 )
-_QUERY = re.compile(rf"([?&;](?:{_NAMES})=)([^&#;\s\"'<>]+)", re.IGNORECASE)
-_USER = re.compile(
-    r"([a-z][a-z0-9+.-]*://)([^/?#\s\"'<>@]*:[^/?#\s\"'<>@]*|[^/?#\s\"'<>@:]+)@", re.IGNORECASE
+_QUERY = re.compile(rf"([?&;#](?:{_NAMES})=)([^&#;\s\"'<>]+)", re.IGNORECASE)
+_USER = re.compile(  # a password may have a slash in it, and an address one slash too few
+    r"([a-z][a-z0-9+.-]*:/{1,3})"
+    r"([^/?#\s\"'<>@:]*:(?!\d+/)[^\s\"'<>@]*|[^/?#\s\"'<>@:]+)@",
+    re.IGNORECASE,
 )
+_KNOWN = re.compile(  # credentials that can be told by how they begin
+    r"(\b)((?:gh[pousr]_|github_pat_|glpat-|xox[abeoprs]-|xapp-|[sr]k_(?:live|test)_|sk-|hf_|npm_"
+    r"|pypi-|dckr_pat_|AIza)[A-Za-z0-9_-]{12,}|(?:AKIA|ASIA)[A-Z0-9]{12,}|eyJ[\w-]{8,}\.eyJ[\w.-]+)"
+)
+_PATH = re.compile(  # addresses that are credentials as such
+    r"(\bhooks\.slack\.com/(?:services|workflows)/|\bdiscord(?:app)?\.com/api/webhooks/"
+    r"|\bapi\.telegram\.org/(?:file/)?bot|\.webhook\.office\.com/)([^\s?#\"'<>]+)",
+    re.IGNORECASE,
+)
+_ESCAPED = re.compile(r"([?&;#])([A-Za-z0-9_.%-]*%[A-Za-z0-9_.%-]*)(?==)")
 _HEADER = re.compile(
-    r"((?:proxy-)?authorization|x-[a-z-]*(?:key|token|auth)[a-z-]*|api-?key|private-token|cookie)",
+    r"((?:proxy-)?authorization|x-[a-z-]*(?:key|token|auth)[a-z-]*|api-?key|[a-z-]*token"
+    r"|(?:set-)?cookie|[a-z-]*(?:secret|password|signature)[a-z-]*)",
     re.IGNORECASE,
 )
 _SAID = re.compile(r"\b((?:bearer|basic|token)\s+)([A-Za-z0-9+/=_.~-]{8,})", re.IGNORECASE)
+_SCHEME = re.compile(r"(?:bearer|basic|token)\s+\S+$", re.IGNORECASE)
+_ESCAPE = re.compile(r"%[0-9A-F]{2}")
 _TEMPLATE = "${{"
 
 
 def secret_parts(url: str) -> Iterator[str]:
     """Yield the credentials that stand in a URL, as they are written."""
+    url = _plain_names(url)
     for found in _USER.finditer(url):
         user, colon, password = found[2].partition(":")
         part = password if colon else user
         if colon and part and _TEMPLATE not in part:
             yield part
-    for found in _QUERY.finditer(url):
-        if _TEMPLATE not in found[2]:
-            yield found[2]
+    for form in (_QUERY, _KNOWN, _PATH):
+        for found in form.finditer(url):
+            if _TEMPLATE not in found[2]:
+                yield found[2]
 
 
 def header_has_secret(name: str, value: str) -> bool:
     """Tell whether a header carries a credential that stands in the definition."""
-    return _TEMPLATE not in value and bool(value.strip()) and bool(_HEADER.fullmatch(name.strip()))
+    if _TEMPLATE in value or not value.strip():
+        return False
+    return bool(
+        _HEADER.fullmatch(name.strip()) or _SCHEME.match(value.strip()) or _KNOWN.search(value)
+    )
 
 
 def redacted(text: str) -> str:
     """Return a text without what looks like a credential in it; templates stay."""
     if "=" in text:
-        text = _QUERY.sub(_blanked, text)
-    if "://" in text and "@" in text:
+        text = _QUERY.sub(_blanked, _plain_names(text))
+    if ":/" in text and "@" in text:
         text = (
             _USER.sub(lambda found: f"{found[1]}{BLANK}@", text) if _TEMPLATE not in text else text
         )
     lower = text.lower()
     if "bearer" in lower or "basic" in lower or "token" in lower:
         text = _SAID.sub(_blanked, text)
-    return text
+    return _PATH.sub(_blanked, _KNOWN.sub(_blanked, text))
+
+
+def _plain_names(text: str) -> str:
+    """Return a text whose parameters of addresses have names without escapes: `%74oken` is one."""
+    return _ESCAPED.sub(lambda found: found[1] + unquote(found[2]), text) if "%" in text else text
 
 
 def _blanked(found: re.Match[str]) -> str:
@@ -67,6 +93,7 @@ def _blanked(found: re.Match[str]) -> str:
 def spellings(secret: str) -> set[str]:
     """Return a secret as it may come back: spelled for a URL, or in base64 at any offset of it."""
     forms = {secret, quote(secret), quote(secret, ""), quote_plus(secret), unquote(secret)}
+    forms |= {_ESCAPE.sub(lambda found: found[0].lower(), each) for each in forms}
     for text in (secret, unquote(secret)):
         data = text.encode("utf-8", "surrogateescape")
         for before in range(3):

@@ -4,6 +4,7 @@ Messages hold the URL as it was written (templates unfilled, user and password r
 variables are blanked in whatever a server or a library says.
 """
 
+import re
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
@@ -24,6 +25,7 @@ __all__ = [
     "user_of",
 ]
 
+_END_OF_BASE64: Final = re.compile(r"\*\*\*[A-Za-z0-9+/_-]?={1,2}")
 _SHORTEST_SECRET: Final = 3
 
 
@@ -107,7 +109,7 @@ def redact(text: str, request: Request) -> str:
     }
     for form in sorted(forms, key=len, reverse=True):
         text = text.replace(form, BLANK)
-    return redacted(text)
+    return redacted(_END_OF_BASE64.sub(BLANK, text))
 
 
 def unreachable(request: Request, why: str) -> UnreachableError:

@@ -8,6 +8,7 @@ from urllib.parse import quote
 import pytest
 
 from odfbuild.executors.request import Request, printable, redact
+from odfbuild.redaction import header_has_secret, redacted
 from tests.cli.within import Within
 from tests.inside import lay_out
 
@@ -35,6 +36,10 @@ URLS = (
     f"https://h.example/x?apikey={PLAIN}",
     f"https://h.example/x?X-Goog-Signature={PLAIN}",
     f"ftp://someone:{PLAIN}@h.example/x.csv",
+    f"https://someone:p/{PLAIN}@h.example/x",
+    f"https://h.example/x?%74oken={PLAIN}",
+    f"https://h.example/x#token={PLAIN}",
+    f"https://h.example/x/ghp_{PLAIN}",
 )
 HEADERS = ("Authorization", "Proxy-Authorization", "X-Api-Key", "PRIVATE-TOKEN", "Cookie")
 FETCHES = [f"{{kind: Url, url: '{url}'}}" for url in URLS] + [
@@ -99,6 +104,41 @@ def test_what_is_no_credential_passes(make: Make, url: str) -> None:
     ours = make(f"{{kind: Url, url: '{url}'}}")
     assert "literal-secret" not in ours.done("check")
     assert ours("plan").code == 0
+
+
+KNOWN = (
+    *(f"{start}{PLAIN}" for start in ("ghp_", "github_pat_", "glpat-", "xoxb-", "xoxp-", "sk-")),
+    "AKIAIOSFODNN7EXAMPLE",
+    f"https://hooks.slack.com/services/T0/B0/{PLAIN}",
+    f"https:/u:{PLAIN}@h",
+)
+
+
+@pytest.mark.holds("project-secrets")
+@pytest.mark.parametrize("text", KNOWN)
+def test_well_known_credentials_are_blanked_wherever_they_stand(text: str) -> None:
+    said = redacted(f"it said {text} to us")
+    assert said.startswith("it said ")
+    assert said.endswith(" to us")
+    assert PLAIN not in said
+    assert "EXAMPLE" not in said
+
+
+@pytest.mark.holds("project-secrets")
+def test_headers_with_credentials_by_name_or_by_value() -> None:
+    assert header_has_secret("token", "q")
+    assert header_has_secret("X-Foo", "Bearer abc")
+    assert header_has_secret("X-Foo", f"ghp_{PLAIN}")
+    assert not header_has_secret("Accept", "text/csv")
+    assert not header_has_secret("token", "${{ env.TOKEN }}")
+
+
+@pytest.mark.holds("server-echo")
+def test_no_end_of_a_spelling_is_left() -> None:
+    encoded = base64.b64encode(b"bob:hunter2!").decode()
+    request = Request(url="https://h.example/", name="h", secrets=("hunter2!", "a+b/c"))
+    assert encoded[-4:] not in redact(f"Basic {encoded}", request)
+    assert "a%2bb" not in redact("a%2bb%2fc", request)
 
 
 ECHOES = {
