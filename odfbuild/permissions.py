@@ -116,14 +116,17 @@ class Permissions:
     def allows_path(self, path: str | Path, project: Path) -> bool:
         """Tell whether a file or folder may be read: links are followed first.
 
-        The project's own folder may be; of what is sensitive, only what is named itself.
+        The project's own folder may be; of what is sensitive, only what is named itself; keys of
+        datasets and repositories never.
         """
-        if "*" in self.paths:
-            return True
         try:
             real = os.path.realpath(path)
         except (OSError, ValueError):
             return False
+        if _is_never_data(real):
+            return False
+        if "*" in self.paths:
+            return True
         roots = [os.path.realpath(project), *map(os.path.realpath, self.paths)]
         guards = _guards_of(real)
         return any(
@@ -195,6 +198,12 @@ class Permissions:
 
         `folder` is where the path is, as a policy would name it.
         """
+        if _is_never_data(os.path.realpath(path)) or _is_never_data(os.path.realpath(folder)):
+            return PathNotPermittedError(
+                what=f"{path} is in a repository of git, or among the keys of datasets",
+                why="these are never data: what is read becomes rows that others may get",
+                fix="name a folder of data",
+            )
         return PathNotPermittedError(
             what=f"{path} is not inside the project",
             why=self.refusal("what is read becomes rows, and its names are shown by a plan"),
@@ -235,6 +244,19 @@ def _guards_of(real: str) -> list[str]:
     if inside != real and inside.startswith("."):
         found.append(f"{home}/{inside}")
     return [each for each in found if _is_below(real, each)]
+
+
+def _is_never_data(real: str) -> bool:
+    """Tell whether a path without links is in a repository, or in the keys of a workspace."""
+    parts = real.split("/")
+    return ".git" in parts or any(
+        part == "keys" and (parts[at - 1] == ".odfbuild" or _is_workspace("/".join(parts[:at])))
+        for at, part in enumerate(parts)
+    )
+
+
+def _is_workspace(folder: str) -> bool:
+    return all(os.path.isdir(f"{folder}/{name}") for name in ("datasets", "names"))  # noqa: PTH112
 
 
 def leads_inside(path: str | Path, folder: Path) -> bool:

@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 from odfbuild.app.opened import Opened
 from odfbuild.app.outside import refused
 from odfbuild.errors import Diagnostic, ProjectErrors
-from odfbuild.executors.local import SOURCE_NAME, Listings, is_local, pending, pending_bytes
+from odfbuild.executors.local import SOURCE_NAME, Listings, Reach, is_local, pending, pending_bytes
 from odfbuild.odf.chain import ChainState
 from odfbuild.odf.events import (
     FetchStep,
@@ -37,10 +37,7 @@ def look(
     listings: Listings = {}
     looks: dict[DatasetAlias, SourceLook] = {}
     refusals: list[Diagnostic] = []
-    permissions = project.permissions
-
-    def reach(path: str) -> None:
-        permissions.check_path(path, project.root)
+    reach = _reach(project)
 
     for each in declared:
         source = polling_of(each)
@@ -60,6 +57,10 @@ def look(
     if refusals:
         raise ProjectErrors(refusals)
     return looks
+
+
+def _reach(project: Opened) -> Reach:
+    return lambda path: project.permissions.check_path(path, project.root)
 
 
 def _is_settled(project: Opened, state: ChainState | None, fetch: FetchStep) -> bool:
@@ -87,7 +88,7 @@ def _bytes_of(project: Opened, step: Step) -> int:
     if state is None or state.polling is None:
         return 0
     read = state.source_state.get(SOURCE_NAME)
-    news = pending_bytes(state.polling.fetch, read, project.root)
+    news = pending_bytes(state.polling.fetch, read, project.root, _reach(project))
     looks_back = not isinstance(state.polling.merge, MergeStrategyAppend)
     return news + _PAST_ROW * state.next_offset if news and looks_back else news
 
@@ -95,7 +96,7 @@ def _bytes_of(project: Opened, step: Step) -> int:
 def _bytes_of_new(project: Opened, event: MetadataEvent) -> int:
     """Return what a definition brings that was not there before: all of its source or inputs."""
     if isinstance(event, SetPollingSource):
-        return pending_bytes(event.fetch, None, project.root)
+        return pending_bytes(event.fetch, None, project.root, _reach(project))
     if not isinstance(event, SetTransform):
         return 0
     inputs = (project.workspace.open(each.dataset_ref) for each in event.inputs)

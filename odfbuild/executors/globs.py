@@ -10,9 +10,10 @@ import glob
 import os
 import re
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass, field
+from itertools import takewhile
 
 from odfbuild.executors.request import FetchError
 
@@ -28,13 +29,15 @@ class GlobLimitError(FetchError):
     code = "glob-limit"
 
 
-def matches(pattern: str, base: str) -> Iterator[str]:
+def matches(pattern: str, base: str, reach: Callable[[str], None] | None = None) -> Iterator[str]:
     """Yield the paths below a folder that match, each once, in no order; links may be broken.
 
-    Raises GlobLimitError.
+    `reach` raises an error for a link to a folder that may not be looked into.  Raises
+    GlobLimitError.
     """
     parts = tuple(part for part in pattern.split("/") if part)
-    yield from _Search(pattern, base).run(parts)
+    start = takewhile(lambda part: not glob.has_magic(part), parts)
+    yield from _Search(pattern, base, reach, len("/".join(start))).run(parts)
 
 
 @dataclass(slots=True)
@@ -43,6 +46,8 @@ class _Search:
 
     pattern: str
     base: str
+    reach: Callable[[str], None] | None
+    fixed: int  # length of what stands before the first wildcard
     seen: int = 0
     until: float = field(default_factory=lambda: time.monotonic() + SECONDS)
     left: list[tuple[str, tuple[str, ...]]] = field(default_factory=list)
@@ -60,6 +65,10 @@ class _Search:
     def _later(self, folder: str, parts: tuple[str, ...]) -> None:
         if parts and (folder, len(parts)) not in self.begun:
             self.begun.add((folder, len(parts)))
+            if self.reach is not None and len(folder) > self.fixed:
+                place = os.path.join(self.base, folder)  # noqa: PTH118
+                if os.path.islink(place):  # noqa: PTH114
+                    self.reach(place)
             self.left.append((folder, parts))
 
     def _look(self, folder: str, parts: tuple[str, ...]) -> Iterator[str]:

@@ -29,6 +29,7 @@ from odfbuild.odf.events import (
     SourceState,
 )
 from odfbuild.odf.timestamp import InvalidTimestampError, Timestamp
+from odfbuild.permissions import NotPermittedError, PathNotPermittedError
 
 __all__ = [
     "ETAG",
@@ -53,7 +54,7 @@ LAST_MODIFIED: Final = "odf/last-modified"
 SOURCE_NAME: Final = "default"
 """The name of a polling source in SourceState."""
 Listings: TypeAlias = MutableMapping[str, list[bytes]]
-"""Names of the plain files of folders, sorted; one may be shared by the looks of one plan."""
+"""Names of the files and links of folders, sorted; one may be shared by the looks of a plan."""
 Reach: TypeAlias = Callable[[str], None]
 """Raises an error for a path that may not be read."""
 
@@ -120,25 +121,23 @@ def _pending_glob(
     return (step.path,) if found is None else tuple(Path(path).name for path in found)
 
 
-def pending_bytes(step: FetchStep, state: SourceState | None, project_dir: Path) -> int:
-    """Return how many bytes a local source has that were not ingested yet; 0 for a remote one."""
-    match step:
-        case FetchStepFilesGlob():
-            with suppress(FetchError, FileNotFoundError):
-                found = news(step, state, project_dir) or []
+def pending_bytes(
+    step: FetchStep, state: SourceState | None, project_dir: Path, reach: Reach = anywhere
+) -> int:
+    """Return how many bytes a local source has that were not ingested yet.
+
+    0 for a remote one, and for one that may not be read.
+    """
+    with suppress(FetchError, NotPermittedError, FileNotFoundError):
+        match step:
+            case FetchStepFilesGlob():
+                found = news(step, state, project_dir, reach=reach) or []
                 return sum(Path(path).stat().st_size for path in found)
-        case FetchStepUrl() if _is_present(step, project_dir):
-            return file_of(step.url, project_dir).stat().st_size
+            case FetchStepUrl() if is_local(step) and "${{" not in step.url:
+                path = file_of(step.url, project_dir)
+                reach(str(path))
+                return path.stat().st_size if path.is_file() else 0
     return 0
-
-
-def _is_present(step: FetchStepUrl, project_dir: Path) -> bool:
-    """Say whether a url names a file that is there."""
-    if not is_local(step) or "${{" in step.url:
-        return False
-    with suppress(FetchError):
-        return file_of(step.url, project_dir).is_file()
-    return False
 
 
 def news(
@@ -156,14 +155,15 @@ def news(
     read, EventTimeError if a name holds no time that it is to be ordered by, and what `reach`
     raises for the folder, or for a link among the files.
     """
+    _refuse_upwards(step.path)
     reach(os.path.join(project_dir, fixed_part(step.path)))  # noqa: PTH118
     last = state.value if state is not None and state.kind == ETAG else None
     known = {} if listings is None else listings
     if step.order is SourceOrdering.BY_EVENT_TIME:
-        found = _later(step, last, project_dir, known)
+        found = _later(step, last, project_dir, known, reach)
     else:
-        found = sorted(_after(step.path, os.fsencode(last or ""), project_dir, known))
-    _check_links(found, reach)
+        found = sorted(_after(step.path, os.fsencode(last or ""), project_dir, known, reach))
+    _check_folders(found, reach)
     _refuse_twins(found)
     return None if last is None and not found else [path for _, path in found]
 
@@ -175,8 +175,25 @@ def fixed_part(pattern: str) -> str:
     return "/".join(parts[:fixed]) or ("/" if pattern.startswith("/") else "")
 
 
-def _check_links(found: list[tuple[bytes, str]], reach: Reach) -> None:
-    """Let `reach` judge where links among files lead, and folders that are links."""
+def _refuse_upwards(pattern: str) -> None:
+    """Refuse `..` after a wildcard: where that leads depends on what there is."""
+    if glob.has_magic(pattern) and ".." in pattern.removeprefix(fixed_part(pattern)).split("/"):
+        raise PathNotPermittedError(
+            what=f"the pattern {pattern} goes up after a wildcard",
+            why="where it leads depends on what there is, so nobody can say what it may read",
+            fix="name the folder above before the first wildcard",
+        )
+
+
+def _is_file(path: str, reach: Reach) -> bool:
+    """Say whether there is a file; a link is judged first, whether or not it leads anywhere."""
+    if reach is not anywhere and os.path.islink(path):  # noqa: PTH114
+        reach(path)
+    return os.path.isfile(path)  # noqa: PTH113
+
+
+def _check_folders(found: list[tuple[bytes, str]], reach: Reach) -> None:
+    """Let `reach` judge the folders of files."""
     if reach is anywhere:
         return
     known: set[str] = set()
@@ -185,8 +202,6 @@ def _check_links(found: list[tuple[bytes, str]], reach: Reach) -> None:
         if folder not in known:
             known.add(folder)
             reach(folder)
-        if os.path.islink(path):  # noqa: PTH114
-            reach(path)
 
 
 def file_of(url: str, project_dir: Path) -> Path:
@@ -245,7 +260,11 @@ def is_unchanged(state: SourceState | None, millis: int) -> bool:
 
 
 def _later(
-    step: FetchStepFilesGlob, last: str | None, project_dir: Path, listings: Listings
+    step: FetchStepFilesGlob,
+    last: str | None,
+    project_dir: Path,
+    listings: Listings,
+    reach: Reach,
 ) -> list[tuple[bytes, str]]:
     """Return name and path of the files that are later than the last one, in the order of time."""
     source = step.event_time
@@ -260,7 +279,7 @@ def _later(
         return from_name(os.fsdecode(name), source.pattern, source.timestamp_format), name
 
     after = None if last is None else _place_of_last(place, last)
-    found = _after(step.path, b"", project_dir, listings)
+    found = _after(step.path, b"", project_dir, listings, reach)
     placed = sorted((place(name), path) for name, path in found)
     return [(at[1], path) for at, path in placed if after is None or at > after]
 
@@ -277,21 +296,23 @@ def _place_of_last(
 
 
 def _after(
-    pattern: str, last: bytes, project_dir: Path, listings: Listings
+    pattern: str, last: bytes, project_dir: Path, listings: Listings, reach: Reach
 ) -> Iterator[tuple[bytes, str]]:
     """Yield name and path of the files that match and have a greater name, in no order."""
     folder, slash, name = pattern.rpartition("/")
     if glob.has_magic(folder) or name == "**":
         base = "/" if pattern.startswith("/") else str(project_dir)
-        for path in matches(pattern, base):
+        for path in matches(pattern, base, None if reach is anywhere else reach):
             key = os.fsencode(os.path.basename(path))  # noqa: PTH119
-            if key > last and os.path.isfile(path):  # noqa: PTH113
+            if key > last and _is_file(path, reach):
                 yield key, path
         return
     place = os.path.join(project_dir, folder + slash)  # noqa: PTH118
     names = _listing(place, listings)
     for key in _matching(names[bisect_right(names, last) :], name):
-        yield key, place + ("" if place.endswith("/") else "/") + os.fsdecode(key)
+        path = place + ("" if place.endswith("/") else "/") + os.fsdecode(key)
+        if not os.path.islink(path) or _is_file(path, reach):  # noqa: PTH114
+            yield key, path
 
 
 def _listing(folder: str, listings: Listings) -> list[bytes]:
@@ -304,7 +325,7 @@ def _listing(folder: str, listings: Listings) -> list[bytes]:
 def _files(folder: str) -> list[bytes]:
     try:
         with os.scandir(folder) as entries:
-            return [os.fsencode(entry.name) for entry in entries if entry.is_file()]
+            return [os.fsencode(entry.name) for entry in entries if _may_be_file(entry)]
     except (FileNotFoundError, NotADirectoryError):
         return []
     except OSError as error:
@@ -313,6 +334,10 @@ def _files(folder: str) -> list[bytes]:
             why=error.strerror or str(error),
             fix="allow the reading of the folder, or correct `fetch.path`",
         ) from None
+
+
+def _may_be_file(entry: "os.DirEntry[str]") -> bool:
+    return entry.is_symlink() or entry.is_file()
 
 
 def _matching(names: list[bytes], pattern: str) -> Iterator[bytes]:

@@ -275,7 +275,7 @@ class TestFilesGlob:
         path = write(tmp_path / "a.csv")
         listed = [str(path)]
         path.unlink()
-        monkeypatch.setattr("odfbuild.executors.fetch.news", lambda *_: listed)
+        monkeypatch.setattr("odfbuild.executors.fetch.news", lambda *_, **__: listed)
         with pytest.raises(NotFoundError, match="vanished") as caught:
             fetched(FetchStepFilesGlob(path="*.csv"), tmp_path)
         assert caught.value.why == "it was there when the folder was listed"

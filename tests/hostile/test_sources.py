@@ -7,8 +7,9 @@ import pytest
 
 from odfbuild.executors import globs
 from odfbuild.executors.globs import GlobLimitError, matches
-from odfbuild.executors.local import news, pending
+from odfbuild.executors.local import news, pending, pending_bytes
 from odfbuild.odf.events import FetchStepFilesGlob
+from odfbuild.permissions import DEFAULTS, STRICT, UNLIMITED, PathNotPermittedError, Permissions
 
 
 def circle(folder: Path) -> None:
@@ -88,3 +89,60 @@ def test_what_is_no_file_matches_no_pattern(tmp_path: Path) -> None:
     (tmp_path / "c.csv").mkdir()
     for pattern in ("*.csv", "**/*.csv", "?.csv"):
         assert news(FetchStepFilesGlob(path=pattern), None, tmp_path) is None
+
+
+STRANGE = {
+    "up after a wildcard": "d/*/../../../../etc/{}",
+    "a folder that is a link": "d/*/{}",
+    "a literal folder that is a link": "[d]/etc/{}",
+    "a link behind two stars": "d/**/etc/{}",
+    "a link as a file": "links/{}",
+    "a link as a file of any folder": "lin*/{}",
+}
+
+
+@pytest.mark.holds("source-links", "source-paths")
+@pytest.mark.parametrize("pattern", STRANGE.values(), ids=STRANGE)
+def test_a_refusal_says_nothing_of_what_there_is(tmp_path: Path, pattern: str) -> None:
+    """Of a file that is there and one that is not: the same error, at a plan and at a fetch."""
+    (tmp_path / "d").mkdir()
+    (tmp_path / "d" / "etc").symlink_to("/etc")
+    (tmp_path / "links").mkdir()
+    for name in ("passw[d]", "no-such-fil[e]"):
+        plain = name.replace("[", "").replace("]", "")
+        (tmp_path / "links" / plain).symlink_to(f"/etc/{plain}")
+        step = FetchStepFilesGlob(path=pattern.format(name))
+        for permissions in (STRICT, DEFAULTS):
+
+            def reach(path: str, by: Permissions = permissions) -> None:
+                by.check_path(path, tmp_path)
+
+            with pytest.raises(PathNotPermittedError):
+                pending(step, None, tmp_path, None, reach)
+            assert pending_bytes(step, None, tmp_path, reach) == 0
+
+
+@pytest.mark.holds("source-never-data")
+@pytest.mark.parametrize("permissions", [STRICT, DEFAULTS, UNLIMITED], ids=["ci", "own", "all"])
+@pytest.mark.parametrize(
+    "path",
+    [
+        *(".odfbuild/keys/*", ".odfbuild/keys/k.pem", ".git/*", ".git/config", "sub/.git/**"),
+        *("a/*", "w/keys/*", "link/../.git/*", "k*/*", "[w]/keys/*", ".gi[t]/*"),
+    ],
+)
+def test_keys_and_repositories_are_never_data(
+    tmp_path: Path, permissions: Permissions, path: str
+) -> None:
+    for place in (".odfbuild/keys/k.pem", ".git/config", "sub/.git/config", "w/keys/k.pem"):
+        (tmp_path / place).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / place).touch()
+    for name in ("w/datasets", "w/names", "a", "link"):
+        (tmp_path / name).mkdir()
+    (tmp_path / "a" / "x.csv").symlink_to("../.git/config")
+    (tmp_path / "kk").symlink_to(".odfbuild/keys")
+    with pytest.raises(PathNotPermittedError, match="of git, or among the keys"):
+        pending(
+            FetchStepFilesGlob(path=path), None, tmp_path, None,
+            lambda each: permissions.check_path(each, tmp_path),
+        )  # fmt: skip
