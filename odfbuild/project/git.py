@@ -13,7 +13,7 @@ import shutil
 import signal
 import subprocess
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from tempfile import TemporaryFile
@@ -198,8 +198,7 @@ class WorkTree:
         behind it, that repository could be read by whoever made this one.
         """
         objects = self.common / "objects"
-        links = [objects, *(objects.iterdir() if objects.is_dir() else ())]
-        linked = next((each for each in links if each.is_symlink()), None)
+        linked = next(_links(objects), None)
         alternates = objects / "info" / "alternates"
         if linked is None and not os.path.lexists(alternates):
             return
@@ -341,6 +340,15 @@ def _failed(command: str, answer: Answer) -> GitError:
         why="the repository cannot be read as it is",
         fix="run git status in the project's folder, and git fsck",
     )
+
+
+def _links(folder: Path) -> Iterator[Path]:
+    """Yield a folder if it is a link, and each link below it, however deep."""
+    if folder.is_symlink():
+        yield folder
+        return
+    for place, folders, files in os.walk(folder):
+        yield from (each for name in (*folders, *files) if (each := Path(place, name)).is_symlink())
 
 
 def _end(process: "subprocess.Popen[bytes]") -> None:

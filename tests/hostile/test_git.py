@@ -378,9 +378,30 @@ def linked_parts_of_objects(victim: Victim) -> None:
     (victim.own / "refs" / "heads" / "main").write_text(f"{victim.secret}\n")
 
 
+def linked_packs(victim: Victim) -> None:
+    victim.other.git("repack", "-adq")
+    _link_files(victim)
+
+
+def linked_files_of_objects(victim: Victim) -> None:
+    _link_files(victim)
+
+
+def _link_files(victim: Victim) -> None:
+    """Link each file of the objects of the other repository, in folders of the own one."""
+    objects = victim.other.folder / ".git" / "objects"
+    for each in (path for path in objects.rglob("*") if path.is_file()):
+        place = victim.own / "objects" / each.relative_to(objects)
+        if not place.exists():
+            place.parent.mkdir(exist_ok=True)
+            place.symlink_to(each)
+    (victim.own / "refs" / "heads" / "main").write_text(f"{victim.secret}\n")
+
+
 ELSEWHERE = (
     other_folder, link, common_folder, work_tree_of_another, invented_work_tree, files_elsewhere,
     files_everywhere, alternates, alternates_of_everything, linked_objects, linked_parts_of_objects,
+    linked_packs, linked_files_of_objects,
 )  # fmt: skip
 
 
