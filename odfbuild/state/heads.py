@@ -4,6 +4,7 @@
 every other named reference.  Nobody sets one without saying which block they believe to replace.
 """
 
+import errno
 import re
 import threading
 from collections.abc import Iterator
@@ -30,6 +31,7 @@ __all__ = [
 HEAD = "head"
 DEFAULT_LOCK_TIMEOUT = 10.0
 _NAME = re.compile(r"[a-z][a-z0-9-]{0,99}")
+_NO_FILE = (errno.EISDIR, errno.ELOOP, errno.EINVAL)  # something else is in the place of a file
 
 
 class HeadMovedError(StateError):
@@ -113,7 +115,16 @@ class LocalHeads:
 
     def read(self, name: str = HEAD) -> Multihash | None:
         path = self._refs / _checked(name)
-        text = read_file(path)
+        try:
+            text = read_file(path)
+        except OSError as error:
+            if error.errno not in _NO_FILE:
+                raise
+            raise CorruptHeadError(
+                what=f"{path} is no file that can be read: {error.strerror}",
+                why="a head is a file with the hash of a block",
+                fix="put a file there with the hash of the last good block",
+            ) from error
         return None if text is None else parse_head(text, path)
 
     def swap(self, name: str, *, expected: Multihash | None, new: Multihash) -> None:

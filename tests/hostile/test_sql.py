@@ -140,6 +140,9 @@ PYTHON = {"type": "udt", "pyClass": "os.abort", "serializedClass": "gA==", "sqlT
         "select from_xml(s, '{schema}') as j from t",
         "select variant_get(parse_json(s), '$.a', '{schema}') as j from t",
         "select try_variant_get(parse_json(s), '$.a', '{schema}') as j from t",
+        "select a from t lateral view from_json(s, '{schema}') as a",
+        "select a from t lateral view outer from_csv(s, '{schema}') as a",
+        "select a from t lateral view explode(from_json(s, '{schema}')) as a",
     ],
 )
 def test_a_type_names_no_class_to_load(

@@ -73,6 +73,18 @@ def test_a_damaged_head_is_an_error_and_not_a_new_dataset(text: bytes, tmp_path:
         heads.swap("head", expected=None, new=TWO)
 
 
+def test_what_is_no_file_in_the_place_of_a_head_is_damage(tmp_path: Path) -> None:
+    heads = LocalHeads(tmp_path)
+    place = tmp_path / "refs" / "head"
+    place.mkdir(parents=True)
+    with pytest.raises(CorruptHeadError, match="no file that can be read"):
+        heads.read()
+    place.rmdir()
+    place.symlink_to("head")
+    with pytest.raises(CorruptHeadError, match="no file that can be read"):
+        heads.read()
+
+
 def test_who_holds_the_lock_can_swap_and_others_cannot(tmp_path: Path) -> None:
     mine, yours = LocalHeads(tmp_path), LocalHeads(tmp_path, timeout=0)
     with mine.lock():

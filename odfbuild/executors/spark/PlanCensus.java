@@ -9,6 +9,7 @@ import java.util.Map;
 import java.util.Set;
 import java.util.TreeMap;
 import org.apache.spark.sql.catalyst.analysis.UnresolvedFunction;
+import org.apache.spark.sql.catalyst.analysis.UnresolvedGenerator;
 import org.apache.spark.sql.catalyst.analysis.UnresolvedRelation;
 import org.apache.spark.sql.catalyst.analysis.UnresolvedTableValuedFunction;
 import org.apache.spark.sql.catalyst.expressions.Expression;
@@ -108,6 +109,9 @@ public final class PlanCensus {
         } else if (node instanceof UnresolvedTableValuedFunction) {
             UnresolvedTableValuedFunction function = (UnresolvedTableValuedFunction) node;
             add("function", dotted(function.name()), kinds(function.functionArgs()), node);
+        } else if (node instanceof UnresolvedGenerator) {
+            UnresolvedGenerator function = (UnresolvedGenerator) node;
+            add("function", function.name().unquotedString(), kinds(function.children()), node);
         } else if (node instanceof UnresolvedRelation) {
             UnresolvedRelation relation = (UnresolvedRelation) node;
             if (relation.multipartIdentifier().size() > 1) {
