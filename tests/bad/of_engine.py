@@ -57,7 +57,10 @@ QUERIES = {
     ),
     "a column that there is not": query("select kk from input", "kk", "correct the name"),
     "a column in another case": query("select K from input", "K", "letter case counts"),
-    "a function that there is not": query("select frobnicate(k) as x from input", "frobnicate", ""),
+    "a function that there is not": query(
+        "select frobnicate(k) as x from input", "frobnicate", "part of Spark",
+        code="query-not-admitted",
+    ),
     "a function of too many arguments": query("select upper(k, v) as x from input", "upper", ""),
     "a function of another type": query("select year(v) as x from input", "year", ""),
     "a comparison of what does not compare": query(

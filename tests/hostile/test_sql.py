@@ -100,6 +100,35 @@ def refused(session: "SparkSession", query: str) -> str:
     return str(error)
 
 
+@pytest.mark.parametrize(
+    "query",
+    [
+        "select struct(a, a as b) as s, struct(*) as r, named_struct('x', a) as n from t",
+        "select a from t group by all",
+        "select a, count(*) from t group by rollup (a)",
+        "select * from (select a, b from t2) pivot (count(b) for a in (1, 2))",
+        "select * from t2 unpivot (v for k in (a, b))",
+        "select grouping(a), a, b from t2 group by grouping sets ((a), (b), ())",
+        "with c as (select a from t) select a, (select max(a) from c) as m from c where a in"
+        " (select a from c) and exists (select 1 from c)",
+        "select a, row_number() over w from t window w as (partition by a order by a)",
+        "select k, v from t lateral view outer explode(map(a, a)) as k, v",
+        "select t.a, x.a from t left join lateral (select t.a) as x",
+        "from t |> where a > 0 |> aggregate count(*) group by a",
+        "select transform(array(a), x -> x + 1), aggregate(array(a), 0L, (s, x) -> s + x) from t",
+        "select a from t tablesample (50 percent) repeatable (1)",
+        "select * except (a) from t2 union all select b from t2",
+        "select * from (values (1, 'x'), (2, null)) as v(a, b) natural join t2",
+        "select a, max_by(b, a), listagg(b) within group (order by b) from t2 group by a",
+        "select a from t2 qualify row_number() over (partition by a order by b) = 1",
+    ],
+)
+def test_ordinary_queries_are_admitted(query: str, session: "SparkSession") -> None:
+    session.sql("select 1L as a").createOrReplaceTempView("t")
+    session.sql("select 1L as a, 'x' as b").createOrReplaceTempView("t2")
+    assert admitted(session, query).toArrow().num_columns
+
+
 @pytest.mark.holds("sql-environment")
 @pytest.mark.parametrize("name", ["env:" + CANARY_NAME, "system:user.home", "spark.app.id", "x"])
 @pytest.mark.parametrize(

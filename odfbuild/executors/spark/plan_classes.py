@@ -81,7 +81,7 @@ _ADMITTED: Final = MappingProxyType(
         MapValues MapZipWith Mask Md5 MicrosToTimestamp MillisToTimestamp Minute
         MinutesOfTime MonotonicallyIncreasingID Month MonthName Months MonthsBetween
         MultiCommutativeOp MultiGetJsonObject Multiply MultiplyDTInterval MultiplyInterval
-        MultiplyYMInterval Murmur3Hash NTile NaNvl NamedArgumentExpression
+        MultiplyYMInterval Murmur3Hash NTile NaNvl NamePlaceholder$ NamedArgumentExpression
         NamedLambdaVariable NanosToTimestamp NextDay Not NotLikeAll NotLikeAny Now NthValue
         NullIf NullIfResult NullIfZero NullIndex Nvl Nvl2 OctetLength Or OuterReference
         OuterScopeReference Overlay ParseToDate ParseToTimestamp ParseUrl PercentRank Pi
@@ -203,7 +203,7 @@ _REFUSED: Final = MappingProxyType(
         DistributedSequenceID DynamicPruningExpression DynamicPruningSubquery
         ExpressionProxy ExternalUserDefinedFunction ForeignKeyConstraint FromAvro
         FromProtobuf FunctionTableSubqueryArgumentExpression InputFileBlockLength
-        InputFileBlockStart InputFileName NamePlaceholder$ PrettyPythonUDF
+        InputFileBlockStart InputFileName PrettyPythonUDF
         PrimaryKeyConstraint PrintToStderr PythonUDAF PythonUDF PythonUDTF SQLKeywords
         ScalaUDF SchemaOfAvro SparkPartitionID SparkVersion ToAvro ToProtobuf
         TransformExpression TranspiledPythonUDF TranspiledUDFParameter TryReflect
