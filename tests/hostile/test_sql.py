@@ -107,7 +107,7 @@ def refused(session: "SparkSession", query: str) -> str:
         "select a from t group by all",
         "select a, count(*) from t group by rollup (a)",
         "select * from (select a, b from t2) pivot (count(b) for a in (1, 2))",
-        "select * from t2 unpivot (v for k in (a, b))",
+        "select * from t2 unpivot (v for k in (a))",
         "select grouping(a), a, b from t2 group by grouping sets ((a), (b), ())",
         "with c as (select a from t) select a, (select max(a) from c) as m from c where a in"
         " (select a from c) and exists (select 1 from c)",
