@@ -5,10 +5,13 @@ import json
 import re
 import socket
 import threading
+import time
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
+from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 from zipfile import ZipFile
 
@@ -20,6 +23,7 @@ from odfbuild.executors.analysis import AnalysedInput, Analysis
 from odfbuild.executors.engine import RawQueryWork
 from odfbuild.executors.frames import Frame
 from odfbuild.executors.querying import QueryRequest
+from odfbuild.executors.spark import admission
 from odfbuild.executors.spark.admission import OPTIONS, RefusedPlanError, admitted
 from odfbuild.executors.spark.engine import SparkEngine
 from odfbuild.executors.spark.jvm import JvmFailedError, spark_home
@@ -451,3 +455,20 @@ def test_random_statements_get_nothing(session: "SparkSession", tmp_path: Path) 
     for text in islice(Statements(5, str(file)), 25):
         assert CANARY not in judged(session, text)[1], text
     assert list(tmp_path.iterdir()) == [file]
+
+
+def test_steps_that_begin_together_load_one_class(monkeypatch: pytest.MonkeyPatch) -> None:
+    loaded = []
+
+    def load(gateway: object) -> object:
+        time.sleep(0.05)
+        loaded.append(gateway)
+        return object()
+
+    monkeypatch.setattr(admission, "_loaded", load)
+    monkeypatch.setattr(admission, "_last", [])
+    session: Any = SimpleNamespace(sparkContext=SimpleNamespace(_gateway="one"))
+    with ThreadPoolExecutor(4) as threads:
+        found = list(threads.map(admission._census, [session] * 4))
+    assert loaded == ["one"]
+    assert len(set(map(id, found))) == 1

@@ -9,6 +9,7 @@ plan have to be listed as well.  What is not known is refused with its name.
 from collections.abc import Iterator
 from dataclasses import dataclass
 from importlib.resources import files
+from threading import Lock
 from typing import TYPE_CHECKING, Any, Final
 
 from odfbuild.executors.analysis import PlacedQueryError
@@ -172,15 +173,19 @@ def _plain(name: str) -> str:
 
 
 _last: list[tuple[object, Any]] = []  # the gateway to the JVM of this process, and the census there
+_loading = Lock()
 
 
 def _census(session: "SparkSession") -> Any:
+    """Return the census in a JVM.
+
+    It is loaded there once, as Py4J takes methods of a class for those of another of that name.
+    """
     gateway = session.sparkContext._gateway
-    for known, census in _last:
-        if known is gateway:
-            return census
-    _last[:] = [(gateway, _loaded(gateway))]
-    return _last[0][1]
+    with _loading:
+        if not _last or _last[0][0] is not gateway:
+            _last[:] = [(gateway, _loaded(gateway))]
+        return _last[0][1]
 
 
 def _loaded(gateway: Any) -> Any:
