@@ -128,7 +128,7 @@ def test_the_builder_is_started_once_spark_was_used_and_says_so(
     monkeypatch.setattr(subprocess, "Popen", lambda command, **_: started.append(command))
     notes: list[str] = []
     build_later(LATEST, notes.append)
-    assert started[0][1:] == ["-m", "odfbuild.executors.spark.archive"]
+    assert started[0][1:] == ["-P", "-m", "odfbuild.executors.spark.archive"]
     assert "200 MB" in notes[0]
     assert "ODFBUILD_CLASS_ARCHIVE=off" in notes[0]
 
