@@ -6,10 +6,10 @@ What is a template (`${{ env.X }}`) is no credential: its value never stands in 
 
 import re
 from base64 import b64encode, urlsafe_b64encode
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from urllib.parse import quote, quote_plus, unquote
 
-__all__ = ["BLANK", "header_has_secret", "redacted", "secret_parts", "spellings"]
+__all__ = ["BLANK", "header_has_secret", "redacted", "secret_parts", "without"]
 
 BLANK = "***"
 _NAMES = (
@@ -23,7 +23,7 @@ _USER = re.compile(  # a password may have a slash in it, and an address one sla
     r"([^/?#\s\"'<>@:]*:(?!\d+/)[^\s\"'<>@]*|[^/?#\s\"'<>@:]+)@",
     re.IGNORECASE,
 )
-_KNOWN = re.compile(  # credentials that can be told by how they begin
+_KNOWN = re.compile(  # credentials that are known by how they begin
     r"(\b)((?:gh[pousr]_|github_pat_|glpat-|xox[abeoprs]-|xapp-|[sr]k_(?:live|test)_|sk-|hf_|npm_"
     r"|pypi-|dckr_pat_|AIza)[A-Za-z0-9_-]{12,}|(?:AKIA|ASIA)[A-Z0-9]{12,}|eyJ[\w-]{8,}\.eyJ[\w.-]+)"
 )
@@ -41,6 +41,8 @@ _HEADER = re.compile(
 _SAID = re.compile(r"\b((?:bearer|basic|token)\s+)([A-Za-z0-9+/=_.~-]{8,})", re.IGNORECASE)
 _SCHEME = re.compile(r"(?:bearer|basic|token)\s+\S+$", re.IGNORECASE)
 _ESCAPE = re.compile(r"%[0-9A-F]{2}")
+_END_OF_BASE64 = re.compile(r"\*\*\*[A-Za-z0-9+/_-]?={1,2}")
+_SHORTEST_SECRET = 3
 _TEMPLATE = "${{"
 
 
@@ -81,6 +83,17 @@ def redacted(text: str) -> str:
     return _PATH.sub(_blanked, _KNOWN.sub(_blanked, text))
 
 
+def without(text: str, secrets: Iterable[str]) -> str:
+    """Return a text without these secrets and without what looks like a credential.
+
+    Secrets are found in the spelling of URLs and in base64, too; what is too short to be one stays.
+    """
+    long = {each for each in secrets if len(each) >= _SHORTEST_SECRET}
+    for form in sorted({form for each in long for form in _spellings(each)}, key=len, reverse=True):
+        text = text.replace(form, BLANK)
+    return redacted(_END_OF_BASE64.sub(BLANK, text))
+
+
 def _plain_names(text: str) -> str:
     """Return a text whose parameters of addresses have names without escapes: `%74oken` is one."""
     return _ESCAPED.sub(lambda found: found[1] + unquote(found[2]), text) if "%" in text else text
@@ -90,7 +103,7 @@ def _blanked(found: re.Match[str]) -> str:
     return found[0] if _TEMPLATE in found[2] else f"{found[1]}{BLANK}"
 
 
-def spellings(secret: str) -> set[str]:
+def _spellings(secret: str) -> set[str]:
     """Return a secret as it may come back: spelled for a URL, or in base64 at any offset of it."""
     forms = {secret, quote(secret), quote(secret, ""), quote_plus(secret), unquote(secret)}
     forms |= {_ESCAPE.sub(lambda found: found[0].lower(), each) for each in forms}
@@ -102,4 +115,4 @@ def spellings(secret: str) -> set[str]:
             start = (0, 2, 3)[before]
             end = len(whole.rstrip("=")) - (1 if (before + len(data)) % 3 else 0)
             forms |= {whole[start:end], url_safe[start:end]}
-    return {each for each in forms if len(each) >= 3}
+    return {each for each in forms if len(each) >= _SHORTEST_SECRET}

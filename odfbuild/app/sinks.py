@@ -5,8 +5,8 @@ from pathlib import Path
 from typing import BinaryIO, Literal, Protocol
 
 from odfbuild.errors import Diagnostic, Level, StateError
-from odfbuild.lineage.openlineage import blanked
 from odfbuild.project.telling import Endpoint
+from odfbuild.redaction import without
 
 __all__ = ["EventsFileError", "FileSink", "ServerSink", "Sink", "begin_events"]
 
@@ -81,7 +81,7 @@ class ServerSink:
         where = printable(self._endpoint.url).partition("?")[0]
         what = f"{posted.lost:,} of {posted.documents:,} events were not taken by {where}"
         secrets = [self._endpoint.token or "", *user_of(self._endpoint.url).split(":")]
-        return _lost(what, blanked(posted.why or "", secrets))
+        return _lost(what, without(posted.why or "", secrets))
 
 
 def _opened(path: Path, mode: Literal["ab", "wb"]) -> BinaryIO:

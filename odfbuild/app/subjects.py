@@ -3,7 +3,7 @@
 import os
 from collections.abc import Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING
-from urllib.parse import quote, quote_plus, urlsplit
+from urllib.parse import quote, urlsplit
 from uuid import UUID
 
 from odfbuild.lineage.ids import node_id
@@ -203,8 +203,7 @@ def secrets_of(definition: object, env: Mapping[str, str]) -> tuple[str, ...]:
         if "://" in text:
             user, (_, _, query) = user_of(text), text.partition("?")
             found |= {each for each in (user, *user.split(":"), query) if each}
-    spelled = ((each, quote(each), quote(each, ""), quote_plus(each)) for each in found)
-    return tuple({form for forms in spelled for form in forms})
+    return tuple(found)
 
 
 def _refs(of: "Iterable[Used]", named: Mapping[str, Named]) -> tuple[ColumnRef, ...]:

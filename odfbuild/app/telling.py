@@ -20,13 +20,13 @@ from odfbuild.lineage.openlineage import (
     Named,
     Run,
     Subject,
-    blanked,
     run_event,
 )
 from odfbuild.odf.identity import Multihash
 from odfbuild.odf.timestamp import Timestamp
 from odfbuild.planner.plan import Append, Ingest, Move, Step, Transform
 from odfbuild.project.telling import endpoint_of
+from odfbuild.redaction import without
 
 if TYPE_CHECKING:
     from odfbuild.app.sinks import Sink
@@ -139,7 +139,7 @@ class Telling:
             secrets = self._subjects.secrets(step, self._env)
         except (OdfBuildError, OSError):
             return type(error).__name__
-        return blanked(said, secrets)
+        return without(said, secrets)
 
     def _tell(self, moment: Moment, step: Step, begun: _Started) -> None:
         """Send an event of a step with all that is known of it."""

@@ -4,13 +4,11 @@ Messages hold the URL as it was written (templates unfilled, user and password r
 variables are blanked in whatever a server or a library says.
 """
 
-import re
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Final
 
 from odfbuild.errors import EngineError
-from odfbuild.redaction import BLANK, redacted, secret_parts, spellings
+from odfbuild.redaction import redacted, secret_parts, without
 
 __all__ = [
     "Answer",
@@ -24,9 +22,6 @@ __all__ = [
     "unreachable",
     "user_of",
 ]
-
-_END_OF_BASE64: Final = re.compile(r"\*\*\*[A-Za-z0-9+/_-]?={1,2}")
-_SHORTEST_SECRET: Final = 3
 
 
 class FetchError(EngineError):
@@ -103,13 +98,7 @@ def redact(text: str, request: Request) -> str:
     hidden = {value for _, value in request.headers} | set(request.secrets)
     hidden |= {value.partition(" ")[2] for _, value in request.headers}
     user = user_of(request.url)
-    hidden |= {user, *user.split(":"), *secret_parts(request.url)}
-    forms = {
-        form for secret in hidden if len(secret) >= _SHORTEST_SECRET for form in spellings(secret)
-    }
-    for form in sorted(forms, key=len, reverse=True):
-        text = text.replace(form, BLANK)
-    return redacted(_END_OF_BASE64.sub(BLANK, text))
+    return without(text, hidden | {user, *user.split(":"), *secret_parts(request.url)})
 
 
 def unreachable(request: Request, why: str) -> UnreachableError:

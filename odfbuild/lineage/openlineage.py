@@ -26,7 +26,6 @@ __all__ = [
     "Run",
     "Subject",
     "Written",
-    "blanked",
     "run_event",
 ]
 
@@ -44,7 +43,6 @@ _VERSIONS: Final = {
     "SQLJobFacet": "1-0-1",
     "SchemaDatasetFacet": "1-2-0",
 }
-_SHORTEST_SECRET: Final = 3
 
 Json = dict[str, Any]
 
@@ -153,14 +151,6 @@ def run_event(
         "producer": PRODUCER,
         "schemaURL": _EVENT,
     }
-
-
-def blanked(text: str, secrets: Sequence[str]) -> str:
-    """Return a text without any of the secrets; what is too short to be one stays."""
-    for each in sorted(secrets, key=len, reverse=True):
-        if len(each) >= _SHORTEST_SECRET:
-            text = text.replace(each, "***")
-    return text
 
 
 def _named(of: Named) -> Json:

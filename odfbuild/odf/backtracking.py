@@ -17,9 +17,7 @@ __all__ = ["LONGEST_TEXT", "CostlyPatternError", "check_cost"]
 LONGEST_TEXT: Final = 255
 """Characters of a text that a pattern may be applied to: those of a file name."""
 
-_MOST: Final = (
-    400_000_000  # an upper bound: of patterns that are admitted none took more than some seconds
-)
+_MOST: Final = 400_000_000  # steps for the worst text by the bound; seconds at most
 _TOO_MANY: Final = 1 << 60
 _LONGEST_PATTERN: Final = 1000
 _PARSER: Any = re._parser  # type: ignore[attr-defined]

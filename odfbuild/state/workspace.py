@@ -40,7 +40,7 @@ from odfbuild.state.lock import Holder, LockedError, held_by, locked, open_locke
 from odfbuild.state.objects import LocalObjects
 from odfbuild.state.prepared import Prepared
 from odfbuild.state.seen_heads import SeenHeads
-from odfbuild.state.workspace_links import check_dataset_links, check_links
+from odfbuild.state.workspace_links import check_dataset_links, check_staging_links
 
 __all__ = [
     "AliasTakenError",
@@ -464,7 +464,7 @@ class Workspace:
     @contextmanager
     def staging(self) -> Iterator[Path]:
         """Give a new folder on the disk of the datasets, gone afterwards; sweep stale ones."""
-        check_links(self.root)
+        check_staging_links(self.root)
         self._make_folder(self._staging)
         with locked(self._staging, timeout=max(self._lock_timeout, _SWEEPING)):
             self._sweep()
@@ -483,7 +483,9 @@ class Workspace:
         for name in _file_names(self._staging):
             folder = self._staging / name
             with suppress(FileNotFoundError):  # its own step may be deleting it just now
-                if folder.is_dir() and (opened := open_locked(folder)) is not None:
+                if folder.is_symlink() or not folder.is_dir():
+                    continue
+                if (opened := open_locked(folder)) is not None:
                     shutil.rmtree(folder, ignore_errors=True)
                     os.close(opened)
 

@@ -5,12 +5,12 @@ a link such a place is one outside.  The root itself may be a link: to a larger 
 """
 
 import os
-from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 
 from odfbuild.errors import StateError
 
-__all__ = ["WorkspaceLinkError", "check_dataset_links", "check_links"]
+__all__ = ["WorkspaceLinkError", "check_dataset_links", "check_links", "check_staging_links"]
 
 _FOLDERS = ("staging", "datasets", "names", "keys", "cache", "runs", "disabled")
 _OTHERS = ("index.sqlite", "local", "warehouse")  # what is in them Spark alone makes
@@ -35,32 +35,36 @@ class WorkspaceLinkError(StateError):
 def check_links(root: Path) -> None:
     """Raise WorkspaceLinkError of a link among the folders of a workspace or in one of them."""
     for name in (*_FOLDERS, *_OTHERS):
-        path = os.path.join(root, name)  # noqa: PTH118
-        if os.path.islink(path):  # noqa: PTH114
-            raise WorkspaceLinkError(path)
+        _check_link(f"{root}{os.sep}{name}")
     for name in _FOLDERS:
-        for folder in _without_links(os.path.join(root, name)):  # noqa: PTH118
-            if name == "cache":
-                for _ in _without_links(folder):
-                    pass
+        _check_entries(f"{root}{os.sep}{name}")
+    caches = f"{root}{os.sep}cache"
+    with suppress(OSError):
+        for name in os.listdir(caches):  # noqa: PTH208
+            _check_entries(f"{caches}{os.sep}{name}")
+
+
+def check_staging_links(root: Path) -> None:
+    """Raise WorkspaceLinkError if the folder that files are made in is a link."""
+    _check_link(f"{root}{os.sep}staging")
 
 
 def check_dataset_links(folder: Path) -> None:
     """Raise WorkspaceLinkError if the folder of a dataset, or one of those in it, is a link."""
     for path in (str(folder), *(f"{folder}{os.sep}{part}" for part in _PARTS)):
-        if os.path.islink(path):  # noqa: PTH114
-            raise WorkspaceLinkError(path)
+        _check_link(path)
 
 
-def _without_links(folder: str) -> Iterator[str]:
-    """Yield the folders in a folder, if it is one; raise WorkspaceLinkError of a link in it."""
+def _check_link(path: str) -> None:
+    if os.path.islink(path):  # noqa: PTH114
+        raise WorkspaceLinkError(path)
+
+
+def _check_entries(folder: str) -> None:
     try:
         entries = os.scandir(folder)
-    except OSError:
+    except OSError:  # not a folder, or none
         return
-    with entries:
-        for entry in entries:
-            if entry.is_symlink():
-                raise WorkspaceLinkError(entry.path)
-            if entry.is_dir(follow_symlinks=False):
-                yield entry.path
+    with entries:  # a loop in C: a workspace has tens of thousands of entries
+        if (link := next(filter(os.DirEntry.is_symlink, entries), None)) is not None:
+            raise WorkspaceLinkError(link.path)

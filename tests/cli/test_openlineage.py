@@ -404,7 +404,7 @@ def test_sources_are_named_by_where_they_are(fetch: FetchStep, expected: tuple[s
     check_event(run_event(moment, Run(UUID(int=1), found.named), job, inputs=[found]))
 
 
-def test_secrets_of_a_source_are_all_that_its_values_can_look_like() -> None:
+def test_secrets_of_a_source_are_its_values_and_what_its_templates_use() -> None:
     headers = (RequestHeader("a", "literal"), RequestHeader("b", "x ${{ env.OTHER }}"))
     sources = (
         FetchStepUrl(url="https://ada:pw1@one.example/?k=${{ env.KEY }}", headers=headers),
@@ -412,6 +412,6 @@ def test_secrets_of_a_source_are_all_that_its_values_can_look_like() -> None:
     )
     env = {"KEY": "a/b c", "OTHER": "other", "TAKEN": "taken", "UNUSED": "unused"}
     found = set(secrets_of(sources, env))
-    assert {"a/b c", "a%2Fb%20c", "a%2Fb+c", "ada", "pw1", "literal", "other"} <= found
+    assert {"a/b c", "ada", "pw1", "literal", "other"} <= found
     assert {"taken", "given", "k=${{ env.KEY }}"} <= found
     assert not {"unused", "TAKEN", "KEY", "one.example", "i"} & found

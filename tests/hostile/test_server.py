@@ -8,7 +8,7 @@ from urllib.parse import quote
 import pytest
 
 from odfbuild.executors.request import Request, printable, redact
-from odfbuild.redaction import header_has_secret, redacted
+from odfbuild.redaction import header_has_secret, redacted, without
 from tests.cli.within import Within
 from tests.inside import lay_out
 
@@ -139,6 +139,12 @@ def test_no_end_of_a_spelling_is_left() -> None:
     request = Request(url="https://h.example/", name="h", secrets=("hunter2!", "a+b/c"))
     assert encoded[-4:] not in redact(f"Basic {encoded}", request)
     assert "a%2bb" not in redact("a%2bb%2fc", request)
+
+
+@pytest.mark.holds("server-echo")
+def test_the_longest_of_secrets_that_begin_alike_is_blanked_first() -> None:
+    said = without("key=hunter22, hunter2, a/b%20c a", ("hunter2", "hunter22", "a/b c", "a"))
+    assert said == "key=***, ***, *** a"
 
 
 ECHOES = {

@@ -1,5 +1,6 @@
 """Workspaces of strangers: `.odfbuild` with links in it, that came with a repository."""
 
+from contextlib import nullcontext
 from pathlib import Path
 
 import pytest
@@ -55,7 +56,7 @@ def test_nothing_is_swept_over_a_link(ours: Inside, place: str) -> None:
     workspace = Workspace(ours.project / ".odfbuild")
     with pytest.raises(WorkspaceLinkError):
         find_leftovers(workspace.root, (), before=float("inf"))
-    with pytest.raises(WorkspaceLinkError):
+    with pytest.raises(WorkspaceLinkError) if place in ("staging", *PARTS) else nullcontext():
         if place in PARTS:
             workspace.make_room(ID)
         else:

@@ -101,7 +101,7 @@ class SparkEngine:
 
     def prepare(self, planned_bytes: int | None = None) -> None:
         """Start the JVM without waiting for it; `planned_bytes` is how much will be read."""
-        self._sessions.warm_up(planned_bytes)
+        self._sessions.warm_up(_first_queries, planned_bytes)
 
     def ingest(self, request: IngestRequest) -> Frame:
         return self._ingest(request)
@@ -386,3 +386,13 @@ def _facts(
     if found:
         raise RefusedQueryError(found)
     return facts
+
+
+def _first_queries(session: "SparkSession") -> None:
+    """Load what every step needs: the way of rows in and out, and the door of queries."""
+    import pyarrow as pa
+
+    from odfbuild.executors.spark.admission import admitted
+
+    session.createDataFrame(pa.table({"a": [1]})).selectExpr("a + 1 AS b").toArrow()
+    admitted(session, "SELECT 1 AS a")

@@ -102,10 +102,15 @@ class Sessions:
                 size = size_of(planned_bytes or 0, QUICK)
                 self._host = _join(self._cache, self._how, size, self._note)
 
-    def warm_up(self, planned_bytes: int | None = None) -> None:
-        """Start the JVM and let a thread connect to it and run a first query."""
+    def warm_up(self, first: Callable[["SparkSession"], None], planned_bytes: int | None) -> None:
+        """Start the JVM and let a thread connect to it and do what every step needs first."""
         self.start(planned_bytes)
-        threading.Thread(target=self._first_query, name="spark-warm-up", daemon=True).start()
+
+        def connect() -> None:
+            with contextlib.suppress(Exception):  # it fails again where it is reported
+                first(self.session(Size.SMALL))
+
+        threading.Thread(target=connect, name="spark-warm-up", daemon=True).start()
 
     def session(self, size: Size) -> "SparkSession":
         """Return this thread's session for work of this size; waits until Spark is ready.
@@ -162,17 +167,6 @@ class Sessions:
             session.conf.set(key, value)
         _check_guarded(session)
         return session
-
-    def _first_query(self) -> None:
-        """Load what every step needs; whatever fails here fails again where it is told."""
-        import pyarrow as pa
-
-        with contextlib.suppress(Exception):
-            from odfbuild.executors.spark.admission import admitted
-
-            session = self.session(Size.SMALL)
-            session.createDataFrame(pa.table({"a": [1]})).selectExpr("a + 1 AS b").toArrow()
-            admitted(session, "SELECT 1 AS a")
 
 
 class _Host:
