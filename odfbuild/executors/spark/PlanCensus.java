@@ -8,20 +8,49 @@ import java.util.Iterator;
 import java.util.Map;
 import java.util.Set;
 import java.util.TreeMap;
+import java.util.regex.Pattern;
 import org.apache.spark.sql.catalyst.analysis.UnresolvedFunction;
 import org.apache.spark.sql.catalyst.analysis.UnresolvedGenerator;
 import org.apache.spark.sql.catalyst.analysis.UnresolvedRelation;
 import org.apache.spark.sql.catalyst.analysis.UnresolvedTableValuedFunction;
+import org.apache.spark.sql.catalyst.expressions.And;
+import org.apache.spark.sql.catalyst.expressions.Attribute;
+import org.apache.spark.sql.catalyst.expressions.Cast;
+import org.apache.spark.sql.catalyst.expressions.CsvToStructs;
 import org.apache.spark.sql.catalyst.expressions.Expression;
+import org.apache.spark.sql.catalyst.expressions.GreaterThanOrEqual;
+import org.apache.spark.sql.catalyst.expressions.If;
+import org.apache.spark.sql.catalyst.expressions.JsonToStructs;
+import org.apache.spark.sql.catalyst.expressions.LessThanOrEqual;
 import org.apache.spark.sql.catalyst.expressions.Literal;
+import org.apache.spark.sql.catalyst.expressions.Or;
+import org.apache.spark.sql.catalyst.expressions.PlanExpression;
+import org.apache.spark.sql.catalyst.expressions.RegExpReplace;
+import org.apache.spark.sql.catalyst.expressions.RuntimeReplaceable;
+import org.apache.spark.sql.catalyst.expressions.XmlToStructs;
+import org.apache.spark.sql.catalyst.expressions.aggregate.AggregateFunction;
 import org.apache.spark.sql.catalyst.expressions.objects.Invoke;
 import org.apache.spark.sql.catalyst.expressions.objects.StaticInvoke;
+import org.apache.spark.sql.catalyst.expressions.variant.VariantGet;
 import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan;
 import org.apache.spark.sql.catalyst.plans.logical.View;
 import org.apache.spark.sql.catalyst.trees.TreeNode;
 import org.apache.spark.sql.classic.Dataset;
 import org.apache.spark.sql.classic.SparkSession;
+import org.apache.spark.sql.types.ArrayType;
+import org.apache.spark.sql.types.DataType;
+import org.apache.spark.sql.types.DataTypes;
+import org.apache.spark.sql.types.DateType;
+import org.apache.spark.sql.types.MapType;
+import org.apache.spark.sql.types.StringType;
+import org.apache.spark.sql.types.StructField;
+import org.apache.spark.sql.types.StructType;
+import org.apache.spark.sql.types.TimeType;
+import org.apache.spark.sql.types.TimestampNTZType;
+import org.apache.spark.sql.types.TimestampType;
 import org.apache.spark.sql.types.UserDefinedType;
+import org.apache.spark.sql.types.VariantType;
+import org.apache.spark.unsafe.types.UTF8String;
 
 /**
  * What a logical plan consists of, nested plans, types and options included; `admission.py` judges.
@@ -29,8 +58,18 @@ import org.apache.spark.sql.types.UserDefinedType;
  * A line for each kind, name and place, of which the first is kept: what a name is of, the name, its
  * detail, and where in the SQL text it starts and ends, or -1. What stands behind a temporary view
  * was judged when that was made.
+ *
+ * As a function it returns a plan or an expression in which no text without a date is a time: Spark
+ * would take the day from the clock.
  */
-public final class PlanCensus {
+public final class PlanCensus extends scala.runtime.AbstractFunction1 {
+    /** How texts begin that Spark reads as times by its clock. */
+    private static final String UNDATED =
+            "^(?=[\\x00-\\x20\\x7F]*(?:T\\d|\\d{1,2}:|(?i:now|today|tomorrow|yesterday)))";
+    private static final Pattern READ_BY_CLOCK = Pattern.compile(UNDATED);
+    private static final Pattern TYPE =
+            Pattern.compile("(?i)^(?:date|timestamp(?:_ltz|_ntz)?)(?!\\w)");
+
     private final SparkSession session;
     private final LogicalPlan parsed;
     private Dataset frame;
@@ -59,6 +98,98 @@ public final class PlanCensus {
         return frame;
     }
 
+    /** Return the rows of what was analysed, with its casts of texts to times guarded. */
+    public Dataset guarded() {
+        LogicalPlan analyzed = frame.queryExecution().analyzed();
+        LogicalPlan plan = (LogicalPlan) apply(analyzed);
+        if (plan == analyzed) {
+            return frame;
+        }
+        plan.setAnalyzed();
+        return Dataset.ofRows(session, plan);
+    }
+
+    /** Return a node of a plan with its casts of texts to times guarded, or the node itself. */
+    public Object apply(Object node) {
+        if (node instanceof LogicalPlan) {
+            if (isJudged(node)) {
+                return node;
+            }
+            LogicalPlan plan = (LogicalPlan) ((LogicalPlan) node).mapChildren(this);
+            return plan.mapExpressions(this);
+        }
+        Expression found = (Expression) ((Expression) node).mapChildren(this);
+        if (found instanceof PlanExpression) {
+            PlanExpression nested = (PlanExpression) found;
+            Object plan = apply(nested.plan());
+            return plan == nested.plan() ? found : nested.withNewPlan((LogicalPlan) plan);
+        }
+        if (isReplaced(found)) {
+            Expression replacement = ((RuntimeReplaceable) found).replacement();
+            Object guarded = apply(replacement);
+            return guarded == replacement ? found : guarded;
+        }
+        return found instanceof Cast ? guarded((Cast) found) : found;
+    }
+
+    /** Tell whether Spark will put another expression in the place of one, as of `to_timestamp`. */
+    private static boolean isReplaced(Object node) {
+        return node instanceof RuntimeReplaceable && !(node instanceof AggregateFunction);
+    }
+
+    /** Mark the text that a cast would read by the clock, so that it is no time, nor a word for one. */
+    private static Expression guarded(Cast cast) {
+        Expression text = cast.child();
+        if (!(text.dataType() instanceof StringType) || text instanceof Literal) {
+            return cast;
+        }
+        boolean words = cast.dataType() instanceof DateType
+                || cast.dataType() instanceof TimestampNTZType;
+        if (!(cast.dataType() instanceof TimestampType) && !(words && text.foldable())) {
+            return cast;
+        }
+        if (!text.dataType().equals(DataTypes.StringType)) {
+            text = new Cast(text, DataTypes.StringType, cast.timeZoneId(), cast.evalMode());
+        }
+        return (Expression) cast.withNewChildren(one(marked(text)));
+    }
+
+    /**
+     * Return a text with a mark in front if it is read by the clock.
+     *
+     * Of a column, texts from '1900' to '2099' are left alone at once, which costs little: they begin
+     * with three digits, and an hour has two.
+     */
+    private static Expression marked(Expression text) {
+        Expression searched = new RegExpReplace(
+                text, text(UNDATED), text("no date: "), number(1));
+        return text instanceof Attribute
+                ? new If(new Or(hundred(text, "20"), hundred(text, "19")), text, searched)
+                : searched;
+    }
+
+    private static Expression hundred(Expression text, String years) {
+        return new And(
+                new GreaterThanOrEqual(text, text(years + "00")),
+                new LessThanOrEqual(text, text(years + "99~")));
+    }
+
+    private static Literal text(String value) {
+        return new Literal(UTF8String.fromString(value), DataTypes.StringType);
+    }
+
+    private static Literal number(int value) {
+        return new Literal(Integer.valueOf(value), DataTypes.IntegerType);
+    }
+
+    private static scala.collection.immutable.Seq one(Object each) {
+        return scala.collection.immutable.Nil$.MODULE$.$colon$colon(each);
+    }
+
+    private static boolean isJudged(Object node) {
+        return node instanceof View && ((View) node).isTempViewStoringAnalyzedPlan();
+    }
+
     /** Return what there is in the plan: as it was analysed, else as it was parsed. */
     public String parts() {
         seen = Collections.newSetFromMap(new IdentityHashMap());
@@ -83,7 +214,7 @@ public final class PlanCensus {
         }
         if (each instanceof TreeNode) {
             node((TreeNode) each);
-            if (each instanceof View && ((View) each).isTempViewStoringAnalyzedPlan()) {
+            if (isJudged(each)) {
                 return;
             }
             addAll(((TreeNode) each).children().iterator());
@@ -131,7 +262,138 @@ public final class PlanCensus {
         }
         if (node instanceof Expression) {
             options(node);
+            clock((Expression) node);
+            if (frame != null && isReplaced(node)) {
+                clocks(((RuntimeReplaceable) node).replacement());
+            }
         }
+    }
+
+    private void clocks(Expression node) {
+        clock(node);
+        for (scala.collection.Iterator each = node.children().iterator(); each.hasNext();) {
+            clocks((Expression) each.next());
+        }
+        if (isReplaced(node)) {
+            clocks(((RuntimeReplaceable) node).replacement());
+        }
+    }
+
+    /** Note what Spark reads by its clock: texts without a date, words for moments, TIMEs as times. */
+    private void clock(Expression node) {
+        if (node instanceof Literal && frame == null) {
+            DataType type = node.dataType();
+            if (isTime(type) || type instanceof DateType) {
+                add("clock", typed((Literal) node), type.sql(), node);
+            }
+        } else if (node instanceof Cast && node.resolved()) {
+            Expression child = ((Cast) node).child();
+            String kind = clockKind(child.dataType(), node.dataType(), 0);
+            if (kind != null) {
+                add("clock", kind, node.dataType().sql(), node);
+            } else if (child instanceof Literal
+                    && child.dataType() instanceof StringType
+                    && (isTime(node.dataType()) || node.dataType() instanceof DateType)) {
+                add("clock", quotedIfUndated(((Literal) child).value()), node.dataType().sql(), node);
+            }
+        } else if (node instanceof VariantGet && hasTimestamp(node.dataType())) {
+            add("clock", "VARIANT", node.dataType().sql(), node);
+        } else if ((node instanceof JsonToStructs && !isFormatted(((JsonToStructs) node).options()))
+                || (node instanceof CsvToStructs && !isFormatted(((CsvToStructs) node).options()))
+                || (node instanceof XmlToStructs && !isFormatted(((XmlToStructs) node).options()))) {
+            if (hasTimestamp(node.dataType())) {
+                add("clock", "PARSED", node.prettyName(), node);
+            }
+        }
+    }
+
+    /** Return the text of a typed literal if it is read by the clock; also where it has none. */
+    private String typed(Literal literal) {
+        if (place(literal).startsWith("-1") || !literal.origin().sqlText().isDefined()) {
+            return "?";
+        }
+        int start = ((Integer) literal.origin().startIndex().get()).intValue();
+        int stop = ((Integer) literal.origin().stopIndex().get()).intValue();
+        String text = ((String) literal.origin().sqlText().get()).substring(start, stop + 1);
+        String value = TYPE.matcher(text).replaceFirst("");
+        try {
+            Object read = session.sessionState().sqlParser().parseExpression(value);
+            return read instanceof Literal && ((Literal) read).dataType() instanceof StringType
+                    ? quotedIfUndated(((Literal) read).value())
+                    : "?";
+        } catch (Exception unreadable) {
+            return "?";
+        }
+    }
+
+    private static String quotedIfUndated(Object text) {
+        boolean found = text != null && READ_BY_CLOCK.matcher(text.toString()).find();
+        return found ? "'" + text.toString().trim().replaceAll("\\s|\\p{Cntrl}", " ") + "'" : "";
+    }
+
+    /** Return what a cast takes the day for, if it does and cannot be guarded. */
+    private static String clockKind(DataType from, DataType to, int depth) {
+        if (from instanceof TimeType && isTime(to)) {
+            return "TIME";
+        }
+        if (from instanceof VariantType && hasTimestamp(to)) {
+            return "VARIANT";
+        }
+        if (from instanceof StringType && to instanceof TimestampType) {
+            return depth > 0 ? "NESTED" : null;
+        }
+        String found = null;
+        if (from instanceof ArrayType && to instanceof ArrayType) {
+            found = clockKind(((ArrayType) from).elementType(), ((ArrayType) to).elementType(), 1);
+        } else if (from instanceof MapType && to instanceof MapType) {
+            found = clockKind(((MapType) from).keyType(), ((MapType) to).keyType(), 1);
+            if (found == null) {
+                found = clockKind(((MapType) from).valueType(), ((MapType) to).valueType(), 1);
+            }
+        } else if (from instanceof StructType && to instanceof StructType) {
+            StructField[] before = ((StructType) from).fields();
+            StructField[] after = ((StructType) to).fields();
+            for (int at = 0; at < Math.min(before.length, after.length) && found == null; at++) {
+                found = clockKind(before[at].dataType(), after[at].dataType(), 1);
+            }
+        }
+        return found;
+    }
+
+    private static boolean isTime(DataType type) {
+        return type instanceof TimestampType || type instanceof TimestampNTZType;
+    }
+
+    private static boolean hasTimestamp(DataType type) {
+        if (type instanceof ArrayType) {
+            return hasTimestamp(((ArrayType) type).elementType());
+        }
+        if (type instanceof MapType) {
+            return hasTimestamp(((MapType) type).keyType())
+                    || hasTimestamp(((MapType) type).valueType());
+        }
+        if (type instanceof StructType) {
+            StructField[] fields = ((StructType) type).fields();
+            for (int at = 0; at < fields.length; at++) {
+                if (hasTimestamp(fields[at].dataType())) {
+                    return true;
+                }
+            }
+        }
+        return type instanceof TimestampType;
+    }
+
+    /** Tell whether times are read by a format of their own, and by nothing else. */
+    private static boolean isFormatted(scala.collection.Map options) {
+        boolean found = false;
+        for (scala.collection.Iterator keys = options.keysIterator(); keys.hasNext();) {
+            String key = (String) keys.next();
+            found = found || key.equalsIgnoreCase("timestampFormat");
+            if (key.equalsIgnoreCase("enableDateTimeParsingFallback")) {
+                return false;
+            }
+        }
+        return found;
     }
 
     /** Note the names of options: maps from text to text among what an expression is made of. */
@@ -173,6 +435,9 @@ public final class PlanCensus {
     }
 
     private void add(String kind, String name, String detail, TreeNode node) {
+        if (name.isEmpty()) {
+            return;
+        }
         String key = kind + '\u0001' + name + '\u0001' + detail;
         if (!found.containsKey(key)) {
             found.put(key, node == null ? "-1\u0001-1" : place(node));

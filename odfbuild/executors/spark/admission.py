@@ -4,6 +4,10 @@ Spark carries out commands as it reads them, and a query may start programs, cal
 Java, read files and addresses, or name classes to load.  So a text is parsed first; its tree may
 hold listed functions and nodes only.  Then Spark analyses it, and all nodes and expressions of that
 plan have to be listed as well.  What is not known is refused with its name.
+
+Spark reads a text without a date, such as '12:34', as that time of the day on which it runs.  So
+such texts in a query are refused; and those in rows are marked as they are cast, by an expression
+that is put into the analysed plan, so that the cast takes them for what is no time.
 """
 
 from collections.abc import Iterator
@@ -21,7 +25,7 @@ from odfbuild.planner.sql.registry import ALLOWED, REFUSED, TYPE_ARGUMENTS
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-__all__ = ["OPTIONS", "RefusedPlanError", "admitted", "built"]
+__all__ = ["OPTIONS", "ClockError", "RefusedPlanError", "admitted", "built"]
 
 _CENSUS: Final = "odfbuild.PlanCensus"
 _OPTIONS: Final = """
@@ -50,6 +54,12 @@ class RefusedPlanError(PlacedQueryError):
     code = "query-not-admitted"
 
 
+class ClockError(RefusedPlanError):
+    """A query takes the day on which it runs for part of a time."""
+
+    code = "not-deterministic"
+
+
 def admitted(session: "SparkSession", text: str, sent: SentQuery | None = None) -> "DataFrame":
     """Return the rows of a query that a user wrote, if it may run; nothing has run yet.
 
@@ -60,9 +70,9 @@ def admitted(session: "SparkSession", text: str, sent: SentQuery | None = None) 
 
     read = _census(session).parse(session._jsparkSession, text)
     _judge(read.parts(), sent)
-    frame = read.analyse()
+    read.analyse()
     _judge(read.parts(), sent)
-    return DataFrame(frame, session)
+    return DataFrame(read.guarded(), session)
 
 
 def built(session: "SparkSession", text: str) -> "DataFrame":
@@ -98,7 +108,8 @@ def _judge(census: str, sent: SentQuery | None) -> None:
             at, where = (None, "")
             if sent is not None and part.start >= 0:
                 at, where = place_of(sent, part.start, part.stop + 1)
-            raise RefusedPlanError(
+            refused = ClockError if part.kind == "clock" else RefusedPlanError
+            raise refused(
                 what=f"{what} is not allowed in a query{where}",
                 why=why,
                 fix=fix,
@@ -131,8 +142,35 @@ def _refusal(part: _Part) -> _Refusal | None:
             if part.name.startswith(_METHODS):
                 return None
             return f"the method {part.name}.{part.detail}", "leave it out", _WHY
+        case "clock":
+            return _refused_clock(part)
         case _:
             return f"the name {part.name!r}", "name an input of the query, in backticks", _WHY
+
+
+def _refused_clock(part: _Part) -> _Refusal:
+    match part.name:
+        case "TIME":
+            what, fix = (
+                f"a TIME as {part.detail}",
+                "make_timestamp(a date, the time) gives it a date",
+            )
+        case "VARIANT":
+            what = f"a value of a VARIANT as {part.detail}"
+            fix = "get it as 'STRING', and cast that to TIMESTAMP"
+        case "NESTED":
+            what = f"a cast of nested texts to {part.detail}"
+            fix = "cast each text by itself: transform(texts, each -> CAST(each AS TIMESTAMP))"
+        case "PARSED":
+            what = f"a TIMESTAMP of {part.detail}() without a format"
+            fix = "read it as STRING and cast that; or give map('timestampFormat', '...') alone"
+        case "?":
+            what, fix = f"this way to write a {part.detail}", "write TIMESTAMP'2024-05-01 12:34:00'"
+        case _:
+            what = f"{part.name[:60]} as {part.detail}"
+            fix = "write the date as well, such as '2024-05-01 12:34:00'"
+    why = "a time without a date gets that of the day on which the query runs"
+    return what, fix, why
 
 
 def _refused_function(part: _Part) -> _Refusal | None:

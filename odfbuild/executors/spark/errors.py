@@ -40,6 +40,8 @@ _FIXES = {
     "UNRESOLVED_ROUTINE": "only the functions that are part of Spark can be used",
     "NUMERIC_VALUE_OUT_OF_RANGE": "use a wider decimal, or try_cast",
 }
+_UNDATED = "'no date: "  # how the cast of a text without a date is marked (PlanCensus.java)
+_UNDATED_FIX = "put a date in front of the text; or use try_cast to get NULL for one without"
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,10 +109,11 @@ def _translated(
             fix=_see(log),
         )
     at, fragment = _place(known, sent)
+    undated = _UNDATED in message
     return SparkQueryError(
         what=f"{message}{_words(at, sent)}",
         why=f"Spark could not {doing}: {condition}" + (f" in {fragment!r}" if fragment else ""),
-        fix=_fix(condition or ""),
+        fix=_UNDATED_FIX if undated else _fix(condition or ""),
         condition=condition,
         message=message,
         at=at,

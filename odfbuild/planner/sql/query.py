@@ -215,7 +215,8 @@ def _call_findings(number: int, statement: Statement) -> Iterator[Finding]:
         if call.text in {"unix_timestamp", "to_unix_timestamp"}:
             yield Finding(Reason.NOT_DETERMINISTIC, f"{call.text}()", number, call.place)
     for word in statement.words:
-        if (reason := FORBIDDEN_WORDS.get(word.text)) is not None:
+        undated = Reason.NOT_DETERMINISTIC if word.text.startswith("'") else None
+        if (reason := FORBIDDEN_WORDS.get(word.text, undated)) is not None:
             yield Finding(reason, word.text, number, word.place)
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from odfbuild.planner.sql.findings import Reason
 from odfbuild.planner.sql.registry import REFUSED
-from odfbuild.planner.sql.statement import CLOCK_WORDS, MOMENTS, SESSION_WORDS
+from odfbuild.planner.sql.statement import CLOCK_WORDS, SESSION_WORDS
 
 __all__ = ["FORBIDDEN", "FORBIDDEN_WORDS", "MANY_ROWS", "SEVERAL_ROWS", "WINDOWS"]
 
@@ -12,7 +12,6 @@ __all__ = ["FORBIDDEN", "FORBIDDEN_WORDS", "MANY_ROWS", "SEVERAL_ROWS", "WINDOWS
 FORBIDDEN = {**REFUSED, "identifier": Reason.ENVIRONMENT}
 FORBIDDEN_WORDS = {
     **dict.fromkeys(CLOCK_WORDS, Reason.NOT_DETERMINISTIC),
-    **{f"'{moment}'": Reason.NOT_DETERMINISTIC for moment in MOMENTS},
     **dict.fromkeys(SESSION_WORDS, Reason.ENVIRONMENT),
 }
 WINDOWS = frozenset(["window", "session_window", "window_time", "tumble", "hop", "session"])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -10,13 +11,13 @@ if TYPE_CHECKING:
 
 __all__ = [
     "CLOCK_WORDS",
-    "MOMENTS",
     "SESSION_WORDS",
     "Name",
     "Place",
     "SqlTextError",
     "Star",
     "Statement",
+    "is_undated",
 ]
 
 
@@ -24,8 +25,12 @@ CLOCK_WORDS = frozenset(
     {"current_date", "current_time", "current_timestamp", "localtime", "localtimestamp"}
 )
 SESSION_WORDS = frozenset({"current_user", "session_user", "current_catalog", "current_database"})
-MOMENTS = frozenset({"now", "today", "yesterday", "tomorrow"})
-"""Strings that stand for a time when they are cast to one."""
+_UNDATED = re.compile(r"[\0- \x7f]*(?:T\d|\d{1,2}:|(?i:now|today|tomorrow|yesterday))", re.ASCII)
+
+
+def is_undated(text: str) -> bool:
+    """Tell whether a text is a time by the clock when it is cast to one: 'now', '12:34'."""
+    return _UNDATED.match(text) is not None
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,7 +10,13 @@ from typing import Any
 
 from sqlglot import TokenType
 
-from odfbuild.planner.sql.statement import CLOCK_WORDS, MOMENTS, SESSION_WORDS, Name, Place
+from odfbuild.planner.sql.statement import (
+    CLOCK_WORDS,
+    SESSION_WORDS,
+    Name,
+    Place,
+    is_undated,
+)
 
 __all__ = ["calls", "exclusion", "mended", "outline", "place_at", "select_starts", "words"]
 
@@ -21,6 +27,7 @@ _NO_WORDS = frozenset({TokenType.IDENTIFIER, TokenType.NUMBER})
 _BEFORE_NAMES = frozenset({TokenType.DOT, TokenType.ALIAS})
 _BEHIND_NAMES = frozenset({TokenType.DOT, TokenType.L_PAREN})
 _SPEAKING = CLOCK_WORDS | SESSION_WORDS
+_CASTS = frozenset({TokenType.ALIAS, TokenType.DCOLON})
 _TIMES = frozenset(kind for kind in TokenType if kind.name.startswith(("DATE", "TIMESTAMP")))
 
 
@@ -103,17 +110,19 @@ def calls(tokens: Sequence[Any]) -> tuple[tuple[Name, ...], tuple[Name, ...]]:
 
 
 def words(tokens: Sequence[Any]) -> Iterator[Name]:
-    """Yield the words that stand for the time or the session, and those behind a type: `DATE 'x'`.
+    """Yield the words for the time or the session, and texts that are times by the clock.
 
-    They are unquoted and stand alone: `t.current_date` is a column, `current_date()` a call.
+    The words are unquoted and stand alone: `t.current_date` is a column, `current_date()` a call.
+    The texts stand behind a type or before one: `DATE 'now'`, `CAST('12:34' AS TIMESTAMP)`.
     """
     before = None
-    following = [*(token.token_type for token in tokens[1:]), None]
-    for token, after in zip(tokens, following, strict=True):
-        kind = token.token_type
+    following = [*(token.token_type for token in tokens[1:]), None, None]
+    for at, token in enumerate(tokens):
+        kind, (after, next_one) = token.token_type, following[at : at + 2]
         if kind is TokenType.STRING:
-            if before in _TIMES or after is TokenType.ALIAS:
-                yield Name(f"'{token.text.strip().lower()}'", place_at(token))
+            is_cast = after in _CASTS and next_one in _TIMES
+            if (before in _TIMES or is_cast) and is_undated(token.text):
+                yield Name(f"'{token.text.strip()}'", place_at(token))
         elif (
             (text := token.text.lower()) in _SPEAKING
             and kind not in _NO_WORDS
@@ -130,9 +139,7 @@ def outline(tokens: Sequence[Any]) -> tuple[object, ...]:
     for token in tokens:
         kind = token.token_type
         text = token.text
-        if kind is TokenType.NUMBER or (
-            kind is TokenType.STRING and text.strip().lower() not in MOMENTS
-        ):
+        if kind is TokenType.NUMBER or (kind is TokenType.STRING and not is_undated(text)):
             text = ""
         parts += (kind, text)
         if token.comments:
