@@ -1,10 +1,14 @@
 """Feed random statements of Spark's grammar to the checks of queries, and run what passes.
 
-python -m tests.hostile.sql_door --statements 100000 [--seed 1]
+python -m tests.hostile.sql_door --statements 100000 [--seed 1] [--from 0]
 
 What both the check of texts and that of plans let through is run, in a Java process that strace
 watches from outside: it must start no program, open no file but Spark's own, and connect to nobody.
 A secret in its environment and one in a file must appear in no row and no message.
+
+Statements are numbered, and each follows from the seed and its number.  They are judged in batches:
+what strace wrote meanwhile is read after each, and a batch in which something was seen is run again
+one by one, to name the statement.  A run that ended goes on with `--from`.
 """
 
 import argparse
@@ -12,17 +16,21 @@ import os
 import random
 import re
 import shutil
-import subprocess
 import sys
 import tempfile
+import threading
 import time
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
+from itertools import count
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pyarrow as pa
+from py4j.protocol import Py4JError
+from pyspark.errors import PySparkException
+from pyspark.errors.exceptions import captured
 
 from odfbuild.errors import OdfBuildError
 from odfbuild.executors.spark.admission import RefusedPlanError, admitted
@@ -34,9 +42,6 @@ from odfbuild.planner.sql.query import QueryStep, diagnostics, examine
 from odfbuild.planner.sql.registry import ALLOWED, REFUSED
 from tests.hostile import CANARY, CANARY_NAME
 from tests.hostile.attacks import COMMANDS, PROGRAMS, READS
-
-if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
 
 __all__ = ["Statements", "Watched", "judged", "main"]
 
@@ -73,20 +78,30 @@ _STRINGS = [
     '<!DOCTYPE r [<!ENTITY e SYSTEM "file://{file}">]><r>&e;</r>',
     '{"type":"struct","fields":[]}',
 ]
+_PLACES = re.compile(r"'[^'\\\\]*'|\b\d+(?:\.\d+)?\b|\b[a-z_0-9]+\(")
 _OPTIONS = ["rowValidationXSDPath", "avroSchemaUrl", "path", "mode", "timestampFormat", "locale"]
 _TYPES = ["INT", "STRING", "DATE", "TIMESTAMP", "BINARY", "DOUBLE", "BOOLEAN", "VARIANT"]
 
 
 class Statements:
-    """Random statements; `file` is a path that must not be read."""
+    """Random statements, each by its number; `file` is a path that must not be read.
 
-    def __init__(self, seed: int, file: str) -> None:
+    `shown` are expressions to compose them of, such as Spark's own examples of its functions.
+    """
+
+    def __init__(self, seed: int, file: str, shown: Sequence[str] = ()) -> None:
+        self._seed = seed
         self._random = random.Random(seed)
         self._file = file
+        self._shown = shown
 
     def __iter__(self) -> Iterator[str]:
-        while True:
-            yield self._statement().replace("{file}", self._file).replace("{mark}", self._file)
+        return map(self.numbered, count())
+
+    def numbered(self, number: int) -> str:
+        """Return the statement of a number."""
+        self._random.seed(f"{self._seed} {number}")
+        return self._statement().replace("{file}", self._file).replace("{mark}", self._file)
 
     def _one(self, of: Sequence[str]) -> str:
         return self._random.choice(of)
@@ -144,6 +159,9 @@ class Statements:
 
     def _value(self, depth: int) -> str:
         drawn = self._random.random()
+        if self._shown and drawn < 0.4 * depth / 3:
+            return self._changed(self._one(self._shown))
+        drawn = self._random.random()
         if depth <= 0 or drawn < 0.25:
             return self._one([*TABLE.column_names, "1", "0.5", "NULL", "TRUE", "DATE'2024-01-02'"])
         if drawn < 0.33:
@@ -163,6 +181,18 @@ class Statements:
             return f"CASE WHEN {self._value(depth - 1)} THEN {self._value(depth - 1)} END"
         return f"{self._call(depth)} OVER (PARTITION BY i)"
 
+    def _changed(self, shown: str) -> str:
+        """Return an example, often with another value or function in one place."""
+        drawn = self._random.random()
+        places = [] if drawn < 0.4 else list(_PLACES.finditer(shown))
+        if not places:
+            return shown
+        place = self._random.choice(places)
+        if place[0].endswith("("):
+            name = self._one(_NAMES) if drawn < 0.6 else self._one(_UNKNOWN)
+            return f"{shown[: place.start()]}{name}({shown[place.end() :]}"
+        return f"{shown[: place.start()]}{self._value(drawn < 0.7)}{shown[place.end() :]}"
+
     def _call(self, depth: int) -> str:
         drawn = self._random.random()
         name = self._one(_NAMES)
@@ -181,11 +211,23 @@ class Statements:
         return f"{name}({', '.join(given)})"
 
 
-def judged(session: "SparkSession", text: str) -> tuple[str, str]:
-    """Return what came of a statement, in a word, and all that was said or given."""
-    from py4j.protocol import Py4JError
-    from pyspark.errors import PySparkException
+def examples(session: Any) -> list[str]:
+    """Return the expressions that Spark shows as examples of its functions, admitted or not."""
+    registry = session._jsparkSession.sessionState().functionRegistry()
+    names = registry.listFunction()
+    shown = (
+        registry.lookupFunction(names.apply(at)).get().getExamples() for at in range(names.size())
+    )
+    found = {each for text in shown for each in _SHOWN.findall(text)}
+    return sorted(each for each in found if not _QUERY.search(each))
 
+
+_SHOWN = re.compile(r">\s*SELECT (\S[^;]*);\s*$", re.MULTILINE)
+_QUERY = re.compile(r"(?i)\b(?:FROM|SELECT|AS)\b|,\s*$")
+
+
+def judged(session: Any, text: str) -> tuple[str, str]:
+    """Return what came of a statement, in a word, and all that was said or given."""
     facts = examine((QueryStep(None, text),), ("t",), ())
     found = diagnostics(facts, tuple(_OF_INGEST))
     try:
@@ -197,46 +239,53 @@ def judged(session: "SparkSession", text: str) -> tuple[str, str]:
     if found:
         return "refused by the text alone", ""
     try:
-        rows = frame.limit(5).collect()
-    except (PySparkException, Py4JError, ValueError, OverflowError, OdfBuildError) as error:
+        return "ran", frame._jdf.showString(5, 0, False)
+    except (PySparkException, Py4JError, OdfBuildError) as error:
         return "ran, and failed", str(error)
-    return "ran", repr(rows)
 
 
 class Watched:
     """What strace saw of a process that nobody should see."""
 
-    def __init__(self, allowed: Sequence[Path]) -> None:
+    def __init__(self, log: Path, allowed: Sequence[Path]) -> None:
+        self._log = log
+        self._read = 0
         self._allowed = (*map(str, allowed), "/proc/", "/sys/", "/dev/", "/etc/localtime")
-        self.found: list[str] = []
 
-    def read(self, log: Path) -> None:
-        """Look through what strace wrote: programs, files and connections."""
-        for line in log.read_text("utf-8", "replace").splitlines():
-            if "execve(" in line or "connect(" in line:
-                self.found.append(line)
-            path = re.search(r'open(?:at)?\([^"]*"([^"]*)"', line)
-            if path and not self._is_allowed(path[1]):
-                self.found.append(line)
+    def seen(self) -> list[str]:
+        """Return what was seen since this was asked last: programs, files and connections."""
+        with self._log.open("rb") as log:
+            log.seek(self._read)
+            written = log.read()
+        written = written[: written.rfind(b"\n") + 1]
+        self._read += len(written)
+        return [
+            line for line in written.decode("utf-8", "replace").splitlines() if self._tells(line)
+        ]
+
+    def _tells(self, line: str) -> bool:
+        if "execve(" in line or "execveat(" in line or "connect(" in line:
+            return True
+        path = re.search(r'open(?:at)?\([^"]*"([^"]*)"', line)
+        return path is not None and not self._is_allowed(path[1])
 
     def _is_allowed(self, path: str) -> bool:
         own = path in {"/proc/self/environ"} or re.fullmatch(r"/proc/\d+/environ", path)
         return not own and path.startswith(self._allowed)
 
 
-@contextmanager
-def watching(pid: int, log: Path) -> Iterator[None]:
-    """Let strace follow a process as long as the context lasts."""
+def watched_java(folder: Path, log: Path) -> Path:
+    """Return a home of Java whose processes strace follows from their beginning."""
+    java = find_java()
+    home = folder / "java"
+    (home / "bin").mkdir(parents=True)
+    shutil.copy(java.home / "release", home)
     calls = "trace=execve,execveat,open,openat,connect"
-    command = ["strace", "-f", "-q", "-e", calls, "-s", "400", "-o", str(log), "-p", str(pid)]
-    tracer = subprocess.Popen(command, stderr=subprocess.DEVNULL)
-    time.sleep(1)
-    try:
-        yield
-    finally:
-        time.sleep(1)
-        tracer.terminate()
-        tracer.wait()
+    strace = f"strace -D -f -q --seccomp-bpf -A -e {calls} -e signal=none -s 400 -o {log}"
+    program = home / "bin" / "java"
+    program.write_text(f'#!/bin/sh\nexec {strace} {java.program} "$@"\n', "ascii")
+    program.chmod(0o755)
+    return home
 
 
 def main() -> int:
@@ -244,67 +293,154 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--statements", type=int, default=1000)
     parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--from", type=int, default=0, dest="first", metavar="NUMBER")
+    parser.add_argument("--batch", type=int, default=1000)
     given = parser.parse_args()
+    if shutil.which("strace") is None:
+        print("there is no strace: nobody would see what a statement does")
+        return 2
+    captured.convert_exception = _converted
     with tempfile.TemporaryDirectory(prefix="sql-door-") as name:
-        folder = Path(name)
-        file = folder / "secret.txt"
-        file.write_text(CANARY, "utf-8")
+        return _Run(Path(name), given.seed).all(given.first, given.statements, given.batch)
+
+
+def _converted(thrown: Any) -> PySparkException:
+    """Return what Java says in one call: to ask for all of it takes most of the time."""
+    return PySparkException(thrown.toString())
+
+
+class _Run:
+    """Statements, and the Java that they run in; there is another one when it has ended."""
+
+    def __init__(self, folder: Path, seed: int) -> None:
+        self._folder = folder
+        self._seed = seed
+        self._file = folder / "secret.txt"
+        self._file.write_text(CANARY, "utf-8")
+        real = find_java().home.resolve()
+        self._log = folder / "strace.log"
+        allowed = [folder / "jvm", spark_home(), real, Path("/usr/lib")]
+        self._watched = Watched(self._log, allowed)
         os.environ[CANARY_NAME] = CANARY
-        with SparkEngine(folder / "jvm", cores=1, java_options=()) as engine:
-            session = engine._sessions.session(Size.SMALL)
-            return _run(engine, session, given.statements, given.seed, folder, file)
+        os.environ["JAVA_HOME"] = str(watched_java(folder, self._log))
+        self._engine: SparkEngine | None = None
+        self._session: Any = None
+        self._deadline = _Deadline()
+        self._counted: Counter[str] = Counter()
+        self._found = 0
+
+    def all(self, first: int, many: int, batch: int) -> int:
+        """Judge statements in batches; return 1 if anything was seen."""
+        self._start()
+        self._control()
+        began, last = time.monotonic(), first + many
+        for start in range(first, last, batch):
+            stop = min(start + batch, last)
+            self._batch(start, stop)
+            spent = time.monotonic() - began
+            print(
+                f"{stop} of {last} statements of seed {self._seed}, {spent:.0f} s, "
+                f"{(stop - first) / spent:.1f} a second, found {self._found}: "
+                f"{dict(sorted(self._counted.items()))}",
+                flush=True,
+            )
+        self._control()
+        self._stop()
+        return 1 if self._found else 0
+
+    def _batch(self, start: int, stop: int) -> None:
+        for number in range(start, stop):
+            self._counted[self._one(number)] += 1
+        seen = self._seen()
+        if seen:
+            self._tell(f"statements {start} to {stop - 1}", seen)
+            for number in range(start, stop):
+                self._one(number)
+                if again := self._seen():
+                    self._tell(f"statement {number}: {self._statements.numbered(number)}", again)
+
+    def _one(self, number: int) -> str:
+        """Return what came of a statement, in a word."""
+        text = self._statements.numbered(number)
+        assert self._engine is not None
+        try:
+            with self._deadline.of(self._engine):
+                came, said = judged(self._session, text)
+        except Exception as error:
+            self._tell(f"statement {number}: {text}", [f"internal: {error!r}"])
+            came, said = "internal", ""
+        # a message may show the text itself, but never what the secret is
+        if any(each in said.lower() for each in _SECRETS):
+            self._tell(f"statement {number}: {text}", [said[:300]])
+        if self._ended():
+            print(f"Java ended at statement {number}: {text}", flush=True)
+            self._stop()
+            self._start()
+            return "ended Java"
+        return came
+
+    def _ended(self) -> bool:
+        assert self._engine is not None
+        host: Any = self._engine._sessions._host
+        return host is None or host.gone or host.jvm.process.poll() is not None
+
+    def _tell(self, where: str, what: Sequence[str]) -> None:
+        self._found += len(what)
+        for each in what:
+            print("FOUND", each, "\n    in", where, flush=True)
+
+    def _seen(self) -> list[str]:
+        """Return what strace and the folder show, and was not there before."""
+        left = {each.name for each in self._folder.iterdir()} - _THERE
+        for name in left:
+            shutil.move(self._folder / name, self._folder / "jvm" / f"left-{self._found}-{name}")
+        return [*self._watched.seen(), *(f"the file {name}" for name in sorted(left))]
+
+    def _control(self) -> None:
+        """Make a file past the checks, to show that it is seen."""
+        view = self._session.sparkContext._gateway.jvm
+        view.java.io.File(str(self._folder / "control")).createNewFile()
+        seen = [each for each in self._seen() if "control" not in each]
+        if not list((self._folder / "jvm").glob("left-*-control")) or seen:
+            self._tell("the control", seen or ["what watches is blind"])
+
+    def _start(self) -> None:
+        self._engine = SparkEngine(self._folder / "jvm", cores=1, java_options=())
+        self._session = self._engine._sessions.session(Size.SMALL)
+        self._session.createDataFrame(TABLE).createOrReplaceTempView("t")
+        self._statements = Statements(self._seed, str(self._file), examples(self._session))
+        judged(self._session, "SELECT i AS a FROM t")
+        # Once, Spark makes the folder of its own empty catalog by `chmod`, and asks `getconf`.
+        self._session._jsparkSession.sharedState().externalCatalog()
+        view = self._session.sparkContext._gateway.jvm
+        view.org.apache.spark.executor.ProcfsMetricsGetter.pTreeInfo()
+        self._watched.seen()  # what Java and Spark open when they start
+
+    def _stop(self) -> None:
+        assert self._engine is not None
+        with suppress(Exception):
+            self._engine.close()
 
 
-def _run(engine: SparkEngine, session: Any, count: int, seed: int, folder: Path, file: Path) -> int:
-    session.createDataFrame(TABLE).createOrReplaceTempView("t")
-    statements = iter(Statements(seed, str(file)))
-    judged(session, "SELECT i AS a FROM t")
-    jvm = engine._sessions._host.jvm  # type: ignore[union-attr]
-    counted: Counter[str] = Counter()
-    leaks: list[str] = []
-    watched = Watched([folder / "jvm", spark_home(), find_java().home.resolve(), Path("/usr/lib")])
-    log = folder / "strace.log"
-    tracer = shutil.which("strace") is not None
-    began = time.monotonic()
-    with watching(jvm.process.pid, log) if tracer else _nothing():  # type: ignore[union-attr]
-        for number in range(count):
-            text = next(statements)
-            came, said = judged(session, text)
-            counted[came] += 1
-            # a message may show the text itself, but never what the secret is
-            if CANARY in said:
-                leaks.append(f"{text}\n    {said[:300]}")
-            if number % 1000 == 999:
-                spent = time.monotonic() - began
-                print(f"{number + 1} statements, {spent:.0f} s, {dict(counted)}", flush=True)
-        _control(session, folder)
-    if tracer:
-        watched.read(log)
-        seen = [each for each in watched.found if str(folder / "control") in each]
-        watched.found = [each for each in watched.found if each not in seen]
-        if not seen:
-            watched.found.append("the control: what watches is blind")
-    for each in (*leaks, *watched.found):
-        print("FOUND", each)
-    left = sorted(each.name for each in folder.iterdir())
-    print(dict(counted), "watched" if tracer else "not watched: there is no strace", left)
-    return (
-        1
-        if leaks or watched.found or set(left) - {"control", "jvm", "secret.txt", "strace.log"}
-        else 0
-    )
+class _Deadline:
+    """Ends Java where a statement takes too long, from another thread."""
+
+    SECONDS = 60.0
+
+    @contextmanager
+    def of(self, engine: SparkEngine) -> Iterator[None]:
+        host: Any = engine._sessions._host
+        timer = threading.Timer(self.SECONDS, host.jvm.process.kill)
+        timer.daemon = True
+        timer.start()
+        try:
+            yield
+        finally:
+            timer.cancel()
 
 
-def _control(session: Any, folder: Path) -> None:
-    """Make a file past the checks, to show that it is seen."""
-    view = session.sparkContext._gateway.jvm
-    view.java.io.File(str(folder / "control")).createNewFile()
-
-
-@contextmanager
-def _nothing() -> Iterator[None]:
-    yield
-
+_THERE = {"java", "jvm", "secret.txt", "strace.log"}
+_SECRETS = [CANARY, CANARY.encode().hex(), CANARY.encode().hex(" "), CANARY[::-1]]
 
 if __name__ == "__main__":
     sys.exit(main())

@@ -41,7 +41,7 @@ from tests.executors.spark.tables import MILLIS, VOCAB, ingest_request, sql, wor
 from tests.hostile import CANARY, CANARY_NAME
 from tests.hostile.attacks import COMMANDS, FOREIGN, PLACES, PROGRAMS, READS
 from tests.hostile.sql_door import TABLE as RANDOM_TABLE
-from tests.hostile.sql_door import Statements, judged
+from tests.hostile.sql_door import Statements, Watched, judged
 from tests.projects import REPOSITORY
 
 if TYPE_CHECKING:
@@ -446,6 +446,25 @@ def test_what_spark_shows_of_its_functions_is_admitted(session: "SparkSession") 
             except PySparkException:
                 continue  # one that reads a view, or shows an error
     assert wrong == []
+
+
+def test_a_statement_follows_from_its_seed_and_number() -> None:
+    seen = Statements(7, "/f", ["abs(-1)", "concat('a', 'b')"])
+    first = list(islice(seen, 40))
+    assert [seen.numbered(at) for at in reversed(range(40))] == first[::-1]
+    assert first != list(islice(Statements(8, "/f", ["abs(-1)"]), 40))
+
+
+def test_what_strace_wrote_is_judged_in_parts(tmp_path: Path) -> None:
+    log = tmp_path / "log"
+    mine, others = '7 openat(AT_FDCWD, "/own/a", O_RDONLY) = 3\n', "7 connect(9, {...}) = 0\n"
+    seen = Watched(log, [Path("/own")])
+    log.write_text(f'{mine}7 openat(AT_FDCWD, "/etc/passwd", O_RDONLY) = 3\n{others[:9]}', "utf-8")
+    assert len(seen.seen()) == 1
+    with log.open("a", encoding="utf-8") as more:
+        more.write(f"{others[9:]}{mine}")
+    assert seen.seen() == [others.strip()]
+    assert seen.seen() == []
 
 
 @pytest.mark.holds("sql-programs", "sql-reads", "sql-environment")
