@@ -328,20 +328,21 @@ def _made_by(states: Mapping[DatasetAlias, ChainState]) -> Iterator[Check]:
     except PackageNotFoundError:
         return  # which is told already
     others: dict[str, list[str]] = {}
-    wrong: list[str] = []
+    wrong: dict[str, list[str]] = {}
     for alias, state in states.items():
         transform = None if state.transform is None else state.transform.transform
         if transform is None or is_opaque(transform):
             continue
-        if may_have_wrong_rows(state, states, installed):
-            wrong.append(str(alias))
+        cause = may_have_wrong_rows(state, states, installed)
+        if cause is not None:
+            wrong.setdefault(cause.value, []).append(str(alias))
         elif transform.engine != "spark" or made_by_another(transform, installed):
             others.setdefault(f"{transform.engine} {transform.version}", []).append(str(alias))
-    if wrong:
+    for what, names in wrong.items():
         yield Check(
             "rows",
             Health.WARN,
-            f"may be wrong, as an earlier version took columns for others: {_some(wrong)}",
+            f"may be wrong, as an earlier version {what}: {_some(names)}",
             "odfbuild verify NAME --recompute says whether they are; odfbuild rebuild NAME makes "
             "them anew",
         )

@@ -29,6 +29,7 @@ __all__ = [
     "came_and_stand",
     "in_chunks",
     "left_standing",
+    "not_after",
     "standing",
     "up_to",
     "where_comes",
@@ -255,8 +256,12 @@ def up_to(
         if until is None:
             yield batch
         else:
-            times = batch.column(time)
-            yield batch.filter(pc.less_equal(times, _scalar(until, times.type)))
+            yield batch.filter(not_after(batch.column(time), until))
+
+
+def not_after(times: Any, until: Timestamp) -> Any:
+    """Tell which event times are no later; null of those that are null."""
+    return pc.less_equal(times, _scalar(until, times.type))
 
 
 def _scalar(at: Timestamp, kind: Any) -> pa.Scalar:

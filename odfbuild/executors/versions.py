@@ -1,13 +1,15 @@
 """The version of each key that was in force at an event time, replayed without an engine.
 
 The rules are those of joins with the versions of a table (`spark.versions`): a row that is added is
-a version from its event time on; a correction to another event time leaves the version that it
-corrects in force until there; all other rows that are taken back are no versions.  Of several
-versions of one time the greatest by all columns is in force, nulls being least.
+a version from its event time on; a correction to a later event time under the same key ends it
+there; all other rows that are taken back are no versions.  Of several versions in force at one time
+that of the greatest event time counts, of equal times the greatest by all columns, nulls being
+least.
 """
 
 import math
 from collections.abc import Iterable, Iterator, Sequence
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +19,7 @@ import pyarrow.compute as pc
 from odfbuild.executors.changelog import only_appends
 from odfbuild.executors.row_keys import row_keys
 from odfbuild.executors.slice_files import scan_slices
-from odfbuild.executors.standing import Gone, in_chunks, up_to, where_comes
+from odfbuild.executors.standing import Gone, in_chunks, not_after, up_to, where_comes
 from odfbuild.odf.events import DataSchema, DatasetVocabulary
 from odfbuild.odf.timestamp import Timestamp
 
@@ -37,61 +39,71 @@ def in_force(
 
     They have the event time and the data columns; `key` are columns of the schema.  Memory holds
     what was taken back, and a row for each key.  Raises InvalidChangelogError, after the rows, when
-    one is taken back that is not there.
+    one is taken back that is not there.  Pairs of corrections may lie across slices.
     """
     offset, op, time = vocab.offset_column, vocab.operation_type_column, vocab.event_time_column
     system = (offset, op, vocab.system_time_column)
     columns = [field.name for field in schema.fields if field.name not in system]
     wanted = [offset, op, *columns]
     taking = [path for path in paths if not only_appends([path], op)]
-    removed = _removed(scan_slices(taking, wanted, schema=schema), vocab, key)
-    gone = Gone(up_to(removed, time, at), columns, offset)
+    removed = list(_removed(scan_slices(taking, wanted, schema=schema), vocab, key, at))
+    gone = Gone((rows for rows, _ in removed), columns, offset)
+    ending = Gone((rows for _, rows in removed), columns, offset)
+    del removed
     came = where_comes(up_to(scan_slices(paths, wanted, schema=schema), time, at), op, comes=True)
     found: pa.Table | None = None
     for rows in in_chunks(came, max(_CHUNK, gone.rows)):
-        left = gone.left_of(rows, columns).drop_columns([op])
+        left = gone.left_of(rows, columns)
+        ending.left_of(left, columns)
+        left = left.drop_columns([op])
         known = left if found is None else pa.concat_tables([found, left])
         found = _latest(known, key, time, columns)
     if found is not None:
         yield from found.sort_by(offset).select(columns).to_batches()
     gone.check()
+    ending.check()
 
 
 def _removed(
-    batches: Iterable[pa.RecordBatch], vocab: DatasetVocabulary, key: Sequence[str]
-) -> Iterator[pa.RecordBatch]:
-    """Yield the rows that are taken back, without those that stay versions.
+    batches: Iterable[pa.RecordBatch], vocab: DatasetVocabulary, key: Sequence[str], at: Timestamp
+) -> Iterator[tuple[pa.RecordBatch, pa.RecordBatch]]:
+    """Yield the rows up to a time that are taken back: those gone then, and those that end later.
 
-    A row stays one if it is corrected by the next row to another event time under the same key.
+    A row ends later if the next row corrects it under the same key to an event time after `at`.
     """
+    op, time = vocab.operation_type_column, vocab.event_time_column
     held: pa.RecordBatch | None = None
-    for batch in batches:
-        if not batch.num_rows:
+    for batch in chain(batches, [None]):
+        if batch is not None and not batch.num_rows:
             continue
-        rows = batch if held is None else pa.concat_batches([held, batch])
-        yield from _decided(rows, vocab, key)
+        parts = [each for each in (held, batch) if each is not None]
+        if not parts:
+            return
+        rows = pa.concat_batches(parts)
+        known = rows if batch is None else rows.slice(0, rows.num_rows - 1)
+        ends = _ends_later(rows, vocab, key, at).slice(0, known.num_rows)
+        taken = [known.filter(pc.invert(ends)), known.filter(ends)]
+        gone, ending = (
+            pa.concat_batches(up_to(where_comes([each], op, comes=False), time, at))
+            for each in taken
+        )
+        yield gone, ending
         held = rows.slice(rows.num_rows - 1)
-    if held is not None:
-        yield from where_comes([held], vocab.operation_type_column, comes=False)
 
 
-def _decided(
-    rows: pa.RecordBatch, vocab: DatasetVocabulary, key: Sequence[str]
-) -> Iterator[pa.RecordBatch]:
-    """Yield what is taken back of all rows but the last, which is looked at with its next one."""
+def _ends_later(
+    rows: pa.RecordBatch, vocab: DatasetVocabulary, key: Sequence[str], at: Timestamp
+) -> pa.Array:
+    """Tell of each row whether the next one corrects it, under its key, to a time after `at`."""
     count = rows.num_rows - 1
-    if not count:
-        return
     op, offset = rows.column(vocab.operation_type_column), rows.column(vocab.offset_column)
-    time = rows.column(vocab.event_time_column)
-    kept = pc.and_(pc.equal(op.slice(0, count), 2), pc.equal(op.slice(1), 3))
-    kept = pc.and_(kept, pc.equal(pc.add(offset.slice(0, count), 1), offset.slice(1)))
-    kept = pc.and_(kept, pc.not_equal(time.slice(0, count), time.slice(1)))
+    ends = pc.and_(pc.equal(op.slice(0, count), 2), pc.equal(op.slice(1), 3))
+    ends = pc.and_(ends, pc.equal(pc.add(offset.slice(0, count), 1), offset.slice(1)))
+    ends = pc.and_(ends, pc.invert(not_after(rows.column(vocab.event_time_column).slice(1), at)))
     for parts in row_keys(pa.Table.from_batches([rows]).select(list(key))).columns:
         part: Any = parts.combine_chunks()
-        kept = pc.and_(kept, _same(part.slice(0, count), part.slice(1)))
-    left = rows.slice(0, count).filter(pc.invert(kept))
-    yield from where_comes([left], vocab.operation_type_column, comes=False)
+        ends = pc.and_(ends, _same(part.slice(0, count), part.slice(1)))
+    return pa.concat_arrays([pc.fill_null(ends, False), pa.array([False])])
 
 
 def _same(left: Any, right: Any) -> Any:

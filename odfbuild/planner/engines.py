@@ -4,8 +4,11 @@ The version that made a chain's rows is part of its transform: another one may r
 otherwise.  A chain that does not say one is taken as made by whatever is there.
 """
 
+from __future__ import annotations
+
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
+from typing import TYPE_CHECKING
 
 from odfbuild.errors import Diagnostic, Level
 from odfbuild.odf.chain_schema import schema_in_force
@@ -15,6 +18,9 @@ from odfbuild.odf.opaque import is_opaque
 from odfbuild.odf.refs import DatasetAlias
 from odfbuild.planner.declared import Declared
 from odfbuild.planner.plan import Append, Step, Transform
+
+if TYPE_CHECKING:
+    from odfbuild.planner.sql.affected import Cause
 
 __all__ = ["made_by_another", "may_have_wrong_rows", "outdated_notes", "upgraded"]
 
@@ -27,17 +33,16 @@ def made_by_another(transform: TransformSql, installed: str) -> bool:
 
 def may_have_wrong_rows(
     state: ChainState, current: Mapping[DatasetAlias, ChainState], installed: str
-) -> bool:
-    """Say whether an earlier revision of the engine made rows that its query may not give.
+) -> Cause | None:
+    """Return why an earlier revision of the engine may have made rows that its query does not give.
 
-    Those are of queries whose columns it took for others (`planner.sql.affected`).  `current` are
-    all datasets of the workspace.
+    `current` are all datasets of the workspace.
     """
     known = state.transform
     if known is None or not state.progress or is_opaque(known.transform):
-        return False
+        return None
     if not made_by_another(known.transform, installed):
-        return False
+        return None
     from odfbuild.planner.sql.affected import affected
     from odfbuild.planner.sql.query import steps_of
 
@@ -92,8 +97,9 @@ def outdated_notes(
         installed = engines.get(sql.engine)
         if installed is None or not made_by_another(sql, installed):
             continue
-        if may_have_wrong_rows(state, current, installed):
-            yield _wrong_rows(each, sql)
+        cause = may_have_wrong_rows(state, current, installed)
+        if cause is not None:
+            yield _wrong_rows(each, sql, cause)
         elif each.alias in run:
             yield Diagnostic(
                 code="engine-version",
@@ -106,18 +112,32 @@ def outdated_notes(
             )
 
 
-def _wrong_rows(each: Declared, sql: TransformSql) -> Diagnostic:
+def _wrong_rows(each: Declared, sql: TransformSql, cause: Cause) -> Diagnostic:
+    code, why = _WRONG_ROWS[cause.name]
     return Diagnostic(
-        code="rows-of-other-keys",
-        what=f"{each.alias} may have wrong rows: {sql.engine} {sql.version}, which made it, took "
-        f"columns of its query for others; to make it anew: odfbuild rebuild {each.alias}",
-        why="a name that a star shows and the query also defines, or that only one side of a join "
-        "shows, was taken for a column of the input: steps looked at the rows of other keys",
+        code=code,
+        what=f"{each.alias} may have wrong rows: {sql.engine} {sql.version}, which made it, "
+        f"{cause.value}; to make it anew: odfbuild rebuild {each.alias}",
+        why=why,
         fix=f"odfbuild verify {each.alias} --recompute says whether it has; "
         f"odfbuild rebuild {each.alias} makes it anew",
         span=each.span(()),
         level=Level.WARNING,
     )
+
+
+_WRONG_ROWS = {
+    "COLUMNS": (
+        "rows-of-other-keys",
+        "a name that a star shows and the query also defines, or that only one side of a join "
+        "shows, was taken for a column of the input: steps looked at the rows of other keys",
+    ),
+    "VERSIONS": (
+        "rows-of-corrected-versions",
+        "a version that had been corrected to another event time was in force again where its "
+        "correction was retracted, or was earlier than it",
+    ),
+}
 
 
 def _upgrade(each: Declared) -> str:

@@ -132,7 +132,9 @@ def test_what_an_earlier_version_may_have_spoilt_is_told(ask: Inside, market: Pa
     out.commit(Prepared((replace(state.transform, transform=sql),), LATER), on=state)
     (each,) = told(ask, code=1)["rows"]  # the clock is behind that block
     assert each["health"] == "warn"
-    assert each["what"] == "may be wrong, as an earlier version took columns for others: out"
+    assert each["what"] == (
+        "may be wrong, as an earlier version took columns of its query for others: out"
+    )
     assert "odfbuild rebuild NAME" in each["fix"]
 
 

@@ -1,4 +1,4 @@
-"""The rows in force at an event time, against a plain account of versions of random histories."""
+"""The rows in force at an event time, against a plain reading of random histories."""
 
 import math
 import tempfile
@@ -14,10 +14,11 @@ from hypothesis import strategies as st
 
 from odfbuild.executors import versions as module
 from odfbuild.executors.changelog import InvalidChangelogError
-from odfbuild.executors.versions import in_force
+from odfbuild.executors.standing import standing
 from odfbuild.odf.schema import parse_ddl
 from odfbuild.odf.timestamp import Timestamp
 from tests.executors.changelogs import NOON, SYSTEM, VOCAB, Change, Row, values, written
+from tests.executors.version_logs import in_force, plain, versions
 
 SCHEMA = parse_ddl(
     (*SYSTEM, "event_time TIMESTAMP NOT NULL", "k DOUBLE", "s STRUCT<a: STRING>", "v DOUBLE",
@@ -25,6 +26,7 @@ SCHEMA = parse_ddl(
 )  # fmt: skip
 KEYS = (("k",), ("s",), ("k", "s"))
 HOURS = 4
+COLUMNS = ("event_time", "k", "s", "v", "l")
 
 keyed = st.fixed_dictionaries(
     {
@@ -57,75 +59,39 @@ def histories(draw: st.DrawFn) -> list[list[Change]]:
     return [log[a:b] for a, b in zip([0, *cuts], [*cuts, len(log)], strict=True)]
 
 
-def plain(value: Any) -> Any:
-    """Return a value that sorts as values do: null least, NaN greatest, one zero."""
-    match value:
-        case None:
-            return (0,)
-        case float() if math.isnan(value):
-            return (2,)
-        case dict():
-            return (1, *(plain(each) for each in value.values()))
-        case list():
-            return (1, *(plain(each) for each in value))
-        case float():
-            return (1, value + 0.0)
-    return (1, value)
-
-
-def account(log: Sequence[Change], key: Sequence[str], at: Any) -> list[Row]:
-    """Keep a book of versions: what came, without what went; then the last one of each key."""
-
-    def owner(row: Row) -> Any:
-        return tuple(plain(row[name]) for name in key)
-
-    book: Counter[str] = Counter()
-    rows: dict[str, Row] = {}
-    for place, (op, row) in enumerate(log):
-        name = values(row)
-        rows[name] = row
-        if op in (0, 3):
-            book[name] += 1
-            continue
-        following = log[place + 1] if place + 1 < len(log) else (0, row)
-        goes_on = (
-            op == 2
-            and following[0] == 3
-            and owner(following[1]) == owner(row)
-            and following[1]["event_time"] != row["event_time"]
-        )
-        book[name] -= 0 if goes_on else 1
-    last: dict[Any, Row] = {}
-    for name, times in book.items():
-        row = rows[name]
-        if times <= 0 or row["event_time"] > at:
-            continue
-        known = last.get(owner(row))
-        if known is None or _rank(row) > _rank(known):
-            last[owner(row)] = row
-    return list(last.values())
-
-
-def _rank(row: Row) -> Any:
-    return (row["event_time"], *(plain(row[name]) for name in ("k", "s", "v", "l")))
-
-
 def found(paths: Sequence[Path], key: Sequence[str], at: Any) -> list[Row]:
-    batches = in_force(paths, SCHEMA, VOCAB, key, Timestamp.from_datetime(at))
+    batches = module.in_force(paths, SCHEMA, VOCAB, key, Timestamp.from_datetime(at))
     return [row for batch in batches for row in batch.to_pylist()]
 
 
 @settings(max_examples=150, deadline=None)
 @given(histories(), st.sampled_from(KEYS), st.sampled_from([1, 3, 1000]), st.integers(-1, HOURS))
-def test_each_key_has_the_version_that_an_account_has(
+def test_each_key_has_the_version_that_a_plain_reading_finds(
     history: list[list[Change]], key: Sequence[str], chunk: int, hour: int
 ) -> None:
     at = NOON + timedelta(hours=hour)
-    wanted = account([each for piece in history for each in piece], key, at)
+    log = [each for piece in history for each in piece]
+    wanted = in_force(versions(log, key), key, at, COLUMNS)
     with tempfile.TemporaryDirectory() as folder, pytest.MonkeyPatch.context() as patch:
         patch.setattr(module, "_CHUNK", chunk)
         rows = found(written(Path(folder), history, SCHEMA), key, at)
     assert Counter(map(values, rows)) == Counter(map(values, wanted))
+
+
+@settings(max_examples=100, deadline=None)
+@given(histories(), st.sampled_from(KEYS))
+def test_after_all_times_a_key_has_the_greatest_of_its_rows_that_stand(
+    history: list[list[Change]], key: Sequence[str]
+) -> None:
+    with tempfile.TemporaryDirectory() as folder:
+        paths = written(Path(folder), history, SCHEMA)
+        stand = [row for each in standing(paths, SCHEMA, VOCAB) for row in each.to_pylist()]
+        rows = found(paths, key, NOON + timedelta(hours=HOURS + 1))
+    best: dict[Any, Row] = {}
+    for row in stand:
+        owner = tuple(plain(row[name]) for name in key)
+        best[owner] = max(best.get(owner, row), row, key=plain)
+    assert Counter(map(values, rows)) == Counter(map(values, best.values()))
 
 
 def row(k: float, v: float, hour: int = 0) -> Row:
@@ -142,3 +108,31 @@ def test_a_row_that_was_taken_back_in_vain_is_named(tmp_path: Path) -> None:
     paths = written(tmp_path, [[(0, row(1, 1)), (1, row(1, 2))]], SCHEMA)
     with pytest.raises(InvalidChangelogError, match="offset 1 takes back"):
         found(paths, ("k",), NOON)
+
+
+def test_a_version_that_ended_cannot_be_taken_back(tmp_path: Path) -> None:
+    log = [(0, row(1, 1)), (2, row(1, 1)), (3, row(1, 5, 2)), (1, row(1, 1))]
+    paths = written(tmp_path, [log], SCHEMA)
+    for hour in (1, 2):
+        with pytest.raises(InvalidChangelogError, match="takes back"):
+            found(paths, ("k",), NOON + timedelta(hours=hour))
+
+
+@pytest.mark.parametrize(
+    ("log", "shown"),
+    [
+        ([(0, 1, 1), (2, 1, 1), (3, 2, 2), (1, 2, 2)], [None, 1, None, None]),
+        ([(0, 1, 2), (2, 1, 2), (3, 2, 1)], [None, 2, 2, 2]),
+        ([(0, 1, 2), (2, 1, 2), (3, 2, 0)], [2, 2, 2, 2]),
+        ([(0, 9, 0), (0, 1, 1), (2, 1, 1), (3, 2, 2), (1, 2, 2)], [9, 1, 9, 9]),
+    ],
+    ids=["the correction went", "to an earlier time", "to the first time", "another one stands"],
+)
+def test_a_corrected_row_does_not_come_back(
+    tmp_path: Path, log: list[tuple[int, int, int]], shown: list[int | None]
+) -> None:
+    changes = [(op, row(1, value, hour)) for op, value, hour in log]
+    paths = written(tmp_path, [changes], SCHEMA)
+    for hour, value in enumerate(shown):
+        rows = found(paths, ("k",), NOON + timedelta(hours=hour))
+        assert [each["v"] for each in rows] == ([] if value is None else [value])

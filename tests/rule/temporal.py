@@ -59,26 +59,32 @@ def standing(log: Iterable[Row], columns: Sequence[str]) -> list[Row]:
 
 
 def versions(log: Sequence[Row], key: Sequence[str], columns: Sequence[str]) -> list[Row]:
-    """Return the versions in a log: a pair with another time, of one key, leaves the old one."""
-    left: list[Row] = []
+    """Return the versions in a log, and when each ended: pairs of a key to a later time end one.
+
+    That is `until`, None for those that no pair ended.
+    """
+    found: list[Row] = []
     for at, each in enumerate(log):
         row = {name: each[name] for name in columns}
         if each["op"] in (0, 3):
-            left.append(row)
+            found.append({**row, "until": None})
             continue
+        gone = next(n for n, old in enumerate(found) if same(old, {**row, "until": None}))
         after = log[at + 1] if each["op"] == 2 else None
-        stays = after is not None and all(after[name] == each[name] for name in key)
-        if stays and after is not None and after["event_time"] != each["event_time"]:
-            continue
-        del left[next(n for n, old in enumerate(left) if same(old, row))]
-    return left
+        paired = after is not None and all(after[name] == each[name] for name in key)
+        if paired and after is not None and after["event_time"] > each["event_time"]:
+            found[gone]["until"] = after["event_time"]
+        else:
+            del found[gone]
+    return found
 
 
 def in_force(rows: Iterable[Row], key: Sequence[str], time: int) -> list[Row]:
-    """Return for each key the version that is in force at a time."""
+    """Return for each key the version that is in force at a time; rows that stand do not end."""
     found: dict[tuple[Any, ...], Row] = {}
     for row in rows:
-        if row["event_time"] > time:
+        until = row.get("until")
+        if row["event_time"] > time or (until is not None and time >= until):
             continue
         held = tuple(row[name] for name in key)
         if held not in found or rank(row) > rank(found[held]):
@@ -88,7 +94,8 @@ def in_force(rows: Iterable[Row], key: Sequence[str], time: int) -> list[Row]:
 
 def rank(row: Row) -> tuple[Any, ...]:
     """Return what sorts versions of a key: time first, then all columns, nulls least, NaN last."""
-    return (row["event_time"], *(_sorted(value) for value in row.values()))
+    values = (value for name, value in row.items() if name != "until")
+    return (row["event_time"], *map(_sorted, values))
 
 
 def _sorted(value: Any) -> tuple[Any, ...]:

@@ -1,14 +1,16 @@
-"""Queries that earlier revisions of the engine took for ones that work by other columns.  Pure.
+"""Queries whose rows earlier revisions of the engine may have made wrong.  Pure.
 
 Up to revision 1 a star passed any name through, also one that the query leaves out beside it or
 gives to something else; so steps looked at the rows of other keys than those that they touched.
-The state of `min` and `max` had one zero, also where the query made -0.0 of its columns.
+The state of `min` and `max` had one zero, also where the query made -0.0 of its columns.  Versions
+of an input that had been corrected came back into force when the correction went or was earlier.
 """
 
 from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
+from enum import Enum
 
 from odfbuild.odf.events import DataSchema
 from odfbuild.planner.sql.arguments import loses_zeros
@@ -16,37 +18,48 @@ from odfbuild.planner.sql.group_names import is_misread
 from odfbuild.planner.sql.keyed import Parts
 from odfbuild.planner.sql.query import QueryStep
 from odfbuild.planner.sql.statement import SqlTextError
+from odfbuild.planner.sql.temporal import tables_of
 from odfbuild.planner.sql.text import read
 
-__all__ = ["affected"]
+__all__ = ["Cause", "affected"]
 
 _REVISION = re.compile(r"\+odfbuild\.(\d+)")
 _MENDED = 2
 
 
+class Cause(Enum):
+    """What an earlier revision did to the rows of a query."""
+
+    COLUMNS = "took columns of its query for others"
+    VERSIONS = "took versions of its tables for current that had been corrected"
+
+
 def affected(
     steps: Sequence[QueryStep], inputs: Mapping[str, DataSchema | None], version: str | None
-) -> bool:
-    """Tell whether steps of a query may have left other rows than the query gives in full.
+) -> Cause | None:
+    """Return why steps of a query may have left other rows than it gives in full; None if not.
 
     `inputs` are the columns of the inputs as far as they are known, `version` is that of the
     engine that is recorded with the query, None if none is.
     """
     revision = _REVISION.search(version or "")
     if revision is not None and int(revision[1]) >= _MENDED:
-        return False
+        return None
     try:
         shapes = [(step.alias, read(step.text).shape) for step in steps]
+        versioned = {table for step in steps for table in tables_of(step.text)}
     except SqlTextError:
-        return False
+        return None
     if not shapes:
-        return False
+        return None
     named = {name: shape for name, shape in shapes if name is not None}
+    if versioned - named.keys():
+        return Cause.VERSIONS
     parts = Parts(named, inputs, dict(steps[0].temporal))
     part = parts.query(shapes[-1][1])
     if part.name == "linear":
-        return False
+        return None
     misread = part.group is not None and (
         is_misread(part.group) or loses_zeros(part.group, shapes, inputs)
     )
-    return misread or bool(parts.asked & parts.redefined)
+    return Cause.COLUMNS if misread or parts.asked & parts.redefined else None

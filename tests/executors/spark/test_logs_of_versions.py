@@ -1,6 +1,12 @@
-"""Which versions a log holds, and from when until when: every rule of it by an example."""
+"""Which versions a log holds, and from when until when: every rule of it by an example.
 
+Random logs are read by both ways of reading them, Spark's and the one without an engine.
+"""
+
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
 from pathlib import Path
+from random import Random
 from typing import Any
 
 import pyarrow as pa
@@ -11,11 +17,30 @@ from odfbuild.executors.spark.engine import SparkEngine
 from odfbuild.executors.spark.replay import Replaying, in_vain
 from odfbuild.executors.spark.settings import Size
 from odfbuild.executors.spark.versions import in_force, logged
+from odfbuild.executors.versions import in_force as plain_in_force
+from odfbuild.odf.arrow import from_arrow
 from odfbuild.odf.events import DatasetVocabulary
+from odfbuild.odf.timestamp import Timestamp
+from tests.executors.changelogs import VOCAB
+from tests.executors.changelogs import written as slices
 from tests.executors.spark.tables import MILLIS, written
+from tests.executors.version_logs import TIMES, plain, random_log
+from tests.executors.version_logs import in_force as wanted
+from tests.executors.version_logs import versions as reading
 
 pytestmark = pytest.mark.spark
 
+MANY = pa.schema(
+    [
+        ("offset", pa.int64()),
+        ("op", pa.int32()),
+        ("system_time", MILLIS),
+        ("event_time", MILLIS),
+        ("g", pa.int64()),
+        ("k", pa.string()),
+        ("v", pa.float64()),
+    ]
+)
 SCHEMA = pa.schema(
     [
         ("offset", pa.int64()),
@@ -36,11 +61,60 @@ LOGS: dict[str, tuple[Log, str]] = {
         [(A, 1, "p", 7), (FROM, 1, "p", 7), (TO, 2, "p", 8)],
         "p1-2:7 p2:8",
     ),
-    "also an earlier one": ([(A, 3, "p", 7), (FROM, 3, "p", 7), (TO, 2, "p", 8)], "p2-3:8 p3:7"),
+    "an earlier one replaces": ([(A, 3, "p", 7), (FROM, 3, "p", 7), (TO, 2, "p", 8)], "p2:8"),
     "the same time replaces": ([(A, 1, "p", 7), (FROM, 1, "p", 7), (TO, 1, "p", 8)], "p1:8"),
     "the last of several goes": (
         [(A, 1, "p", 7), (FROM, 1, "p", 7), (TO, 2, "p", 8), (R, 2, "p", 8)],
+        "p1-2:7",
+    ),
+    "the end is that of its own correction": (
+        [(A, 1, "p", 7), (FROM, 1, "p", 7), (TO, 5, "p", 8), (FROM, 5, "p", 8), (TO, 3, "p", 9)],
+        "p1-3:7 p3:9",
+    ),
+    "none between": (
+        [
+            (A, 1, "p", 7),
+            (FROM, 1, "p", 7),
+            (TO, 2, "p", 8),
+            (FROM, 2, "p", 8),
+            (TO, 4, "p", 9),
+            (R, 4, "p", 9),
+            (A, 6, "p", 1),
+        ],
+        "p1-2:7 p2-4:8 p6:1",
+    ),
+    "another that stands comes back": (
+        [(A, 1, "p", 7), (A, 2, "p", 8), (FROM, 2, "p", 8), (TO, 4, "p", 9), (R, 4, "p", 9)],
+        "p1-2:7 p2-4:8 p4:7",
+    ),
+    "one that goes on comes back": (
+        [
+            (A, 1, "p", 7),
+            (FROM, 1, "p", 7),
+            (TO, 9, "p", 1),
+            (A, 2, "p", 8),
+            (FROM, 2, "p", 8),
+            (TO, 4, "p", 9),
+            (R, 4, "p", 9),
+        ],
+        "p1-2:7 p2-4:8 p4-9:7 p9:1",
+    ),
+    "of equal ones one stands": (
+        [(A, 1, "p", 7), (A, 1, "p", 7), (FROM, 1, "p", 7), (TO, 3, "p", 8), (R, 3, "p", 8)],
         "p1:7",
+    ),
+    "of two ends the later": (
+        [
+            (A, 1, "p", 7),
+            (FROM, 1, "p", 7),
+            (TO, 2, "p", 8),
+            (FROM, 2, "p", 8),
+            (TO, 1, "p", 7),
+            (FROM, 1, "p", 7),
+            (TO, 5, "p", 9),
+            (R, 5, "p", 9),
+        ],
+        "p1-5:7",
     ),
     "another key is another row": ([(A, 1, "p", 7), (FROM, 1, "p", 7), (TO, 1, "q", 7)], "q1:7"),
     "another key at another time too": (
@@ -59,6 +133,22 @@ LOGS: dict[str, tuple[Log, str]] = {
 }
 
 
+def spans(
+    engine: SparkEngine, paths: Sequence[Path], schema: pa.Schema, key: Sequence[str]
+) -> list[dict[str, Any]]:
+    """Return the versions in a log with from and to, in milliseconds."""
+    with in_vain(), engine._views("read versions", Size.SMALL, 0) as (session, views):
+        replaying = Replaying(session=session, views=views, size=Size.SMALL)
+        columns = [name for name in schema.names if name not in ("offset", "op", "system_time")]
+        found = logged(replaying, paths, schema, columns, DatasetVocabulary(), key, "log")
+        frame = in_force(replaying, found, key, "event_time", "versions")
+        shown = frame.selectExpr(
+            "unix_millis(__odf_from) f", "unix_millis(__odf_to) t", "__odf_row.*"
+        )
+        rows: list[dict[str, Any]] = shown.toArrow().to_pylist()
+    return rows
+
+
 def versions(engine: SparkEngine, folder: Path, log: Log) -> str:
     """Return the versions in a log as words: key, from when, until when, value."""
     rows: list[dict[str, Any]] = [
@@ -66,17 +156,9 @@ def versions(engine: SparkEngine, folder: Path, log: Log) -> str:
         for at, (op, time, k, v) in enumerate(log)
     ]
     path = written(folder, pa.Table.from_pylist(rows, SCHEMA))
-    with in_vain(), engine._views("read versions", Size.SMALL, 0) as (session, views):
-        replaying = Replaying(session=session, views=views, size=Size.SMALL)
-        columns = ["event_time", "k", "v", "u"]
-        found = logged(replaying, [path], SCHEMA, columns, DatasetVocabulary(), ["k"], "log")
-        frame = in_force(replaying, found, ["k"], "event_time", "versions")
-        told = frame.selectExpr(
-            "unix_millis(__odf_from) f", "unix_millis(__odf_to) t", "__odf_row.k", "__odf_row.v"
-        ).toArrow()
     words = [
         f"{row['k'] or '-'}{row['f']}{'' if row['t'] is None else -row['t']}:{row['v']}"
-        for row in told.to_pylist()
+        for row in spans(engine, [path], SCHEMA, ["k"])
     ]
     return " ".join(sorted(words))
 
@@ -93,3 +175,39 @@ def test_a_version_that_is_not_there_cannot_be_taken_back(
     log: Log = [(A, 1, "p", 7), (FROM, 1, "p", 7), (TO, 2, "p", 8), (R, 1, "p", 7)]
     with pytest.raises(InvalidChangelogError, match="offset 3"):
         versions(engine, tmp_path, log)
+
+
+@pytest.mark.parametrize(
+    ("first", "count"), [(0, 300), pytest.param(300, 20_000, marks=pytest.mark.slow)]
+)
+def test_random_logs_are_read_alike(
+    engine: SparkEngine, tmp_path: Path, first: int, count: int
+) -> None:
+    """Random logs, each under a key of its own, so that one run reads them all."""
+    logs = {
+        number: random_log(Random(f"versions {number}")) for number in range(first, first + count)
+    }
+    records = [(op, {"g": number, **row}) for number, log in logs.items() for op, row in log]
+    schema = from_arrow(MANY)
+    paths = slices(tmp_path, [records[:97], records[97:]], schema)
+    found = {number: reading(log, ["k"]) for number, log in logs.items()}
+    seen: dict[tuple[int, int], list[str]] = defaultdict(list)
+    for span in spans(engine, paths, MANY, ["g", "k"]):
+        until = span["t"] if span["t"] is not None else TIMES + 1
+        for at in range(span["f"], until):
+            seen[span["g"], at].append(shown(span))
+    for at in range(-1, TIMES + 1):
+        rows = plain_in_force(paths, schema, VOCAB, ["g", "k"], Timestamp.from_millis(at))
+        plainly: dict[int, list[str]] = defaultdict(list)
+        for row in (row for batch in rows for row in batch.to_pylist()):
+            plainly[row["g"]].append(shown(row))
+        for number, log in logs.items():
+            meant = sorted(map(shown, wanted(found[number], ["k"], at)))
+            assert sorted(seen[number, at]) == meant, f"Spark, log {number} at {at}: {log}"
+            assert sorted(plainly[number]) == meant, f"no engine, log {number} at {at}: {log}"
+
+
+def shown(row: Mapping[str, Any]) -> str:
+    time = row["event_time"]
+    millis = time if isinstance(time, int) else round(time.timestamp() * 1000)
+    return repr((millis, plain(row["k"]), plain(row["v"])))

@@ -118,7 +118,7 @@ def test_a_trade_has_the_rate_that_was_in_force(exchange: Exchange) -> None:
         (0, "b", "usd", 20),  # no trade came; 21 is in force from the fourth on
         (0, "d", "eur", 10),  # late
         (0, "e", "gbp", None),  # there is no rate, yet it appears
-        (0, "f", "usd", 20),  # the rate of the fourth was taken back
+        (0, "f", "usd", None),  # 21 was taken back, and 20 ended when that began
         (0, "g", "eur", 12),
     ]
 

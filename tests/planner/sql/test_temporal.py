@@ -13,6 +13,7 @@ from odfbuild.odf.events import (
     TimeUnit,
     TransformSql,
 )
+from odfbuild.planner.sql.affected import Cause, affected
 from odfbuild.planner.sql.columns import ColumnRef, columns_of
 from odfbuild.planner.sql.key_columns import key_columns
 from odfbuild.planner.sql.query import QueryStep, Reason, diagnostics, examine, steps_of
@@ -45,6 +46,7 @@ CHANGED = {
     ),
 }
 KEYS = (("t", ("k",)),)
+JOINED = "select l.k, r.v from l join t for system_time as of l.event_time as r on r.k = l.k"
 SCHEMA = DataSchema(
     (
         DataField("event_time", DataTypeTimestamp(TimeUnit.MILLISECOND, "UTC")),
@@ -302,3 +304,21 @@ def test_a_step_looks_at_everything_for_versions_by_another_key_than_the_left_si
     )
     assert key_columns([QueryStep(None, text, (("t", ("v",)),))], INPUTS) is None
     assert key_columns([QueryStep(None, text.replace("by k", "by v"), (("t", ("v",)),))], INPUTS)
+
+
+@pytest.mark.parametrize(
+    ("steps", "cause"),
+    [
+        ([QueryStep(None, JOINED, KEYS)], Cause.VERSIONS),
+        ([QueryStep("t", "select * from u"), QueryStep(None, JOINED, KEYS)], None),
+        ([QueryStep("x", JOINED, KEYS), QueryStep(None, "select * from x")], Cause.VERSIONS),
+        ([QueryStep(None, "select * from l join t on t.k = l.k", KEYS)], None),
+    ],
+    ids=["of an input", "of a step", "in a step", "not its versions"],
+)
+def test_queries_that_read_versions_of_an_input_are_affected(
+    steps: list[QueryStep], cause: Cause | None
+) -> None:
+    """An earlier revision let versions that had been corrected come back."""
+    assert affected(steps, INPUTS, "4.3.0+odfbuild.1") is cause
+    assert affected(steps, INPUTS, "4.3.0+odfbuild.2") is None
