@@ -10,6 +10,8 @@ from typing import TYPE_CHECKING, Final
 
 from odfbuild.executors.engine import TransformWork
 from odfbuild.executors.spark.admission import built
+from odfbuild.executors.spark.errors import spark_errors
+from odfbuild.executors.spark.fine_results import note_fine
 from odfbuild.executors.spark.frames import POSITION
 from odfbuild.executors.spark.merge import normal
 from odfbuild.executors.spark.replay import standing_text
@@ -47,5 +49,8 @@ def standing_result(
     op, *names = step.columns
     operation = quoted(op) if op in step.frame.columns else "0"
     columns = [f"CAST({operation} AS INT) AS {_OPERATION}", POSITION, *map(quoted, names)]
-    views.add(_LOG, normal(step.frame.selectExpr(*columns)))
+    rows = step.frame.selectExpr(*columns)
+    with spark_errors("run the query", step.sent, log):
+        note_fine(rows, [each.text for each in facts.steps])
+    views.add(_LOG, normal(rows))
     return built(session, standing_text(_LOG, names, op=_OPERATION, offset=POSITION))

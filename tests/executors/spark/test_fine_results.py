@@ -116,7 +116,7 @@ SCHEMA = from_arrow(
 )
 
 
-def stateful(engine: SparkEngine, folder: Path, query: str) -> Frame:
+def stateful(engine: SparkEngine, folder: Path, query: str, *, in_full: bool = False) -> Frame:
     """Return the changes of a first step over two rows of one key, a millisecond apart."""
     rows = [
         {"offset": n, "op": 0, "system_time": 0, "event_time": n, "k": "a",
@@ -134,7 +134,9 @@ def stateful(engine: SparkEngine, folder: Path, query: str) -> Frame:
     )
     transform = TransformSql(engine="spark", query=query)
     return engine.transform(
-        TransformWork(inputs=inputs, transform=transform, vocab=VOCAB, staging=folder)
+        TransformWork(
+            inputs=inputs, transform=transform, vocab=VOCAB, staging=folder, in_full=in_full
+        )
     )
 
 
@@ -144,6 +146,15 @@ def test_times_that_a_query_over_many_rows_cuts_show(
 ) -> None:
     frame = stateful(either_way, tmp_path, query)
     assert [each.column for each in frame.cut] == ["t"]
+    assert [each.column for each in sealed(frame, tmp_path).cut] == ["t"]
+
+
+@pytest.mark.parametrize("in_full", [False, True], ids=["a step", "all of it anew"])
+def test_times_that_a_query_of_the_event_log_cuts_show(
+    either_way: SparkEngine, tmp_path: Path, *, in_full: bool
+) -> None:
+    query = "select op, event_time, k, to_timestamp(x) as t from s"
+    frame = stateful(either_way, tmp_path, query, in_full=in_full)
     assert [each.column for each in sealed(frame, tmp_path).cut] == ["t"]
 
 
