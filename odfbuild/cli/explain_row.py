@@ -21,7 +21,7 @@ from odfbuild.cli.opened import open_given
 from odfbuild.cli.options import Given
 from odfbuild.cli.printable import printable, printable_json
 from odfbuild.cli.row_lines import row_text
-from odfbuild.cli.rows import plain
+from odfbuild.cli.rows import plain_row
 from odfbuild.cli.uuids import uuids_of_dataset, with_uuids
 from odfbuild.cli.words import count
 from odfbuild.odf.events import (
@@ -222,7 +222,7 @@ def traced_json(traced: Traced, names: Names) -> Mapping[str, Any]:
         "dataset": str(traced.dataset),
         "id": str(traced.id),
         "offset": traced.offset,
-        "row": None if row is None else {name: plain(value) for name, value in row.items()},
+        "row": plain_row(row),
         "block": _block_json(traced.written, traced.merged),
         "step": None if traced.written.step is None else _step_json(traced.written.step, names),
         "origins": [

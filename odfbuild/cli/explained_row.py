@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from odfbuild.app.explaining import Explained, MadeOf, RowKey
 from odfbuild.cli.row_lines import row_text
-from odfbuild.cli.rows import plain
+from odfbuild.cli.rows import plain_row
 from odfbuild.cli.words import count
 from odfbuild.odf.identity import DatasetId, Multihash
 from odfbuild.odf.manifest import to_mapping
@@ -255,7 +255,7 @@ def _row_json(each: Explained, names: Names, block: Any) -> Mapping[str, Any]:
         "id": str(each.key.dataset),
         "offset": each.key.offset,
         "depth": each.depth,
-        "row": None if row is None else {name: plain(value) for name, value in row.items()},
+        "row": plain_row(row),
         "block": block,
         "step": None if each.written.step is None else str(each.written.step.since),
         "comes": None if derived is None else derived.comes,

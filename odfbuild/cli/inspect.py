@@ -1,10 +1,10 @@
 """odfbuild inspect block, schema and query: one thing of a chain, whole."""
 
 import json
-import re
 import sys
 from collections.abc import Collection, Iterator, Mapping
 from pathlib import Path
+from typing import Any
 
 from odfbuild import app
 from odfbuild.cli import exits
@@ -30,13 +30,13 @@ from odfbuild.odf.manifest import to_mapping, to_yaml
 from odfbuild.odf.manifest_bytes import from_bytes
 from odfbuild.odf.opaque import refuse_opaque
 from odfbuild.odf.refs import DatasetAlias
+from odfbuild.odf.value_paths import ITEM, KEY, VALUE, ValuePath, below, member
 from odfbuild.state.block_refs import AmbiguousBlockError, UnknownBlockError, find_block
 from odfbuild.state.workspace import Workspace
 
 __all__ = ["NotThereYetError", "show_block", "show_query", "show_schema"]
 
 _LEAST = 6
-_AS_BYTES = re.compile(r"BINARY(\(16\))?(?=( NOT NULL)?\Z)")
 
 
 class NotThereYetError(StateError):
@@ -75,8 +75,7 @@ def show_schema(given: Given, name: str, at: str, output: str) -> int:
         case "json":
             found, uuids = to_mapping(schema), uuids_of(project, state)
             for field in found["fields"]:
-                if field["name"] in uuids:  # no type of ODF, which has the bytes
-                    field["declaredAs"] = "UUID"
+                _declare(field, field["type"], below(uuids, field["name"]))
             text = _json(found)
         case "arrow":
             from odfbuild.odf.arrow import to_arrow
@@ -89,13 +88,29 @@ def show_schema(given: Given, name: str, at: str, output: str) -> int:
     return exits.DONE
 
 
-def _column(field: DataField, uuids: Collection[str]) -> str:
+def _declare(holder: dict[str, Any], kind: dict[str, Any], uuids: frozenset[ValuePath]) -> None:
+    """Say of the parts of a type that are UUIDs that they are: ODF has the bytes, and no such type.
+
+    `holder` is the field, or the type of the items of a list or a map.
+    """
+    while kind["kind"] == "Option":
+        kind = kind["inner"]
+    if () in uuids:
+        holder["declaredAs"] = "UUID"
+    elif kind["kind"] == "Struct":
+        for each in kind["fields"]:
+            _declare(each, each["type"], below(uuids, member(each["name"])))
+    for name, step in (("itemType", ITEM), ("keyType", KEY), ("valueType", VALUE)):
+        if name in kind:
+            _declare(kind[name], kind[name], below(uuids, step))
+
+
+def _column(field: DataField, uuids: Collection[ValuePath]) -> str:
     """Return the DDL of a column; a type that DDL has no word for is named as ODF names it."""
     from odfbuild.odf.schema import DdlError, to_ddl, type_name
 
     try:
-        text = to_ddl(DataSchema((field,)))[0]
-        return _AS_BYTES.sub("UUID", text) if field.name in uuids else text
+        return to_ddl(DataSchema((field,)), uuids)[0]
     except DdlError:
         name = field.name if field.name.isidentifier() else f"`{field.name.replace('`', '``')}`"
         return f"{name} {type_name(field.type)} /* not in DDL */"

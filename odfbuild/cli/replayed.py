@@ -1,12 +1,12 @@
 """What verification and replays found, as lines, as JSON values and as findings.  Pure."""
 
 import json
-import math
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from odfbuild.cli.printable import printable
-from odfbuild.cli.row_lines import cell_text, row_text
+from odfbuild.cli.row_lines import row_text
+from odfbuild.cli.rows import plain_row
 
 if TYPE_CHECKING:
     from odfbuild.app.verifying import Checked
@@ -117,8 +117,8 @@ def _recomputed_json(recomputed: "Recomputed") -> Mapping[str, Any]:
         "sequence": recomputed.sequence,
         "ok": not recomputed.findings and recomputed.untried is None,
         "findings": list(recomputed.findings),
-        "first_surplus": _plain_row(recomputed.surplus),
-        "first_missing": _plain_row(recomputed.missing),
+        "first_surplus": plain_row(recomputed.surplus),
+        "first_missing": plain_row(recomputed.missing),
         "not_run": recomputed.untried,
     }
 
@@ -137,8 +137,8 @@ def replayed_json(replayed: "Replayed") -> Mapping[str, Any]:
         else {
             "offset": row.offset,
             "columns": list(row.columns),
-            "recorded": _plain_row(row.recorded),
-            "computed": _plain_row(row.computed),
+            "recorded": plain_row(row.recorded),
+            "computed": plain_row(row.computed),
         },
         "not_run": replayed.untried,
     }
@@ -147,17 +147,6 @@ def replayed_json(replayed: "Replayed") -> Mapping[str, Any]:
 def json_text(document: Mapping[str, Any]) -> str:
     """Return a document of JSON, in lines."""
     return json.dumps(document, indent=2, ensure_ascii=False, allow_nan=False)
-
-
-def _plain_row(row: Mapping[str, Any] | None) -> Mapping[str, Any] | None:
-    return None if row is None else {name: _plain(value) for name, value in row.items()}
-
-
-def _plain(value: Any) -> Any:
-    """Return a value as JSON has it, or as people read it."""
-    if isinstance(value, bool | int | str) or value is None:
-        return value
-    return value if isinstance(value, float) and math.isfinite(value) else cell_text(value)
 
 
 def junit_findings(name: "DatasetAlias | None", checked: "Checked") -> "Iterator[Finding]":

@@ -1,17 +1,16 @@
 """Differences of rows as lines: a sign, then the row, or what changed in the row of a key."""
 
-import json
 from collections.abc import Iterator, Mapping
-from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
 from odfbuild.cli.printable import printable
+from odfbuild.cli.rows import cell_text
 from odfbuild.cli.words import count
 
 if TYPE_CHECKING:
     from odfbuild.cli.row_difference import RowChange, RowDifference
 
-__all__ = ["cell_text", "row_lines", "row_text"]
+__all__ = ["row_lines", "row_text"]
 
 
 def row_lines(found: "RowDifference") -> Iterator[str]:
@@ -41,28 +40,17 @@ def _line(change: "RowChange", key: tuple[str, ...]) -> str:
         return f"- {row_text(change.before)}"
     named = row_text({name: change.before[name] for name in key})
     moved = ", ".join(
-        f"{name} {cell_text(change.before[name])} → {cell_text(value)}"
+        f"{name} {_text(change.before[name])} → {_text(value)}"
         for name, value in change.after.items()
-        if name not in key and cell_text(change.before[name]) != cell_text(value)
+        if name not in key and _text(change.before[name]) != _text(value)
     )
     return f"~ {named}: {moved}"
 
 
 def row_text(row: Mapping[str, Any]) -> str:
     """Return a row in one line, its columns named."""
-    return ", ".join(f"{name}={cell_text(value)}" for name, value in row.items())
+    return ", ".join(f"{name}={_text(value)}" for name, value in row.items())
 
 
-def cell_text(value: Any) -> str:
-    """Return one value as people read it."""
-    match value:
-        case None:
-            return "null"
-        case datetime():
-            return value.isoformat(timespec="milliseconds").replace("+00:00", "Z")
-        case bytes():
-            return value.hex()
-        case dict() | list():
-            return json.dumps(value, ensure_ascii=False, default=cell_text)
-        case _:
-            return str(value)
+def _text(value: Any) -> str:
+    return cell_text(value, null="null")

@@ -11,10 +11,11 @@ from pathlib import Path
 from typing import IO, TYPE_CHECKING
 
 from odfbuild.cli.usage import UsageRefusedError
-from odfbuild.cli.uuids import as_uuid
 
 if TYPE_CHECKING:
     import pyarrow as pa
+
+    from odfbuild.odf.value_paths import ValuePath
 
 __all__ = ["TABLE_ROWS", "Destination", "RowFormat", "destination", "shown_uuids", "write_out"]
 
@@ -103,39 +104,12 @@ def shown_uuids(
     to: Destination,
     schema: "pa.Schema",
     batches: "Iterable[pa.RecordBatch]",
-    names: Collection[str],
+    paths: "Collection[ValuePath]",
 ) -> "tuple[pa.Schema, Iterable[pa.RecordBatch]]":
-    """Return rows with these columns of bytes as UUIDs: as text, or with that type in files.
+    """Return rows with these bytes as UUIDs: as text, or with that type in files."""
+    from odfbuild.cli.uuids import with_uuids_in_batches
 
-    A value of another length than 16 bytes is none: it is shown in hex, and refused in files.
-    """
-    found = [field.name for field in schema if field.name in names]
-    if not found:
-        return schema, batches
-    import pyarrow as pa
-
-    kind = pa.uuid() if to.is_binary else pa.string()
-    shown = pa.schema([f.with_type(kind) if f.name in found else f for f in schema])
-
-    def column(name: str, values: pa.Array) -> pa.Array:
-        if name not in found:
-            return values
-        if to.is_binary:
-            return pa.ExtensionArray.from_storage(kind, values.cast(pa.binary(16)))
-        return pa.array(list(map(_uuid, values.to_pylist())), kind)
-
-    return shown, (
-        pa.RecordBatch.from_arrays(
-            [column(f.name, each) for f, each in zip(schema, batch.columns, strict=True)],
-            schema=shown,
-        )
-        for batch in batches
-    )
-
-
-def _uuid(value: bytes | None) -> str | None:
-    found = as_uuid(value)
-    return found.hex() if isinstance(found, bytes) else None if found is None else str(found)
+    return with_uuids_in_batches(schema, batches, paths, as_text=not to.is_binary)
 
 
 def write_out(to: Destination, schema: "pa.Schema", batches: "Iterable[pa.RecordBatch]") -> None:

@@ -3,7 +3,7 @@
 import json
 import math
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
 from decimal import Decimal
 from itertools import chain
@@ -13,7 +13,7 @@ from odfbuild.cli.printable import printable, printable_json
 from odfbuild.cli.streams import as_it_is
 from odfbuild.cli.usage import UsageRefusedError
 
-__all__ = ["Rows", "check_safe_csv", "plain", "write_rows"]
+__all__ = ["Rows", "cell_text", "check_safe_csv", "plain", "plain_row", "write_rows"]
 
 _LINE = json.JSONEncoder(ensure_ascii=False, allow_nan=False)
 _INDENTED = json.JSONEncoder(ensure_ascii=False, allow_nan=False, indent=2)
@@ -59,7 +59,7 @@ def write_rows(rows: Rows, output: str, stream: TextIO, *, safe_csv: bool = Fals
 
             found = list(values)
             right = [_is_number([row[at] for row in found]) for at in range(len(names))]
-            print_table(names, [[_text(cell) for cell in row] for row in found], right)
+            print_table(names, [[cell_text(cell) for cell in row] for row in found], right)
 
 
 def _write_json(rows: Rows, stream: TextIO) -> None:
@@ -83,7 +83,7 @@ def _json(value: Any, encoder: json.JSONEncoder) -> str:
 
 def _csv_cell(value: Any) -> str:
     """Return a cell (RFC 4180): null is nothing, empty text is two quotes."""
-    text = value if type(value) is str else _text(value)
+    text = value if type(value) is str else cell_text(value)
     if value is not None and (not text or not _PLAIN_CELL.fullmatch(text)):
         text = text.replace('"', '""')
         return f'"{text}"'
@@ -94,7 +94,7 @@ def _safe_cell(value: Any) -> str:
     """Return a cell that a spreadsheet shows; numbers stay, whether they are texts or not."""
     if type(value) in {int, float, Decimal}:
         return _csv_cell(value)
-    text = value if type(value) is str else _text(value)
+    text = value if type(value) is str else cell_text(value)
     if _FORMULA.match(text) and not _NUMBER.fullmatch(text):
         return _csv_cell(f"'{text}")
     return _csv_cell(value)
@@ -125,11 +125,17 @@ def plain(value: Any) -> Any:
             return str(value)
 
 
-def _text(value: Any) -> str:
+def plain_row(row: Mapping[str, Any] | None) -> dict[str, Any] | None:
+    """Return a row as JSON has it."""
+    return None if row is None else {name: plain(value) for name, value in row.items()}
+
+
+def cell_text(value: Any, null: str = "") -> str:
+    """Return a value as people read it."""
     found = plain(value)
     match found:
         case None:
-            return ""
+            return null
         case str():
             return found
         case dict() | list() | bool():

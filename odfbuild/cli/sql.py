@@ -26,6 +26,7 @@ from odfbuild.executors.analysis import PlacedQueryError
 from odfbuild.executors.frames import Frame
 from odfbuild.executors.views import DatasetView
 from odfbuild.odf.refs import DatasetAlias
+from odfbuild.odf.value_paths import ValuePath
 from odfbuild.planner.names import did_you_mean
 from odfbuild.planner.sql.query import QueryFacts, QueryStep, Reason, diagnostics, examine
 from odfbuild.planner.sql.statement import Place, SqlTextError
@@ -67,7 +68,7 @@ def answer(
     return exits.DONE
 
 
-def _print(found: Frame, to: Destination, uuids: frozenset[str], *, cut: bool) -> None:
+def _print(found: Frame, to: Destination, uuids: frozenset[ValuePath], *, cut: bool) -> None:
     if to.is_table and cut and found.rows > TABLE_ROWS:
         tell_more("first", TABLE_ROWS)
         found = found.slice(0, TABLE_ROWS)

@@ -18,6 +18,7 @@ from odfbuild.executors.versions import in_force
 from odfbuild.odf.arrow import to_arrow
 from odfbuild.odf.events import DataSchema, DatasetVocabulary, DataSlice
 from odfbuild.odf.timestamp import Timestamp
+from odfbuild.odf.value_paths import ValuePath
 
 __all__ = ["DatasetView", "FaultyRowsError", "check_counts", "faults_named"]
 
@@ -73,7 +74,7 @@ class DatasetView:
     With `log` its rows are the changelog, all columns by offset; else those that nothing took
     back, without offset, op and system time.  With `until` these are the rows that were in force at
     that event time: of each `key` the latest version by then, without one all rows up to it.
-    `uuids` are columns whose bytes are UUIDs.
+    `uuids` are where bytes are UUIDs.
     """
 
     paths: tuple[Path, ...]
@@ -82,7 +83,7 @@ class DatasetView:
     log: bool = False
     until: Timestamp | None = None
     key: tuple[str, ...] = ()
-    uuids: frozenset[str] = frozenset()
+    uuids: frozenset[ValuePath] = frozenset()
 
     def columns(self) -> pa.Schema:
         """Return the columns of the rows."""

@@ -21,7 +21,6 @@ from dataclasses import dataclass
 from typing import NoReturn
 
 from odfbuild.errors import ProtocolError
-from odfbuild.odf.datatypes import inner
 from odfbuild.odf.events import (
     DataField,
     DataSchema,
@@ -45,8 +44,9 @@ from odfbuild.odf.events import (
     DataTypeUInt64,
     TimeUnit,
 )
+from odfbuild.odf.value_paths import ValuePath, leaves
 
-__all__ = ["DdlError", "fine_timestamps", "parse_ddl", "uuid_names"]
+__all__ = ["DdlError", "fine_timestamps", "parse_ddl", "uuid_paths"]
 
 _TIMESTAMP = DataTypeTimestamp(TimeUnit.MILLISECOND, "UTC")
 _TIME = DataTypeTime(TimeUnit.MICROSECOND)
@@ -139,10 +139,10 @@ def parse_ddl(columns: str | Iterable[str]) -> DataSchema:
     return DataSchema(tuple(fields))
 
 
-def uuid_names(columns: str | Iterable[str]) -> frozenset[str]:
-    """Return the columns that are declared as UUID, which `parse_ddl` reads as their bytes."""
+def uuid_paths(columns: str | Iterable[str]) -> frozenset[ValuePath]:
+    """Return where values are declared as UUID, which `parse_ddl` reads as their bytes."""
     declared = parse_ddl(columns).fields if columns else ()
-    return frozenset(field.name for field in declared if inner(field.type) is _UUID)
+    return frozenset(path for path, kind in leaves(declared) if kind is _UUID)
 
 
 _INSTANTS = frozenset(word for word, kind in _SIZED.items() if kind == _TIMESTAMP)

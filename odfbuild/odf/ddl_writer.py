@@ -1,6 +1,7 @@
 """Write columns as DDL text, in the form that `ddl` reads."""
 
 import re
+from collections.abc import Collection
 
 from odfbuild.odf.datatypes import type_name
 from odfbuild.odf.ddl import DdlError
@@ -26,14 +27,19 @@ from odfbuild.odf.events import (
     DataTypeUInt64,
     TimeUnit,
 )
+from odfbuild.odf.value_paths import ITEM, KEY, VALUE, ValuePath, below, member
 
 __all__ = ["to_ddl"]
 
 
-def to_ddl(schema: DataSchema) -> tuple[str, ...]:
-    """Return one column text for each field; raises DdlError for types that DDL lacks here."""
+def to_ddl(schema: DataSchema, uuids: Collection[ValuePath] = ()) -> tuple[str, ...]:
+    """Return one column text for each field; raises DdlError for types that DDL lacks here.
+
+    `uuids` are where bytes are declared as UUID.
+    """
     return tuple(
-        f"{_quoted(field.name)} {_item(field.type, field.name)}" for field in schema.fields
+        f"{_quoted(each.name)} {_item(each.type, each.name, below(uuids, each.name))}"
+        for each in schema.fields
     )
 
 
@@ -61,26 +67,32 @@ def _quoted(name: str) -> str:
     return "`" + name.replace("`", "``") + "`"
 
 
-def _item(data_type: DataType, column: str) -> str:
+def _item(data_type: DataType, column: str, uuids: frozenset[ValuePath]) -> str:
     if isinstance(data_type, DataTypeOption):
-        return _written(data_type.inner, column)
-    return f"{_written(data_type, column)} NOT NULL"
+        return _written(data_type.inner, column, uuids)
+    return f"{_written(data_type, column, uuids)} NOT NULL"
 
 
-def _written(data_type: DataType, column: str) -> str:
+def _written(data_type: DataType, column: str, uuids: frozenset[ValuePath]) -> str:
     match data_type:
         case DataTypeDecimal(precision=precision, scale=scale):
             return f"DECIMAL({precision},{scale})"
+        case DataTypeBinary() if () in uuids:
+            return "UUID"
         case DataTypeBinary(fixed_length=length):
             return "BINARY" if length is None else f"BINARY({length})"
         case DataTypeList(item_type=item, fixed_length=None):
-            return f"ARRAY<{_item(item, column)}>"
+            return f"ARRAY<{_item(item, column, below(uuids, ITEM))}>"
         case DataTypeMap(key_type=key, value_type=value, keys_sorted=None | False) if (
             not isinstance(key, DataTypeOption)
         ):
-            return f"MAP<{_written(key, column)}, {_item(value, column)}>"
+            keys = _written(key, column, below(uuids, KEY))
+            return f"MAP<{keys}, {_item(value, column, below(uuids, VALUE))}>"
         case DataTypeStruct(fields=fields):
-            members = (f"{_quoted(f.name)} {_item(f.type, column)}" for f in fields)
+            members = (
+                f"{_quoted(f.name)} {_item(f.type, column, below(uuids, member(f.name)))}"
+                for f in fields
+            )
             return f"STRUCT<{', '.join(members)}>"
     word = _WORDS.get(data_type)
     if word is None:

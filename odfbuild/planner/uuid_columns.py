@@ -1,4 +1,4 @@
-"""Which columns of a dataset are UUIDs.  Pure.
+"""Which values of a dataset are UUIDs, also in structs, lists and maps.  Pure.
 
 Chains and slices have 16 bytes for them: the data schema of ODF has no such type, and Spark, which
 is an engine of the reference, refuses Parquet files that do (up to 4.0 at least).  So it is told by
@@ -10,25 +10,26 @@ from collections.abc import Callable, Mapping, Sequence
 
 from odfbuild.odf.chain_schema import schema_in_force
 from odfbuild.odf.chain_state import ChainState
-from odfbuild.odf.datatypes import inner
-from odfbuild.odf.ddl import DdlError, uuid_names
+from odfbuild.odf.ddl import DdlError, uuid_paths
 from odfbuild.odf.events import AddPushSource, DataSchema, DataTypeBinary, SetPollingSource
 from odfbuild.odf.opaque import is_opaque
 from odfbuild.odf.refs import DatasetRef
+from odfbuild.odf.value_paths import ValuePath, below, leaves
 from odfbuild.planner.queries import PREPROCESS_INPUT
 from odfbuild.planner.sql.query import QueryStep, steps_of
 
 __all__ = ["copied_uuids", "uuid_columns"]
 
 Lookup = Callable[[DatasetRef], ChainState | None]
-Columns = Mapping[str, tuple[DataSchema | None, frozenset[str]]]
+Columns = Mapping[str, tuple[DataSchema | None, frozenset[ValuePath]]]
 _STORED = frozenset({DataTypeBinary(), DataTypeBinary(16)})
 
 
-def uuid_columns(state: ChainState, lookup: Lookup) -> frozenset[str]:
-    """Return the columns of a dataset that are UUIDs; `lookup` gives the states of its inputs."""
+def uuid_columns(state: ChainState, lookup: Lookup) -> frozenset[ValuePath]:
+    """Return where a dataset has UUIDs; `lookup` gives the states of its inputs."""
     schema = schema_in_force(state)
-    stored = {f.name for f in (() if schema is None else schema.fields) if inner(f.type) in _STORED}
+    fields = () if schema is None else schema.fields
+    stored = {path for path, kind in leaves(fields) if kind in _STORED}
     if not stored:
         return frozenset()
     if state.transform is not None:
@@ -38,25 +39,26 @@ def uuid_columns(state: ChainState, lookup: Lookup) -> frozenset[str]:
     return frozenset.intersection(*found) & stored if found else frozenset()
 
 
-def copied_uuids(steps: Sequence[QueryStep], inputs: Columns) -> frozenset[str]:
-    """Return the columns of a result that are UUIDs of the inputs as they are."""
+def copied_uuids(steps: Sequence[QueryStep], inputs: Columns) -> frozenset[ValuePath]:
+    """Return where a result has UUIDs of the inputs, in columns that are copied as they are."""
     if not any(uuids for _, uuids in inputs.values()):
         return frozenset()
     from odfbuild.planner.sql.columns import columns_of
 
     outputs = columns_of(steps, {name: schema for name, (schema, _) in inputs.items()}).outputs
     return frozenset(
-        each.name
+        (each.name, *path)
         for each in outputs or ()
-        if each.copied
-        and each.sources
-        and all(source.column in inputs[source.input][1] for source in each.sources)
+        if each.copied and each.sources
+        for path in frozenset.intersection(
+            *(below(inputs[source.input][1], source.column) for source in each.sources)
+        )
     )
 
 
-def _of_source(source: SetPollingSource | AddPushSource) -> frozenset[str]:
+def _of_source(source: SetPollingSource | AddPushSource) -> frozenset[ValuePath]:
     try:
-        declared = uuid_names(source.read.ddl_schema or ())
+        declared = uuid_paths(source.read.ddl_schema or ())
     except (AttributeError, DdlError):  # a kind of source, or a type, of a newer version
         return frozenset()
     if source.preprocess is None or not declared:
@@ -67,13 +69,13 @@ def _of_source(source: SetPollingSource | AddPushSource) -> frozenset[str]:
     return copied_uuids(steps_of(source.preprocess), {PREPROCESS_INPUT: (read, declared)})
 
 
-def _of_transform(state: ChainState, lookup: Lookup) -> frozenset[str]:
+def _of_transform(state: ChainState, lookup: Lookup) -> frozenset[ValuePath]:
     if state.transform is None or is_opaque(state.transform.transform):
         return frozenset()
-    inputs: dict[str, tuple[DataSchema | None, frozenset[str]]] = {}
+    inputs: dict[str, tuple[DataSchema | None, frozenset[ValuePath]]] = {}
     for each in state.transform.inputs:
         found = lookup(each.dataset_ref)
-        uuids = frozenset[str]() if found is None else uuid_columns(found, lookup)
+        uuids = frozenset[ValuePath]() if found is None else uuid_columns(found, lookup)
         schema = None if found is None else schema_in_force(found)
         inputs[each.alias or str(each.dataset_ref)] = (schema, uuids)
     return copied_uuids(steps_of(state.transform.transform), inputs)
