@@ -36,7 +36,7 @@ from odfbuild.cli.commands.lineage import lineage_app
 from odfbuild.cli.loudness import as_usual
 from odfbuild.cli.options import ProjectGroup
 from odfbuild.cli.signals import ended_by, heeding
-from odfbuild.cli.streams import end_early, failure, open_streams
+from odfbuild.cli.streams import end_early, failure, open_streams, reader_is_gone
 from odfbuild.errors import OdfBuildError
 
 __all__ = ["app", "main", "program"]
@@ -127,8 +127,9 @@ def _ended() -> int:
         said, code = error.what, _explain(error)
     except KeyboardInterrupt:
         code = _interrupted()
-    except BrokenPipeError:
-        pass  # whoever read the answer has seen enough
+    except BrokenPipeError as error:
+        if not reader_is_gone():  # else whoever read the answer has seen enough
+            code = _explain(_unexpected(error))
     except Exception as error:
         code = _explain(_unexpected(error))
     _tell_damage(said)

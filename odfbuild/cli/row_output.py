@@ -4,7 +4,7 @@ import io
 import os
 import sys
 from collections.abc import Collection, Iterable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
@@ -168,7 +168,7 @@ def _file(path: Path) -> Iterator[IO[bytes]]:
 
     real = path.resolve()
     if real.exists() and not real.is_file():
-        with real.open("wb") as file:
+        with suppress(BrokenPipeError), real.open("wb") as file:  # its reader has seen enough
             yield file
         return
     near, disk = pending(real.parent), Disk()

@@ -14,7 +14,7 @@ import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-__all__ = ["Output", "as_it_is", "end_early", "failure", "open_streams"]
+__all__ = ["Output", "as_it_is", "end_early", "failure", "open_streams", "reader_is_gone"]
 
 _SERVICES = ("CI", "GITHUB_ACTIONS", "GITLAB_CI", "TF_BUILD", "TEAMCITY_VERSION")
 # `::error::` of GitHub at the start of a line; `##[error]`, `##vso[...]` and `##teamcity[...]`
@@ -107,6 +107,11 @@ def failure() -> OSError | None:
     """Return why output was lost, unless who read it had seen enough."""
     error = _OUTPUTS[1].failed if 1 in _OUTPUTS else None
     return None if isinstance(error, BrokenPipeError) else error
+
+
+def reader_is_gone() -> bool:
+    """Tell whether who read standard output has ended: then its pipe is broken, and no other."""
+    return 1 in _OUTPUTS and isinstance(_OUTPUTS[1].failed, BrokenPipeError)
 
 
 def _bearing(stream: object, number: int) -> io.TextIOWrapper:
