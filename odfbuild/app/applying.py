@@ -53,10 +53,9 @@ def apply(
     where the plan found it, and ProjectChangedError; and InterruptedRun.
     """
     from odfbuild.app.events import Asking
-    from odfbuild.app.lineage import Recording
-    from odfbuild.app.recording import Recorder
     from odfbuild.executors.manner import Manner
-    from odfbuild.executors.runner import Unwatched, check_heads, run
+    from odfbuild.executors.runner import InterruptedRun, Unwatched, check_heads
+    from odfbuild.executors.stopping import interruptible
     from odfbuild.state.applied import record_applied
 
     wrong = [each for each in plan.notes if each.level is Level.ERROR]
@@ -65,9 +64,42 @@ def apply(
     check_heads(touched(plan), project.workspace.named_heads())
     if files is not None:
         files.check(project)
+    manner = manner or Manner()
+    asked = asking or Asking()
+    report: Report | None = None
+    try:
+        with interruptible(manner.ending):  # a record is begun, written and ended in one piece
+            report = _recorded(project, plan, jobs, progress or Unwatched(), manner, asked, events)
+    except InterruptedRun:
+        raise
+    except KeyboardInterrupt:  # when all was done
+        if report is None:
+            raise
+        raise InterruptedRun(report) from None
+    record_applied(project.workspace, _worked(report))
+    if settle and report.is_whole:
+        with suppress(ProjectErrors, ProjectChangedError):  # somebody edits files by now
+            make_whole(project, Asked())  # remembers that nothing is left to do
+    return report
+
+
+def _recorded(
+    project: Opened,
+    plan: Plan,
+    jobs: int,
+    progress: "Progress",
+    manner: "Manner",
+    asking: "Asking",
+    events: "Path | None",
+) -> "Report":
+    """Run a plan and record it."""
+    from odfbuild.app.lineage import Recording
+    from odfbuild.app.recording import Recorder
+    from odfbuild.executors.runner import run
+
     engine = spark_of(project)
     site = site_of(project, engine)
-    recorder = Recorder(project, plan, asking or Asking(), progress or Unwatched())
+    recorder = Recorder(project, plan, asking, progress)
     recording = Recording(project.workspace, recorder)
     report: Report | None = None
     broken: OdfBuildError | None = None
@@ -77,7 +109,7 @@ def apply(
         if any(not isinstance(s.work, Append) and s.id not in checks for s in plan.steps):
             engine.prepare(planned_bytes(project, plan))
         with telling(project, recording, events) as told:
-            report = run(plan, site, jobs=jobs, progress=told.progress, manner=manner or Manner())
+            report = run(plan, site, jobs=jobs, progress=told.progress, manner=manner)
         report = replace(report, notes=told.notes)
     except KeyboardInterrupt:
         stopped = True
@@ -89,10 +121,6 @@ def apply(
         recorder.close(report, stopped=stopped, error=broken)
         engine.close()
         recording.close()
-    record_applied(project.workspace, _worked(report))
-    if settle and report.is_whole:
-        with suppress(ProjectErrors, ProjectChangedError):  # somebody edits files by now
-            make_whole(project, Asked())  # remembers that nothing is left to do
     return report
 
 

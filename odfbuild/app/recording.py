@@ -76,6 +76,7 @@ class Record:
             if self._open is not None:
                 last = replace(self._open.summary, ended=ended, outcome=outcome, **counts)  # type: ignore[arg-type]
                 self._open.end(last)
+                self._open = None  # a thread that was left behind may still tell of its step
 
     def _put(self, line: Mapping[str, Any]) -> None:
         with self._lock:
@@ -90,6 +91,8 @@ class Recorder:
 
     def __init__(self, project: Opened, plan: Plan, asking: Asking, watched: "Progress") -> None:
         self._watched = watched
+        self._steps = plan.steps
+        self._ended: set[str] = set()
         self._times: dict[str, Timestamp] = {}
         self._heads = {  # of each dataset, where the run found it, then what it committed itself
             alias: None if planned.based_on is None else planned.based_on.head
@@ -128,12 +131,15 @@ class Recorder:
 
         if isinstance(outcome, Failed):
             self._record.begin()
+        self._ended.add(step.id)
         word = type(outcome).__name__.lower()
         self._count(**{word: 1})
         more: dict[str, Any] = {"outcome": word}
         if isinstance(outcome, Skipped):
             more["because"] = outcome.because
         else:
+            if isinstance(outcome, Interrupted) and outcome.cut_off:
+                more["cut_off"] = True
             began = self._times.get(step.id, self._clock())
             more["seconds"] = round((self._clock().nanos - began.nanos) / 10**9, 3)
         level = "warning" if isinstance(outcome, Interrupted) else "info"
@@ -151,7 +157,19 @@ class Recorder:
         stopped: bool = False,
         error: OdfBuildError | None = None,
     ) -> None:
-        """End the record: with what became of the steps, or without, if the run was broken off."""
+        """End the record: with what became of the steps, or without, if the run was broken off.
+
+        A step of which nothing was told so far was not begun, or else broken off.
+        """
+        for step in self._steps:
+            if step.id in self._ended:
+                continue
+            if step.id in self._times:
+                self._count(interrupted=1)
+                more = {"outcome": "interrupted", "cut_off": True}
+                self._add("dataset_finished", step, "warning", **more)
+            else:
+                self._add("dataset_finished", step, outcome="not-begun")
         if stopped:
             outcome = Ended.STOPPED
         elif report is None:

@@ -93,7 +93,7 @@ class Told:
             self.committed.add(step)
             if event.get("head") is not None and isinstance(event.get("blocks"), int):
                 self.commits.setdefault(dataset, []).append((event["head"], event["blocks"]))
-        elif event.get("event") == "dataset_finished":
+        elif event.get("event") == "dataset_finished" and not event.get("cut_off"):
             self.ended[step] = str(event.get("outcome"))
 
 

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 from odfbuild.app.events import Asking
@@ -94,28 +95,45 @@ def take_back(project: Opened, undo: Undo, asking: Asking) -> None:
     """Do what was prepared, readers first.
 
     Raises HeadMovedError when a dataset moved since; what was taken back before it stays so, and
-    the same can be prepared again.
+    the same can be prepared again.  Raises KeyboardInterrupt after an interrupt, between two
+    datasets.
     """
+    from odfbuild.executors.stopping import interruptible, stoppable
+
+    with stoppable(), interruptible(lambda: None):
+        _take_back(project, undo, asking)
+    record_applied(project.workspace, {step.old_name or step.alias: False for step in undo.steps})
+
+
+def _take_back(project: Opened, undo: Undo, asking: Asking) -> None:
+    from odfbuild.executors.stopping import is_ending
+
     record = Record(project, asking, len(undo.steps), lambda: canonical(to_json(undo)))
     record.begin()
-    done = 0
-    try:
-        for step in undo.steps:
-            name = f"undo:{step.alias}"
-            head = None if step.expected is None else str(step.expected)
-            record.add("dataset_started", step.alias, step=name, work="undo", head=head)
+    done: list[Back] = []
+    failed: OdfBuildError | OSError | None = None
+    for step in undo.steps:
+        name, at = f"undo:{step.alias}", None if step.expected is None else str(step.expected)
+        ended = partial(record.add, "dataset_finished", step.alias, step=name)
+        if failed is not None or is_ending():
+            ended(outcome="not-begun", head=at)
+            continue
+        record.add("dataset_started", step.alias, step=name, work="undo", head=at)
+        try:
             _go_back(project, step)
-            to = None if step.to is None else str(step.to)
-            record.add("dataset_finished", step.alias, step=name, outcome="done", head=to)
-            done += 1
-    except (OdfBuildError, OSError):
-        record.end(Ended.PARTLY if done else Ended.FAILED, done=done, failed=1)
-        raise
-    except BaseException:
-        record.end(Ended.STOPPED, done=done)
-        raise
-    record.end(Ended.DONE, done=done)
-    record_applied(project.workspace, {step.old_name or step.alias: False for step in undo.steps})
+        except (OdfBuildError, OSError) as error:
+            ended(level="error", outcome="failed", head=at)
+            failed = error
+        else:
+            ended(outcome="done", head=None if step.to is None else str(step.to))
+            done.append(step)
+    if failed is not None:
+        record.end(Ended.PARTLY if done else Ended.FAILED, done=len(done), failed=1)
+        raise failed
+    if len(done) < len(undo.steps):
+        record.end(Ended.STOPPED, done=len(done))
+        raise KeyboardInterrupt
+    record.end(Ended.DONE, done=len(done))
 
 
 def _go_back(project: Opened, step: Back) -> None:

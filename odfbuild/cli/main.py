@@ -1,5 +1,6 @@
 """The command line: global flags, commands, and errors turned into exit codes."""
 
+import atexit
 import gc
 import os
 import signal
@@ -35,7 +36,7 @@ from odfbuild.cli.commands.groups import inspect_app, key_app, ref_app
 from odfbuild.cli.commands.lineage import lineage_app
 from odfbuild.cli.loudness import as_usual
 from odfbuild.cli.options import ProjectGroup
-from odfbuild.cli.signals import ended_by, heeding
+from odfbuild.cli.signals import ended_by, heed_no_more, heeding
 from odfbuild.cli.streams import end_early, failure, open_streams, reader_is_gone
 from odfbuild.errors import OdfBuildError
 
@@ -88,24 +89,46 @@ def program() -> None:
     """Be the program: run the command line, and end without clearing away what is in memory.
 
     That takes as long as a fifth of a plan.  Where an engine was started, the process ends in the
-    usual way, and so it does with other threads.
+    usual way, and so it does with other threads; but for one ended by a signal, which waits for no
+    thread that could not be ended.
     """
     try:
-        main()
+        main(for_good=True)
     except SystemExit as end:
-        if "odfbuild.executors.spark" in sys.modules or threading.active_count() > 1:
+        code = end.code if isinstance(end.code, int) else 1
+        if code > _SIGNALLED:
+            atexit._run_exitfuncs()
+        elif "odfbuild.executors.spark" in sys.modules or threading.active_count() > 1:
             raise
-        os._exit(end.code if isinstance(end.code, int) else 1)
+        os._exit(code)
 
 
-def main() -> None:
-    """Run the command line and end the process with one of the documented exit codes."""
+def main(*, for_good: bool = False) -> None:
+    """Run the command line and end the process with one of the documented exit codes.
+
+    Once the code is known signals to end do nothing; `for_good` says that nothing comes after.
+    """
     open_streams()
     as_usual()
     gc.set_threshold(_SELDOM)  # what a command makes lives until it ends
-    with heeding():
+    with heeding(for_good=for_good):
+        try:
+            code = _ended_once()
+        except KeyboardInterrupt:  # a second one while it was told of the first
+            heed_no_more()
+            code = _interrupted()
+        code = _settled(code)
+    sys.exit(code)
+
+
+def _ended_once() -> int:
+    try:
         code = _ended()
-    sys.exit(_settled(code))
+        heed_no_more()
+    except KeyboardInterrupt:  # while it was told how the command ended
+        heed_no_more()
+        code = _interrupted()
+    return code
 
 
 def _ended() -> int:

@@ -23,6 +23,7 @@ TABLE_RUNS = 20
 _COLUMNS = ("run", "started", "took", "command", "outcome", "blocks", "rows", "failed", "by")
 _STEPS = ("step", "outcome", "took", "blocks", "rows", "head before", "head after")
 _RIGHT = frozenset({"took", "blocks", "rows", "failed"})
+_NOT_BEGUN = ("skipped", "not-begun")
 _HASH_END = 8
 
 Event = Mapping[str, Any]
@@ -199,7 +200,7 @@ def _facts(run: RunSummary, later: Later, steps: Sequence[_Step]) -> Iterator[st
     yield f"Target   {run.target} of {run.project}"
     yield f"By       {run.user} on {run.host}, process {run.pid}, odfbuild {run.version}"
     yield f"Started  {run.started}, took {_took(run)}"
-    begun = sum(each.outcome != "skipped" for each in steps)
+    begun = sum(each.outcome not in _NOT_BEGUN for each in steps)
     told = f"{run.outcome.value}: {count(run.steps, 'step')} planned, {begun:,} begun"
     blocks = sum(each.blocks for each in steps)
     rows = sum(each.records for each in steps)

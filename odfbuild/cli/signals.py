@@ -1,33 +1,47 @@
 """SIGTERM and SIGHUP end a command as ^C does: the first in order, the second at once."""
 
 import signal
+import sys
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from types import FrameType
 
-__all__ = ["ended_by", "heeding"]
+__all__ = ["ended_by", "heed_no_more", "heeding"]
 
 _HEEDED = (signal.SIGTERM, signal.SIGHUP)
+_OF_RUNS = "odfbuild.executors.stopping"  # not imported for this: most commands do without
 _LAST: list[signal.Signals] = []
 
 
 @contextmanager
-def heeding() -> Iterator[None]:
-    """Take signals to end for ^C; one that is ignored, as under nohup, stays so."""
+def heeding(*, for_good: bool = False) -> Iterator[None]:
+    """Take signals to end for ^C; one that is ignored, as under nohup, stays so.
+
+    Afterwards they do what they did before, unless this was `for_good`.
+    """
     _LAST.clear()
     if threading.current_thread() is not threading.main_thread():
         yield
         return
-    before = {each: signal.getsignal(each) for each in _HEEDED}
-    heeded = [each for each in _HEEDED if before[each] is signal.SIG_DFL]
-    for each in heeded:
-        signal.signal(each, _interrupt)
+    before = {each: signal.getsignal(each) for each in (signal.SIGINT, *_HEEDED)}
+    for each in _HEEDED:
+        if before[each] is signal.SIG_DFL:
+            signal.signal(each, _interrupt)
     try:
         yield
     finally:
-        for each in heeded:
-            signal.signal(each, before[each])
+        if not for_good:
+            for each, handler in before.items():
+                signal.signal(each, handler)
+
+
+def heed_no_more() -> None:
+    """Let signals to end do nothing, as the command is ending; only in the main thread."""
+    if threading.current_thread() is threading.main_thread():
+        for each in (signal.SIGINT, *_HEEDED):
+            if signal.getsignal(each) is not signal.SIG_IGN:
+                signal.signal(each, lambda *_: None)
 
 
 def ended_by() -> signal.Signals:
@@ -38,6 +52,9 @@ def ended_by() -> signal.Signals:
 def _interrupt(number: int, frame: FrameType | None) -> None:
     _LAST.append(signal.Signals(number))
     interrupt = signal.getsignal(signal.SIGINT)
-    if not callable(interrupt):  # ^C is ignored, as in a script's background
+    if callable(interrupt):
+        interrupt(number, frame)
+        return
+    runs = sys.modules.get(_OF_RUNS)  # ^C is ignored, as in a script's background
+    if runs is None or not runs.interrupt(number, frame):
         raise KeyboardInterrupt
-    interrupt(number, frame)

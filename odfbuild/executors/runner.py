@@ -2,9 +2,12 @@
 
 Order is the plan's, and only that.  A step runs when those it waits for are done and its pools have
 room; when one fails, what follows from it is skipped, and everything else goes on, unless asked
-otherwise.  The first interrupt ends the run after the open slices, the second at once.
+otherwise.  The first interrupt ends the run after the open slices, the second at once; a third
+kills engines.  However often it is asked to end, each step has an outcome or was not begun.
 """
 
+import threading
+import time
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from dataclasses import dataclass, field
@@ -17,7 +20,17 @@ from odfbuild.executors.ingest import ingest
 from odfbuild.executors.manner import Manner
 from odfbuild.executors.report import Done, Failed, Interrupted, Outcome, Report, Round, Skipped
 from odfbuild.executors.site import Site
-from odfbuild.executors.stopping import StoppedError, interruptible, is_ending, stop, stoppable
+from odfbuild.executors.stopping import (
+    StoppedError,
+    breakable,
+    hurries,
+    interruptible,
+    is_ending,
+    is_stopped,
+    leave_behind,
+    stop,
+    stoppable,
+)
 from odfbuild.executors.transform import transform
 from odfbuild.odf.identity import Multihash
 from odfbuild.odf.refs import DatasetAlias
@@ -56,6 +69,8 @@ class Unwatched:
 
 
 _AS_USUAL = Manner()
+_LOOK = 0.02  # seconds between two looks at steps that are to end
+_HASTE = 5.0  # seconds for steps to end whose engine was killed
 
 
 class _Enough(Exception):
@@ -78,6 +93,11 @@ class InterruptedRun(KeyboardInterrupt):
 
 @dataclass(slots=True)
 class _Run:
+    """A run as it stands; `begun` has each step in a thread, and what it committed so far.
+
+    `open` are those whose thread is not done with them; `is_over` lets no other begin.
+    """
+
     site: Site
     progress: Progress
     manner: Manner
@@ -85,6 +105,28 @@ class _Run:
     based: Mapping[DatasetAlias, Based | None]
     stood: Stood
     outcomes: dict[str, Outcome] = field(default_factory=dict)
+    begun: dict[str, tuple[Step, list[Round]]] = field(default_factory=dict)
+    open: set[str] = field(default_factory=set)
+    is_over: bool = False
+    lock: threading.Lock = field(default_factory=threading.Lock)
+
+    def enter(self, step: Step) -> bool:
+        """Begin a step in this thread; False if no more is to be begun."""
+        with self.lock:
+            if self.is_over:
+                return False
+            self.begun[step.id] = step, []
+            self.open.add(step.id)
+            return True
+
+    def leave(self, step: Step) -> None:
+        with self.lock:
+            self.open.discard(step.id)
+
+    def set_outcome(self, step: Step, outcome: Outcome) -> bool:
+        """Keep what became of a step; False if that is known already."""
+        with self.lock:
+            return self.outcomes.setdefault(step.id, outcome) is outcome
 
 
 def check_heads(plan: Plan, heads: Mapping[DatasetAlias, Multihash]) -> None:
@@ -138,7 +180,7 @@ def run(
 
 
 def _report(plan: Plan, state: _Run) -> Report:
-    known = dict(tuple(state.outcomes.items()))  # after a third interrupt steps still add to it
+    known = dict(tuple(state.outcomes.items()))  # what was left behind may still look at it
     return Report(
         tuple((step, known[step.id]) for step in plan.steps if step.id in known),
         left=tuple(step for step in plan.steps if step.id not in known),
@@ -146,28 +188,56 @@ def _report(plan: Plan, state: _Run) -> Report:
 
 
 def _carry_out(state: _Run, jobs: int) -> None:
-    running: dict[Future[None], Step] = {}
-    with (
-        stoppable(),
-        ThreadPoolExecutor(max_workers=jobs, thread_name_prefix="step") as pool,
-        interruptible(state.manner.ending),
-    ):
+    with stoppable(), interruptible(state.manner.ending):
+        pool = ThreadPoolExecutor(max_workers=jobs, thread_name_prefix="step")
         try:
-            while running or (state.waiting and not is_ending()):
-                for step in _ready(state, jobs, list(running.values())):
-                    running[pool.submit(_run_step, state, step)] = step
-                if not running:
-                    break
-                finished, _ = wait(running, return_when=FIRST_COMPLETED)
-                for future in finished:
-                    del running[future]
-                    future.result()
+            try:
+                breakable(may_break=True)
+                _do_steps(state, jobs, pool)
+            finally:
+                breakable(may_break=False)
             if is_ending():
                 raise KeyboardInterrupt
         except BaseException:
-            stop()
-            state.site.engine.cancel()
+            _give_up(state)
             raise
+        finally:
+            pool.shutdown(wait=False, cancel_futures=True)
+
+
+def _do_steps(state: _Run, jobs: int, pool: ThreadPoolExecutor) -> None:
+    running: dict[Future[None], Step] = {}
+    while running or (state.waiting and not is_ending()):
+        for step in _ready(state, jobs, list(running.values())):
+            running[pool.submit(_run_step, state, step)] = step
+        if not running:
+            break
+        finished, _ = wait(running, return_when=FIRST_COMPLETED)
+        for future in finished:
+            del running[future]
+            future.result()
+
+
+def _give_up(state: _Run) -> None:
+    """Let no more step begin, and wait for the open ones to be broken off; settle all of them.
+
+    Those that do not end though their engine was killed are left behind: what they still say is
+    not heard.
+    """
+    with state.lock:
+        state.is_over = True
+    stop()
+    state.site.engine.cancel()
+    until: float | None = None
+    while state.open:
+        if until is None and hurries():
+            until = time.monotonic() + _HASTE
+        if until is not None and time.monotonic() > until:
+            leave_behind()
+            break
+        time.sleep(_LOOK)
+    for step, rounds in state.begun.values():
+        _settle(state, step, Interrupted(tuple(rounds), cut_off=True))
 
 
 def _stood(plan: Plan) -> Stood:
@@ -221,7 +291,15 @@ def _root_cause(state: _Run, step: str) -> str:
 
 
 def _run_step(state: _Run, step: Step) -> None:
-    rounds: list[Round] = []
+    if state.enter(step):
+        try:
+            _do_step(state, step)
+        finally:
+            state.leave(step)
+
+
+def _do_step(state: _Run, step: Step) -> None:
+    _, rounds = state.begun[step.id]
 
     def done(each: Round) -> None:
         rounds.append(each)
@@ -237,17 +315,19 @@ def _run_step(state: _Run, step: Step) -> None:
         _settle(state, step, Interrupted(given) if is_ending() else Done(given))
     except StoppedError:
         _settle(state, step, Interrupted(tuple(rounds)))
-    except OdfBuildError as error:
-        _settle(state, step, Failed(error, tuple(rounds)))
-    except OSError as error:
-        _settle(state, step, Failed(_system_error(error), tuple(rounds)))
+    except (OdfBuildError, OSError) as error:
+        if is_stopped():  # what it reads or asks was taken from it
+            _settle(state, step, Interrupted(tuple(rounds)))
+        else:
+            failed = error if isinstance(error, OdfBuildError) else _system_error(error)
+            _settle(state, step, Failed(failed, tuple(rounds)))
     else:
         _settle(state, step, Done(tuple(rounds)))
 
 
 def _settle(state: _Run, step: Step, outcome: Outcome) -> None:
-    state.outcomes[step.id] = outcome
-    state.progress.finished(step, outcome)
+    if state.set_outcome(step, outcome):
+        state.progress.finished(step, outcome)
 
 
 def _work(state: _Run, step: Step, done: Callable[[Round], None]) -> None:

@@ -3,6 +3,7 @@
 import os
 import signal
 import threading
+import time
 from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -12,9 +13,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from odfbuild.errors import EngineFailedError
+from odfbuild.executors import runner, stopping
+from odfbuild.executors.engine import IngestRequest
+from odfbuild.executors.frames import Frame
 from odfbuild.executors.manner import Manner
-from odfbuild.executors.report import Done, Outcome, Report, Round, Skipped
-from odfbuild.executors.runner import run
+from odfbuild.executors.report import Done, Interrupted, Outcome, Report, Round, Skipped
+from odfbuild.executors.runner import InterruptedRun, run
+from odfbuild.executors.stopping import stoppable
 from odfbuild.odf.refs import DatasetAlias
 from odfbuild.planner.declared import Declared
 from odfbuild.planner.plan import Step
@@ -188,3 +194,46 @@ def test_the_second_interrupt_does_what_it_did_before(tmp_path: Path) -> None:
     finally:
         signal.signal(signal.SIGINT, before)
     assert heard == ["first", "second"]
+
+
+class _Deaf(FakeEngine):
+    """Hangs in its first ingest, and hears of no end; `hangs` says that it does."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.hangs, self.let_go = threading.Event(), threading.Event()
+
+    def ingest(self, request: IngestRequest) -> Frame:
+        self.hangs.set()
+        assert self.let_go.wait(60)
+        raise EngineFailedError(what="it is gone", why="it was killed", fix="none")
+
+
+def test_a_third_interrupt_leaves_a_step_behind_that_does_not_end(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(runner, "_HASTE", 0.2)
+    shop = Workshop(tmp_path, engine := _Deaf())
+    shop.file("1.csv", "2024-01-01,a,1")
+
+    def press() -> None:
+        assert engine.hangs.wait(60)
+        for _ in range(3):
+            os.kill(os.getpid(), signal.SIGINT)
+            time.sleep(0.1)
+
+    thread = threading.Thread(target=press)
+    thread.start()
+    with pytest.raises(InterruptedRun) as ended:
+        applied(shop, [ledger(), copy("out", "src")], Manner())
+    thread.join()
+    outcomes = {step.id: outcome for step, outcome in ended.value.report.outcomes}
+    assert outcomes["ingest:src"] == Interrupted((), cut_off=True)
+    assert [step.id for step in ended.value.report.left] == ["transform:out"]
+    lines = list(shop.watcher.lines)
+    engine.let_go.set()  # what it says now is heard by nobody
+    while any(each.name.startswith("step") for each in threading.enumerate()):
+        time.sleep(0.01)
+    assert shop.watcher.lines == lines
+    with stoppable():  # the next one is not stopped
+        stopping.go_on()

@@ -14,7 +14,7 @@ from typing import Any
 from odfbuild.executors.spark.archive import build_later, options
 from odfbuild.executors.spark.cluster import own_address, place_settings, python_program
 from odfbuild.executors.spark.java import Java, find_java
-from odfbuild.executors.spark.jvm import Jvm, JvmFailedError, java_options, launch
+from odfbuild.executors.spark.jvm import Jvm, JvmFailedError, java_options, launch, log_lines
 from odfbuild.executors.spark.resident import Place, traits
 from odfbuild.executors.spark.settings import DEFAULT_MEMORY, fixed_settings
 from odfbuild.regular_files import read_regular
@@ -62,7 +62,7 @@ class JavaDoor:
             context = view.org.apache.spark.SparkContext.getOrCreate()
             view.org.apache.spark.sql.classic.SparkSession.builder().getOrCreate()
         except BaseException as error:
-            said_last = read_regular(jvm.log).decode("utf-8", "replace").strip().splitlines()[-1:]
+            said_last = log_lines(jvm.log)[-1:]
             jvm.stop(keep_log=True)
             if isinstance(error, JvmFailedError):
                 raise
@@ -144,5 +144,5 @@ def _waited(process: "subprocess.Popen[bytes]", path: Path) -> tuple[int, str]:
 
 
 def _last_line(log: Path) -> str:
-    lines = read_regular(log).decode("utf-8", "replace").strip().splitlines()
+    lines = log_lines(log)
     return f"it said: {lines[-1]}" if lines else "it said nothing"

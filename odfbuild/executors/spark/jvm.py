@@ -24,6 +24,7 @@ from odfbuild.errors import EngineFailedError
 from odfbuild.executors.spark.cluster import NO_XML_FETCHES
 from odfbuild.executors.spark.java import Java
 from odfbuild.executors.spark.undelayed import undelayed
+from odfbuild.executors.stopping import ended_in_order, go_on, hurries, kill_in_haste
 from odfbuild.regular_files import read_regular
 
 if TYPE_CHECKING:
@@ -36,6 +37,7 @@ __all__ = [
     "forget_gateway",
     "java_options",
     "launch",
+    "log_lines",
     "new_folder",
     "pyspark_finds",
     "refuse_second",
@@ -150,10 +152,13 @@ class Jvm:
             with contextlib.suppress(OSError):
                 self.process.stdin.close()
         try:
+            if hurries():
+                self.process.kill()
             self.process.wait(timeout=_PATIENCE)
         except subprocess.TimeoutExpired:
             self.process.kill()
             self.process.wait()
+        ended_in_order(self.process)
         if not keep_log:
             shutil.rmtree(self.folder, ignore_errors=True)
 
@@ -190,6 +195,7 @@ def launch(
             cwd=folder,
             process_group=0,
         )
+    kill_in_haste(process)
     return Jvm(process=process, folder=folder, settings=settings, python=python)
 
 
@@ -257,10 +263,11 @@ def _environment() -> dict[str, str]:
 
 
 def _wait(jvm: Jvm) -> tuple[int, str]:
-    """Return port and secret once the JVM has written them."""
+    """Return port and secret once the JVM wrote them.  Raises JvmFailedError, StoppedError."""
     path = jvm.folder / "connection"
     until = time.monotonic() + _PATIENCE
     while not path.exists():
+        go_on()
         if jvm.process.poll() is not None:
             raise _failed(jvm, f"Java ended with code {jvm.process.returncode} while starting")
         if time.monotonic() > until:
@@ -274,8 +281,16 @@ def _connection(written: bytes) -> tuple[int, str]:
     return port, written[8 : 8 + length].decode()
 
 
+def log_lines(log: Path) -> list[str]:
+    """Return what a JVM printed; nothing where its log is gone, as after an end in order."""
+    try:
+        return read_regular(log).decode("utf-8", "replace").strip().splitlines()
+    except OSError:
+        return []
+
+
 def _failed(jvm: Jvm, what: str) -> JvmFailedError:
-    last = read_regular(jvm.log).decode("utf-8", "replace").strip().splitlines()[-1:]
+    last = log_lines(jvm.log)[-1:]
     heap = bool(last) and "heap size" in last[0]
     return JvmFailedError(
         what=what,
@@ -287,7 +302,7 @@ def _failed(jvm: Jvm, what: str) -> JvmFailedError:
 
 
 def _not_started(jvm: Jvm) -> JvmFailedError:
-    lines = read_regular(jvm.log).decode("utf-8", "replace").splitlines()
+    lines = log_lines(jvm.log)
     said = [line.partition(" ERROR ")[2] for line in lines if " ERROR " in line]
     small = next((line.strip() for line in lines if "System memory " in line), None)
     if small is not None:

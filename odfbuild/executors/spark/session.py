@@ -123,6 +123,8 @@ class Sessions:
         known: dict[Size, SparkSession] = self._local.sessions
         if size not in known:
             known[size] = self._child(size)
+        if self._cancelled.is_set():  # while it was waited for
+            raise interrupted()
         return known[size]
 
     def ended(self, what: str) -> JvmFailedError | None:
@@ -256,10 +258,11 @@ class _Host:
         """Cancel the jobs of this process."""
         if self.root is None or self.gone:
             return
-        if isinstance(self.jvm, Attached):
-            self.root.sparkContext.cancelJobsWithTag(self.jvm.tag)
-        else:
-            self.root.sparkContext.cancelAllJobs()
+        with contextlib.suppress(Exception):  # a JVM that is not there runs none
+            if isinstance(self.jvm, Attached):
+                self.root.sparkContext.cancelJobsWithTag(self.jvm.tag)
+            else:
+                self.root.sparkContext.cancelAllJobs()
 
     def stop(self) -> None:
         """End the JVM if it is ours; after a good first use, let a class archive be made."""
