@@ -12,7 +12,7 @@ from odfbuild.odf.events import DatasetKind, MetadataEvent
 from odfbuild.odf.identity import DatasetId, InvalidMultihashError, Multihash
 from odfbuild.odf.refs import DatasetAlias
 from odfbuild.odf.timestamp import Timestamp
-from odfbuild.planner.compaction import Keep, Limits, Rewrite, compacted, metadata_only
+from odfbuild.planner.compaction import Keep, Limits, Merge, Rewrite, compacted, metadata_only
 from odfbuild.planner.housekeeping import (
     REBUILD,
     Housekeeping,
@@ -36,6 +36,7 @@ __all__ = [
     "Reset",
     "Wish",
     "carry_out",
+    "check_files",
     "prepare",
 ]
 
@@ -112,6 +113,28 @@ def prepare(project: Opened, name: str, wish: Wish) -> Prepared | None:
     if isinstance(wish, Rebuild):
         return _rebuild(project, chain, common)
     return _compaction(project, chain, wish, common)
+
+
+def check_files(project: Opened, prepared: Prepared) -> None:
+    """Refuse what `carry_out` would for what it reads: damaged files, events of a newer version.
+
+    What the query of a rebuild makes of its inputs only running it shows.
+    """
+    from odfbuild.executors.verified import all_files, data_files
+    from odfbuild.odf.opaque import refuse_opaque
+
+    dataset = project.workspace.dataset(prepared.told.id)
+    for part in () if prepared.rewrite is None else prepared.rewrite.parts:
+        match part:
+            case Keep(event=event):
+                refuse_opaque(event)
+            case Merge(slices=slices):
+                data_files(dataset, slices, f"the dataset {dataset.id}")
+    if prepared.told.work == REBUILD and prepared.on.transform is not None:
+        for given in prepared.on.transform.inputs:
+            if isinstance(given.dataset_ref, DatasetId):
+                read = project.workspace.dataset(given.dataset_ref)
+                all_files(read, owner=f"the input {given.alias or given.dataset_ref}")
 
 
 def carry_out(project: Opened, prepared: Prepared) -> Multihash:

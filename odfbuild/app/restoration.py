@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from odfbuild.executors.past import Past
     from odfbuild.executors.restoration import LostFile, Restored
 
-__all__ = ["Losses", "find_losses", "restorations"]
+__all__ = ["Losses", "find_losses", "foreseen", "restorations"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,6 +49,16 @@ def find_losses(project: Opened, chosen: Sequence[DatasetId]) -> Losses:
     return Losses(past, files, unreadable)
 
 
+def foreseen(project: Opened, losses: Losses) -> "Iterator[tuple[DatasetId, Restored]]":
+    """Yield what would become of each lost file, as far as no step has to be run for that."""
+    from odfbuild.executors.restoration import foresee
+
+    for dataset, files in losses.files.items():
+        for _, group in groupby(files, key=lambda each: each.block):
+            found = foresee(tuple(group), losses.past, project.workspace)
+            yield from ((dataset, each) for each in found)
+
+
 def restorations(
     project: Opened, losses: Losses, *, reencode: bool
 ) -> "Iterator[tuple[DatasetId, Restored]]":
@@ -56,7 +66,7 @@ def restorations(
 
     The engine is started for the first step that can be run.
     """
-    from odfbuild.executors.restoration import Outcome, Restored, restore
+    from odfbuild.executors.restoration import foresee, restore
     from odfbuild.executors.stopping import stoppable
 
     engine = None
@@ -66,8 +76,8 @@ def restorations(
                 for _, group in groupby(files, key=lambda each: each.block):
                     lost = tuple(group)
                     if lost[0].step is None:
-                        why = "data of a root is made of nothing else"
-                        yield from ((dataset, Restored(each, Outcome.FAILED, why)) for each in lost)
+                        known = foresee(lost, losses.past, project.workspace)
+                        yield from ((dataset, each) for each in known)
                         continue
                     if engine is None:
                         engine = spark_of(project)

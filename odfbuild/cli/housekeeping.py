@@ -16,6 +16,7 @@ from odfbuild.app.housekeeping import (
     Reset,
     Wish,
     carry_out,
+    check_files,
     prepare,
 )
 from odfbuild.cli import exits
@@ -96,6 +97,8 @@ def _prepared(project: app.Opened, name: str, wish: Wish, manner: Manner) -> int
     if prepared is None:
         return _idle(project, name, wish, manner)
     _tell(prepared.told, as_json=manner.as_json, downstream=manner.downstream)
+    if manner.dry_run or manner.out is not None:
+        check_files(project, prepared)
     if manner.out is not None:
         from odfbuild.cli.files import write_output
 

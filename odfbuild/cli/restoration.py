@@ -5,7 +5,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from odfbuild.app.restoration import Losses, find_losses, restorations
+from odfbuild.app.restoration import Losses, find_losses, foreseen, restorations
 from odfbuild.cli import exits
 from odfbuild.cli.opened import open_given
 from odfbuild.cli.options import Given
@@ -22,15 +22,15 @@ __all__ = ["restore_selected"]
 
 @dataclass(frozen=True, slots=True)
 class _Found:
-    """A lost file of a dataset, and what became of it; None where nothing was tried."""
+    """A lost file of a dataset, and what became of it, or would."""
 
     name: DatasetAlias
     lost: "LostFile"
-    restored: "Restored | None"
+    restored: "Restored"
 
     @property
     def is_restored(self) -> bool:
-        return self.restored is not None and self.restored.why is None
+        return self.restored.why is None
 
 
 def restore_selected(
@@ -44,7 +44,8 @@ def restore_selected(
 ) -> int:
     """Restore lost files of datasets, of all by default; 1 if none could be, 4 if some could not.
 
-    Without a loss nothing is done, and no engine starts.
+    Without a loss nothing is done, and no engine starts.  With `dry_run` nothing is done either,
+    and the exit code is that of what would be.
     """
     from odfbuild.cli.selection import chosen_existing
 
@@ -53,44 +54,33 @@ def restore_selected(
     names = {known[name]: name for name in sorted(chosen_existing(project, selectors, exclude))}
     losses = find_losses(project, tuple(names))
     found: list[_Found] = []
-    told = _tried(losses, names) if dry_run else _done(
-        names, restorations(project, losses, reencode=reencode)
-    )  # fmt: skip
-    for each in told:
-        found.append(each)
+    restored = (
+        foreseen(project, losses) if dry_run else restorations(project, losses, reencode=reencode)
+    )
+    for dataset, each in restored:
+        found.append(_Found(names[dataset], each.lost, each))
         if not as_json:
-            sys.stdout.write(_line(each))
+            sys.stdout.write(_line(found[-1], dry_run=dry_run))
             sys.stdout.flush()
     if as_json:
-        sys.stdout.write(_json(found, losses, names))
+        sys.stdout.write(_json(found, losses, names, dry_run=dry_run))
     else:
         _conclude(found, losses, names, dry_run=dry_run)
     failed = bool(losses.unreadable) or any(not each.is_restored for each in found)
-    if dry_run or not failed:
-        return exits.ERROR if dry_run and losses.unreadable else exits.DONE
+    if not failed:
+        return exits.DONE
     return exits.PARTLY if any(each.is_restored for each in found) else exits.ERROR
 
 
-def _tried(losses: Losses, names: Mapping[DatasetId, DatasetAlias]) -> Iterator[_Found]:
-    for dataset, files in losses.files.items():
-        yield from (_Found(names[dataset], each, None) for each in files)
-
-
-def _done(
-    names: Mapping[DatasetId, DatasetAlias], found: "Iterator[tuple[DatasetId, Restored]]"
-) -> Iterator[_Found]:
-    for dataset, each in found:
-        yield _Found(names[dataset], each.lost, each)
-
-
-def _line(found: _Found) -> str:
+def _line(found: _Found, *, dry_run: bool) -> str:
     lost, restored = found.lost, found.restored
     state = "damaged" if lost.is_damaged else "missing"
     line = f"{found.name}  block {lost.sequence:,}  {lost.what}  {lost.hash.short()}  {state}"
-    if restored is None:
-        return f"{line}\n" if lost.step else f"{line}, and data of a root cannot be made again\n"
     if restored.why is not None:
-        return printable(f"{line}, NOT RESTORED: {restored.why}") + "\n"
+        word = "CANNOT BE RESTORED" if dry_run else "NOT RESTORED"
+        return printable(f"{line}, {word}: {restored.why}") + "\n"
+    if dry_run:
+        return f"{line}\n"
     anew = ", encoded anew" if restored.outcome == "reencoded" else ""
     return f"{line}, restored{anew}\n"
 
@@ -107,8 +97,9 @@ def _conclude(
     if not found and not losses.unreadable:
         sys.stdout.write("Nothing to restore: every file is as its block records it.\n")
     elif dry_run:
-        steps = len({id(each.lost.step) for each in found if each.lost.step is not None})
+        steps = len({id(each.lost.step) for each in found if each.is_restored})
         sys.stdout.write(f"{count(steps, 'step')} would be run again.\n")
+        sys.stderr.write("".join(f"{each}\n" for each in _ways(found)))
     else:
         done = sum(each.is_restored for each in found)
         sys.stdout.write(f"{done:,} of {count(len(found), 'file')} restored.\n")
@@ -127,29 +118,36 @@ def _ways(found: Sequence[_Found]) -> Iterator[str]:
             f"What cannot be restored can be made anew in a new chain: odfbuild rebuild {made[0]} "
             "--downstream."
         )
-    if any("in other bytes" in ((each.restored and each.restored.why) or "") for each in left):
+    if any("in other bytes" in (each.restored.why or "") for each in left):
         yield (
             "To put the recorded rows in place in other bytes: --reencode. verify and steps accept "
             "them; whoever copies the dataset by its hashes does not."
         )
 
 
-def _json(found: Sequence[_Found], losses: Losses, names: Mapping[DatasetId, DatasetAlias]) -> str:
+def _json(
+    found: Sequence[_Found],
+    losses: Losses,
+    names: Mapping[DatasetId, DatasetAlias],
+    *,
+    dry_run: bool,
+) -> str:
     from odfbuild.cli.replayed import json_text
 
     document: dict[str, Any] = {
         "format_version": "1.0",
-        "files": [_json_file(each) for each in found],
+        "files": [_json_file(each, dry_run=dry_run) for each in found],
         "unreadable": [
             {"dataset": str(names[dataset]), "why": why}
             for dataset, why in losses.unreadable.items()
         ],
-        "failed": sum(each.restored is not None and not each.is_restored for each in found),
+        "failed": sum(not each.is_restored for each in found),
     }
     return printable_json(json_text(document)) + "\n"
 
 
-def _json_file(found: _Found) -> Mapping[str, Any]:
+def _json_file(found: _Found, *, dry_run: bool) -> Mapping[str, Any]:
+    """Return what became of a file; null where that will only be known once its step was run."""
     lost, restored = found.lost, found.restored
     return {
         "dataset": str(found.name),
@@ -158,6 +156,6 @@ def _json_file(found: _Found) -> Mapping[str, Any]:
         "file": lost.what,
         "hash": str(lost.hash),
         "found": "damaged" if lost.is_damaged else "missing",
-        "outcome": None if restored is None else str(restored.outcome),
-        "why": None if restored is None else restored.why,
+        "outcome": None if dry_run and found.is_restored else str(restored.outcome),
+        "why": restored.why,
     }

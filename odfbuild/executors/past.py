@@ -94,6 +94,10 @@ class Past:
                 return self._damage[path][0]
         return None
 
+    def assume_restored(self, paths: Iterable[Path]) -> None:
+        """Take some files for those that are recorded: they would be put in place by now."""
+        self._damage.update(dict.fromkeys(paths, ()))
+
     def forget(self, paths: Iterable[Path]) -> None:
         """Look at some files again when they are asked about: they were put in place."""
         for path in paths:

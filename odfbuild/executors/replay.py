@@ -50,6 +50,7 @@ __all__ = [
     "refusal",
     "remade",
     "replay",
+    "work_again",
 ]
 
 
@@ -245,23 +246,32 @@ def remade(step: RecordedStep, past: Past, engine: Engine, staging: Path) -> tup
     What it leaves behind now need not be there.  Raises StateError for what it reads and is not
     there or damaged, and the engine's errors.
     """
-    inputs = inputs_then(step, past)
-    work = _work(step, inputs, past, staging, _places)
+    work = work_again(step, past, staging)
     if work is None:
         return None, None
-    damaged = _damaged(step, inputs, work, past)
-    if damaged is not None:
-        raise StateError(
-            what=damaged,
-            why="a step gives the recorded rows only of what it read then",
-            fix="restore that first; what is made of other datasets: odfbuild rebuild --restore",
-        )
     sealed = execute(engine, step.before, work, step.system_time)
     piece, path, kept = sealed.slice, sealed.path, work.new_checkpoint
     return (
         None if piece is None or path is None else (path, piece.logical_hash),
         None if kept is None or not kept.is_file() else (kept, None),
     )
+
+
+def work_again(step: RecordedStep, past: Past, staging: Path) -> TransformWork | None:
+    """Return what the engine has to do to run a step again, None if it is not needed.
+
+    Raises StateError for what the step reads and is not there or damaged.
+    """
+    inputs = inputs_then(step, past)
+    work = _work(step, inputs, past, staging, _places)
+    damaged = None if work is None else _damaged(step, inputs, work, past)
+    if damaged is not None:
+        raise StateError(
+            what=damaged,
+            why="a step gives the recorded rows only of what it read then",
+            fix="restore that first; what is made of other datasets: odfbuild rebuild --restore",
+        )
+    return work
 
 
 def recorded_work(step: RecordedStep, past: Past, staging: Path) -> TransformWork | None:

@@ -16,7 +16,14 @@ from odfbuild.errors import OdfBuildError
 from odfbuild.executors.engine import Engine
 from odfbuild.executors.file_check import file_problems
 from odfbuild.executors.past import History, Past
-from odfbuild.executors.replay import RecordedStep, Remade, recorded_steps, refusal, remade
+from odfbuild.executors.replay import (
+    RecordedStep,
+    Remade,
+    recorded_steps,
+    refusal,
+    remade,
+    work_again,
+)
 from odfbuild.odf.digest import physical_hash
 from odfbuild.odf.events import AddData, Checkpoint, DataSlice, ExecuteTransform
 from odfbuild.odf.identity import Multihash
@@ -24,7 +31,10 @@ from odfbuild.state.dataset import Dataset
 from odfbuild.state.objects import ObjectStore
 from odfbuild.state.workspace import Workspace
 
-__all__ = ["LostFile", "Outcome", "Restored", "lost_files", "restore"]
+__all__ = ["LostFile", "Outcome", "Restored", "foresee", "lost_files", "restore"]
+
+
+_OF_ROOT = "data of a root is made of nothing else"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -103,6 +113,28 @@ def _files(event: object) -> Iterator[DataSlice | Checkpoint]:
             yield event.new_data
         if event.new_checkpoint is not None:
             yield event.new_checkpoint
+
+
+def foresee(lost: Sequence[LostFile], past: Past, workspace: Workspace) -> tuple[Restored, ...]:
+    """Say what `restore` would do with the files of one step, as far as it is known without it.
+
+    `past` then takes those that would come back for restored.  That a step gives other bytes or
+    rows now only running it shows.
+    """
+    step = lost[0].step
+    if step is None:
+        return tuple(Restored(each, Outcome.FAILED, _OF_ROOT) for each in lost)
+    refused = refusal(step, anyway=True)
+    why = None if refused is None else refused.why
+    if why is None:
+        try:
+            work_again(step, past, workspace.root)  # a folder that is only named
+        except OdfBuildError as error:
+            why = error.what
+    if why is not None:
+        return tuple(Restored(each, Outcome.FAILED, why) for each in lost)
+    past.assume_restored(_path(step.dataset, each.file) for each in lost)
+    return tuple(Restored(each, Outcome.RESTORED) for each in lost)
 
 
 def restore(

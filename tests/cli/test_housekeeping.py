@@ -321,3 +321,29 @@ def test_a_saved_plan_is_printed_again(
     assert document == json.loads(file.read_text())
     assert run("apply", str(file)).code == 0
     assert "warning[stale-plan]" in look("inspect", "plan", str(file)).err
+
+
+@pytest.mark.parametrize(
+    ("words", "damaged", "how"),
+    [
+        (("compact", "src"), "src", "changed"),
+        (("compact", "src"), "src", "missing"),
+        (("compact", "src"), "out", "missing"),
+        (("rebuild", "out"), "src", "changed"),
+        (("rebuild", "out"), "out", "missing"),
+        (("reset", "src", "--sequence", "4"), "src", "changed"),
+    ],
+)
+def test_a_dry_run_ends_as_the_command_would(
+    run: Inside, project: Path, words: tuple[str, ...], damaged: str, how: str
+) -> None:
+    workspace = Workspace(project / ".odfbuild")
+    id = workspace.names()[DatasetAlias.parse(damaged)]
+    for _, path in workspace.dataset(id).slices()[1:]:
+        path.write_bytes(b"x")
+        if how == "missing":
+            path.unlink()
+    dry = run(*words, "--dry-run")
+    done = run(*words, "--yes")
+    assert dry.code == done.code
+    assert (dry.err == "") == (dry.code == 0)

@@ -168,6 +168,27 @@ def test_a_broken_chain_stops_that_dataset_only(run: Inside) -> None:
     assert lost.exists()
 
 
+@settings(
+    max_examples=12, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
+)
+@given(data=st.data())
+def test_a_dry_run_ends_as_the_command_would(run: Inside, data: st.DataObject) -> None:
+    before = files(run.project, "src", *NAMES)
+    chosen = data.draw(st.lists(st.sampled_from(NAMES), max_size=2, unique=True))
+    try:
+        for path in data.draw(st.sets(st.sampled_from(sorted(before)), max_size=6)):
+            path.unlink()
+        dry, foreseen = restored(run, *chosen, "--dry-run")
+        code, told = restored(run, *chosen)
+        assert (dry, foreseen["failed"]) == (code, told["failed"])
+        assert [each["why"] for each in foreseen["files"]] == [
+            each["why"] for each in told["files"]
+        ]
+    finally:
+        for path, content in before.items():
+            path.write_bytes(content)
+
+
 @pytest.mark.parametrize(
     "arguments",
     [["out", "report"], [], ["out", "--reencode"], ["out", "--restore", "--downstream"]],
