@@ -21,6 +21,7 @@ RAW_OPEN = {  # os.open and open: who writes, makes folders lasting, or follows 
     "executors/confined.py": "a path only, to say that a program may use it",
     "executors/container.py": "without links and without waiting, then refuses what is no file",
     "executors/readers/aside.py": "writes a new file",
+    "executors/spark/archive.py": "writes a log and a lock of its own",
     "executors/testing/stage.py": "writes a new file",
     "state/checked.py": "appends",
     "state/copying.py": "by the descriptor of a folder, then refuses what is no file",

@@ -21,7 +21,7 @@ from odfbuild.app.opened import Opened
 from odfbuild.app.outside import uses_of
 from odfbuild.app.project_files import ProjectFiles, read_at_once
 from odfbuild.app.remembering import Seen, remember
-from odfbuild.app.sources import look
+from odfbuild.app.sources import Links, linked_uses, look
 from odfbuild.errors import Level, ProjectErrors
 from odfbuild.odf.chain import ChainState
 from odfbuild.odf.events import SetPollingSource
@@ -105,8 +105,11 @@ def _made(project: Opened, asked: Asked, files: ProjectFiles) -> tuple[Made, See
     whole = load(project, known_names(project, current))
     rest = plannable(whole.declared, current, wrong_of(project, whole.declared))
     loaded, current = replace(whole, declared=rest.declared), rest.current
-    looks = look(project, loaded.declared, current) if asked.refresh else {}
+    links: Links = {}
+    looks = look(project, loaded.declared, current, links) if asked.refresh else {}
     plan = _planned(project, asked, loaded, current, looks)
+    if links:
+        plan = replace(plan, outside=(*plan.outside, *linked_uses(project, links)))
     plan = with_foreseen(plan, project.workspace)
     seen = None
     if (

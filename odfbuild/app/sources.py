@@ -1,15 +1,26 @@
 """Look at the sources of a project: which have news, which have to be asked, how much there is."""
 
-from collections.abc import Mapping, Sequence
+import os
+from collections.abc import Iterator, Mapping, Sequence
+from typing import TypeAlias
 
 from odfbuild.app.opened import Opened
 from odfbuild.app.outside import refused
 from odfbuild.errors import Diagnostic, ProjectErrors
-from odfbuild.executors.local import SOURCE_NAME, Listings, Reach, is_local, pending, pending_bytes
+from odfbuild.executors.local import (
+    SOURCE_NAME,
+    Listings,
+    Reach,
+    fixed_part,
+    is_local,
+    pending,
+    pending_bytes,
+)
 from odfbuild.odf.chain import ChainState
 from odfbuild.odf.events import (
     FetchStep,
     FetchStepContainer,
+    FetchStepFilesGlob,
     FetchStepUrl,
     MergeStrategyAppend,
     MetadataEvent,
@@ -17,28 +28,33 @@ from odfbuild.odf.events import (
     SetTransform,
 )
 from odfbuild.odf.refs import DatasetAlias
-from odfbuild.permissions import PathNotPermittedError
+from odfbuild.permissions import PathNotPermittedError, leads_inside
 from odfbuild.planner.declared import Declared
-from odfbuild.planner.plan import Append, Ingest, Plan, Step
+from odfbuild.planner.plan import Append, Ingest, OutsideUse, Plan, Step
 from odfbuild.planner.steps import SourceLook, ToAsk
 
-__all__ = ["look", "planned_bytes", "polling_of"]
+__all__ = ["Links", "linked_uses", "look", "planned_bytes", "polling_of"]
 
+Links: TypeAlias = dict[DatasetAlias, set[str]]
+"""The links in a project that lead out of it, by the dataset that reads over them."""
+_LINKS = 20  # links of a dataset that are named
 _PAST_ROW = 32  # bytes that are read of a row that a dataset has, roughly
 
 
 def look(
-    project: Opened, declared: Sequence[Declared], current: Mapping[DatasetAlias, ChainState]
+    project: Opened,
+    declared: Sequence[Declared],
+    current: Mapping[DatasetAlias, ChainState],
+    links: "Links | None" = None,
 ) -> dict[DatasetAlias, SourceLook]:
     """Look at the source of each root: names of new files, or that it has to be asked.
 
-    Raises ProjectErrors with the links that lead where nothing may be read.
+    `links` takes those on the way to new files that lead out of the project.  Raises ProjectErrors
+    with the links that lead where nothing may be read.
     """
     listings: Listings = {}
     looks: dict[DatasetAlias, SourceLook] = {}
     refusals: list[Diagnostic] = []
-    reach = _reach(project)
-
     for each in declared:
         source = polling_of(each)
         if source is None:
@@ -48,6 +64,7 @@ def look(
         if _is_settled(project, state, source.fetch):
             looks[each.alias] = ()
         elif is_local(source.fetch):
+            reach = _noting(project, source.fetch, each.alias, links)
             try:
                 looks[each.alias] = pending(source.fetch, known, project.root, listings, reach)
             except PathNotPermittedError as error:
@@ -57,6 +74,32 @@ def look(
     if refusals:
         raise ProjectErrors(refusals)
     return looks
+
+
+def _noting(project: Opened, fetch: FetchStep, alias: DatasetAlias, links: "Links | None") -> Reach:
+    """Return what judges a path, and notes it if it leads out though its pattern does not."""
+    reach = _reach(project)
+    if links is None or not isinstance(fetch, FetchStepFilesGlob):
+        return reach
+    if not leads_inside(project.root / fixed_part(fetch.path), project.root):
+        return reach  # the pattern itself is asked for
+
+    def noted(path: str) -> None:
+        reach(path)
+        if not leads_inside(path, project.root):
+            links.setdefault(alias, set()).add(path)
+
+    return noted
+
+
+def linked_uses(project: Opened, links: "Links") -> Iterator[OutsideUse]:
+    """Yield what links in the project lead to outside of it: the first of each dataset, by name."""
+    for alias, found in sorted(links.items()):
+        for path in sorted(found)[:_LINKS]:
+            shown = os.path.relpath(path, project.root)
+            yield OutsideUse("path", f"{shown} -> {os.path.realpath(path)}", (alias,))
+        if len(found) > _LINKS:
+            yield OutsideUse("path", f"{len(found) - _LINKS:,} more links", (alias,))
 
 
 def _reach(project: Opened) -> Reach:

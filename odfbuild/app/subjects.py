@@ -214,7 +214,7 @@ def _refs(of: "Iterable[Used]", named: Mapping[str, Named]) -> tuple[ColumnRef, 
 def _place(url: str) -> Subject:
     parts = urlsplit(url) if "${{" not in url.partition("://")[2].partition("/")[0] else None
     if parts is None or not parts.scheme or not parts.netloc:
-        if url.startswith("file:"):
+        if url.lower().startswith("file:"):
             return Subject(named=Named("file", url.removeprefix("file://")), source=_quoted(url))
         return Subject(named=Named("url", url))
     server = f"{parts.scheme}://{parts.netloc}"

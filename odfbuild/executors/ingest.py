@@ -27,6 +27,7 @@ from odfbuild.odf.events import SetPollingSource, SourceState
 from odfbuild.odf.opaque import refuse_opaque
 from odfbuild.planner.policy import AS_USUAL, IngestOptions
 from odfbuild.state.dataset import Dataset
+from odfbuild.state.disabled import DisabledSourceError, disabled_folders, is_disabled
 from odfbuild.state.heads import HeadMovedError
 
 __all__ = ["ingest"]
@@ -54,8 +55,9 @@ def ingest(
 ) -> None:
     """Poll the dataset's source until it has nothing new; `done` hears of every commit.
 
-    Raises UnsupportedVariantError for a source of a newer version of the format, and the errors of
-    fetching, reading, the engine and the commit; earlier rounds stand.
+    Raises UnsupportedVariantError for a source of a newer version of the format,
+    DisabledSourceError for one that waits for its user's word, and the errors of fetching, reading,
+    the engine and the commit; earlier rounds stand.
     """
     folder = site.workspace.cache / "fetch" / dataset.id.multibase
     more, one_by_one, lost = True, False, 0
@@ -64,6 +66,7 @@ def ingest(
         if state is None or state.polling is None:
             return
         refuse_opaque(state.polling)
+        _refuse_disabled(site, dataset, state.polling)
         receiver = Receiver(
             site=site,
             dataset=dataset,
@@ -83,6 +86,17 @@ def ingest(
             lost += 1
             if lost == ATTEMPTS or error.actual is None:
                 raise
+
+
+def _refuse_disabled(site: Site, dataset: Dataset, source: SetPollingSource) -> None:
+    """Refuse a source that came with a chain from elsewhere, whatever the plan says of it."""
+    marks = disabled_folders(site.workspace.root)
+    if is_disabled(marks, dataset.id, source):
+        raise DisabledSourceError(
+            what=f"the source of {dataset.id} is not used",
+            why="it came with a chain from elsewhere, and may read and run what its author likes",
+            fix="odfbuild import NAME --with-sources, if you trust it; then plan again",
+        )
 
 
 class _FailedTogether(Exception):

@@ -75,7 +75,7 @@ def is_local(step: FetchStep) -> bool:
         case FetchStepFilesGlob():
             return True
         case FetchStepUrl(url=url):
-            return url.lower().startswith("file:")
+            return url.strip().lower().startswith("file:")
         case _:
             return False
 
@@ -205,8 +205,11 @@ def _check_folders(found: list[tuple[bytes, str]], reach: Reach) -> None:
 
 
 def file_of(url: str, project_dir: Path) -> Path:
-    """Return the path that a `file:` url names; a relative one starts in the project folder."""
-    parts = urlsplit(url)
+    """Return the path that a `file:` url names; a relative one starts in the project folder.
+
+    Space around it counts for nothing, and tabs and line ends in it neither, as `fetch` has it.
+    """
+    parts = urlsplit(url.strip())
     if parts.netloc not in {"", "localhost"}:
         raise UnsupportedSourceError(
             what=f"the url {url} names the host '{parts.netloc}'",

@@ -11,14 +11,35 @@ from collections.abc import Mapping
 from contextlib import suppress
 from pathlib import Path
 
+from odfbuild.errors import StateError
 from odfbuild.odf.events import SetPollingSource
 from odfbuild.odf.identity import DatasetId, sha3_256
 from odfbuild.state.disk import Disk, pending, read_file
 from odfbuild.state.folder import make_workspace_folder
 
-__all__ = ["disable", "disabled_folders", "enable", "is_disabled", "mark_of"]
+__all__ = [
+    "DisabledSourceError",
+    "DisabledSourcesError",
+    "disable",
+    "disabled_folders",
+    "enable",
+    "is_disabled",
+    "mark_of",
+]
 
 _FOLDER = "disabled"
+
+
+class DisabledSourceError(StateError):
+    """A source is not used until its user says so."""
+
+    code = "source-disabled"
+
+
+class DisabledSourcesError(StateError):
+    """Which sources are not to be used cannot be read."""
+
+    code = "disabled-sources"
 
 
 def mark_of(source: SetPollingSource) -> str:
@@ -53,8 +74,14 @@ def disabled_folders(workspace: Path) -> Mapping[str, str]:
     """Return the marks of disabled sources by the folders of their datasets."""
     try:
         names = sorted(os.listdir(workspace / _FOLDER))  # noqa: PTH208
-    except OSError:
+    except FileNotFoundError:
         return {}
+    except OSError as error:
+        raise DisabledSourcesError(
+            what=f"{workspace / _FOLDER} cannot be read: {error.strerror}",
+            why="it names the sources of imported chains that are not to be used",
+            fix="look at its access rights; without the folder all sources are used",
+        ) from error
     found = {}
     for name in names:
         if not name.startswith("."):

@@ -16,7 +16,13 @@ from odfbuild.odf.events import (
     PrepStepPipe,
     SetPollingSource,
 )
-from odfbuild.state.disabled import disable, disabled_folders, is_disabled, mark_of
+from odfbuild.state.disabled import (
+    DisabledSourcesError,
+    disable,
+    disabled_folders,
+    is_disabled,
+    mark_of,
+)
 from tests.cli.market import append, dataset
 from tests.engines import FakeEngine
 from tests.inside import Inside, lay_out
@@ -138,3 +144,24 @@ def test_what_cannot_be_read_of_a_mark_disables(theirs: Path, tmp_path: Path) ->
     other = replace_source(state.polling, FetchStepUrl(url="https://mine.example"), ())
     disable(tmp_path, state.dataset, other)
     assert not is_disabled(disabled_folders(tmp_path), state.dataset, state.polling)
+
+
+@pytest.mark.holds("chain-sources")
+def test_a_plan_of_before_uses_it_no_more(chain: Take, ours: Inside) -> None:
+    assert ours("import", str(chain(*EVIL["a program"])), "--with-sources").code == 0
+    plan = str(ours.project / "plan.json")
+    assert ours("plan", "--out", plan).code == 0
+    source = dataset(ours.project, "src").state()
+    assert source is not None
+    assert source.polling is not None
+    disable(ours.project / ".odfbuild", source.dataset, source.polling)
+    done = ours("apply", plan)
+    assert (done.code, "error[source-disabled]" in done.err) == (1, True), done
+    assert not (ours.project / "ran").exists()
+
+
+@pytest.mark.holds("chain-sources")
+def test_marks_that_cannot_be_listed_enable_nothing(tmp_path: Path) -> None:
+    (tmp_path / "disabled").write_text("")
+    with pytest.raises(DisabledSourcesError):
+        disabled_folders(tmp_path)

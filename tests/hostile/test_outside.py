@@ -1,10 +1,17 @@
 """Sources of strangers that lead out of the project, however that is spelled."""
 
+import itertools
+import os
+import random
+from collections import Counter
 from pathlib import Path
 
 import pytest
 
-from odfbuild.app.outside import uses_of_source
+from odfbuild.app.outside import local_path, uses_of_source
+from odfbuild.executors.fetch import fetch
+from odfbuild.executors.local import is_local
+from odfbuild.executors.request import FetchError
 from odfbuild.odf.events import (
     FetchStep,
     FetchStepFilesGlob,
@@ -13,6 +20,13 @@ from odfbuild.odf.events import (
     ReadStepCsv,
     SetPollingSource,
 )
+from odfbuild.odf.timestamp import Timestamp
+from odfbuild.permissions import DEFAULTS, PathNotPermittedError, Permissions
+from tests.cli.within import Within
+from tests.inside import lay_out
+from tests.texts import GOOD, root
+
+NOW = Timestamp.from_millis(0)
 
 URLS = (
     *("file:../o.csv", "file:${{ '/abs' }}", "file:%2e%2e/out.csv", "FILE:data/../../o.csv"),
@@ -73,3 +87,51 @@ def test_a_pattern_that_leads_out_is_asked_for(project: Path, path: str) -> None
 @pytest.mark.parametrize("fetch", INSIDE, ids=repr)
 def test_what_is_in_the_project_is_not(project: Path, fetch: FetchStep) -> None:
     assert asked(fetch, project) == []
+
+
+SPACES = ("", " ", "\t", "\n", "\r\n", "\u00a0", "\x0b", "\x01")
+SCHEMES = ("file", "FILE", "File", "%66ile", "fi\tle", "file ", "f\nile")
+PLACES = ("/", "//", "///", "////", "//localhost/", "/./", "/%2e/", "")
+PATHS = ("etc/passwd", "%65tc/passwd", "etc/pas\tswd", "./etc/../etc/passwd", "../../etc/passwd")
+
+
+@pytest.mark.holds("project-asks")
+def test_however_a_url_of_a_file_is_spelled_it_is_judged_as_what_is_read(project: Path) -> None:
+    draw = random.Random(0)
+    spelled = list(itertools.product(SPACES, SCHEMES, PLACES, PATHS, SPACES))
+    judged = Counter[str]()
+    strict = Permissions(source_env=("*",))
+    for parts in draw.sample(spelled, 1_500):
+        space, scheme, place, path, end = parts
+        url = f"{space}{scheme}:{place}{path}{end}"
+        step = FetchStepUrl(url=url)
+        try:
+            fetch(step, None, now=NOW, project_dir=project, cache=project, env={},
+                  permissions=strict)  # fmt: skip
+        except PathNotPermittedError:
+            judged["refused path"] += 1
+            assert is_local(step), repr(url)
+            assert asked(step, project), repr(url)
+            inside = local_path(step, project)
+            assert inside is not None
+            assert not strict.allows_path(inside, project), repr(url)
+            sensitive = os.path.realpath(inside).startswith("/etc/")
+            assert DEFAULTS.allows_path(inside, project) != sensitive, repr(url)
+        except FetchError:
+            judged["no such url"] += 1
+    assert judged["refused path"] > 100
+    assert judged["no such url"] > 100
+
+
+@pytest.mark.holds("project-asks")
+def test_a_plan_names_the_links_that_lead_out_over_a_wildcard(
+    tmp_path: Path, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "theirs").mkdir()
+    (tmp_path / "theirs/secret.csv").write_text(GOOD)
+    ours = lay_out(tmp_path / "ours", {"datasets/src.yaml": root(), "data/1.csv": GOOD})
+    (ours / "data/2.csv").symlink_to(tmp_path / "theirs/secret.csv")
+    (ours / "data/3.csv").symlink_to("1.csv")
+    said = Within(ours, capfd, monkeypatch).done("plan")
+    assert f"path       data/2.csv -> {tmp_path}/theirs/secret.csv" in said
+    assert "3.csv ->" not in said

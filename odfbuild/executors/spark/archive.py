@@ -14,6 +14,7 @@ import hashlib
 import importlib.metadata
 import os
 import shutil
+import stat
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
@@ -21,6 +22,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory
+from typing import BinaryIO
 
 from odfbuild.errors import EngineError, EngineFailedError
 from odfbuild.executors.spark.java import Java, find_java
@@ -28,6 +30,7 @@ from odfbuild.executors.spark.jvm import class_path, module_options
 
 __all__ = ["Archive", "archive_of", "build", "build_later", "options"]
 
+_PRIVATE = 0o077  # the umask of who makes one
 _KEPT = 3  # archives that stay when a new one is made
 _ROOM = 1 << 30  # bytes that must be free before one is made
 _TRAINED = "2"  # counts what the training run does: one of less is made again
@@ -44,7 +47,9 @@ class Archive:
 
     @property
     def is_there(self) -> bool:
-        return self.path.exists()
+        """Tell whether it was made, and nobody else can have written to it."""
+        base = self.base
+        return _is_own(self.path) and (base is None or not base.exists() or _is_own(base))
 
     @property
     def has_failed(self) -> bool:
@@ -102,13 +107,19 @@ def build_later(java: Java, note: Note = lambda _: None) -> None:
     archive = archive_of(java)
     if _mode() != "auto" or archive.is_there or archive.has_failed or not _has_room():
         return
-    if _is_locked(archive):
-        return
+    try:
+        if not _is_locked(archive):
+            _start_building(archive, note)
+    except OSError as error:
+        note(f"no class archive is made: {error}")
+
+
+def _start_building(archive: Archive, note: Note) -> None:
     note(
         "making the next start of Spark faster: a class archive of about 200 MB is being built "
         f"in {archive.path.parent} (ODFBUILD_CLASS_ARCHIVE=off prevents this)"
     )
-    with archive.path.with_suffix(".log").open("wb") as log:
+    with _own_file(archive.path.with_suffix(".log")) as log:
         subprocess.Popen(
             [sys.executable, "-P", "-m", __name__],
             stdin=subprocess.DEVNULL,
@@ -116,6 +127,7 @@ def build_later(java: Java, note: Note = lambda _: None) -> None:
             stderr=log,
             start_new_session=True,
             env={**os.environ, "ODFBUILD_CLASS_ARCHIVE": "off"},
+            umask=_PRIVATE,
         )
 
 
@@ -135,23 +147,25 @@ def build(archive: Archive) -> None:
             made = folder / "classes"
             train(folder, archive.make(made))
             if not made.exists():
-                archive.path.with_suffix(".failed").touch()
+                archive.path.with_suffix(".failed").touch(0o600)
                 raise EngineFailedError(
                     what="Java wrote no class archive",
                     why=f"{archive.java.program} ended without it",
                     fix="set ODFBUILD_CLASS_ARCHIVE=off; starts take a second or two longer",
                 )
+            made.chmod(0o600)
             made.rename(archive.path)
     _forget_others(archive)
 
 
 def _make_base(archive: Archive, folder: Path) -> None:
-    if archive.base is None or archive.base.exists():
+    if archive.base is None or _is_own(archive.base):
         return
     made = folder / "base"
     command = [str(archive.java.program), "-Xshare:dump", f"-XX:SharedArchiveFile={made}"]
     subprocess.run([*command, "-XX:+UseSerialGC"], capture_output=True, check=False)
     if made.exists():
+        made.chmod(0o600)
         made.rename(archive.base)
 
 
@@ -175,7 +189,7 @@ def _folder() -> Path:
 def _has_room() -> bool:
     folder = _folder()
     try:
-        folder.mkdir(parents=True, exist_ok=True)
+        _make_own(folder)
         return shutil.disk_usage(folder).free > _ROOM
     except OSError:
         return False
@@ -186,11 +200,37 @@ def _is_locked(archive: Archive) -> bool:
         return not locked
 
 
+def _make_own(folder: Path) -> None:
+    """Have a folder of the user's cache that is nobody else's: Java runs what archives hold.
+
+    Also one that an earlier version made as the umask had it.
+    """
+    for each in (folder.parent, folder):
+        each.mkdir(mode=0o700, parents=True, exist_ok=True)
+        if stat.S_IMODE(each.stat().st_mode) & 0o077:
+            each.chmod(0o700)
+
+
+def _is_own(path: Path) -> bool:
+    try:
+        found = path.lstat()
+    except OSError:
+        return False
+    writable = stat.S_IMODE(found.st_mode) & 0o022
+    return stat.S_ISREG(found.st_mode) and found.st_uid == os.geteuid() and not writable
+
+
+def _own_file(path: Path) -> BinaryIO:
+    """Open a file to write it, readable for its owner alone; not over a link."""
+    flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW | os.O_CLOEXEC
+    return os.fdopen(os.open(path, flags, 0o600), "wb")
+
+
 @contextmanager
 def _lock(archive: Archive) -> Iterator[bool]:
     """Yield whether the lock is ours; the kernel frees it however its holder ends."""
-    archive.path.parent.mkdir(parents=True, exist_ok=True)
-    with archive.path.with_suffix(".lock").open("wb") as file:
+    _make_own(archive.path.parent)
+    with _own_file(archive.path.with_suffix(".lock")) as file:
         try:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:

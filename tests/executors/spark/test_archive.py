@@ -143,3 +143,27 @@ def test_only_a_few_archives_are_kept(monkeypatch: pytest.MonkeyPatch) -> None:
     build(archive_of(LATEST))
     kept = {path.name for path in folder.glob("*.jsa")}
     assert kept == {archive_of(LATEST).path.name, archive_of(SEVENTEEN).path.name, "java17-4.jsa"}
+
+
+@pytest.mark.parametrize("umask", [0o000, 0o002, 0o022])
+def test_what_is_kept_is_for_its_owner_alone(
+    umask: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(training, "train", writes(True, []))
+    before = os.umask(umask)
+    try:
+        build(archive_of(LATEST))
+    finally:
+        os.umask(before)
+    found = list((tmp_path / "odfbuild").rglob("*"))
+    assert len(found) == 3
+    for each in (tmp_path / "odfbuild", *found):
+        assert not each.stat().st_mode & 0o077, each
+
+
+@pytest.mark.parametrize("mode", [0o602, 0o620])
+def test_an_archive_that_others_may_have_written_is_not_used(mode: int) -> None:
+    path = make(LATEST)
+    assert options(LATEST)
+    path.chmod(mode)
+    assert options(LATEST) == []
