@@ -5,18 +5,37 @@ import os
 import stat
 from io import BufferedReader
 
-__all__ = ["MOST", "open_descriptor", "open_regular", "read_regular"]
+__all__ = [
+    "MOST",
+    "NO_FILE",
+    "open_descriptor",
+    "open_regular",
+    "read_regular",
+    "why_irregular",
+]
 
 MOST = 64 * 1024 * 1024
 """Bytes that a file of a project may have, whatever it is for; most may have fewer."""
 
+NO_FILE = frozenset(
+    {errno.EISDIR, errno.ENOTDIR, errno.ELOOP, errno.EINVAL, errno.ENXIO, errno.ENODEV}
+    | {errno.EACCES, errno.EPERM, errno.ENAMETOOLONG, errno.EIO}
+)
+"""What the system says of a path that has no file which can be read; others are about us."""
 
-def open_descriptor(path: str | os.PathLike[str]) -> int:
-    """Return a descriptor to read a regular file; links are followed.
+
+def open_descriptor(path: str | os.PathLike[str], *, follow: bool = True) -> int:
+    """Return a descriptor to read a regular file; links are followed, or with `follow` off refused.
 
     Raises OSError, also of what is not a regular file.
     """
-    opened = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+    flags = os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC
+    try:
+        opened = os.open(path, flags if follow else flags | os.O_NOFOLLOW)
+    except OSError as error:
+        if error.errno == errno.ELOOP and not follow and os.path.islink(path):  # noqa: PTH114
+            raise OSError(errno.ELOOP, "is a link", str(path)) from None
+        raise
     mode = os.fstat(opened).st_mode
     if stat.S_ISREG(mode):
         return opened
@@ -40,3 +59,16 @@ def read_regular(path: str | os.PathLike[str], most: int | None = None) -> bytes
         if most is not None and os.fstat(file.fileno()).st_size > most:
             raise OSError(errno.EFBIG, f"has more than {most:,} bytes", str(path))
         return file.read() if most is None else file.read(most)
+
+
+def why_irregular(path: str | os.PathLike[str]) -> str | None:
+    """Say why a path has no regular file, links not followed; None if it has one, or nothing."""
+    try:
+        mode = os.lstat(path).st_mode
+    except FileNotFoundError:
+        return None
+    except OSError as error:
+        return error.strerror or str(error)
+    if stat.S_ISLNK(mode):
+        return "is a link"
+    return None if stat.S_ISREG(mode) else "is not a regular file"

@@ -22,7 +22,7 @@ from odfbuild.state.heads import DEFAULT_LOCK_TIMEOUT
 from odfbuild.state.workspace import MissingHeadError, Workspace
 from odfbuild.state.workspace_links import check_links
 
-__all__ = ["Opened", "find_dataset", "find_name", "open_project"]
+__all__ = ["Opened", "find_dataset", "find_name", "open_project", "refuse_damaged"]
 
 PACKAGES = "packages"  # where packages from repositories are installed
 
@@ -116,19 +116,28 @@ def find_dataset(project: Opened, name: str) -> Dataset:
 def find_name(project: Opened, name: str) -> DatasetAlias:
     """Return the name of a dataset of the workspace, as it is spelled there.
 
-    Raises StateError that names the nearest one when there is none.
+    Raises StateError that names the nearest one when there is none; CorruptNameError if its name is
+    there and damaged.
     """
     from odfbuild.planner.names import did_you_mean
 
     known = {alias: alias for alias in project.workspace.names()}
     found = known.get(DatasetAlias.parse(name))
     if found is None:
+        refuse_damaged(project, DatasetAlias.parse(name))
         raise StateError(
             what=f"no dataset named '{name}' in the workspace",
             why="it was never applied, or has another name",
             fix=did_you_mean(name, map(str, known)) or "odfbuild status lists the datasets",
         )
     return found
+
+
+def refuse_damaged(project: Opened, alias: DatasetAlias) -> None:
+    """Raise the damage of a dataset that was found by now, so that nobody calls it unknown."""
+    error = project.workspace.damage().get(alias)
+    if error is not None:
+        raise error
 
 
 def _today() -> date:

@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import BinaryIO, Literal, Protocol
 
 from odfbuild.errors import Diagnostic, Level, StateError
+from odfbuild.project.checkout_links import refuse_links
 from odfbuild.project.telling import Endpoint
 from odfbuild.redaction import without
 
@@ -85,6 +86,7 @@ class ServerSink:
 
 
 def _opened(path: Path, mode: Literal["ab", "wb"]) -> BinaryIO:
+    refuse_links(path)
     try:
         return path.open(mode)
     except OSError as error:

@@ -3,6 +3,7 @@
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
+from pathlib import Path
 from typing import Any
 
 from odfbuild.app.events import Asking
@@ -26,7 +27,7 @@ from odfbuild.planner.plan_json import canonical, from_json
 from odfbuild.planner.undo import Back, Undo, diverging, in_order, is_unchanged, to_json
 from odfbuild.state.applied import record_applied
 from odfbuild.state.dataset import NotInChainError
-from odfbuild.state.runs import Ended, RunSummary, list_runs, read_events, read_plan
+from odfbuild.state.runs import Ended, RunSummary, find_run, list_runs, read_events, read_plan
 
 __all__ = ["MixedBlocksError", "prepare_undo", "take_back"]
 
@@ -205,14 +206,22 @@ def _by_plan(project: Opened, run: RunSummary, plan: Plan) -> Iterator[_Moved]:
             yield _Moved(alias, id, before, after, old if renamed else None, tuple(commits))
 
 
+def _all_runs(root: Path) -> tuple[RunSummary, ...]:
+    """Return all runs.  Raises DamagedRunError: one that cannot be read may have done anything."""
+    found = list_runs(root)
+    if found.damaged:
+        find_run(root, found.damaged[0])
+    return found.runs
+
+
 def _is_of_another(project: Opened, run: RunSummary, head: Multihash) -> bool:
     """Tell whether another run says that it committed a block."""
     root = project.workspace.root
     return any(
         event.get("event") == "slice_committed" and event.get("head") == str(head)
-        for other in list_runs(root)
+        for other in _all_runs(root)
         if other.id != run.id
-        for event in read_events(root, other.id)
+        for event in read_events(root, other.id, strict=True)
     )
 
 

@@ -11,6 +11,7 @@ from odfbuild.cli import exits
 from odfbuild.cli.files import AlreadyThereError
 from odfbuild.cli.packaged import json_schemas, packaged
 from odfbuild.errors import OdfBuildError
+from odfbuild.project.checkout_links import refuse_links
 
 __all__ = [
     "DEFAULT_TEMPLATE",
@@ -62,6 +63,7 @@ def init_project(directory: Path, template: str = DEFAULT_TEMPLATE) -> int:
         )
     for name, data in sorted(files.items()):
         target = directory / name
+        refuse_links(target)
         target.parent.mkdir(parents=True, exist_ok=True)
         target.write_bytes(data)
         sys.stdout.write(f"  {target}\n")

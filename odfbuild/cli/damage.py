@@ -1,13 +1,14 @@
 """Datasets that a command could not read, told at its end: it goes on with the others."""
 
 import sys
+from collections.abc import Collection
 from dataclasses import replace
 
 from odfbuild.cli.loudness import hint
 from odfbuild.odf.refs import DatasetAlias
 from odfbuild.state.workspace import Workspace
 
-__all__ = ["tell_damage", "told_damage", "watch_damage"]
+__all__ = ["is_damaged", "tell_damage", "told_damage", "watch_damage"]
 
 _WATCHED: list[Workspace] = []
 _OPENED: list[Workspace] = []
@@ -16,6 +17,12 @@ _OPENED: list[Workspace] = []
 def watch_damage(workspace: Workspace) -> None:
     """Have what is found to be damaged in a workspace told at the end, if nobody tells before."""
     _WATCHED[:] = _OPENED[:] = [workspace]
+
+
+def is_damaged(workspace: Workspace, chosen: Collection[DatasetAlias], *, all_of: bool) -> bool:
+    """Tell whether any of the chosen datasets was found damaged, with `all_of` anything at all."""
+    found = workspace.damage().keys()
+    return bool(found) if all_of else any(each in chosen for each in found)
 
 
 def told_damage() -> None:

@@ -4,6 +4,7 @@ import sys
 from collections.abc import Iterator, Sequence
 
 from odfbuild import app
+from odfbuild.app.opened import refuse_damaged
 from odfbuild.cli import exits
 from odfbuild.cli.causes import cause_lines
 from odfbuild.cli.differing import Names, event_difference
@@ -13,7 +14,7 @@ from odfbuild.cli.printable import printable
 from odfbuild.cli.selection import column_use
 from odfbuild.cli.standing import input_lines, standing_text
 from odfbuild.cli.words import affected_text, column_text, count, judged_word, kind_word
-from odfbuild.errors import StateError
+from odfbuild.errors import ProjectErrors, StateError
 from odfbuild.odf.chain import ChainState
 from odfbuild.odf.events import (
     AddPushSource,
@@ -65,12 +66,15 @@ def explain_dataset(given: Given, name: str) -> int:
     alias = DatasetAlias.parse(name)
     each, state = declared.get(alias), current.get(alias)
     if each is None and state is None:
+        refuse_damaged(project, alias)
         raise _unknown(name, [*map(str, {**declared, **current})])
     by_id = {state.dataset: alias for alias, state in current.items()}
 
     def names(ref: DatasetAlias | DatasetId) -> DatasetAlias | DatasetId:
         return by_id.get(ref, ref) if isinstance(ref, DatasetId) else ref
 
+    if each is not None and alias not in made.plan.datasets:
+        raise ProjectErrors(made.left_out.get(alias, ()))
     if each is None:
         assert state is not None  # noqa: S101 - one of the two is there
         lines = list(_undeclared(by_id[state.dataset], state))

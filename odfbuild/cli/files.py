@@ -8,6 +8,7 @@ from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
 from odfbuild.errors import Diagnostic, ProjectError, ProjectErrors, SourceSpan
+from odfbuild.project.checkout_links import refuse_links
 from odfbuild.regular_files import read_regular
 from odfbuild.state.disk import Disk, pending
 from odfbuild.state.heads import DEFAULT_LOCK_TIMEOUT
@@ -109,7 +110,11 @@ def refusal_of(path: Path, what: str, why: str, fix: str) -> ProjectErrors:
 
 
 def write_new(path: Path, data: bytes, mode: int = 0o666) -> None:
-    """Write a file that must not be there yet, whole or not at all, and have it on disk."""
+    """Write a file that must not be there yet, whole or not at all, and have it on disk.
+
+    Raises AlreadyThereError, CheckoutLinkError.
+    """
+    refuse_links(path)
     flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC
     try:
         opened = os.open(path, flags, mode)
@@ -127,7 +132,11 @@ def write_new(path: Path, data: bytes, mode: int = 0o666) -> None:
 
 
 def replace_file(path: Path, data: bytes) -> None:
-    """Put new content in the place of a file at once; its mode stays, and links to it."""
+    """Put new content in the place of a file at once; its mode stays.
+
+    Raises CheckoutLinkError.
+    """
+    refuse_links(path, may_stay=True)
     real = path.resolve()
     near, disk = pending(real.parent), Disk()
     try:
@@ -173,7 +182,11 @@ def _taken(path: Path) -> AlreadyThereError:
 
 
 def write_output(path: Path, text: str) -> None:
-    """Write a text to a file at once; into a pipe or device as it comes."""
+    """Write a text to a file at once; into a pipe or device as it comes.
+
+    Raises CheckoutLinkError.
+    """
+    refuse_links(path)
     data = text.encode("utf-8", "backslashreplace")
     real = path.resolve()
     if real.exists() and not real.is_file():

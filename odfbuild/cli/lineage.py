@@ -2,13 +2,14 @@
 
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from time import time_ns
 from uuid import UUID
 
 from odfbuild import app
 from odfbuild.app.lineage import catch_up, lineage_of, relations_at
+from odfbuild.app.opened import refuse_damaged
 from odfbuild.cli import exits
 from odfbuild.cli.diagnostics import render_diagnostics
 from odfbuild.cli.lineage_text import Shown, dot, mermaid, record, relation_rows, tree
@@ -83,6 +84,7 @@ def show_lineage(
     project = open_given(given)
     with _store(project) as store:
         root = _subject(project, name)
+        _refuse_damaged(project, name)
         known = store.get_datasets()
         if as_at is not None:
             homes: dict[UUID, str] = {}
@@ -349,6 +351,12 @@ def _subject(project: app.Opened, text: str) -> UUID:
         if text.startswith("did:"):
             raise _unknown(text) from None
     return node_id(app.find_dataset(project, text).id)
+
+
+def _refuse_damaged(project: app.Opened, text: str) -> None:
+    """Raise the damage of a dataset that is named: nothing is known of it for that alone."""
+    with suppress(InvalidNameError):
+        refuse_damaged(project, DatasetAlias.parse(text))
 
 
 def _named(project: app.Opened, text: str) -> DatasetId | None:

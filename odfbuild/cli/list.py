@@ -6,6 +6,7 @@ from typing import Any
 
 from odfbuild import app
 from odfbuild.cli import exits
+from odfbuild.cli.damage import is_damaged
 from odfbuild.cli.opened import open_given
 from odfbuild.cli.options import Given
 from odfbuild.cli.rows import check_safe_csv, write_rows
@@ -49,7 +50,8 @@ def list_workspace(
     states = project.workspace.states()
     rows = [_existing(a, s) for a, s in sorted(states.items()) if a in wanted]
     _write(rows, output, safe_csv=safe_csv)
-    return exits.ERROR if project.workspace.damage() and not selectors else exits.DONE
+    damaged = is_damaged(project.workspace, wanted, all_of=not selectors)
+    return exits.ERROR if damaged else exits.DONE
 
 
 def _write(rows: Sequence[_Row], output: str, *, safe_csv: bool) -> None:

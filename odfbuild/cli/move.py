@@ -12,6 +12,7 @@ from dataclasses import dataclass
 
 from odfbuild import app
 from odfbuild.app.loading import load
+from odfbuild.app.opened import refuse_damaged
 from odfbuild.cli import exits
 from odfbuild.cli.accept import UnknownDatasetError
 from odfbuild.cli.busy import reserved
@@ -68,7 +69,7 @@ def _move(given: Given, old: str, new: str) -> None:
     if begun and _is_named(declared, begun[-1].new):
         source, target = begun[0].old, begun[-1].new
     else:
-        source = _source(declared, old)
+        source = _source(project, declared, old)
         target = _target(project, declared, source, new)
     steps, found = _steps(project, declared, source, target)
     if found:
@@ -91,10 +92,11 @@ def _is_named(declared: Sequence[Declared], name: DatasetAlias) -> bool:
     return any(each.alias == name for each in declared)
 
 
-def _source(declared: Sequence[Declared], name: str) -> DatasetAlias:
+def _source(project: app.Opened, declared: Sequence[Declared], name: str) -> DatasetAlias:
     wanted = DatasetAlias.parse(name)
     found = next((each.alias for each in declared if each.alias == wanted), None)
     if found is None:
+        refuse_damaged(project, wanted)
         raise UnknownDatasetError(
             what=f"the project has no dataset '{name}'",
             why="what is renamed must be declared",

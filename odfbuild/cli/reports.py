@@ -6,6 +6,7 @@ from pathlib import Path
 
 from odfbuild.cli.files import write_output
 from odfbuild.cli.usage import UsageRefusedError
+from odfbuild.project.checkout_links import refuse_links
 
 __all__ = ["Reports", "parse_reports"]
 
@@ -48,6 +49,7 @@ def _parse(text: str, formats: Mapping[str, str]) -> tuple[str, Path]:
             fix=f"write, for instance, --report {next(iter(formats))}=FILE",
         )
     path = Path(name)
+    refuse_links(path)  # before anything is done that the file would be about
     if not path.absolute().parent.is_dir() or path.is_dir():
         raise UsageRefusedError(
             what=f"--report {text}: that file cannot be written",

@@ -12,10 +12,18 @@ from odfbuild.cli.opened import open_given
 from odfbuild.cli.options import Given
 from odfbuild.cli.printable import printable, printable_json
 from odfbuild.cli.words import count
-from odfbuild.errors import StateError
+from odfbuild.errors import Diagnostic, Level, StateError
 from odfbuild.odf.refs import DatasetAlias
 from odfbuild.odf.timestamp import Timestamp
-from odfbuild.state.runs import RunSummary, count_runs, find_run, list_runs, read_events
+from odfbuild.state.runs import (
+    DamagedRunError,
+    RunSummary,
+    count_runs,
+    damaged_lines,
+    find_run,
+    list_runs,
+    read_events,
+)
 
 __all__ = ["TABLE_RUNS", "show_runs"]
 
@@ -25,6 +33,7 @@ _STEPS = ("step", "outcome", "took", "blocks", "rows", "head before", "head afte
 _RIGHT = frozenset({"took", "blocks", "rows", "failed"})
 _NOT_BEGUN = ("skipped", "not-begun")
 _HASH_END = 8
+_NAMED = 5
 
 Event = Mapping[str, Any]
 
@@ -37,11 +46,16 @@ def show_runs(
     root = project.workspace.root
     if run is None:
         most = limit or (None if as_json else TABLE_RUNS)
-        return _list(list_runs(root, most), count_runs(root), as_json=as_json)
+        listed = list_runs(root, most)
+        _warn_of_records(listed.damaged)
+        return _list(listed.runs, count_runs(root), as_json=as_json)
     found = find_run(root, run)
     events = list(read_events(root, found.id))
+    _warn_of_lines(found.id, damaged_lines(root, found.id))
     if name is None:
-        later = later_runs(list_runs(root)).get(found.id, Later())
+        listed = list_runs(root)
+        _warn_of_records(listed.damaged)
+        later = later_runs(listed.runs).get(found.id, Later())
         return _one(found, later, events, as_json=as_json)
     return _dataset(found, events, name, as_json=as_json)
 
@@ -69,6 +83,37 @@ def _list(shown: Sequence[RunSummary], total: int, *, as_json: bool) -> int:
     more = "" if len(shown) == total else f", the newest {len(shown):,} shown; -n for more"
     sys.stdout.write(f"{count(total, 'run')}{more}\n")
     return exits.DONE
+
+
+def _warn_of_records(damaged: Sequence[str]) -> None:
+    """Say which records are left out, as their summaries are not what was written."""
+    if damaged:
+        shown = ", ".join(damaged[:_NAMED]) + (", ..." if len(damaged) > _NAMED else "")
+        _warn(
+            what=f"{count(len(damaged), 'record')} left out, whose summary is damaged: {shown}",
+            why="the checksum of a summary is not that of what it says, or it has none; what is "
+            "told of the runs around them may lack that they were taken back or gone on with",
+            fix="restore summary.json in .odfbuild/runs/ID from a copy; odfbuild gc --keep-runs N "
+            "deletes old records",
+        )
+
+
+def _warn_of_lines(run: str, lines: Sequence[int]) -> None:
+    """Say that a record has lines that say nothing."""
+    if lines:
+        _warn(
+            what=f"the record of the run {run} has {count(len(lines), 'damaged line')}, the first "
+            f"is line {lines[0]} of events.ndjson",
+            why="its checksum is not that of what it says, so what the run did there is not shown",
+            fix="restore the file from a copy; odfbuild log NAME shows what is in a chain",
+        )
+
+
+def _warn(*, what: str, why: str, fix: str) -> None:
+    from odfbuild.cli.diagnostics import render_diagnostics
+
+    found = Diagnostic(code=DamagedRunError.code, what=what, why=why, fix=fix, level=Level.WARNING)
+    sys.stderr.write(f"{render_diagnostics([found])}\n")
 
 
 def _counts(run: RunSummary) -> tuple[str, str, str]:

@@ -5,15 +5,17 @@ Only what the selectors ask for is found out: a plan for `state:` and `change:`,
 """
 
 import sys
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Container, Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from odfbuild import app
+from odfbuild.app.opened import refuse_damaged
 from odfbuild.errors import Diagnostic
 from odfbuild.odf.identity import DatasetId
-from odfbuild.odf.refs import DatasetAlias
+from odfbuild.odf.refs import DatasetAlias, InvalidNameError
 from odfbuild.planner.declared import Declared
 
 if TYPE_CHECKING:
@@ -51,6 +53,7 @@ def chosen(
     if not selectors and not exclude:
         return frozenset(each.alias for each in declared)
     selector = parse_selectors(project, selectors, exclude)
+    _refuse_damaged(project, selector, {each.alias for each in declared})
     known = project.workspace.names() if _names_ids(declared) else {}
     return _choose(project, selector, declared, known, plan)
 
@@ -69,9 +72,24 @@ def chosen_existing(
     if not exclude and all(each.lower() in plain for each in selectors):
         return frozenset(plain[each.lower()] for each in selectors)
     selector = parse_selectors(project, selectors, exclude)
+    _refuse_damaged(project, selector, known)
     declared = app.load(project).declared if _asks_definitions(selector) else ()
     found = _choose(project, selector, declared, known, None, existing=True)
     return frozenset(alias for alias in known if alias in found)
+
+
+def _refuse_damaged(
+    project: app.Opened, selector: "Selector", known: Container[DatasetAlias]
+) -> None:
+    """Raise the damage of a dataset that is named and cannot be found for it."""
+    from odfbuild.planner.selecting.tree import Name, atoms
+
+    for expression in (selector.root, *selector.named.values()):
+        for atom in atoms(expression):
+            with suppress(InvalidNameError):
+                alias = DatasetAlias.parse(atom.text) if isinstance(atom, Name) else None
+                if alias is not None and alias not in known:
+                    refuse_damaged(project, alias)
 
 
 def _asks_definitions(selector: "Selector") -> bool:

@@ -1,12 +1,13 @@
 """odfbuild status: where the datasets of the workspace stand, and who is changing one just now."""
 
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from odfbuild import app
 from odfbuild.cli import exits
+from odfbuild.cli.damage import is_damaged
 from odfbuild.cli.opened import open_given
 from odfbuild.cli.options import Given
 from odfbuild.cli.printable import printable
@@ -40,24 +41,24 @@ def show_status(
 ) -> int:
     """Print where each dataset stands: a line each, or as JSON."""
     project = open_given(given)
-    found = _standing(project, selectors, exclude)
+    chosen = _chosen(project, selectors, exclude)
+    found = _standing(project, chosen)
     if as_json:
         names = {id: alias for alias, id in project.workspace.names().items()}
         _print_json([_json(each, names) for each in found])
     else:
         _print_table(found)
-    return exits.ERROR if project.workspace.damage() and not selectors else exits.DONE
+    damaged = is_damaged(project.workspace, chosen, all_of=not selectors)
+    return exits.ERROR if damaged else exits.DONE
 
 
-def _standing(
-    project: app.Opened, selectors: Sequence[str], exclude: Sequence[str]
-) -> list[_Standing]:
+def _standing(project: app.Opened, chosen: Collection[DatasetAlias]) -> list[_Standing]:
     from odfbuild.app.diverged import rewritten_inputs
 
     states = project.workspace.states()
     by_id = {state.dataset: state for state in states.values()}
     rewritten = rewritten_inputs(project.workspace, states)
-    wanted = _wanted(project, states, selectors, exclude)
+    wanted = {alias: state for alias, state in states.items() if alias in chosen}
     applied = recall_applied(project.workspace.root, wanted)
     locks = project.workspace.locks()
     return [
@@ -72,18 +73,14 @@ def _standing(
     ]
 
 
-def _wanted(
-    project: app.Opened,
-    states: Mapping[DatasetAlias, ChainState],
-    selectors: Sequence[str],
-    exclude: Sequence[str],
-) -> Mapping[DatasetAlias, ChainState]:
+def _chosen(
+    project: app.Opened, selectors: Sequence[str], exclude: Sequence[str]
+) -> Collection[DatasetAlias]:
     if not selectors and not exclude:
-        return states
+        return project.workspace.names()
     from odfbuild.cli.selection import chosen_existing
 
-    chosen = chosen_existing(project, selectors, exclude)
-    return {alias: state for alias, state in states.items() if alias in chosen}
+    return chosen_existing(project, selectors, exclude)
 
 
 def _print_table(found: Sequence[_Standing]) -> None:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from odfbuild.errors import OdfBuildError
 from odfbuild.odf.events import Checkpoint, DatasetKind, DataSlice
+from odfbuild.regular_files import why_irregular
 from odfbuild.state.dataset import Dataset
 
 if TYPE_CHECKING:
@@ -44,16 +45,27 @@ def _is_anew(path: Path, expected: DataSlice | Checkpoint, kind: DatasetKind) ->
 
     if kind is DatasetKind.ROOT or not isinstance(expected, DataSlice) or not path.is_file():
         return False
-    return physical_hash(path) != expected.physical_hash
+    if why_irregular(path) is not None:
+        return False
+    try:
+        return physical_hash(path) != expected.physical_hash
+    except OSError:
+        return False
 
 
 def _file_problems(path: Path, expected: DataSlice | Checkpoint) -> list[str]:
     from odfbuild.odf.digest import physical_hash
 
     kind = "data file" if isinstance(expected, DataSlice) else "checkpoint"
-    if not path.is_file():
+    said = why_irregular(path)
+    if said is None and not path.is_file():
         return [f"{kind} {expected.physical_hash} is missing"]
-    actual = physical_hash(path)
+    try:
+        actual = physical_hash(path) if said is None else None
+    except OSError as error:
+        actual, said = None, error.strerror or str(error)
+    if said is not None:
+        return [f"{kind} {expected.physical_hash} cannot be read: {said}"]
     if actual != expected.physical_hash:
         return [f"{kind} {expected.physical_hash} has other bytes: they hash to {actual}"]
     if (size := path.stat().st_size) != expected.size:

@@ -25,8 +25,9 @@ from pathlib import Path
 from typing import Final, NamedTuple
 
 from odfbuild.odf.identity import Multihash
+from odfbuild.regular_files import why_irregular
 from odfbuild.state.disk import pending, read_file
-from odfbuild.state.objects import hash_files
+from odfbuild.state.objects import UnreadableObjectError, hash_files, unreadable
 
 __all__ = ["VERIFY_READS", "CheckedFiles", "Mark", "mark_of"]
 
@@ -50,6 +51,17 @@ def mark_of(path: Path) -> Mark:
     return Mark(found.st_ino, found.st_size, found.st_mtime_ns, found.st_ctime_ns)
 
 
+def _own_mark(path: Path) -> Mark:
+    """Return the mark of a file of the workspace.
+
+    Raises FileNotFoundError, and UnreadableObjectError of a link and of what else is no such file.
+    """
+    said = why_irregular(path)
+    if said is not None:
+        raise UnreadableObjectError(path, said)
+    return mark_of(path)
+
+
 class _Look(NamedTuple):
     """A mark, and when it was looked at: in ns since 1970, before the bytes are read."""
 
@@ -58,7 +70,7 @@ class _Look(NamedTuple):
 
     @classmethod
     def at_file(cls, path: Path) -> "_Look":
-        mark = mark_of(path)
+        mark = _own_mark(path)
         return cls(mark, time.time_ns())
 
     def still_holds(self, path: Path) -> bool:
@@ -79,9 +91,9 @@ class CheckedFiles:
     ) -> tuple[tuple[Multihash, Path], ...]:
         """Return the files that are not known to hash to the name beside them.
 
-        Raises FileNotFoundError.
+        Raises FileNotFoundError, UnreadableObjectError.
         """
-        marks = [mark_of(path) for _, path in files]
+        marks = [_own_mark(path) for _, path in files]
         with self._lock:
             known = self._all()
             return tuple(
@@ -95,11 +107,16 @@ class CheckedFiles:
     ) -> tuple[tuple[Multihash, Path, Multihash], ...]:
         """Return the files that do not hash to the name beside them, and what they hash to.
 
-        All are read, several at a time; those that do are known from now on.
+        All are read, several at a time; those that do are known from now on.  Raises
+        FileNotFoundError, UnreadableObjectError.
         """
         looks = [_Look.at_file(path) for _, path in files]
         found, passed = [], []
-        for (name, path), look, actual in zip(files, looks, hash_files(files), strict=True):
+        try:
+            hashes = tuple(hash_files(files))
+        except OSError as error:
+            raise unreadable(error.filename or files[0][1], error) from error
+        for (name, path), look, actual in zip(files, looks, hashes, strict=True):
             if actual != name:
                 found.append((name, path, actual))
             elif look.still_holds(path):
@@ -110,10 +127,13 @@ class CheckedFiles:
     def check(self, name: str, path: Path, holds: Callable[[], bool]) -> bool:
         """Return whether a file holds; one that does is known by this name from now on.
 
-        `holds` reads the file to say so.  Raises FileNotFoundError.
+        `holds` reads the file to say so.  Raises FileNotFoundError, UnreadableObjectError.
         """
         look = _Look.at_file(path)
-        passed = holds()
+        try:
+            passed = holds()
+        except OSError as error:
+            raise unreadable(path, error) from error
         if passed and look.still_holds(path):
             self._add([(name, look.mark)])
         return passed

@@ -48,14 +48,14 @@ def object_with_check_sum(
 def checked_object(data: bytes, of: str) -> dict[str, Any] | None:
     """Return the JSON object that a file holds, None if it holds none that belongs there.
 
-    One without a checksum was written by an earlier version, and is believed.
+    One without a checksum is none: whatever took it away may have changed the rest.
     """
     try:
         found = parse_json(data)
         if not isinstance(found, dict):
             return None
         check = found.pop(_CHECK, None)
-        return found if check in (None, check_sum(_canonical(found), of)) else None
+        return found if check == check_sum(_canonical(found), of) else None
     except (ValueError, RecursionError):
         return None
 

@@ -25,7 +25,7 @@ from odfbuild.odf.timestamp import Timestamp
 from odfbuild.state.head_facts import agrees
 from odfbuild.state.heads import HEAD, HeadMovedError, MemoryHeads
 from odfbuild.state.index import Index
-from odfbuild.state.objects import CorruptObjectError, MissingObjectError
+from odfbuild.state.objects import CorruptObjectError, MissingObjectError, UnreadableObjectError
 from odfbuild.state.prepared import Prepared, StagedFile
 from odfbuild.state.seen_heads import DamagedSeenHeadError, SeenHeads
 from odfbuild.state.stores import Stores, check_files, check_present
@@ -143,7 +143,7 @@ class Dataset:
 
     def _known(self) -> ChainState | None:
         known = self._index.get(self.id)
-        with suppress(MissingObjectError, CorruptObjectError):
+        with suppress(MissingObjectError, CorruptObjectError, UnreadableObjectError):
             if known is not None and agrees(known, self.stores.blocks):
                 return known
         return None

@@ -72,9 +72,12 @@ def pending(folder: Path) -> Path:
 
 
 def read_file(path: str | Path) -> bytes | None:
-    """Return the bytes of a regular file, or None if there is none; OSError if it is none."""
+    """Return the bytes of a regular file, or None if there is none; OSError if it is none.
+
+    Links are none: a workspace may have come with somebody's repository.
+    """
     try:
-        opened = open_descriptor(path)
+        opened = open_descriptor(path, follow=False)
     except (FileNotFoundError, NotADirectoryError):
         return None
     try:

@@ -4,7 +4,6 @@
 every other named reference.  Nobody sets one without saying which block they believe to replace.
 """
 
-import errno
 import re
 import threading
 from collections.abc import Iterator
@@ -14,6 +13,7 @@ from typing import ClassVar, Protocol
 
 from odfbuild.errors import StateError
 from odfbuild.odf.identity import InvalidMultihashError, Multihash
+from odfbuild.regular_files import NO_FILE
 from odfbuild.state.disk import Disk, pending, read_file
 from odfbuild.state.lock import locked
 
@@ -31,7 +31,6 @@ __all__ = [
 HEAD = "head"
 DEFAULT_LOCK_TIMEOUT = 10.0
 _NAME = re.compile(r"[a-z][a-z0-9-]{0,99}")
-_NO_FILE = (errno.EISDIR, errno.ELOOP, errno.EINVAL)  # something else is in the place of a file
 
 
 class HeadMovedError(StateError):
@@ -111,6 +110,8 @@ class LocalHeads:
             found = [path.name for path in self._refs.iterdir()]
         except FileNotFoundError:
             return ()
+        except OSError as error:
+            raise _unreadable(self._refs, error) from error
         return tuple(sorted(name for name in found if _NAME.fullmatch(name)))
 
     def read(self, name: str = HEAD) -> Multihash | None:
@@ -118,13 +119,7 @@ class LocalHeads:
         try:
             text = read_file(path)
         except OSError as error:
-            if error.errno not in _NO_FILE:
-                raise
-            raise CorruptHeadError(
-                what=f"{path} is no file that can be read: {error.strerror}",
-                why="a head is a file with the hash of a block",
-                fix="put a file there with the hash of the last good block",
-            ) from error
+            raise _unreadable(path, error) from error
         return None if text is None else parse_head(text, path)
 
     def swap(self, name: str, *, expected: Multihash | None, new: Multihash) -> None:
@@ -207,6 +202,16 @@ def parse_head(text: bytes, path: Path | str) -> Multihash:
             why="it holds the text of a hash and nothing else, not even a line end",
             fix="restore the file from a copy, or write the hash of the last good block into it",
         ) from error
+
+
+def _unreadable(path: Path, error: OSError) -> Exception:
+    if error.errno not in NO_FILE:
+        return error
+    return CorruptHeadError(
+        what=f"{path} is no file that can be read: {error.strerror}",
+        why="a head is a file with the hash of a block, in the folder `refs`",
+        fix="look at its access rights, or put a file there with the hash of the last good block",
+    )
 
 
 def _checked(name: str) -> str:

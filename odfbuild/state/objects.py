@@ -12,7 +12,7 @@ from typing import Protocol
 
 from odfbuild.errors import StateError
 from odfbuild.odf.identity import InvalidMultihashError, Multicodec, Multihash
-from odfbuild.regular_files import open_regular, read_regular
+from odfbuild.regular_files import NO_FILE, open_regular, read_regular, why_irregular
 from odfbuild.state.disk import Disk, move, pending, read_file
 
 __all__ = [
@@ -21,9 +21,11 @@ __all__ = [
     "MemoryObjects",
     "MissingObjectError",
     "ObjectStore",
+    "UnreadableObjectError",
     "check_bytes",
     "hash_file",
     "hash_files",
+    "unreadable",
 ]
 
 
@@ -59,6 +61,28 @@ class CorruptObjectError(StateError):
         self.actual = actual
 
 
+class UnreadableObjectError(StateError):
+    """In the place of an object there is no file that can be read."""
+
+    code = "unreadable-object"
+
+    def __init__(self, path: str | Path, said: str) -> None:
+        super().__init__(
+            what=f"{path} cannot be read: {said}",
+            why="a block, data slice or checkpoint is a plain file; a link, folder or device in "
+            "its place is none, nor is a file that the system refuses to open",
+            fix="look at its access rights, or delete it and restore it from a copy; a data slice "
+            "of a derivative dataset: odfbuild rebuild NAME --restore",
+        )
+
+
+def unreadable(path: str | Path, error: OSError) -> Exception:
+    """Return the damage that an error of reading an object says; the error itself if it is none."""
+    if error.errno not in NO_FILE:
+        return error
+    return UnreadableObjectError(path, error.strerror or str(error))
+
+
 class ObjectStore(Protocol):
     """A set of objects by hash; an object never changes."""
 
@@ -69,7 +93,9 @@ class ObjectStore(Protocol):
         """
 
     def get(self, hash: Multihash) -> bytes:
-        """Return an object, or raise MissingObjectError or CorruptObjectError."""
+        """Return an object, or raise MissingObjectError, CorruptObjectError or
+        UnreadableObjectError.
+        """
 
     def has(self, hash: Multihash) -> bool:
         """Say whether an object is there."""
@@ -103,6 +129,8 @@ class LocalObjects:
 
     def _put(self, name: Multihash, source: bytes | Path) -> None:
         target = self._folder / str(name)
+        if target.is_dir():
+            raise UnreadableObjectError(target, "is a folder")
         if isinstance(source, Path):
             # a file that was moved here by an attempt that failed later is in its place already
             if source.exists() or not target.exists():
@@ -114,14 +142,19 @@ class LocalObjects:
         self._disk.rename(near, target)
 
     def get(self, hash: Multihash) -> bytes:
-        data = read_file(f"{self._prefix}{hash}")
+        path = f"{self._prefix}{hash}"
+        try:
+            data = read_file(path)
+        except OSError as error:
+            raise unreadable(path, error) from error
         if data is None:
             raise MissingObjectError(hash, str(self._folder))
         check_bytes(hash, data, str(self._folder))
         return data
 
     def has(self, hash: Multihash) -> bool:
-        return self.path(hash).is_file()
+        path = self.path(hash)
+        return path.is_file() and why_irregular(path) is None
 
     def path(self, hash: Multihash) -> Path:
         return self._folder / str(hash)

@@ -17,13 +17,13 @@ from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, fields, replace
 from enum import Enum
-from itertools import islice
 from pathlib import Path
 from typing import Any, Final
 
 from odfbuild.errors import StateError
 from odfbuild.json_text import parse_json
 from odfbuild.odf.timestamp import InvalidTimestampError, Timestamp
+from odfbuild.regular_files import NO_FILE
 from odfbuild.state.checksum import check_sum, checked_object, object_with_check_sum
 from odfbuild.state.disk import Disk, pending, read_file
 from odfbuild.state.folder import make_workspace_folder
@@ -34,10 +34,12 @@ __all__ = [
     "Ended",
     "OpenRun",
     "Pruned",
+    "RunList",
     "RunSummary",
     "UnknownRunError",
     "begin_run",
     "count_runs",
+    "damaged_lines",
     "find_run",
     "list_runs",
     "new_run_id",
@@ -104,6 +106,14 @@ class RunSummary:
     interrupted: int = 0
     blocks: int = 0
     records: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class RunList:
+    """Runs, newest first, and the ids of those whose summary is damaged."""
+
+    runs: tuple[RunSummary, ...]
+    damaged: tuple[str, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -174,14 +184,23 @@ def begin_run(workspace: Path, summary: RunSummary, plan: str) -> OpenRun | None
         return None
 
 
-def list_runs(workspace: Path, limit: int | None = None) -> tuple[RunSummary, ...]:
+def list_runs(workspace: Path, limit: int | None = None) -> RunList:
     """Return the runs that there are records of, newest first, so many of them or all.
 
-    Damaged records are left out.
+    Of damaged records, which are not among so many, those that were met are named.
     """
     folder = runs_folder(workspace)
-    found = (_read_summary(folder / name) for name in reversed(_names(folder)))
-    return tuple(islice((each for each in found if each is not None), limit))
+    runs: list[RunSummary] = []
+    damaged: list[str] = []
+    for name in reversed(_names(folder)):
+        if len(runs) == limit:
+            break
+        found = _read_summary(folder / name)
+        if found is not None:
+            runs.append(found)
+        elif os.path.lexists(folder / name / _SUMMARY):  # else it was cut off or is being deleted
+            damaged.append(name)
+    return RunList(tuple(runs), tuple(damaged))
 
 
 def count_runs(workspace: Path) -> int:
@@ -200,7 +219,7 @@ def find_run(workspace: Path, text: str) -> RunSummary:
     exact = [each for each in fitting if each == text]
     fitting = exact or fitting
     found = _read_summary(folder / fitting[0]) if len(fitting) == 1 and text else None
-    if found is None and len(fitting) == 1 and (folder / fitting[0] / _SUMMARY).exists():
+    if found is None and len(fitting) == 1 and os.path.lexists(folder / fitting[0] / _SUMMARY):
         raise DamagedRunError(
             what=f"the record of the run {fitting[0]} is damaged",
             why=f"{_SUMMARY} is not what was written, so it cannot be said what the run was",
@@ -218,20 +237,21 @@ def find_run(workspace: Path, text: str) -> RunSummary:
 
 def read_plan(workspace: Path, run: str) -> Any:
     """Return what was planned for a run; None if that cannot be read."""
-    data = read_file(runs_folder(workspace) / run / _PLAN)
     try:
+        data = read_file(runs_folder(workspace) / run / _PLAN)
         return None if data is None else parse_json(data)
-    except ValueError:
+    except (OSError, ValueError):
         return None
 
 
 def read_events(workspace: Path, run: str, *, strict: bool = False) -> Iterator[Mapping[str, Any]]:
     """Yield what is recorded of a run, in order; the last line is left out if it was cut off.
 
-    Damaged lines are left out as well, or, with `strict`, raise DamagedRunError.
+    Damaged lines are left out as well, see `damaged_lines`, or, with `strict`, raise
+    DamagedRunError.  So does a file that cannot be read.
     """
     path = runs_folder(workspace) / run / _EVENTS
-    lines = (read_file(path) or b"").split(b"\n")
+    lines = _lines(path, run)
     for number, line in enumerate(lines, 1):
         found = _event(line, run)
         if found is not None:
@@ -243,6 +263,28 @@ def read_events(workspace: Path, run: str, *, strict: bool = False) -> Iterator[
                 fix="restore the file from a copy; or plan anew, and odfbuild reset NAME BLOCK "
                 "sets one dataset back",
             )
+
+
+def damaged_lines(workspace: Path, run: str) -> tuple[int, ...]:
+    """Return the numbers of the lines that `read_events` leaves out, but for one cut off.
+
+    Raises DamagedRunError.
+    """
+    lines = _lines(runs_folder(workspace) / run / _EVENTS, run)[:-1]
+    return tuple(n for n, line in enumerate(lines, 1) if _event(line, run) is None)
+
+
+def _lines(path: Path, run: str) -> list[bytes]:
+    try:
+        return (read_file(path) or b"").split(b"\n")
+    except OSError as error:
+        if error.errno not in NO_FILE:
+            raise
+        raise DamagedRunError(
+            what=f"what the run {run} did is not known: {path} cannot be read: {error.strerror}",
+            why="it is no plain file, or the operating system refuses it",
+            fix="restore the file from a copy; other runs are not affected",
+        ) from error
 
 
 def _line(event: Mapping[str, Any], run: str) -> str:
@@ -306,7 +348,10 @@ def _plain(value: object) -> object:
 
 def _read_summary(folder: Path) -> RunSummary | None:
     """Return the summary of a record; whether the run goes on, its lock says."""
-    data = read_file(f"{folder}{os.sep}{_SUMMARY}")
+    try:
+        data = read_file(f"{folder}{os.sep}{_SUMMARY}")
+    except OSError:
+        return None
     if data is None:
         return None
     with suppress(ValueError, TypeError, LookupError, InvalidTimestampError):

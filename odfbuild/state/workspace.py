@@ -21,6 +21,7 @@ from odfbuild.odf.chain import ChainState
 from odfbuild.odf.events import DatasetKind, Seed
 from odfbuild.odf.identity import DatasetId, Multihash
 from odfbuild.odf.refs import DatasetAlias
+from odfbuild.regular_files import NO_FILE
 from odfbuild.state.checked import CheckedFiles
 from odfbuild.state.dataset import Dataset, Stores
 from odfbuild.state.disk import Disk, pending, read_file
@@ -571,3 +572,7 @@ def _file_names(folder: Path) -> list[str]:
         return sorted(each for each in os.listdir(folder) if not each.startswith("."))  # noqa: PTH208
     except FileNotFoundError:
         return []
+    except OSError as error:
+        if error.errno not in NO_FILE:
+            raise
+        raise _unreadable(str(folder), error) from error

@@ -191,3 +191,37 @@ def heads(project: Path) -> dict[str, bytes]:
     """Return the heads that can be read, by folder."""
     found = (project / ".odfbuild/datasets").glob("*/refs/head")
     return {path.parts[-3]: path.read_bytes() for path in found if path.is_file()}
+
+
+NAMED = (
+    *("status {}", "show {}", "log {}", "inspect schema {}", "verify {}", "lineage {}"),
+    *("explain {}", "diff {} --data", "reset {} --sequence 1 --dry-run", "watermark {}"),
+    *("rebuild {} --dry-run", "compact {} --dry-run", "mv {} other", "explain-row {} 0"),
+    *("list --workspace {}", "plan {}", "run {}", "ref list {}", "rebuild {} --restore"),
+)
+
+
+@pytest.mark.parametrize("how", ["name", "head"])
+def test_a_damaged_dataset_that_is_named_is_not_unknown(
+    how: str, tmp_path: Path, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from odfbuild.executors.spark import engine as spark
+
+    monkeypatch.setattr(spark, "SparkEngine", lambda *_, **__: FakeEngine())
+    files = {"datasets/src.yaml": root(), "data/1.csv": GOOD}
+    project = lay_out(tmp_path, {"odfbuild.yaml": "odfbuild: 1\nname: p\n", **files})
+    run = Within(project, capfd, monkeypatch)
+    assert run("apply", "--yes").code == 0
+    (project / "datasets/src.yaml").unlink()  # nothing else knows the name
+    state = project / ".odfbuild"
+    path = {"name": state / "names/src", "head": next(state.glob("datasets/*/refs/head"))}[how]
+    path.write_bytes(path.read_bytes()[:-5])
+    wrong = []
+    for words in NAMED:
+        if how == "head" and words.startswith("mv "):  # it is about definitions and names
+            continue
+        done = run(*words.format("src").split())
+        said = done.out + done.err
+        if done.code == 0 or "no dataset" in said or ("damaged" not in said and "hash" not in said):
+            wrong.append((words, done))
+    assert not wrong, "\n".join(map(str, wrong))

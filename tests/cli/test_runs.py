@@ -116,15 +116,6 @@ def test_a_run_that_was_taken_back_says_so_until_that_is_taken_back(run: Inside)
     assert "to go on" not in run("runs", failed).out
 
 
-def test_records_of_earlier_versions_are_read(run: Inside, project: Path) -> None:
-    record = max((project / ".odfbuild" / "runs").iterdir())
-    summary = json.loads((record / "summary.json").read_text())
-    del summary["interrupted"], summary["check"]
-    (record / "summary.json").write_text(json.dumps(summary))
-    found = json.loads(run("runs", "-o", "json").out)[0]
-    assert (found["run"], found["interrupted"]) == (record.name, 0)
-
-
 def test_a_damaged_summary_is_named(run: Inside, project: Path) -> None:
     record = max((project / ".odfbuild" / "runs").iterdir())
     summary = (record / "summary.json").read_text()
@@ -192,3 +183,25 @@ def test_a_name_cannot_write_to_the_terminal(run: Inside, project: Path) -> None
         file.write(f'{text[:-1]},"check":"{check_sum(text, record.name)}"}}\n')
     for arguments in (("last",), ("last", "src"), ("last", "-o", "json")):
         assert "\x1b" not in run("runs", *arguments).out
+
+
+def test_records_that_are_left_out_are_told_once(run: Inside, project: Path) -> None:
+    ids = sorted(each.name for each in (project / ".odfbuild/runs").iterdir())
+    summary = project / ".odfbuild/runs" / ids[-1] / "summary.json"
+    summary.write_text(summary.read_text().replace('"steps": ', '"steps": 1'))
+    for words in ((), ("-o", "json")):
+        done = run("runs", *words)
+        assert done.code == 0
+        assert done.err.count("warning[damaged-run]") == 1
+        assert f"1 record left out, whose summary is damaged: {ids[-1]}" in done.err
+        assert ids[-1] not in done.out
+
+
+def test_lines_that_are_left_out_are_told_once(run: Inside, project: Path) -> None:
+    events = min((project / ".odfbuild/runs").iterdir()) / "events.ndjson"
+    lines = events.read_text().splitlines(keepends=True)
+    events.write_text("".join((lines[0], lines[1].replace("info", "none"), *lines[2:])))
+    done = run("runs", events.parent.name)
+    assert done.code == 0
+    assert done.err.count("warning[damaged-run]") == 1
+    assert "1 damaged line, the first is line 2" in done.err

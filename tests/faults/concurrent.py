@@ -138,7 +138,7 @@ class World:
         _applied(project, app.make(project))
         (self.origin / "data" / "3.csv").write_text(_file(3), "utf-8")
         _applied(project, app.make(project))
-        self.run = list_runs(project.workspace.root)[0].id
+        self.run = list_runs(project.workspace.root).runs[0].id
         new = root("new", merge=merge, fetch="{kind: FilesGlob, path: more/*.csv}")
         lay_out(
             self.origin,

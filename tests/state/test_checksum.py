@@ -1,6 +1,7 @@
 """Small files of a workspace that are damaged, or in the place of another, are not read."""
 
 import random
+import re
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -103,7 +104,7 @@ KEPT = {
         "x.json",
     ),
     "summary": Kept(
-        _record, lambda at: dict(enumerate(list_runs(at))) or None, "runs/r1/summary.json"
+        _record, lambda at: dict(enumerate(list_runs(at).runs)) or None, "runs/r1/summary.json"
     ),
     "events": Kept(_record, _events, "runs/r1/events.ndjson"),
 }
@@ -135,3 +136,19 @@ def test_what_is_of_another_is_not_read(tmp_path: Path) -> None:
     assert settled.answer(tmp_path, SETTLED, "plan") is None
     keep_version(tmp_path, "https://a/x", Version("e", None))
     assert kept_version(tmp_path, "https://a/y") == Version(None, None)
+
+
+@pytest.mark.parametrize("name", KEPT)
+def test_a_checksum_that_was_taken_away_is_noticed(name: str, tmp_path: Path) -> None:
+    kept = KEPT[name]
+    kept.write(tmp_path)
+    (path,) = tmp_path.glob(kept.file)
+    assert kept.read(tmp_path) is not None
+    whole = path.read_text()
+    if name in ("object", "summary", "events"):
+        without = re.sub(r',\s*"check": ?"[0-9a-f]{8}"', "", whole)
+    else:
+        without = whole.partition("\n")[2]
+    assert without != whole
+    path.write_text(without)
+    assert kept.read(tmp_path) in (None, [])

@@ -89,7 +89,7 @@ READERS: dict[str, Callable[[Path], Any]] = {
     "version, checked": _checked("u", _as("version.json", lambda at: kept_version(at, "u").etag)),
     "drift": lambda path: known_drift(path) or None,
     "drift, checked": _checked("x", _drift),
-    "summary": _as("runs/r1/summary.json", lambda at: list_runs(at) or None),
+    "summary": _as("runs/r1/summary.json", lambda at: list_runs(at).runs or None),
     "lock": read_note,
     "resident": _kept,
     "condensed": _as("1/note.json", lambda at: list(condensed.found(at)) or None),

@@ -64,7 +64,7 @@ def test_what_was_written_is_read(tmp_path: Path) -> None:
     run.write({"event": "b"})
     last = replace(run.summary, ended=END, outcome=Ended.PARTLY, failed=1)
     run.end(last)
-    assert list_runs(tmp_path) == (last,)
+    assert list_runs(tmp_path).runs == (last,)
     assert find_run(tmp_path, "r1") == last
     assert [each["event"] for each in read_events(tmp_path, "r1")] == ["a", "b"]
     assert read_plan(tmp_path, "r1") == {"a": 1}
@@ -88,9 +88,9 @@ def test_nobody_else_may_look(tmp_path: Path) -> None:
 def test_one_that_lasts_is_running_and_one_that_was_left_is_interrupted(tmp_path: Path) -> None:
     run = begun(tmp_path, "r1")
     run.write({"event": "a"})
-    assert [each.outcome for each in list_runs(tmp_path)] == [Ended.RUNNING]
+    assert [each.outcome for each in list_runs(tmp_path).runs] == [Ended.RUNNING]
     run.close()  # as the kernel does for who is killed
-    assert [each.outcome for each in list_runs(tmp_path)] == [Ended.INTERRUPTED]
+    assert [each.outcome for each in list_runs(tmp_path).runs] == [Ended.INTERRUPTED]
     assert len(list(read_events(tmp_path, "r1"))) == 1
 
 
@@ -111,7 +111,7 @@ def test_half_a_record_is_none(tmp_path: Path) -> None:
     (runs_folder(tmp_path) / "r2").mkdir()
     (runs_folder(tmp_path) / "r3").mkdir()
     (runs_folder(tmp_path) / "r3" / "summary.json").write_text('{"id": "r3"}')
-    assert [each.id for each in list_runs(tmp_path)] == ["r1"]
+    assert [each.id for each in list_runs(tmp_path).runs] == ["r1"]
     assert read_plan(tmp_path, "r2") is None
     assert list(read_events(tmp_path, "r2")) == []
 
@@ -150,7 +150,7 @@ def test_the_newest_stay_and_so_do_those_that_run(
     gone = tuple(f"r{n}" for n in range(1, 5) if n < 5 - keep)
     assert found.runs == gone
     assert found.bytes == sum(sizes[name] for name in gone)
-    left = {each.id for each in list_runs(workspace)}
+    left = {each.id for each in list_runs(workspace).runs}
     assert left == {f"r{n}" for n in range(5)} - (set() if dry_run else set(gone))
     running.close()
 
