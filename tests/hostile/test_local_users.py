@@ -3,14 +3,17 @@
 import json
 import socket
 import struct
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
+from pyspark import accumulators
 
 from odfbuild.executors.spark.engine import SparkEngine
 from odfbuild.executors.spark.settings import Size
+from odfbuild.executors.spark.update_port import closed_to_strangers
 from tests.cli.within import Within
 
 pytestmark = pytest.mark.spark
@@ -83,6 +86,53 @@ def listening(pid: int) -> Iterator[tuple[str, int]]:
             if fields[3] == _LISTENS and f"socket:[{fields[9]}]" in held:
                 address, _, port = fields[1].partition(":")
                 yield address, int(port, 16)
+
+
+@pytest.mark.holds("local-updates")
+def test_strangers_at_the_port_of_updates_change_nothing(
+    engine: SparkEngine, capfd: pytest.CaptureFixture[str]
+) -> None:
+    """One waits, one sends half of the token, one sends others' bytes: Spark is served."""
+    server: Any = engine._sessions.session(Size.SMALL).sparkContext._accumulatorServer
+    token = server.auth_token.encode()
+    with (
+        socket.create_connection(server.server_address) as waiting,
+        socket.create_connection(server.server_address) as half,
+        socket.create_connection(server.server_address, timeout=5) as wrong,
+        socket.create_connection(server.server_address, timeout=5) as spark,
+    ):
+        half.sendall(token[:5])
+        wrong.sendall(b"\x80\xff" * 200)
+        assert ended(wrong)
+        spark.sendall(token + struct.pack(">i", 0))
+        assert spark.recv(1) == b"\x01"
+        spark.sendall(struct.pack(">i", 0))
+        assert spark.recv(1) == b"\x01"
+        assert waiting.fileno() >= 0
+    assert capfd.readouterr() == ("", "")
+
+
+def ended(line: socket.socket) -> bool:
+    try:
+        return line.recv(1) == b""
+    except ConnectionError:
+        return True
+
+
+@pytest.mark.holds("local-updates")
+def test_a_stranger_who_stays_does_not_delay_the_end(capfd: pytest.CaptureFixture[str]) -> None:
+    with closed_to_strangers():
+        server = accumulators._start_update_server("a secret", False)
+    lines = [socket.create_connection(server.server_address) for _ in range(40)]
+    lines[0].sendall(b"a sec")
+    with socket.create_connection(server.server_address) as spark:
+        began = time.monotonic()
+        server.shutdown()
+        assert time.monotonic() - began < 2
+        assert spark.fileno() >= 0
+    for line in lines:
+        line.close()
+    assert capfd.readouterr() == ("", "")
 
 
 @pytest.mark.holds("local-folders")

@@ -26,6 +26,7 @@ from odfbuild.executors.spark.jvm import (
 )
 from odfbuild.executors.spark.resident import Place, ask, differences, read_kept
 from odfbuild.executors.spark.undelayed import undelayed
+from odfbuild.executors.spark.update_port import closed_to_strangers
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -138,7 +139,8 @@ def _session() -> "SparkSession":
     view: Any = SparkContext._jvm
     there = view.org.apache.spark.SparkContext.getOrCreate()
     context = view.JavaSparkContext.fromSparkContext(there)
-    return SparkSession(SparkContext(conf=SparkConf(_jconf=context.getConf()), jsc=context))
+    with closed_to_strangers():
+        return SparkSession(SparkContext(conf=SparkConf(_jconf=context.getConf()), jsc=context))
 
 
 @contextlib.contextmanager

@@ -24,6 +24,7 @@ from odfbuild.errors import EngineFailedError
 from odfbuild.executors.spark.cluster import NO_XML_FETCHES
 from odfbuild.executors.spark.java import Java
 from odfbuild.executors.spark.undelayed import undelayed
+from odfbuild.executors.spark.update_port import closed_to_strangers
 from odfbuild.executors.stopping import ended_in_order, go_on, hurries, kill_in_haste
 from odfbuild.regular_files import read_regular
 
@@ -325,7 +326,8 @@ def _session(settings: Mapping[str, str]) -> "SparkSession":
 
     refuse_second()
     conf = SparkConf(loadDefaults=False).setAll(list(settings.items()))
-    return SparkSession(SparkContext(conf=conf))
+    with closed_to_strangers():
+        return SparkSession(SparkContext(conf=conf))
 
 
 def refuse_second() -> None:
