@@ -36,10 +36,14 @@ _TAIL = 400  # after what is cut; an error says there what is wrong with it
 def bounded(text: str) -> str:
     """Return a text of at most 20,000 characters, 2,000 a line, that says how much was cut.
 
-    What is bounded already stays as it is.
+    What is bounded already stays as it is.  Credentials go before it is cut: of a part of one
+    nobody can tell later what it is.
     """
     if len(text) <= LONGEST_LINE:
         return text
+    from odfbuild.redaction import redacted
+
+    text = redacted(text)
     lines = [_bounded_line(each) for each in text.split("\n")]
     if sum(map(len, lines)) + len(lines) - 1 <= LONGEST_TEXT:
         return "\n".join(lines)

@@ -6,10 +6,19 @@ What is a template (`${{ env.X }}`) is no credential: its value never stands in 
 
 import re
 from base64 import b64encode, urlsafe_b64encode
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any
 from urllib.parse import quote, quote_plus, unquote
 
-__all__ = ["BLANK", "header_has_secret", "redacted", "secret_parts", "without"]
+__all__ = [
+    "BLANK",
+    "blanked",
+    "excerpt",
+    "header_has_secret",
+    "redacted",
+    "secret_parts",
+    "without",
+]
 
 BLANK = "***"
 _NAMES = (
@@ -81,6 +90,34 @@ def redacted(text: str) -> str:
     if "bearer" in lower or "basic" in lower or "token" in lower:
         text = _SAID.sub(_blanked, text)
     return _PATH.sub(_blanked, _KNOWN.sub(_blanked, text))
+
+
+def excerpt(text: str, most: int) -> str:
+    """Return the beginning of a text, at most so many characters, without credentials.
+
+    They are found before it is cut: a part of one does not look like one.
+    """
+    text = redacted(text)
+    return text if len(text) <= most else f"{text[: most - 3]}..."
+
+
+def blanked(value: Any) -> Any:
+    """Return what JSON has of a definition without its credentials: texts, headers, passwords."""
+    match value:
+        case str():
+            return redacted(value)
+        case {"name": str(name), "value": str(text)} if header_has_secret(name, text):
+            return {**value, "value": BLANK}
+        case Mapping():
+            return {
+                key: BLANK
+                if key == "password" and isinstance(each, str) and _TEMPLATE not in each
+                else blanked(each)
+                for key, each in value.items()
+            }
+        case list() | tuple():
+            return [blanked(each) for each in value]
+    return value
 
 
 def without(text: str, secrets: Iterable[str]) -> str:

@@ -11,7 +11,8 @@ from tests.projects import EXAMPLES, probe
 
 PACKAGE = Path(__file__).parents[1] / "odfbuild"
 LAYERS: tuple[frozenset[str], ...] = (
-    frozenset({"errors", "json_text", "redaction", "regular_files"}),
+    frozenset({"redaction"}),
+    frozenset({"errors", "json_text", "regular_files"}),
     frozenset({"permissions"}),
     frozenset({"odf"}),
     frozenset({"planner"}),

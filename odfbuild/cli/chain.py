@@ -12,13 +12,14 @@ from odfbuild.odf.events import MetadataBlock, SetDataSchema
 from odfbuild.odf.identity import Multihash
 from odfbuild.odf.manifest import to_mapping
 from odfbuild.odf.yaml_text import yaml_text
+from odfbuild.redaction import blanked
 
 __all__ = ["block_text"]
 
 
 def block_text(block_hash: Multihash, block: MetadataBlock) -> str:
-    """Return one block for people; an Arrow schema is shown as the columns it describes."""
-    event = to_mapping(block.event)
+    """Return one block for people, without credentials; of an Arrow schema its columns."""
+    event = blanked(to_mapping(block.event))
     kind = event.pop("kind")
     if isinstance(block.event, SetDataSchema):
         with suppress(ProtocolError):  # it may hold types that DDL has no words for

@@ -26,11 +26,13 @@ from odfbuild.odf.events import (
     TransformSql,
 )
 from odfbuild.odf.identity import DatasetId, InvalidMultihashError, Multihash
-from odfbuild.odf.manifest import to_mapping, to_yaml
+from odfbuild.odf.manifest import to_manifest, to_mapping
 from odfbuild.odf.manifest_bytes import from_bytes
 from odfbuild.odf.opaque import refuse_opaque
 from odfbuild.odf.refs import DatasetAlias
 from odfbuild.odf.value_paths import ITEM, KEY, VALUE, ValuePath, below, member
+from odfbuild.odf.yaml_text import yaml_text
+from odfbuild.redaction import BLANK, blanked, redacted
 from odfbuild.state.block_refs import AmbiguousBlockError, UnknownBlockError, find_block
 from odfbuild.state.workspace import Workspace
 
@@ -46,7 +48,7 @@ class NotThereYetError(StateError):
 
 
 def show_block(given: Given, name: str, output: str) -> int:
-    """Print a block from a file, or from the workspace by its hash."""
+    """Print a block from a file, or from the workspace by its hash; as YAML without credentials."""
     data = _block_bytes(given, name)
     match output:
         case "hex":
@@ -55,8 +57,12 @@ def show_block(given: Given, name: str, output: str) -> int:
             text = manifest_json(from_bytes(data, "MetadataBlock"))
         case _:
             what = from_bytes(data, "MetadataBlock")
-            hash = f"# {block_hash(data)}, {len(data):,} bytes\n"
-            text = hash + to_yaml(what.kind, what.value, what.version)
+            manifest = to_manifest(what.kind, what.value, what.version)
+            whole, shown = yaml_text(manifest), yaml_text(blanked(manifest))
+            text = f"# {block_hash(data)}, {len(data):,} bytes\n"
+            if shown != whole:
+                text += f"# credentials are shown as {BLANK}; -o json has all of it\n"
+            text += shown
     sys.stdout.write(text)
     return exits.DONE
 
@@ -126,7 +132,7 @@ def show_query(given: Given, name: str, at: str, output: str) -> int:
         return exits.DONE
     refuse_opaque(transform)
     names = {id: alias for alias, id in project.workspace.names().items()}
-    sys.stdout.write(printable_lines("\n".join(_query_lines(inputs, transform, names))))
+    sys.stdout.write(printable_lines(redacted("\n".join(_query_lines(inputs, transform, names)))))
     return exits.DONE
 
 

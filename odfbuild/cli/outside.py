@@ -5,6 +5,7 @@ from collections.abc import Iterator
 from odfbuild.cli.printable import printable
 from odfbuild.odf.refs import DatasetAlias
 from odfbuild.planner.plan import OutsideUse, Plan
+from odfbuild.redaction import excerpt
 
 __all__ = ["outside_lines", "run_lines", "users_text"]
 
@@ -40,5 +41,4 @@ def users_text(each: OutsideUse) -> str:
 
 
 def cut(name: str) -> str:
-    shown = printable(name)
-    return shown if len(shown) <= _LONGEST else f"{shown[: _LONGEST - 3]}..."
+    return excerpt(printable(name), _LONGEST)

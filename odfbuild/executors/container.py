@@ -38,7 +38,7 @@ from odfbuild.executors.container_errors import (
 from odfbuild.executors.container_runtime import ContainerError, Image, Runtime, find_runtime
 from odfbuild.executors.limits import mebibytes, seconds
 from odfbuild.executors.local import ETAG, LAST_MODIFIED, SOURCE_NAME
-from odfbuild.executors.process import printed, waited
+from odfbuild.executors.process import last_words, printed, waited
 from odfbuild.executors.request import Request, redact
 from odfbuild.executors.substitute import substitute, variables
 from odfbuild.odf.events import FetchStepContainer, SourceState
@@ -346,8 +346,10 @@ def _note(round: _Round, digest: str, *, more: bool) -> None:
 
 def _keep(error: ContainerError, cache: Path, secret: Request) -> None:
     """Blank secrets, and keep what a container said for a look."""
-    error.what, error.why = redact(error.what, secret), redact(error.why, secret)
     said = redact(error.said.decode("utf-8", "replace"), secret)
+    if error.why == last_words(error.said):  # it was cut before it was known what to blank
+        error.why = last_words(said.encode())
+    error.what, error.why = redact(error.what, secret), redact(error.why, secret)
     if said:
         path = cache / "stderr.txt"
         with suppress(OSError):

@@ -53,6 +53,7 @@ _MAX_REDIRECTS: Final = 10
 _RETRY_STATUS: Final = frozenset({408, 429, 500, 502, 503, 504})
 _REDIRECT_STATUS: Final = frozenset({301, 302, 303, 307, 308})
 _EXCERPT: Final = 200
+_LONGEST_SECRET = 4096  # characters
 _STRONG_AFTER: Final = 60.0
 _RANGE: Final = re.compile(r"bytes (\d+)-\d+/(\d+|\*)", re.ASCII)
 
@@ -289,11 +290,13 @@ def _excerpt(response: "httpx.Response", request: Request) -> str:
     try:
         for part in response.iter_raw():
             start += part
-            if len(start) >= 4 * _EXCERPT:
+            if len(start) >= 4 * _EXCERPT + _LONGEST_SECRET:
                 break
     except httpx.HTTPError:
         pass
     text = redact(start.decode("utf-8", "replace"), request)
+    if len(start) >= 4 * _EXCERPT + _LONGEST_SECRET:  # it may end in a credential
+        text = text[: max(0, len(text) - _LONGEST_SECRET)]
     line = " ".join("".join(c if c.isprintable() else " " for c in text).split())
     return line if len(line) <= _EXCERPT else line[:_EXCERPT] + "..."
 

@@ -19,6 +19,7 @@ from odfbuild.executors.confinement import confinement, prepared
 from odfbuild.executors.limits import seconds
 from odfbuild.executors.process import last_words, printed, signal_name, started, waited
 from odfbuild.permissions import UNLIMITED, Permissions
+from odfbuild.redaction import excerpt
 from odfbuild.regular_files import open_regular
 
 __all__ = ["PipeError", "Surroundings", "pipe"]
@@ -124,5 +125,4 @@ def _failed(command: Sequence[str], name: str, code: int, said: bytes) -> PipeEr
 
 def _shown(command: Sequence[str]) -> str:
     text = " ".join(command)
-    text = "".join(c if c.isprintable() else "?" for c in text)
-    return text if len(text) <= 60 else text[:60] + "..."
+    return excerpt("".join(c if c.isprintable() else "?" for c in text), 63)

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import IO, Final
 
 from odfbuild.executors.stopping import go_on, killable, poll
+from odfbuild.redaction import redacted
 
 __all__ = ["last_words", "printed", "signal_name", "started", "waited"]
 
@@ -102,7 +103,7 @@ def signal_name(number: int) -> str:
 def last_words(said: bytes) -> str:
     """Return the last lines of what was said as one printable line."""
     lines = [" ".join(line.split()) for line in said.decode("utf-8", "replace").splitlines()]
-    text = " | ".join([line for line in lines if line][-_LINES:])
+    text = redacted(" | ".join([line for line in lines if line][-_LINES:]))
     text = "".join(c if c.isprintable() else " " for c in text)
     if len(text) > _SHOWN:
         text = "..." + text[-_SHOWN:]

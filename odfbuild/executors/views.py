@@ -19,6 +19,7 @@ from odfbuild.odf.arrow import to_arrow
 from odfbuild.odf.events import DataSchema, DatasetVocabulary, DataSlice
 from odfbuild.odf.timestamp import Timestamp
 from odfbuild.odf.value_paths import ValuePath
+from odfbuild.redaction import excerpt
 
 __all__ = ["DatasetView", "FaultyRowsError", "check_counts", "faults_named"]
 
@@ -41,7 +42,7 @@ def faults_named() -> Iterator[None]:
     try:
         yield
     except (pa.ArrowException, KeyError, OverflowError, TypeError, ValueError) as error:
-        text = " ".join(str(error).split())[:300]
+        text = excerpt(" ".join(str(error).split()), 300)
         raise FaultyRowsError(
             what=f"rows of the dataset cannot be read: {text}",
             why="a slice does not hold the columns or values that its chain records",

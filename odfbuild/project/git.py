@@ -20,6 +20,7 @@ from tempfile import TemporaryFile
 from typing import IO
 
 from odfbuild.errors import ProjectError
+from odfbuild.redaction import excerpt
 from odfbuild.regular_files import read_regular
 
 __all__ = [
@@ -129,7 +130,7 @@ class Answer:
         lines = [line for line in self.err.decode(errors="replace").splitlines() if line.strip()]
         named = [line for line in lines if line.startswith(("fatal: ", "error: "))] or lines
         last = ascii(named[-1])[1:-1] if named else f"it ended with {self.code}"
-        return last if len(last) <= _SHOWN else f"{last[:_SHOWN]}..."
+        return excerpt(last, _SHOWN + 3)
 
 
 @dataclass(frozen=True, slots=True)

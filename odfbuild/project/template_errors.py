@@ -27,6 +27,7 @@ from odfbuild.project.template_names import Names, UnprintableError, absent_of, 
 from odfbuild.project.template_python import PythonError
 from odfbuild.project.template_syntax import syntax_words
 from odfbuild.project.texts import UnreadableError
+from odfbuild.redaction import excerpt
 
 __all__ = ["run_problem", "syntax_problem"]
 
@@ -271,7 +272,7 @@ def _offer(name: str, known: Iterable[str]) -> str:
 def _sentence(error: Exception) -> str:
     """Return an error's own words as the end of a sentence."""
     text = (str(error) or type(error).__name__).strip().rstrip(".")
-    return text[:300]
+    return excerpt(text, 300)
 
 
 def _a(word: str) -> str:

@@ -16,6 +16,7 @@ from odfbuild.errors import Diagnostic, ProjectErrors, SourceSpan
 from odfbuild.planner.names import did_you_mean
 from odfbuild.project.settings import Section, SettingsReader, parse_day
 from odfbuild.project.yaml import Value, decode, read_documents, resolve_plain
+from odfbuild.redaction import excerpt
 from odfbuild.regular_files import MOST, read_regular
 
 if TYPE_CHECKING:
@@ -285,8 +286,7 @@ def _misfit(
 
 
 def _quoted(value: Value) -> str:
-    text = printed(value)
-    text = text if len(text) <= 60 else f"{text[:57]}..."
+    text = excerpt(printed(value), 60)
     return f"'{text}'" if isinstance(value, str) else text
 
 

@@ -1,16 +1,29 @@
 """Credentials: in definitions, and as servers send them back."""
 
 import base64
+import json
 from collections.abc import Callable
 from pathlib import Path
 from urllib.parse import quote
 
+import httpx
 import pytest
 
+from odfbuild.cli import outside
+from odfbuild.cli.chain import block_text
+from odfbuild.errors import bounded
+from odfbuild.executors import http, pipe
+from odfbuild.executors.process import last_words
+from odfbuild.executors.readers import problems
 from odfbuild.executors.request import Request, printable, redact
-from odfbuild.redaction import header_has_secret, redacted, without
+from odfbuild.odf.codec import block_hash, encode_block
+from odfbuild.odf.events import MetadataBlock
+from odfbuild.odf.manifest import from_manifest
+from odfbuild.project.yaml import read_documents
+from odfbuild.redaction import excerpt, header_has_secret, redacted, without
 from tests.cli.within import Within
 from tests.inside import lay_out
+from tests.state.chains import NOON
 
 SECRET = "hunter2/is+not=for&you"
 PLAIN = "hunter2isnotforyou"
@@ -182,3 +195,67 @@ def test_what_a_server_echoes_is_blanked(echo: str) -> None:
 def test_an_address_is_shown_without_its_credentials(url: str) -> None:
     assert PLAIN not in printable(url)
     assert "h.example/x" in printable(url) or "b.example/x" in printable(url)
+
+
+# Cuts
+
+CUT: dict[str, Callable[[str], str]] = {
+    "an error": lambda text: redacted(bounded(text)),  # as it is shown
+    "an excerpt": lambda text: excerpt(text, 300),
+    "what a program said": lambda text: last_words(text.encode()),
+    "its command": lambda text: pipe._shown(["fetch", text]),
+    "a value of a file": problems.quoted,
+    "a name in a list": outside.cut,
+}
+
+
+@pytest.mark.holds("server-cut")
+@pytest.mark.parametrize("url", URLS[:4])
+@pytest.mark.parametrize("cut", CUT)
+def test_a_cut_leaves_no_part_of_a_credential(cut: str, url: str) -> None:
+    for before in (0, 5, 20, 45, 60, 70, 85, 200, 280, 295, 1650, 1690, 1780, 1800, 1990, 2000):
+        for after in ("", " it ends " + "y" * 2400):
+            shown = CUT[cut]("x" * before + " " + url + after)
+            assert not [at for at in range(len(PLAIN) - 4) if PLAIN[at : at + 5] in shown], shown
+
+
+@pytest.mark.holds("server-cut")
+@pytest.mark.parametrize("length", [150, 700, 4000, 4896, 4900, 5000, 9000])
+def test_the_beginning_of_an_answer_holds_no_part_of_a_credential(length: int) -> None:
+    request = Request(url="https://h.example/", name="h", headers=(("X-Key", PLAIN),))
+    for blank in (" ", "x"):
+        for at in range(length - len(PLAIN), length, 3):
+            body = (blank * at + PLAIN).encode() + b" " + b"z" * 9000
+            response = httpx.Response(500, stream=httpx.ByteStream(body[:length]))
+            assert PLAIN[:5] not in http._excerpt(response, request) or length < 4896
+
+
+# Chains
+
+
+@pytest.mark.holds("terminal-credentials")
+@pytest.mark.parametrize(
+    "fetch",
+    [*FETCHES, f"{{kind: Mqtt, host: h, port: 1, password: {PLAIN}, topics: [{{path: a}}]}}"],
+)
+def test_credentials_of_a_chain_are_not_printed(
+    fetch: str,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    (document,) = read_documents(SOURCE.format(fetch=fetch), "a.yaml")
+    _, _, snapshot = from_manifest(document.value)
+    block = MetadataBlock(
+        system_time=NOON, prev_block_hash=None, sequence_number=0, event=snapshot.metadata[0]
+    )
+    (tmp_path / "block").write_bytes(encode_block(block))
+    here = Within(tmp_path, capsys, monkeypatch)
+    shown = here.done("inspect", "block", "block")
+    log = block_text(block_hash(encode_block(block)), block)
+    assert PLAIN not in shown + log
+    assert "***" in shown
+    assert "***" in log
+    assert "-o json" in shown.splitlines()[1]
+    exact = json.loads(here.done("inspect", "block", "block", "-o", "json"))
+    assert from_manifest(exact)[2] == block

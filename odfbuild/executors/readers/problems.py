@@ -7,6 +7,7 @@ from typing import Final
 
 from odfbuild.errors import EngineError
 from odfbuild.odf.read_options import ReadOptionError
+from odfbuild.redaction import excerpt
 
 __all__ = [
     "REQUIRED",
@@ -105,4 +106,4 @@ def counted(count: int, noun: str) -> str:
 
 def quoted(value: str) -> str:
     """Return a value for a message: escaped, and not longer than people read."""
-    return repr(value if len(value) <= _SHOWN else value[:_SHOWN] + "...")
+    return repr(excerpt(value, _SHOWN + 3))

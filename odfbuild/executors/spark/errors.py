@@ -21,6 +21,7 @@ from odfbuild.executors.spark.java_end import (
 )
 from odfbuild.executors.spark.session import interrupted
 from odfbuild.planner.sql.carry import CarriedText, TwiceCarried
+from odfbuild.redaction import excerpt
 
 __all__ = ["SentQuery", "SparkQueryError", "place_of", "spark_errors"]
 
@@ -224,8 +225,7 @@ def _words(at: QueryPlace | None, sent: Sequence[SentQuery]) -> str:
 def _shown(query: SentQuery, start: int, fragment: str) -> str:
     origin = query.carried.origin
     text = query.carried.original[origin(start) : origin(start + len(fragment))]
-    shown = " ".join(text.split())
-    return shown if len(shown) <= 80 else f"{shown[:77]}..."
+    return excerpt(" ".join(text.split()), 80)
 
 
 def _offset(text: str, line: int, column: int) -> int:
@@ -257,7 +257,7 @@ def _lost(error: BaseException, doing: str, log: Path | None) -> EngineFailedErr
     kind = EngineFailedError if thrown else JavaGoneError  # an answer that broke off, maybe
     return kind(
         what=f"Spark failed to {doing}",
-        why=first.strip()[:300],
+        why=excerpt(first.strip(), 300),
         fix=_see(log),
     )
 
@@ -265,7 +265,7 @@ def _lost(error: BaseException, doing: str, log: Path | None) -> EngineFailedErr
 def _without_memory(doing: str, said: str) -> JavaMemoryError:
     return JavaMemoryError(
         what=f"Spark failed to {doing}: Java ran out of memory",
-        why=f"it said: {said[:200]}",
+        why=f"it said: {excerpt(said, 200)}",
         fix=MEMORY_FIX,
     )
 

@@ -6,6 +6,7 @@ from typing import Final
 
 from odfbuild.errors import EngineFailedError
 from odfbuild.executors.spark.jvm import JvmFailedError
+from odfbuild.redaction import excerpt
 from odfbuild.regular_files import open_regular
 
 __all__ = ["MEMORY_FIX", "JavaGoneError", "JavaMemoryError", "ended", "says_memory"]
@@ -42,7 +43,8 @@ def ended(what: str, log: Path, memory: str, code: int | None) -> JvmFailedError
     if words is not None:
         return JavaMemoryError(
             what=f"{what}: Java ran out of memory ({memory})",
-            why=f"Java ends when it needs more than it may use; it said: {words.strip()[:200]}",
+            why="Java ends when it needs more than it may use; "
+            f"it said: {excerpt(words.strip(), 200)}",
             fix=f"{MEMORY_FIX}; see {log}",
         )
     if code == -signal.SIGKILL:

@@ -26,6 +26,7 @@ from odfbuild.executors.spark.java import Java
 from odfbuild.executors.spark.undelayed import undelayed
 from odfbuild.executors.spark.update_port import closed_to_strangers
 from odfbuild.executors.stopping import ended_in_order, go_on, hurries, kill_in_haste
+from odfbuild.redaction import excerpt
 from odfbuild.regular_files import read_regular
 
 if TYPE_CHECKING:
@@ -309,7 +310,7 @@ def _not_started(jvm: Jvm) -> JvmFailedError:
     if small is not None:
         return JvmFailedError(
             what="Spark did not start: it has too little memory",
-            why=f"it said: {small[:200]}",
+            why=f"it said: {excerpt(small, 200)}",
             fix=f"raise `memory` in odfbuild.yaml: Spark needs 480m at least; see {jvm.log}",
         )
     return JvmFailedError(
