@@ -94,15 +94,20 @@ def look_at_project(project: Opened) -> Iterator[Check]:
 
 
 def _cluster(project: Opened) -> Iterator[Check]:
-    """Say that the connections to a cluster are open to whoever reaches its ports."""
+    """Say whether connections to a cluster ask for a secret.  Raises ClusterSecretError."""
+    from odfbuild.executors.spark.cluster_secret import cluster_secret, secret_file
+
     master = project.spark.master
     if master is None or master.startswith("local"):
         return
+    if cluster_secret() is not None:
+        yield Check("cluster", Health.OK, f"{master}: with the secret of {secret_file()}")
+        return
     yield Check(
         "cluster",
-        Health.WARN,
+        Health.BAD,
         f"{master}: who reaches the ports of its machines, or this one's, can run programs there",
-        "keep them in a network of their own; Spark asks for a secret on one machine only",
+        f"give it a secret, in {secret_file()}: see docs/concepts.md, 'Large data'",
     )
 
 

@@ -11,6 +11,8 @@ from typing import Any
 import pytest
 from pyspark import accumulators
 
+from odfbuild.executors.spark import jvm as jvm_module
+from odfbuild.executors.spark.cluster_secret import SECRET
 from odfbuild.executors.spark.engine import SparkEngine
 from odfbuild.executors.spark.settings import Size
 from odfbuild.executors.spark.update_port import closed_to_strangers
@@ -141,13 +143,43 @@ def test_the_folder_of_java_is_for_its_owner_alone(jvm: Any) -> None:
 
 
 @pytest.mark.holds("local-cluster")
-def test_doctor_warns_of_a_cluster(
+def test_doctor_refuses_a_cluster_without_a_secret(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     text = 'odfbuild: 1\nname: theirs\nengine: {spark: {master: "spark://10.0.0.1:7077"}}\n'
     (tmp_path / "datasets").mkdir()
     (tmp_path / "odfbuild.yaml").write_text(text, "utf-8")
-    done = Within(tmp_path, capsys, monkeypatch)("doctor", "-o", "json")
-    found = {each["name"]: each for each in json.loads(done.out)["checks"]}
-    assert found["cluster"]["health"] == "warn"
-    assert "network of their own" in found["cluster"]["fix"]
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "settings"))
+    here = Within(tmp_path, capsys, monkeypatch)
+
+    def cluster() -> tuple[int, dict[str, str]]:
+        done = here("doctor", "-o", "json")
+        found = {each["name"]: each for each in json.loads(done.out)["checks"]}
+        return done.code, found["cluster"]
+
+    code, found = cluster()
+    assert (code, found["health"]) == (1, "bad")
+    file = tmp_path / "settings" / "odfbuild" / "spark-cluster.conf"
+    assert str(file) in found["fix"]
+    file.parent.mkdir(parents=True)
+    for text, mode, health in (
+        (f"spark.authenticate true\n{SECRET} {'a1' * 16}\n", 0o600, "ok"),
+        (f"{SECRET} {'a1' * 16}\n", 0o640, "bad"),
+        (f"{SECRET} short\n", 0o600, "bad"),
+        ("", 0o600, "bad"),
+    ):
+        file.write_text(text, "utf-8")
+        file.chmod(mode)
+        assert cluster()[1]["health"] == health
+        assert "a1a1" not in str(cluster())
+
+
+@pytest.mark.holds("local-cluster")
+def test_the_secret_of_a_cluster_is_on_no_command_line(tmp_path: Path) -> None:
+    settings = {"spark.master": "spark://h:1", SECRET: "a1" * 16}
+    shown = jvm_module._submit(jvm_module._hidden(settings, tmp_path))
+    assert "a1a1" not in str(shown)
+    path = tmp_path / "spark.properties"
+    assert str(path) in shown
+    assert path.stat().st_mode & 0o777 == 0o600
+    assert path.read_text("utf-8") == f"{SECRET} {'a1' * 16}\n"

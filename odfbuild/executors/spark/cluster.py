@@ -13,6 +13,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from urllib.parse import urlsplit
 
+from odfbuild.executors.spark.cluster_secret import SECRET, cluster_secret
+
 __all__ = [
     "NO_XML_FETCHES",
     "is_local",
@@ -69,8 +71,11 @@ def place_settings(master: str | None, cores: int, memory: str) -> dict[str, str
     }
     if is_local(master):
         return {**shared, **_CLOSED, "spark.default.parallelism": str(cores)}
+    secret = cluster_secret()
+    closed = {} if secret is None else {**_CLOSED, SECRET: secret}
     return {
         **shared,
+        **closed,
         "spark.executor.memory": memory,
         "spark.executor.extraJavaOptions": " ".join(
             ("-Xss4m", "-Duser.timezone=UTC", "-Dfile.encoding=UTF-8", *NO_XML_FETCHES)

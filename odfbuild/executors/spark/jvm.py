@@ -22,6 +22,7 @@ from typing import TYPE_CHECKING, Any
 
 from odfbuild.errors import EngineFailedError
 from odfbuild.executors.spark.cluster import NO_XML_FETCHES
+from odfbuild.executors.spark.cluster_secret import SECRET
 from odfbuild.executors.spark.java import Java
 from odfbuild.executors.spark.undelayed import undelayed
 from odfbuild.executors.spark.update_port import closed_to_strangers
@@ -97,6 +98,7 @@ _HEAP = (
 _NO_MEMORY = ("-XX:+ExitOnOutOfMemoryError",)
 _PATIENCE = 120.0  # seconds until a JVM that says nothing is given up
 _LAST_MOMENT = 5.0  # seconds for a process to end whose connections are closed
+_PROPERTIES = "spark.properties"
 _LOG4J = Path(__file__).with_name("log4j2.properties")
 
 
@@ -180,7 +182,7 @@ def launch(
     """
     folder.mkdir(parents=True, exist_ok=True)
     folder.chmod(0o700)  # rows are in it while they are sorted
-    command = [str(java.program), *options, *_submit(settings)]
+    command = [str(java.program), *options, *_submit(_hidden(settings, folder))]
     environment = {
         **_environment(),
         "_PYSPARK_DRIVER_CONN_INFO_PATH": str(folder / "connection"),
@@ -252,8 +254,23 @@ def spark_home() -> Path:
     return Path(spec.origin).parent
 
 
+def _hidden(settings: Mapping[str, str], folder: Path) -> Mapping[str, str]:
+    """Return the settings that anybody may see on the command line; a secret goes into a file."""
+    secret = settings.get(SECRET)
+    if secret is None:
+        return settings
+    path = folder / _PROPERTIES
+    with os.fdopen(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w") as file:
+        file.write(f"{SECRET} {secret}\n")
+    return {**{key: value for key, value in settings.items() if key != SECRET}, "": str(path)}
+
+
 def _submit(settings: Mapping[str, str]) -> list[str]:
-    confs = [part for key, value in settings.items() for part in ("--conf", f"{key}={value}")]
+    confs = [
+        part
+        for key, value in settings.items()
+        for part in (("--conf", f"{key}={value}") if key else ("--properties-file", value))
+    ]
     main = "org.apache.spark.deploy.SparkSubmit"
     return [f"-Dlog4j2.configurationFile={_LOG4J}", main, *confs, "pyspark-shell"]
 

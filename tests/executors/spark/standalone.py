@@ -17,14 +17,15 @@ _PATIENCE = 90.0  # seconds until a process that is not ready is given up
 
 
 @contextmanager
-def cluster(folder: Path, workers: int = 2) -> Iterator[str]:
-    """Yield the address of a cluster whose workers have one core each."""
+def cluster(folder: Path, workers: int = 2, *, properties: Path | None = None) -> Iterator[str]:
+    """Yield the address of a cluster whose workers have one core each; `properties` is a file."""
+    more = [] if properties is None else ["--properties-file", str(properties)]
     with ExitStack() as running:
-        where = running.enter_context(_started(folder, "master", "--webui-port", "0"))
+        where = running.enter_context(_started(folder, "master", "--webui-port", "0", *more))
         address = _said(where, r"Starting Spark master at (spark://\S+)")
         for number in range(workers):
             given = ["--cores", "1", "--memory", "2g", "--webui-port", "0"]
-            given += ["--work-dir", str(folder / f"work-{number}"), address]
+            given += ["--work-dir", str(folder / f"work-{number}"), *more, address]
             log = running.enter_context(_started(folder, f"worker-{number}", *given))
             _said(log, r"(Successfully registered with master)")
         yield address
