@@ -59,6 +59,7 @@ def apply(
     from odfbuild.state.applied import record_applied
 
     wrong = [each for each in plan.notes if each.level is Level.ERROR]
+    wrong += [each for found in plan.refused.values() for each in found]
     if wrong:
         raise ProjectErrors(wrong)
     check_heads(touched(plan), project.workspace.named_heads())

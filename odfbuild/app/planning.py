@@ -3,6 +3,7 @@
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
+from odfbuild.app.check import refused_definitions
 from odfbuild.app.disabled import disabled_notes, disabled_sources
 from odfbuild.app.diverged import rewritten_inputs
 from odfbuild.app.examining import examined
@@ -28,7 +29,7 @@ from odfbuild.odf.events import SetPollingSource
 from odfbuild.odf.refs import DatasetAlias
 from odfbuild.planner.declared import Declared
 from odfbuild.planner.evolution.gate import Allowance
-from odfbuild.planner.exclusion import LeftOut, plannable, reasons
+from odfbuild.planner.exclusion import LeftOut, Wrong, plannable, with_left_out
 from odfbuild.planner.imagined import imagined
 from odfbuild.planner.make import Judging, Wanted, make_plan, project_hash
 from odfbuild.planner.plan import Append, Plan
@@ -81,7 +82,7 @@ def make(project: Opened, asked: Asked | None = None) -> Plan:
     Raises ProjectErrors with all that is wrong, and ProjectChangedError.
     """
     made = make_whole(project, asked or Asked())
-    return replace(made.plan, notes=(*reasons(made.left_out), *made.plan.notes))
+    return with_left_out(made.plan, made.left_out)
 
 
 def make_whole(project: Opened, asked: Asked) -> Made:
@@ -103,11 +104,15 @@ def _made(project: Opened, asked: Asked, files: ProjectFiles) -> tuple[Made, See
     names, heads = project.workspace.names_mark(), project.workspace.heads()
     current = project.workspace.states()
     whole = load(project, known_names(project, current))
-    rest = plannable(whole.declared, current, wrong_of(project, whole.declared))
-    loaded, current = replace(whole, declared=rest.declared), rest.current
+    wrong = wrong_of(project, whole.declared)
+    rest = plannable(whole.declared, current, wrong)
     links: Links = {}
-    looks = look(project, loaded.declared, current, links) if asked.refresh else {}
-    plan = _planned(project, asked, loaded, current, looks)
+    looks = look(project, rest.declared, rest.current, links) if asked.refresh else {}
+    plan = _planned(project, asked, replace(whole, declared=rest.declared), rest.current, looks)
+    if refused := refused_definitions(whole, plan, rest.current):
+        wrong = replace(wrong, errors={**refused, **wrong.errors})
+        rest = plannable(whole.declared, current, wrong)
+        plan = _planned(project, asked, replace(whole, declared=rest.declared), rest.current, looks)
     if links:
         plan = replace(plan, outside=(*plan.outside, *linked_uses(project, links)))
     plan = with_foreseen(plan, project.workspace)
@@ -115,7 +120,7 @@ def _made(project: Opened, asked: Asked, files: ProjectFiles) -> tuple[Made, See
     if (
         asked == Asked() and not rest.left_out
     ):  # of a plan that leaves something out, nothing follows for the whole
-        seen = Seen(files.context, files.files, names, heads, loaded.declared, current, looks)
+        seen = Seen(files.context, files.files, names, heads, rest.declared, rest.current, looks)
     return Made(plan, whole, None, rest.left_out, files), seen
 
 
@@ -130,8 +135,13 @@ def _compared(project: Opened, asked: Asked, against: str) -> Made:
         if before is not None:
             schemas = locked_schemas(revision.root, before)
             current = imagined(before.declared, engines=engines(), schemas=schemas)
-    whole = replace(asked, metadata_only=True)
-    return Made(_planned(project, whole, loaded, current, {}, against=called), loaded)
+    alone = replace(asked, metadata_only=True)
+    plan = _planned(project, alone, loaded, current, {}, against=called)
+    rest = plannable(loaded.declared, current, Wrong(refused_definitions(loaded, plan, current)))
+    if rest.left_out:
+        sound = replace(loaded, declared=rest.declared)
+        plan = _planned(project, alone, sound, rest.current, {}, against=called)
+    return Made(plan, loaded, left_out=rest.left_out)
 
 
 def _planned(

@@ -106,10 +106,11 @@ def _checked(
 
         found += engine_findings(project, loaded.declared, wanted, broken)
     else:
-        from odfbuild.cli.check_columns import column_findings
+        from odfbuild.app.check import column_findings
 
-        lock = read_lock(project.root)
-        found += column_findings(project, lock, loaded.declared, wanted, broken)
+        states, lock = project.workspace.states(), read_lock(project.root)
+        problems = column_findings(loaded.declared, states, lock, wanted, broken=broken)
+        found += [problem for _, problem in problems]
     found += _test_findings(project, loaded, wanted, everything=not selectors)
     outdated = _outdated(project, loaded, wanted, everything=not selectors) if locked else None
     return Report(

@@ -9,7 +9,8 @@ from odfbuild.odf.refs import DatasetAlias
 from odfbuild.planner.declared import Declared
 from odfbuild.planner.diff import Change
 from odfbuild.planner.queries import Examined, check_queries, question
-from odfbuild.planner.sql.query import Reason, examine
+from odfbuild.planner.sql.alike import examine_alike
+from odfbuild.planner.sql.query import Reason
 from odfbuild.project.config import Config
 
 __all__ = [
@@ -27,7 +28,7 @@ def examine_all(declared: Sequence[Declared]) -> Examined:
     for each in declared:
         for event in each.snapshot.metadata:
             if isinstance(event, SetTransform) and question(event) not in facts:
-                facts[question(event)] = examine(*question(event))
+                facts[question(event)] = examine_alike(*question(event))
     return facts
 
 

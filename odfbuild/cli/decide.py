@@ -26,7 +26,7 @@ from odfbuild.cli.streams import as_it_is
 from odfbuild.cli.usage import UsageRefusedError
 from odfbuild.cli.whole import whole
 from odfbuild.errors import OdfBuildError, ProjectErrors
-from odfbuild.planner.exclusion import reasons
+from odfbuild.planner.exclusion import reasons, with_left_out
 
 if TYPE_CHECKING:
     from odfbuild.planner.plan import Plan
@@ -102,8 +102,7 @@ def show_plan(given: Given, options: PlanOptions) -> int:
         with as_it_is(options.output is Output.GITHUB):
             sys.stdout.write(problems_output(found, options.output, manner))
         raise wrong from None
-    if made.left_out:
-        plan = replace(plan, notes=(*reasons(made.left_out), *plan.notes))
+    plan = with_left_out(plan, made.left_out)
     write_reports(reports, lambda output: plan_output(plan, output, manner))
     text, code = plan_output(plan, options.output, manner), _code(plan, options)
     if made.left_out:

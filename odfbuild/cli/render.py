@@ -8,7 +8,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from odfbuild.cli.causes import cause_lines
-from odfbuild.cli.diagnostics import excerpt_lines, place_text
+from odfbuild.cli.diagnostics import excerpt_lines, place_text, render_diagnostic
 from odfbuild.cli.outside import outside_lines, run_lines
 from odfbuild.cli.paint import Paint, Tone
 from odfbuild.cli.printable import printable
@@ -90,9 +90,13 @@ def _totals(plan: Plan, marks: dict[DatasetAlias, Mark], paint: Paint) -> Iterat
 
 
 def _note(note: Diagnostic, paint: Paint) -> str:
+    """Return a note as one line; of an error also the excerpt, why, and the way on."""
+    level = f"{note.level.value}[{printable(note.code)}]"
+    if note.level is Level.ERROR:
+        text = render_diagnostic(note).replace(level, paint(level, _LEVELS[note.level]), 1)
+        return "".join(f"  {line}\n" for line in text.splitlines())
     place = "" if note.span is None else f"{place_text(note.span)}: "
-    level = paint(f"{note.level.value}[{printable(note.code)}]", _LEVELS[note.level])
-    return f"  {place}{level}: {printable(note.what)}"
+    return f"  {place}{paint(level, _LEVELS[note.level])}: {printable(note.what)}"
 
 
 def _blocks(steps: Sequence[Step]) -> str:

@@ -41,7 +41,7 @@ def data_work(plan: Plan) -> str:
 
 def plan_counts(plan: Plan, marks: Mapping[DatasetAlias, Mark]) -> str:
     """Return the line that is read first: how many datasets change, and how."""
-    if all(mark is Mark.CHECK for mark in marks.values()):
+    if all(mark is Mark.CHECK for mark in marks.values()) and not plan.verdict.errors:
         asked = len(plan.checks)
         more = f" {count(asked, 'step')} only to ask sources for news." if asked else ""
         return f"{no_changes(len(plan.datasets))}{more}"
@@ -58,7 +58,7 @@ def plan_counts(plan: Plan, marks: Mapping[DatasetAlias, Mark]) -> str:
 def is_judged(plan: Plan) -> bool:
     """Say whether there was something for the gate to judge."""
     found = plan.verdict
-    about_policy = found.refused or found.warned or found.accepted
+    about_policy = found.refused or found.warned or found.accepted or found.errors
     return bool(about_policy) or any(e.assessment is not None for e in plan.datasets.values())
 
 
@@ -69,11 +69,14 @@ def gate_text(plan: Plan) -> str:
     parts = [f"{number:,} {word}" for number, word in numbers if number]
     if verdict.accepted:
         parts.append(f"{verdict.accepted:,} accepted")
+    if verdict.errors:
+        parts.insert(0, "1 error" if verdict.errors == 1 else f"{verdict.errors:,} errors")
     found = f": {', '.join(parts)}" if parts else ""
     if verdict.gate == "off" and verdict.passed:
         return f"Gate: off{found}."
     name = "" if verdict.gate == "default" else f" ({verdict.gate})"
-    return f"Gate{name}: {'passed' if verdict.passed else 'REFUSED (exit 3)'}{found}."
+    code = 1 if verdict.errors else 3
+    return f"Gate{name}: {'passed' if verdict.passed else f'REFUSED (exit {code})'}{found}."
 
 
 def _project(plan: Plan) -> str:

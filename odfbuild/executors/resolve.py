@@ -71,7 +71,8 @@ class ColumnsOf:
 
     `known` answers without an engine, given a dataset and the hash of its inputs; `existing` gives
     the chain of a dataset.  Datasets in `broken` are not looked at.  With `static`, no engine is
-    asked about what the texts alone make certain; without an asker, about nothing.
+    asked about what the texts alone make certain; without an asker, about nothing.  Those that
+    are `settled` have the columns of their chains.
     """
 
     def __init__(
@@ -79,10 +80,11 @@ class ColumnsOf:
         definitions: Definitions,
         asker: Asker | None,
         *,
-        known: Callable[[DatasetAlias, str], DataSchema | None] = lambda _, __: None,
+        known: Callable[[DatasetAlias, str], DataSchema | None] | None = None,
         existing: Callable[[DatasetAlias], ChainState | None] = lambda _: None,
         broken: Collection[DatasetAlias] = (),
         static: bool = False,
+        settled: Callable[[DatasetAlias], bool] = lambda _: False,
     ) -> None:
         self._definitions = definitions
         self._asker = asker
@@ -90,6 +92,8 @@ class ColumnsOf:
         self._existing = existing
         self._broken = frozenset(broken)
         self._static = static
+        self._settled = settled
+        self._made: dict[DatasetAlias, Made | None] = {}
         self._found: dict[DatasetAlias, Columns] = {}
 
     def __call__(self, alias: DatasetAlias) -> Columns:
@@ -117,7 +121,13 @@ class ColumnsOf:
 
     def made(self, alias: DatasetAlias) -> "Made | None":
         """Return what the texts tell of a definition; None if an input's columns are not known."""
+        if alias not in self._made:
+            self._made[alias] = self._make(alias)
+        return self._made[alias]
+
+    def _make(self, alias: DatasetAlias) -> "Made | None":
         from odfbuild.planner.evolution.derive import derive, makes_of_events
+        from odfbuild.planner.sql.alike import columns_alike
 
         each = self._definitions.declared[alias].snapshot
         seen: dict[str, DataSchema | None] = {}
@@ -126,7 +136,8 @@ class ColumnsOf:
             seen[name] = None if found is None else data_schema(found.schema, found.vocab)
         if any(any(opaque_parts(event)) for event in each.metadata) or None in seen.values():
             return None
-        return derive(makes_of_events(each.kind, each.metadata), seen)
+        read = columns_alike if self._static else None  # places are needed only of what is wrong
+        return derive(makes_of_events(each.kind, each.metadata), seen, read)
 
     def inputs_hash(self, alias: DatasetAlias) -> str:
         """Return the hash of the columns of a dataset's inputs."""
@@ -134,6 +145,8 @@ class ColumnsOf:
 
     def _below(self, alias: DatasetAlias) -> Iterable[DatasetAlias]:
         declared = self._definitions.declared
+        if self._settled(alias):
+            return ()
         sources = (source for _, source in self._definitions.inputs(alias))
         return [s for s in sources if s is not None and s in declared]
 
@@ -142,7 +155,10 @@ class ColumnsOf:
             return self._found[alias]
         if alias in self._broken:
             return Columns(unknown=_BROKEN)
-        schema = self._known(alias, self.inputs_hash(alias))
+        if self._settled(alias):
+            return self._of_chain(alias)
+        known = self._known
+        schema = None if known is None else known(alias, self.inputs_hash(alias))
         if schema is not None:
             return Columns(schema=schema)
         schema = self.told(alias) if self._static else None

@@ -141,13 +141,17 @@ class Assessment:
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """The gate's answer for a whole plan; `gate` is strict, default or off."""
+    """The gate's answer for a whole plan; `gate` is strict, default or off.
+
+    `errors` are those of definitions that cannot be carried out; no gate lets them pass.
+    """
 
     gate: str
     refused: int
     warned: int
     accepted: int
+    errors: int = 0
 
     @property
     def passed(self) -> bool:
-        return self.refused == 0
+        return self.refused == 0 and self.errors == 0

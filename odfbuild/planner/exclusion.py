@@ -10,8 +10,9 @@ from odfbuild.odf.events import SetTransform
 from odfbuild.odf.identity import DatasetId
 from odfbuild.odf.refs import DatasetAlias
 from odfbuild.planner.declared import Declared
+from odfbuild.planner.plan import Plan
 
-__all__ = ["LeftOut", "Plannable", "Wrong", "plannable", "reasons"]
+__all__ = ["LeftOut", "Plannable", "Wrong", "plannable", "reasons", "with_left_out"]
 
 LeftOut: TypeAlias = Mapping[DatasetAlias, tuple[Diagnostic, ...]]
 
@@ -75,6 +76,15 @@ def plannable(
 def reasons(left_out: LeftOut) -> tuple[Diagnostic, ...]:
     """Return all errors, in order."""
     return tuple(each for found in left_out.values() for each in found)
+
+
+def with_left_out(plan: Plan, left_out: LeftOut) -> Plan:
+    """Return a plan that says what is not in it, and does not pass for that."""
+    if not left_out:
+        return plan
+    found = reasons(left_out)
+    verdict = replace(plan.verdict, errors=len(found))
+    return replace(plan, notes=(*found, *plan.notes), verdict=verdict)
 
 
 def _inputs(

@@ -58,8 +58,11 @@ def forward_problems(
     declared: Sequence[Declared],
     current: Mapping[DatasetAlias, ChainState],
     changes: Mapping[DatasetAlias, tuple[Change, ...]],
-) -> Iterator[Diagnostic]:
-    """Yield of each dataset with rows the new query that would have to restate them, or may."""
+) -> Iterator[tuple[DatasetAlias, Diagnostic]]:
+    """Yield of each dataset with rows the new query that would have to restate them, or may.
+
+    The first are errors, the second warnings.
+    """
     by_id: dict[DatasetAlias | DatasetId, ChainState] = {}
     correcting = _Correcting(by_id)
     for each in declared:
@@ -74,15 +77,15 @@ def forward_problems(
                 by_id |= {known.dataset: known for known in current.values()}
             why = _problem(state.transform, event, by_id)
             if why is not None:
-                yield _refusal(each, change, why)
+                yield each.alias, _refusal(each, change, why)
             elif (source := correcting.input_of(event)) is not None:
-                yield _warning(each, change, source)
+                yield each.alias, _warning(each, change, source)
 
 
 def _refusal(each: Declared, change: Change, why: str) -> Diagnostic:
     return Diagnostic(
         code="needs-restate",
-        what=f"{each.alias} cannot go on from its rows without on_query_change: restate: {why}",
+        what=f"it cannot go on from its rows without on_query_change: restate: {why}",
         why="rows of the query before stay as they are unless the project asks to have them "
         "corrected",
         fix="set on_query_change: restate in defaults of odfbuild.yaml, or declare the dataset "

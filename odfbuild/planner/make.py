@@ -110,13 +110,17 @@ def make_plan(
     if refused:
         raise ProjectErrors(refused)
     steps = _steps(declared, moves, compared.changes, sources, policy, wanted)
+    going_on = () if wanted.against else forward_problems(declared, moves.current, compared.changes)
+    found = tuple(going_on)
     notes = (
         *assessed.notes,
-        *(() if wanted.against else forward_problems(declared, moves.current, compared.changes)),
+        *(each for _, each in found if each.level is not Level.ERROR),
         *outdated_notes(declared, steps, moves.current, engines),
         *waiting_notes(declared, steps, moves.current),
     )
-    return _plan(declared, moves, assessed, steps, project_hash, wanted, notes)
+    plan = _plan(declared, moves, assessed, steps, project_hash, wanted, notes)
+    stopped = {alias: (each,) for alias, each in found if each.level is Level.ERROR}
+    return replace(plan, refused=stopped)
 
 
 def project_hash(declared: Sequence[Declared]) -> str:

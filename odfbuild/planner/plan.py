@@ -5,7 +5,7 @@ What cannot be known is symbolic: an input that does not exist yet stands as its
 """
 
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TypeAlias
 
 from odfbuild.errors import Diagnostic, SourceSpan
@@ -140,7 +140,8 @@ class Plan:
 
     `against` names what was compared with if not the chains: such a plan cannot be applied.
     `git` and what is foreseen are no part of the plan's hash.  `selected` is None for everything.
-    `outside` is what the whole project asks for that lies outside of it.
+    `outside` is what the whole project asks for that lies outside of it.  `refused` are datasets
+    whose definitions could not be carried out: a plan with such is not applied.
     """
 
     odf_version: str
@@ -157,6 +158,7 @@ class Plan:
     git: GitState | None = None
     selected: tuple[DatasetAlias, ...] | None = None
     outside: tuple[OutsideUse, ...] = ()
+    refused: Mapping[DatasetAlias, tuple[Diagnostic, ...]] = field(default_factory=dict)
 
     @property
     def checks(self) -> frozenset[str]:

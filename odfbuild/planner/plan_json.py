@@ -171,6 +171,7 @@ def _body(plan: Plan) -> dict[str, Any]:
             "refused": plan.verdict.refused,
             "warned": plan.verdict.warned,
             "accepted": plan.verdict.accepted,
+            **({"errors": plan.verdict.errors} if plan.verdict.errors else {}),
         },
         "summary": summary_of(plan),
         **({"outside": [_outside(each) for each in plan.outside]} if plan.outside else {}),

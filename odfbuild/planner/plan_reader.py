@@ -344,4 +344,5 @@ def _verdict(gate: PlanObject) -> Verdict:
         gate.number("refused"),
         gate.number("warned"),
         gate.number("accepted"),
+        gate.number("errors") if gate.has("errors") else 0,
     )

@@ -55,7 +55,7 @@ def check_snapshot(snapshot: DatasetSnapshot, findings: Findings) -> None:
     _check_singular(snapshot.metadata, findings)
     _check_sources(snapshot.metadata, findings)
     named = next((each for each in snapshot.metadata if isinstance(each, SetVocab)), SetVocab())
-    vocab = vocabulary(named)
+    vocab, time_at = vocabulary(named), _written_time(snapshot.metadata, findings)
     for at, event in enumerate(snapshot.metadata):
         path: _Steps = ("content", "metadata", at)
         _check_allowed(snapshot.kind, event, path, findings)
@@ -63,7 +63,7 @@ def check_snapshot(snapshot: DatasetSnapshot, findings: Findings) -> None:
             check_fetch(event.fetch, (*path, "fetch"), findings)
             check_prepare(event.prepare or (), (*path, "prepare"), findings)
         if isinstance(event, SetPollingSource | AddPushSource):
-            check_reading(event, vocab, path, findings)
+            check_reading(event, vocab, path, findings, time_at)
             if event.preprocess is not None:
                 _check_transform(event.preprocess, (*path, "preprocess"), findings)
         if isinstance(event, SetTransform):
@@ -265,6 +265,15 @@ def _check_text(query: str, path: _Steps, findings: Findings) -> None:
             "it selects the rows of the dataset",
             "write the query, or remove the transform",
         )
+
+
+def _written_time(metadata: Sequence[MetadataEvent], findings: Findings) -> _Steps | None:
+    """Return where a definition names the event time column, if it does."""
+    for at, event in enumerate(metadata):
+        if isinstance(event, SetVocab):
+            place = findings.written_key(("content", "metadata", at), "eventTimeColumn", "kind")
+            return place if place[-1] == "eventTimeColumn" else None
+    return None
 
 
 def _check_vocabulary(vocab: DatasetVocabulary, path: _Steps, findings: Findings) -> None:

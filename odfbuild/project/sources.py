@@ -115,8 +115,12 @@ def check_reading(
     vocab: DatasetVocabulary,
     path: _Steps,
     findings: Findings,
+    time_at: _Steps | None = None,
 ) -> None:
-    """Check how a source reads and merges; without a preprocess query, also which columns."""
+    """Check how a source reads and merges; without a preprocess query, also which columns.
+
+    `time_at` is where the definition names the event time column, if it does.
+    """
     read = source.read
     _check_merge(source.merge, (*path, "merge"), findings)
     schema = check_read(read, (*path, "read"), findings)
@@ -127,7 +131,7 @@ def check_reading(
     _check_system_columns(columns, source.merge, vocab, findings)
     _check_operation_column(columns, source.merge, vocab, (*path, "merge"), findings)
     _check_key_columns(columns, source.merge, (*path, "merge"), findings)
-    _check_event_time_column(columns, vocab, findings)
+    _check_event_time_column(columns, vocab, findings, time_at)
 
 
 class _Columns:
@@ -309,12 +313,12 @@ def _is_integer(field: DataField) -> bool:
 
 
 def _check_event_time_column(
-    columns: _Columns, vocab: DatasetVocabulary, findings: Findings
+    columns: _Columns, vocab: DatasetVocabulary, findings: Findings, time_at: _Steps | None
 ) -> None:
     name = vocab.event_time_column
     field = columns.fields.get(name)
     if field is None:
-        _warn_of_event_time(columns, name, findings)
+        _check_near_event_time(columns, name, findings, time_at)
         return
     if not _is_time(field):
         findings.refuse(
@@ -331,10 +335,21 @@ def _is_time(field: DataField) -> bool:
     return isinstance(kind, DataTypeDate | DataTypeTimestamp)
 
 
-def _warn_of_event_time(columns: _Columns, name: str, findings: Findings) -> None:
+def _check_near_event_time(
+    columns: _Columns, name: str, findings: Findings, time_at: _Steps | None
+) -> None:
+    """Check a name that no column has: event times come from the source then."""
     times = [field.name for field in columns.fields.values() if _is_time(field)]
     guess = Suggestions(times).nearest(name)
-    if guess is not None:
+    if guess is not None and time_at is not None:
+        findings.refuse(
+            "event-time-column",
+            time_at,
+            f"no column named '{name}' in the read schema",
+            "event times would come from the source, and the name stays as it is in every record",
+            f"did you mean '{guess}'?",
+        )
+    elif guess is not None:
         findings.warn(
             "event-time-column",
             columns.path,

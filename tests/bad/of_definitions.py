@@ -15,10 +15,10 @@ def refused(code: str, says: str, fix: str = "", **more: Any) -> Bad:
     return Bad(code=code, says=says, fix=fix, was=CSV, good=GOOD, **more)
 
 
-def query(text: str, code: str, says: str, fix: str = "") -> Bad:
+def query(text: str, code: str, says: str, fix: str = "", **more: Any) -> Bad:
     quoted = text.replace("'", "''")
     preprocess = f"{{kind: Sql, engine: spark, query: '{quoted}'}}"
-    return refused(code, says, fix, preprocess=preprocess)
+    return refused(code, says, fix, preprocess=preprocess, **more)
 
 
 DEFINITIONS = {
@@ -26,6 +26,26 @@ DEFINITIONS = {
     "a query that drops a table": query("drop table input", "syntax-error", "SELECT or WITH"),
     "a query of two statements": query(
         "select k from input; select v from input", "syntax-error", "more than one statement"
+    ),
+    "a column that there is not": query(
+        "select kk from input", "unknown-column", "'kk'", "did you mean 'k'?"
+    ),
+    "a column in another case": query(
+        "select K from input", "unknown-column", "'K'", "did you mean 'k'?"
+    ),
+    "a map from a query": query(
+        "select map(k, v) as x from input", "unhashable-type", "the column 'x'", "to_json"
+    ),
+    "two columns of one name": query(
+        "select k, v, 1 as n, 2 as n from input", "duplicate-column", "two columns named 'n'", "AS"
+    ),
+    "a column of the system from a query": query(
+        "select k, v as offset from input", "system-column", "'offset'", "AS"
+    ),
+    "an operation for Append": query("select k, v as op from input", "system-column", "'op'", "AS"),
+    "an event time that is a text": query(
+        "select k as at from input", "vocab-changed", "names of the system columns", "SetVocab",
+        time="at",
     ),
     "a query of an unknown table": query("select k from imput", "unknown-input", "'imput'"),
     "a query that asks who runs it": query(

@@ -55,8 +55,6 @@ QUERIES = {
     "an assertion that does not hold": query(
         "select assert_true(v < 2, 'too many') as x, k from input", "too many", ""
     ),
-    "a column that there is not": query("select kk from input", "kk", "correct the name"),
-    "a column in another case": query("select K from input", "K", "letter case counts"),
     "a function that there is not": query(
         "select frobnicate(k) as x from input", "frobnicate", "part of Spark",
         code="query-not-admitted",
@@ -76,24 +74,6 @@ QUERIES = {
         "select k, interval '1' day as x from input", "the column 'x': data of type duration",
         "cast the column",
         code="unhashable-type",
-    ),
-    "a column that is a map": query(
-        "select map(k, v) as x from input", "the column 'x': data of type map<string, int32>",
-        "cast the column",
-        code="unhashable-type",
-    ),
-    "two columns of one name": query(
-        "select k, v as k from input", "two columns named 'k'", "AS", code="merge-input"
-    ),
-    "a column of the system": query(
-        "select k, v as offset from input", "'offset'", "AS", code="merge-input"
-    ),
-    "an operation for Append": query(
-        "select k, v as op from input", "'op'", "AS", code="merge-input"
-    ),
-    "an event time that is a text": query(
-        "select k as at from input", "the event time column 'at'", "cast", code="bad-input-schema",
-        time="at",
     ),
 }  # fmt: skip
 

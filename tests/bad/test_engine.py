@@ -64,7 +64,7 @@ def feed(root: Path, alias: str, bad: Bad) -> None:
 def test_nothing_was_committed_and_every_source_is_told(together: Together) -> None:
     assert together.done.code == 1
     assert together.after == together.before
-    assert len(together.said) == len(ALL) == 41
+    assert len(together.said) == len(ALL) == 34
 
 
 @pytest.mark.parametrize("name", ALL)

@@ -329,7 +329,7 @@ def test_a_query_that_cannot_go_on_is_refused_and_told_how(
     old: str, new: str, why: str, shop: Workshop
 ) -> None:
     shop.apply([ledger(), made(old)])
-    (note,) = shop.plan([ledger(), made(new)]).notes
+    ((note,),) = shop.plan([ledger(), made(new)]).refused.values()
     assert note.code == "needs-restate"
     assert why in note.what
     assert "on_query_change: restate" in (note.fix or "")

@@ -244,6 +244,19 @@ def test_an_event_time_that_is_nearly_named_is_worth_a_warning(root: Path) -> No
     assert "'eventtime'" in note.fix
 
 
+def test_an_event_time_that_is_nearly_a_column_is_refused_where_it_is_named(root: Path) -> None:
+    text = POLLED.replace("URL", "https://example.org").replace("event-time", "reported")
+    lines = [line for line in text.splitlines(keepends=True) if "preprocess" not in line]
+    lines += ["    - kind: SetVocab\n", "      eventTimeColumn: reporte\n"]
+    write(root, "a.yaml", "".join(lines).replace("anything", "city"))
+    with pytest.raises(ProjectErrors) as caught:
+        load_project(root)
+    (found,) = caught.value.found
+    assert (found.code, found.fix) == ("event-time-column", "did you mean 'reported'?")
+    assert found.span is not None
+    assert found.span.line == len(lines)
+
+
 def test_a_derivative_without_a_transform_is_worth_a_warning(root: Path) -> None:
     write(root, "a.yaml", EMPTY.format(name="a").replace("Root", "Derivative"))
     (note,) = load_project(root).notes

@@ -5,9 +5,9 @@ never null, as it is stored.
 """
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeAlias
 
 from odfbuild.odf.chain_state import ChainState, vocabulary
 from odfbuild.odf.datatypes import inner, optional
@@ -39,6 +39,10 @@ from odfbuild.planner.sql.statement import Place
 
 if TYPE_CHECKING:
     from odfbuild.planner.sql.columns import ColumnRef, QueryColumns
+
+    ColumnsOfQuery: TypeAlias = Callable[
+        [Sequence[QueryStep], Mapping[str, DataSchema | None]], QueryColumns
+    ]
 
 __all__ = ["Made", "MadeColumn", "Makes", "data_schema", "derive", "makes_of", "makes_of_events"]
 
@@ -131,18 +135,25 @@ def data_schema(schema: DataSchema, vocab: DatasetVocabulary) -> DataSchema:
     return DataSchema(_arranged(schema.fields, vocab))
 
 
-def derive(makes: Makes, inputs: Mapping[str, DataSchema | None]) -> Made:
-    """Return the columns that a definition makes of inputs, by the names its query uses."""
+def derive(
+    makes: Makes, inputs: Mapping[str, DataSchema | None], columns: "ColumnsOfQuery | None" = None
+) -> Made:
+    """Return the columns that a definition makes of inputs, by the names its query uses.
+
+    `columns` reads queries, `columns_of` by default.
+    """
     if makes.source is not None:
-        return _of_source(makes, makes.source)
+        return _of_source(makes, makes.source, columns)
     if makes.transform is None:
         return Made(columns=None, unknown="the definition has no source and no transform")
     if is_opaque(makes.transform.transform):
         return Made(columns=None, unknown="the transform is of a kind that is not known here")
-    return _of_query(makes, inputs)
+    return _of_query(makes, inputs, columns)
 
 
-def _of_source(makes: Makes, source: SetPollingSource | AddPushSource) -> Made:
+def _of_source(
+    makes: Makes, source: SetPollingSource | AddPushSource, columns: "ColumnsOfQuery | None"
+) -> Made:
     try:
         read = _read_schema(source)
     except DdlError as error:
@@ -151,7 +162,7 @@ def _of_source(makes: Makes, source: SetPollingSource | AddPushSource) -> Made:
         if is_opaque(source.preprocess):
             return Made(columns=None, unknown="the preprocess step is of an unknown kind")
         seen = None if read is None else DataSchema(tuple(_stored_fields(read.fields)))
-        return _of_query(makes, {PREPROCESS_INPUT: seen})
+        return _of_query(makes, {PREPROCESS_INPUT: seen}, columns)
     if read is None:
         why = "the read step declares no schema, so the columns are those of the data"
         return Made(columns=None, unknown=why)
@@ -170,24 +181,26 @@ def _read_schema(source: SetPollingSource | AddPushSource) -> DataSchema | None:
     return None if read.ddl_schema is None else parse_ddl(read.ddl_schema)
 
 
-def _of_query(makes: Makes, inputs: Mapping[str, DataSchema | None]) -> Made:
+def _of_query(
+    makes: Makes, inputs: Mapping[str, DataSchema | None], columns: "ColumnsOfQuery | None"
+) -> Made:
     from odfbuild.planner.sql.columns import columns_of
 
     steps = makes.steps
-    found = columns_of(steps, _seen(makes, inputs))
+    found = (columns or columns_of)(steps, _seen(makes, inputs))
     if found.outputs is None or any(not each.name for each in found.outputs):
         nameless = "a column has no alias, so only the engine knows its name"
         why = found.unknown or nameless
         return Made(columns=None, unknown=why, query=found, steps=steps, inputs=inputs)
-    columns = tuple(
+    outputs = tuple(
         MadeColumn(
             each.name, None if each.type is None else optional(each.type), each.sources, each.place
         )
         for each in found.outputs
     )
     time = makes.vocab.event_time_column
-    lost = all(each.name != time for each in columns)
-    made = _finished(makes, columns, lost_time=lost)
+    lost = all(each.name != time for each in outputs)
+    made = _finished(makes, outputs, lost_time=lost)
     return replace(made, query=found, steps=steps, inputs=inputs)
 
 

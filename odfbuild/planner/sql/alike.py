@@ -5,17 +5,24 @@ first plan.  What a query says depends on its words; where something is wrong wi
 are needed, so those are examined each for itself.
 """
 
-from collections.abc import Collection, Sequence
+import re
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 
+from odfbuild.odf.datatypes import inner
+from odfbuild.odf.events import DataSchema, DataTypeList, DataTypeMap, DataTypeStruct
+from odfbuild.planner.sql.columns import QueryColumns, columns_of
 from odfbuild.planner.sql.query import QueryFacts, QueryStep, examine
 from odfbuild.planner.sql.text import skeleton
 
-__all__ = ["are_alike", "examine_alike"]
+__all__ = ["are_alike", "columns_alike", "examine_alike"]
 
 _MOST = 4_096
 
 _KNOWN: dict[object, QueryFacts] = {}
+_COLUMNS: dict[object, QueryColumns] = {}
+_TYPED = re.compile(r"\d{10,}|\d*\.\d*|\d+[A-Za-z]+")  # numbers that may not be an INT
+_NESTED = (DataTypeList, DataTypeMap, DataTypeStruct)
 
 
 def examine_alike(
@@ -39,6 +46,30 @@ def examine_alike(
     return facts
 
 
+def columns_alike(
+    steps: Sequence[QueryStep], inputs: Mapping[str, DataSchema | None]
+) -> QueryColumns:
+    """Return what `columns_of` returns, from what it said of a query like this one if any.
+
+    A query that names a column its inputs do not have stands for no other, so places are right
+    wherever something is wrong; nor does one where a string may name a column or its parts.
+    """
+    words = tuple(
+        (step.alias, skeleton(step.text), tuple(_TYPED.findall(step.text)), step.temporal)
+        for step in steps
+    )
+    key = (words, tuple(inputs.items()))
+    known = _COLUMNS.get(key)
+    if known is not None:
+        return known
+    found = columns_of(steps, inputs)
+    if not found.unknown_columns and _are_plain(found, steps[-1].text if steps else ""):
+        if len(_COLUMNS) >= _MOST:
+            _COLUMNS.clear()
+        _COLUMNS[key] = found
+    return found
+
+
 def are_alike(queries: Sequence[Sequence[QueryStep]]) -> bool:
     """Tell whether most of some queries are like another one of them."""
     kinds = {tuple(skeleton(step.text) for step in steps) for steps in queries}
@@ -51,4 +82,16 @@ def _are_named(facts: QueryFacts) -> bool:
     return all(
         name.isidentifier() and f"'{name}'" not in text and f'"{name}"' not in text
         for name in facts.outputs or ()
+    )
+
+
+def _are_plain(found: QueryColumns, text: str) -> bool:
+    """Tell whether all outputs are called by words of the text, and none has parts."""
+    return found.outputs is not None and all(
+        each.name.isidentifier()
+        and f"'{each.name}'" not in text
+        and f'"{each.name}"' not in text
+        and each.type is not None
+        and not isinstance(inner(each.type), _NESTED)
+        for each in found.outputs
     )

@@ -35,6 +35,7 @@ def tokens_of(text: str) -> list[Any]:
     return list(_dialect().tokenize(text))
 
 
+@lru_cache(maxsize=4096)
 def skeleton(text: str) -> Hashable | None:
     """Return what two texts have in common that differ in numbers and strings only.
 

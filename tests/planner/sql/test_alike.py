@@ -4,7 +4,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from odfbuild.planner.sql.alike import are_alike, examine_alike
+from odfbuild.odf.ddl import parse_ddl
+from odfbuild.planner.sql.alike import are_alike, columns_alike, examine_alike
+from odfbuild.planner.sql.columns import QueryColumns, columns_of
 from odfbuild.planner.sql.query import QueryStep, examine
 from odfbuild.planner.sql.text import skeleton
 
@@ -34,6 +36,35 @@ def test_what_is_said_is_what_each_would_say_alone(
     for template, number, string in made:
         steps = (QueryStep(None, template.format(n=number, s=string)),)
         assert examine_alike(steps, inputs) == examine(steps, inputs)
+
+
+COLUMNS = [
+    "select t, a + {n} as b, concat(c, '{s}') as c, if(d > 1, {n}, 1) as d from x",
+    "select t, {n} as n, {n} * a as p, e + {n} as q from x where e <> '{s}'",
+    "select t, named_struct('{s}', {n}) as s from x",
+    "select t, '{s}' as {s} from x",
+    "select t, map('{s}', {n}) as m, array({n}) as l, zz from x",
+    "select * from (select a, c, e from x) pivot (sum(e) for c in ('{s}', '{n}'))",
+    "select t, case when a > {n} then {n} else a end as v, cast('{s}' as int) as w from x",
+]
+NUMBERS = st.sampled_from(
+    ["7", "12", "3000000000", "1.5", "0.25", "2e3", "5L", "1.5D", "99999999999"]
+)
+SCHEMA = parse_ddl("t TIMESTAMP, a INT, c STRING, d INT, e DECIMAL(10,2)")
+
+
+@given(st.lists(st.tuples(st.sampled_from(COLUMNS), NUMBERS, STRINGS), max_size=12))
+def test_columns_are_those_that_each_would_have_alone(made: list[tuple[str, str, str]]) -> None:
+    for template, number, string in made:
+        steps = (QueryStep(None, template.format(n=number, s=string)),)
+        found, alone = columns_alike(steps, {"x": SCHEMA}), columns_of(steps, {"x": SCHEMA})
+        assert found.unknown_columns == alone.unknown_columns
+        assert found.unknown == alone.unknown
+        assert _columns(found) == _columns(alone)
+
+
+def _columns(found: QueryColumns) -> object:
+    return found.outputs and [(each.name, each.type, each.sources) for each in found.outputs]
 
 
 @pytest.mark.parametrize(

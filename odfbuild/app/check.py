@@ -1,0 +1,223 @@
+"""What the texts alone make certain of the columns of queries: names that no input has."""
+
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from functools import partial
+
+from odfbuild.errors import Diagnostic, ProjectErrors
+from odfbuild.executors.analysis import QueryPlace
+from odfbuild.executors.resolve import ColumnsOf, place_in_query
+from odfbuild.odf.chain import ChainState
+from odfbuild.odf.chain_schema import schema_in_force
+from odfbuild.odf.datatypes import inner, type_name
+from odfbuild.odf.events import (
+    AddPushSource,
+    DataSchema,
+    DatasetKind,
+    DataTypeDate,
+    DataTypeNull,
+    DataTypeTimestamp,
+    MergeStrategyChangelogStream,
+    MergeStrategyUpsertStream,
+    SetPollingSource,
+    SetTransform,
+    SetVocab,
+)
+from odfbuild.odf.hashable import unhashable
+from odfbuild.odf.refs import DatasetAlias
+from odfbuild.planner.changes import Assessment, Judged
+from odfbuild.planner.declared import Declared
+from odfbuild.planner.evolution.derive import Made, makes_of_events
+from odfbuild.planner.plan import Append, Plan
+from odfbuild.planner.sql.expressions import UnknownColumn
+from odfbuild.planner.sql.statement import Place
+from odfbuild.project.load import Project
+from odfbuild.project.lock_state import Definitions
+from odfbuild.project.lockfile import Lock, read_lock
+
+__all__ = ["column_findings", "refused_definitions"]
+
+_STREAMS = (MergeStrategyChangelogStream, MergeStrategyUpsertStream)
+_TIMES = (DataTypeDate, DataTypeTimestamp, DataTypeNull)
+_JUDGED = ("no-event-time", "event-time-column")
+_DECIDING = (SetPollingSource, AddPushSource, SetTransform, SetVocab)
+
+
+def column_findings(
+    declared: Sequence[Declared],
+    states: Mapping[DatasetAlias, ChainState],
+    lock: Lock | None,
+    wanted: Collection[DatasetAlias],
+    *,
+    broken: Collection[DatasetAlias] = (),
+    settled: Callable[[DatasetAlias], bool] = lambda _: False,
+) -> Iterator[tuple[DatasetAlias, Diagnostic]]:
+    """Yield columns that queries name and their inputs do not have, and results without a time.
+
+    Only where the columns of all inputs are known: from the texts, the lock file or chains.
+    `settled` tells of a dataset that its chain alone says its columns.
+    """
+    definitions = Definitions(declared, {state.dataset: a for a, state in states.items()})
+    columns = ColumnsOf(
+        definitions,
+        None,
+        known=None if lock is None else partial(_locked, lock, definitions),
+        existing=states.get,
+        broken=broken,
+        static=True,
+        settled=settled,
+    )
+    for each in declared:
+        if each.alias in wanted and each.alias not in broken:
+            columns(each.alias)
+            made = columns.made(each.alias)
+            if made is not None and made.steps:
+                yield from ((each.alias, found) for found in _problems(each, made))
+
+
+def _locked(
+    lock: Lock, definitions: Definitions, alias: DatasetAlias, inputs: str
+) -> DataSchema | None:
+    return lock.schema_of(alias, definitions.definition(alias), inputs)
+
+
+def refused_definitions(
+    loaded: Project, plan: Plan, current: Mapping[DatasetAlias, ChainState]
+) -> Mapping[DatasetAlias, ProjectErrors]:
+    """Return what is certainly wrong with the definitions that a plan would append, by dataset.
+
+    Beside what the planner refused itself, it is columns that are not there.  Of an event time that
+    is lost the gate says more, where it refuses that.
+    """
+    changed = {
+        step.target
+        for step in plan.steps
+        if isinstance(step.work, Append)
+        and any(isinstance(event, _DECIDING) for event in step.work.events)
+    }
+    found = {alias: list(problems) for alias, problems in plan.refused.items()}
+    if not changed:
+        return {}
+
+    def settled(alias: DatasetAlias) -> bool:
+        state = None if alias in changed else current.get(alias)
+        return state is not None and schema_in_force(state) is not None
+
+    planned = [each for each in loaded.declared if each.alias in plan.datasets]
+    lock = read_lock(loaded.root)
+    for alias, problem in column_findings(planned, current, lock, changed, settled=settled):
+        refused = _is_refused(plan.datasets[alias].assessment)
+        if not (refused and problem.code in _JUDGED):
+            found.setdefault(alias, []).append(problem)
+    return {alias: ProjectErrors(problems) for alias, problems in found.items()}
+
+
+def _is_refused(assessment: Assessment | None) -> bool:
+    hits = () if assessment is None else assessment.hits
+    return any(hit.judged in (Judged.REFUSED, Judged.EXPIRED) for hit in hits)
+
+
+def _problems(each: Declared, made: Made) -> Iterator[Diagnostic]:
+    path = _path(each)
+    unknown = () if made.query is None else made.query.unknown_columns
+    for column in unknown:
+        yield _unknown(each, path, column)
+    yield from _unstorable(each, path, made)
+    yield from _misnamed(each, path, made)
+    lost = made.columns is not None and made.lost_time and not unknown
+    if lost and each.snapshot.kind is DatasetKind.DERIVATIVE:
+        yield Diagnostic(
+            code="no-event-time",
+            what="the query gives no column that is the event time of the dataset",
+            why="every record of a derivative dataset has an event time",
+            fix="select it as well, or name the column that is in SetVocab.eventTimeColumn",
+            span=place_in_query(each, path, None),
+        )
+
+
+def _unstorable(each: Declared, path: tuple[str | int, ...], made: Made) -> Iterator[Diagnostic]:
+    """Yield columns of a query that no slice can hold, and those of one name."""
+    seen: set[str] = set()
+    for column in made.columns or ():
+        part = None if column.type is None else unhashable(column.type)
+        at = None if column.place is None else _query_place(*column.place)
+        if column.name in seen:
+            yield Diagnostic(
+                code="duplicate-column",
+                what=f"the query gives two columns named '{column.name}'",
+                why="the columns of a dataset have different names",
+                fix="rename one of them with AS",
+                span=place_in_query(each, path, at),
+            )
+        elif part is not None:
+            yield Diagnostic(
+                code="unhashable-type",
+                what=f"the column '{column.name}' cannot be stored: {type_name(part)} has no "
+                "logical hash",
+                why="arrow0-sha3-256 knows no maps, no durations and no structs inside of lists",
+                fix=f"make a text of it, to_json(...) AS {column.name}, or leave it out",
+                span=place_in_query(each, path, at),
+            )
+        seen.add(column.name)
+
+
+def _misnamed(each: Declared, path: tuple[str | int, ...], made: Made) -> Iterator[Diagnostic]:
+    """Yield columns of a preprocess query that are the system's, and event times that are none."""
+    makes = makes_of_events(each.snapshot.kind, each.snapshot.metadata)
+    vocab, source = makes.vocab, makes.source
+    reserved = {vocab.offset_column, vocab.system_time_column}
+    if source is not None and not isinstance(source.merge, _STREAMS):
+        reserved.add(vocab.operation_type_column)
+    outputs = () if source is None or made.query is None else made.query.outputs or ()
+    for output in outputs:
+        at = None if output.place is None else _query_place(*output.place)
+        if output.name in reserved:
+            yield Diagnostic(
+                code="system-column",
+                what=f"the query gives a column named '{output.name}'",
+                why='every record gets that column (ODF 0.34.1, "Common Data Schema")',
+                fix="leave it out, rename it with AS, or rename the system column by SetVocab",
+                span=place_in_query(each, path, at),
+            )
+    time = made.column(vocab.event_time_column)
+    if time is not None and time.type is not None and not isinstance(inner(time.type), _TIMES):
+        at = None if time.place is None else _query_place(*time.place)
+        yield Diagnostic(
+            code="event-time-column",
+            what=f"the event time column '{time.name}' is neither a DATE nor a TIMESTAMP",
+            why="watermarks and windows are made of event times",
+            fix=f"cast it, to_timestamp(...) AS {time.name}",
+            span=place_in_query(each, path, at),
+        )
+
+
+def _query_place(step: int, place: Place) -> QueryPlace:
+    return QueryPlace(step, place.start, place.length)
+
+
+def _unknown(each: Declared, path: tuple[str | int, ...], column: UnknownColumn) -> Diagnostic:
+    at = None
+    if column.place is not None:
+        at = _query_place(column.step, column.place)
+    if column.ambiguous:
+        what = f"several of the things that the query reads have a column '{column.name}'"
+        fix = f"write which one is meant: {column.near}" if column.near else "say which is meant"
+    else:
+        what = f"nothing that the query reads has a column '{column.name}'"
+        fix = f"did you mean '{column.near}'?" if column.near else "correct the name"
+    return Diagnostic(
+        code="unknown-column",
+        what=what,
+        why="a query sees the columns of its inputs and of its own steps, letter case included",
+        fix=fix,
+        span=place_in_query(each, path, at),
+    )
+
+
+def _path(each: Declared) -> tuple[str | int, ...]:
+    """Return where the query of a dataset is in its definition."""
+    for at, event in enumerate(each.snapshot.metadata):
+        if isinstance(event, SetTransform):
+            return ("metadata", at, "transform")
+        if isinstance(event, SetPollingSource | AddPushSource) and event.preprocess is not None:
+            return ("metadata", at, "preprocess")
+    return ()
