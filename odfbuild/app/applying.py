@@ -20,6 +20,7 @@ from odfbuild.planner.plan import Append, Plan
 from odfbuild.planner.remaining import touched
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
     from pathlib import Path
 
     from odfbuild.app.events import Asking
@@ -28,6 +29,7 @@ if TYPE_CHECKING:
     from odfbuild.executors.report import Report
     from odfbuild.executors.runner import Progress
     from odfbuild.executors.site import Site
+    from odfbuild.planner.declared import Declared
 
 __all__ = ["apply", "site_of"]
 
@@ -43,14 +45,16 @@ def apply(
     asking: "Asking | None" = None,
     events: "Path | None" = None,
     files: ProjectFiles | None = None,
+    declared: "Sequence[Declared] | None" = None,
 ) -> "Report":
     """Execute a plan, `jobs` steps at a time, and return what became of each step.
 
     `settle` remembers that nothing is left to do, for which the project's files are read again.
     The run is recorded as one that was asked for as `asking` says.  `events` is a file for events
     of the run, beside where the settings send them.  `files` are those that the plan was made of,
-    None for a plan that was saved.  Raises, with nothing done, StalePlanError when a dataset is not
-    where the plan found it, and ProjectChangedError; and InterruptedRun.
+    None for a plan that was saved.  The engine is asked about new queries of `declared` datasets
+    before the first block is written.  Raises, with nothing done, StalePlanError when a dataset is
+    not where the plan found it, ProjectChangedError, and EngineFailedError; and InterruptedRun.
     """
     from odfbuild.app.events import Asking
     from odfbuild.executors.manner import Manner
@@ -109,6 +113,13 @@ def _recorded(
         checks = plan.checks
         if any(not isinstance(s.work, Append) and s.id not in checks for s in plan.steps):
             engine.prepare(planned_bytes(project, plan))
+        manner = manner or Manner()
+        if any(isinstance(step.work, Append) for step in plan.steps):
+            from odfbuild.app.check import refused_by_engine
+
+            states = project.workspace.states()
+            refused = refused_by_engine(project, declared or (), plan, engine, states)
+            manner = replace(manner, refused=refused)
         with telling(project, recording, events) as told:
             report = run(plan, site, jobs=jobs, progress=told.progress, manner=manner)
         report = replace(report, notes=told.notes)

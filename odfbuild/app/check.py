@@ -1,10 +1,15 @@
 """What the texts alone make certain of the columns of queries: names that no input has."""
 
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from contextlib import closing
 from functools import partial
+from pathlib import Path
 
+from odfbuild.app.opened import Opened
 from odfbuild.errors import Diagnostic, ProjectErrors
-from odfbuild.executors.analysis import QueryPlace
+from odfbuild.executors.analysis import Analyser, QueryPlace
+from odfbuild.executors.asking import Asker
+from odfbuild.executors.engine import engine_version
 from odfbuild.executors.resolve import ColumnsOf, place_in_query
 from odfbuild.odf.chain import ChainState
 from odfbuild.odf.chain_schema import schema_in_force
@@ -30,12 +35,15 @@ from odfbuild.planner.evolution.derive import Made, makes_of_events
 from odfbuild.planner.plan import Append, Plan
 from odfbuild.planner.sql.expressions import UnknownColumn
 from odfbuild.planner.sql.statement import Place
+from odfbuild.planner.sql.text import skeleton
 from odfbuild.project.load import Project
 from odfbuild.project.lock_state import Definitions
 from odfbuild.project.lockfile import Lock, read_lock
+from odfbuild.state.answers import Answers
 
-__all__ = ["column_findings", "refused_definitions"]
+__all__ = ["column_findings", "refused_by_engine", "refused_definitions"]
 
+_ENGINE = "spark"
 _STREAMS = (MergeStrategyChangelogStream, MergeStrategyUpsertStream)
 _TIMES = (DataTypeDate, DataTypeTimestamp, DataTypeNull)
 _JUDGED = ("no-event-time", "event-time-column")
@@ -50,28 +58,99 @@ def column_findings(
     *,
     broken: Collection[DatasetAlias] = (),
     settled: Callable[[DatasetAlias], bool] = lambda _: False,
+    asker: Asker | None = None,
 ) -> Iterator[tuple[DatasetAlias, Diagnostic]]:
     """Yield columns that queries name and their inputs do not have, and results without a time.
 
     Only where the columns of all inputs are known: from the texts, the lock file or chains.
-    `settled` tells of a dataset that its chain alone says its columns.
+    `settled` tells of a dataset that its chain alone says its columns.  An `asker` is asked for
+    each query, one of those that differ in numbers and strings only; what its engine refuses is
+    yielded too.
     """
     definitions = Definitions(declared, {state.dataset: a for a, state in states.items()})
     columns = ColumnsOf(
         definitions,
-        None,
+        asker,
         known=None if lock is None else partial(_locked, lock, definitions),
         existing=states.get,
         broken=broken,
         static=True,
         settled=settled,
     )
+    asked: set[object] = set()
     for each in declared:
         if each.alias in wanted and each.alias not in broken:
             columns(each.alias)
             made = columns.made(each.alias)
             if made is not None and made.steps:
-                yield from ((each.alias, found) for found in _problems(each, made))
+                problems = list(_problems(each, made))
+                if asker is not None and not problems and _is_first(made, asked):
+                    problems += columns.answered(each.alias).found
+                yield from ((each.alias, found) for found in problems)
+
+
+def _is_first(made: Made, asked: set[object]) -> bool:
+    """Tell whether no query like this one was asked for, and remember it."""
+    key = (tuple((s.alias, skeleton(s.text)) for s in made.steps), tuple(made.inputs.items()))
+    is_new = key not in asked
+    asked.add(key)
+    return is_new
+
+
+def refused_by_engine(
+    project: Opened,
+    declared: Sequence[Declared],
+    plan: Plan,
+    engine: Analyser,
+    current: Mapping[DatasetAlias, ChainState],
+) -> Mapping[DatasetAlias, ProjectErrors]:
+    """Return what an engine refuses of the definitions that a plan would append, by dataset.
+
+    Nothing is asked twice in the life of the workspace.  Raises EngineFailedError.
+    """
+    changed = _changed(plan)
+    if not changed or not declared:
+        return {}
+    version = engine_version(_ENGINE) or ""
+    answers = Answers(project.workspace.root / "cache" / "answers.sqlite")
+    with closing(answers):
+        asker = Asker(lambda: engine, version, answers)
+        return _refused(project.root, declared, plan, current, asker)
+
+
+def _changed(plan: Plan) -> Collection[DatasetAlias]:
+    """Return the datasets whose columns may be others after a plan."""
+    return {
+        step.target
+        for step in plan.steps
+        if isinstance(step.work, Append)
+        and any(isinstance(event, _DECIDING) for event in step.work.events)
+    }
+
+
+def _refused(
+    root: Path,
+    declared: Sequence[Declared],
+    plan: Plan,
+    current: Mapping[DatasetAlias, ChainState],
+    asker: Asker | None = None,
+) -> Mapping[DatasetAlias, ProjectErrors]:
+    changed = _changed(plan)
+
+    def settled(alias: DatasetAlias) -> bool:
+        state = None if alias in changed else current.get(alias)
+        return state is not None and schema_in_force(state) is not None
+
+    found: dict[DatasetAlias, list[Diagnostic]] = {}
+    planned = [each for each in declared if each.alias in plan.datasets]
+    problems = column_findings(
+        planned, current, read_lock(root), changed, settled=settled, asker=asker
+    )
+    for alias, problem in problems:
+        refused = _is_refused(plan.datasets[alias].assessment)
+        if not (refused and problem.code in _JUDGED):
+            found.setdefault(alias, []).append(problem)
+    return {alias: ProjectErrors(each) for alias, each in found.items()}
 
 
 def _locked(
@@ -88,27 +167,10 @@ def refused_definitions(
     Beside what the planner refused itself, it is columns that are not there.  Of an event time that
     is lost the gate says more, where it refuses that.
     """
-    changed = {
-        step.target
-        for step in plan.steps
-        if isinstance(step.work, Append)
-        and any(isinstance(event, _DECIDING) for event in step.work.events)
-    }
-    found = {alias: list(problems) for alias, problems in plan.refused.items()}
-    if not changed:
-        return {}
-
-    def settled(alias: DatasetAlias) -> bool:
-        state = None if alias in changed else current.get(alias)
-        return state is not None and schema_in_force(state) is not None
-
-    planned = [each for each in loaded.declared if each.alias in plan.datasets]
-    lock = read_lock(loaded.root)
-    for alias, problem in column_findings(planned, current, lock, changed, settled=settled):
-        refused = _is_refused(plan.datasets[alias].assessment)
-        if not (refused and problem.code in _JUDGED):
-            found.setdefault(alias, []).append(problem)
-    return {alias: ProjectErrors(problems) for alias, problems in found.items()}
+    found = {alias: ProjectErrors(problems) for alias, problems in plan.refused.items()}
+    if not _changed(plan):
+        return found
+    return {**_refused(loaded.root, loaded.declared, plan, current), **found}
 
 
 def _is_refused(assessment: Assessment | None) -> bool:

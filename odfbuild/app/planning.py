@@ -3,7 +3,6 @@
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-from odfbuild.app.check import refused_definitions
 from odfbuild.app.disabled import disabled_notes, disabled_sources
 from odfbuild.app.diverged import rewritten_inputs
 from odfbuild.app.examining import examined
@@ -23,7 +22,7 @@ from odfbuild.app.outside import uses_of
 from odfbuild.app.project_files import ProjectFiles, read_at_once
 from odfbuild.app.remembering import Seen, remember
 from odfbuild.app.sources import Links, linked_uses, look
-from odfbuild.errors import Level, ProjectErrors
+from odfbuild.errors import Level, OdfBuildError, ProjectErrors
 from odfbuild.odf.chain import ChainState
 from odfbuild.odf.events import SetPollingSource
 from odfbuild.odf.refs import DatasetAlias
@@ -50,7 +49,8 @@ class Asked:
 
     `gate` is strict, default or off; `allowed` is what this run lets pass; without `refresh`,
     local sources are not looked at; `against` is a revision of git to compare with, in place of
-    the workspace.  What is let pass depends on the datasets that there are.
+    the workspace; with `engine`, one is asked about new queries.  What is let pass depends on the
+    datasets that there are.
     """
 
     gate: str = "default"
@@ -58,6 +58,7 @@ class Asked:
     metadata_only: bool = False
     refresh: bool = True
     against: str | None = None
+    engine: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,7 +110,7 @@ def _made(project: Opened, asked: Asked, files: ProjectFiles) -> tuple[Made, See
     links: Links = {}
     looks = look(project, rest.declared, rest.current, links) if asked.refresh else {}
     plan = _planned(project, asked, replace(whole, declared=rest.declared), rest.current, looks)
-    if refused := refused_definitions(whole, plan, rest.current):
+    if refused := _refused(project, asked, whole, plan, rest.current):
         wrong = replace(wrong, errors={**refused, **wrong.errors})
         rest = plannable(whole.declared, current, wrong)
         plan = _planned(project, asked, replace(whole, declared=rest.declared), rest.current, looks)
@@ -137,11 +138,35 @@ def _compared(project: Opened, asked: Asked, against: str) -> Made:
             current = imagined(before.declared, engines=engines(), schemas=schemas)
     alone = replace(asked, metadata_only=True)
     plan = _planned(project, alone, loaded, current, {}, against=called)
-    rest = plannable(loaded.declared, current, Wrong(refused_definitions(loaded, plan, current)))
+    rest = plannable(
+        loaded.declared, current, Wrong(_refused(project, asked, loaded, plan, current))
+    )
     if rest.left_out:
         sound = replace(loaded, declared=rest.declared)
         plan = _planned(project, alone, sound, rest.current, {}, against=called)
     return Made(plan, loaded, left_out=rest.left_out)
+
+
+def _refused(
+    project: Opened,
+    asked: Asked,
+    loaded: Project,
+    plan: Plan,
+    current: Mapping[DatasetAlias, ChainState],
+) -> Mapping[DatasetAlias, OdfBuildError]:
+    """Return what is wrong with the definitions that a plan would append; most append none."""
+    if not plan.refused and not any(isinstance(step.work, Append) for step in plan.steps):
+        return {}
+    from odfbuild.app.check import refused_by_engine, refused_definitions
+
+    found = refused_definitions(loaded, plan, current)
+    if not asked.engine:
+        return found
+    from odfbuild.app.engines import spark_of
+
+    sound = [each for each in loaded.declared if each.alias not in found]
+    with spark_of(project) as engine:
+        return {**refused_by_engine(project, sound, plan, engine, current), **found}
 
 
 def _planned(

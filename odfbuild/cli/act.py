@@ -404,6 +404,7 @@ def _run(
                 asking=asking,
                 events=next(iter(options.reports.of(_OPENLINEAGE)), None),
                 files=doing.files,
+                declared=doing.declared,
             )
     except InterruptedRun as ended:
         report, stopped = ended.report, True

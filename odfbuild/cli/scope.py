@@ -32,6 +32,7 @@ class Scope:
     metadata_only: bool = False
     refresh: bool = True
     against: str | None = None
+    engine: bool = False
 
     @property
     def is_plain(self) -> bool:
@@ -75,6 +76,7 @@ def _bare(scope: Scope) -> app.Asked:
         metadata_only=scope.metadata_only,
         refresh=scope.refresh,
         against=_revision(scope.against),
+        engine=scope.engine,
     )
 
 

@@ -4,6 +4,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 
+from odfbuild.errors import OdfBuildError
 from odfbuild.odf.refs import DatasetAlias
 
 __all__ = ["DEFAULT_POOL", "Manner"]
@@ -22,6 +23,7 @@ class Manner:
     With `fail_fast` no step begins after one has failed.  `pools` say how many steps at a time may
     use what each stands for; `members` name the pools of datasets, all others are in `default`.
     An ingest ends after so many `slices`.  `ending` is called when the run was asked to end.
+    Definitions that are `refused` are not written, and their steps fail with the error.
     """
 
     fail_fast: bool = False
@@ -29,6 +31,7 @@ class Manner:
     members: Mapping[DatasetAlias, tuple[str, ...]] = field(default_factory=dict)
     slices: int | None = None
     ending: Callable[[], None] = _nothing
+    refused: Mapping[DatasetAlias, OdfBuildError] = field(default_factory=dict)
 
     def has_room(self, target: DatasetAlias, running: Iterable[DatasetAlias]) -> bool:
         """Say whether a step may run beside those that do, by their datasets."""

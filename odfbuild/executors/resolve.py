@@ -108,6 +108,15 @@ class ColumnsOf:
                 waiting += below
         return self._found[alias]
 
+    def answered(self, alias: DatasetAlias) -> Columns:
+        """Return what the engine says of a definition, also where the text is certain.
+
+        Raises EngineFailedError.
+        """
+        known = self(alias)
+        each = self._definitions.declared[alias]
+        return known if alias in self._broken or known.found else self._asked(each)
+
     def told(self, alias: DatasetAlias) -> DataSchema | None:
         """Return the columns as the texts tell them, None unless all of that is certain."""
         made = self.made(alias)

@@ -334,6 +334,8 @@ def _work(state: _Run, step: Step, done: Callable[[Round], None]) -> None:
     site = state.site
     match step.work:
         case Append():
+            if (refused := state.manner.refused.get(step.target)) is not None:
+                raise refused
             based = state.based.get(step.target)
             write_definition(site, step.target, step.work, based, state.stood, done)
         case Move():

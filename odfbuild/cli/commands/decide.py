@@ -122,6 +122,13 @@ def plan(
             "come out otherwise. Starts an engine.",
         ),
     ] = None,
+    engine: Annotated[
+        bool,
+        typer.Option(
+            "--engine",
+            help="Ask the engine about new and changed queries, as apply does first. Starts one.",
+        ),
+    ] = False,
     explain: Explain = False,
     verbose: Verbose = False,
 ) -> None:
@@ -137,6 +144,7 @@ def plan(
         metadata_only=metadata_only,
         refresh=refresh is Refresh.AUTO,
         against=against,
+        engine=engine,
     )
     options = PlanOptions(
         scope=scope,

@@ -8,19 +8,22 @@ are needed, so those are examined each for itself.
 import re
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
+from typing import TYPE_CHECKING
 
 from odfbuild.odf.datatypes import inner
 from odfbuild.odf.events import DataSchema, DataTypeList, DataTypeMap, DataTypeStruct
-from odfbuild.planner.sql.columns import QueryColumns, columns_of
 from odfbuild.planner.sql.query import QueryFacts, QueryStep, examine
 from odfbuild.planner.sql.text import skeleton
+
+if TYPE_CHECKING:
+    from odfbuild.planner.sql.columns import QueryColumns
 
 __all__ = ["are_alike", "columns_alike", "examine_alike"]
 
 _MOST = 4_096
 
 _KNOWN: dict[object, QueryFacts] = {}
-_COLUMNS: dict[object, QueryColumns] = {}
+_COLUMNS: "dict[object, QueryColumns]" = {}
 _TYPED = re.compile(r"\d{10,}|\d*\.\d*|\d+[A-Za-z]+")  # numbers that may not be an INT
 _NESTED = (DataTypeList, DataTypeMap, DataTypeStruct)
 
@@ -48,12 +51,14 @@ def examine_alike(
 
 def columns_alike(
     steps: Sequence[QueryStep], inputs: Mapping[str, DataSchema | None]
-) -> QueryColumns:
+) -> "QueryColumns":
     """Return what `columns_of` returns, from what it said of a query like this one if any.
 
     A query that names a column its inputs do not have stands for no other, so places are right
     wherever something is wrong; nor does one where a string may name a column or its parts.
     """
+    from odfbuild.planner.sql.columns import columns_of
+
     words = tuple(
         (step.alias, skeleton(step.text), tuple(_TYPED.findall(step.text)), step.temporal)
         for step in steps
@@ -85,7 +90,7 @@ def _are_named(facts: QueryFacts) -> bool:
     )
 
 
-def _are_plain(found: QueryColumns, text: str) -> bool:
+def _are_plain(found: "QueryColumns", text: str) -> bool:
     """Tell whether all outputs are called by words of the text, and none has parts."""
     return found.outputs is not None and all(
         each.name.isidentifier()
