@@ -74,7 +74,9 @@ def apply(
     report: Report | None = None
     try:
         with interruptible(manner.ending):  # a record is begun, written and ended in one piece
-            report = _recorded(project, plan, jobs, progress or Unwatched(), manner, asked, events)
+            report = _recorded(
+                project, plan, declared or (), jobs, progress or Unwatched(), manner, asked, events
+            )
     except InterruptedRun:
         raise
     except KeyboardInterrupt:  # when all was done
@@ -91,6 +93,7 @@ def apply(
 def _recorded(
     project: Opened,
     plan: Plan,
+    declared: "Sequence[Declared]",
     jobs: int,
     progress: "Progress",
     manner: "Manner",
@@ -113,12 +116,11 @@ def _recorded(
         checks = plan.checks
         if any(not isinstance(s.work, Append) and s.id not in checks for s in plan.steps):
             engine.prepare(planned_bytes(project, plan))
-        manner = manner or Manner()
         if any(isinstance(step.work, Append) for step in plan.steps):
             from odfbuild.app.check import refused_by_engine
 
             states = project.workspace.states()
-            refused = refused_by_engine(project, declared or (), plan, engine, states)
+            refused = refused_by_engine(project, declared, plan, engine, states)
             manner = replace(manner, refused=refused)
         with telling(project, recording, events) as told:
             report = run(plan, site, jobs=jobs, progress=told.progress, manner=manner)

@@ -108,7 +108,8 @@ def _made(project: Opened, asked: Asked, files: ProjectFiles) -> tuple[Made, See
     wrong = wrong_of(project, whole.declared)
     rest = plannable(whole.declared, current, wrong)
     links: Links = {}
-    looks = look(project, rest.declared, rest.current, links) if asked.refresh else {}
+    renamed = _renamed(project, rest.declared, rest.current)
+    looks = look(project, rest.declared, renamed, links) if asked.refresh else {}
     plan = _planned(project, asked, replace(whole, declared=rest.declared), rest.current, looks)
     if refused := _refused(project, asked, whole, plan, rest.current):
         wrong = replace(wrong, errors={**refused, **wrong.errors})
@@ -147,6 +148,18 @@ def _compared(project: Opened, asked: Asked, against: str) -> Made:
     return Made(plan, loaded, left_out=rest.left_out)
 
 
+def _renamed(
+    project: Opened, declared: Sequence[Declared], current: Mapping[DatasetAlias, ChainState]
+) -> Mapping[DatasetAlias, ChainState]:
+    """Return the chains by the names that they have after the moves of a plan."""
+    moved = project.policy.moved
+    if not moved:
+        return current
+    from odfbuild.planner.evolution.renames import apply_moved
+
+    return apply_moved(current, moved, [each.alias for each in declared]).current
+
+
 def _refused(
     project: Opened,
     asked: Asked,
@@ -159,6 +172,7 @@ def _refused(
         return {}
     from odfbuild.app.check import refused_by_engine, refused_definitions
 
+    current = _renamed(project, loaded.declared, current)
     found = refused_definitions(loaded, plan, current)
     if not asked.engine:
         return found
@@ -178,7 +192,8 @@ def _planned(
     *,
     against: str | None = None,
 ) -> Plan:
-    disabled = () if against else disabled_sources(project, loaded.declared, current)
+    renamed = _renamed(project, loaded.declared, current)
+    disabled = () if against else disabled_sources(project, loaded.declared, renamed)
     plan = make_plan(
         loaded.declared,
         current=current,

@@ -1,12 +1,13 @@
 """odfbuild mv: a dataset is renamed everywhere or nowhere, and its chain goes on."""
 
+import json
 from pathlib import Path
 
 import pytest
 
 from odfbuild.project.load import load_project
 from tests.cli.within import Within
-from tests.inside import heads, lay_out, without_jvm
+from tests.inside import Inside, heads, lay_out, without_jvm
 from tests.projects import Done
 
 ROOT = """\
@@ -194,3 +195,20 @@ def test_what_was_built_goes_on_under_the_new_name(tmp_path: Path) -> None:
     assert "shop.sales" in run("status").out
     assert "shop.orders" not in run("status").out
     assert run("plan").out.startswith("No changes.")
+
+
+def test_a_move_foresees_no_step_that_has_nothing_to_do(market: Path, ask: Inside) -> None:
+    name = next(path.stem for path in (market / ".odfbuild/names").iterdir() if "src" in path.stem)
+    assert ask("mv", name, "moved.src").code == 0
+    assert _steps(ask) == {"move:moved.src"}
+    lay_out(market, {"data/2.csv": "t,k,v\n2024-01-03,c,3\n"})
+    foreseen = _steps(ask)
+    assert "ingest:moved.src" in foreseen
+    done = ask("apply", "--yes")
+    assert done.code == 0, done.err
+    assert not [line for line in done.err.splitlines() if "nothing new" in line]
+    assert {line.split()[2].rstrip(":") for line in done.err.splitlines()} == foreseen
+
+
+def _steps(ask: Inside) -> set[str]:
+    return {step["id"] for step in json.loads(ask("plan", "-o", "json").out)["steps"]}
