@@ -19,6 +19,7 @@ from tests.real.building import Building
 pytestmark = pytest.mark.spark
 
 ALL = {**QUERIES, **MERGES}
+REFUSED = 8  # by the analyser of queries: those datasets get no chain
 NAMES = {name: f"case-{number}" for number, name in enumerate(ALL)}
 
 
@@ -44,7 +45,7 @@ def together(tmp_path_factory: pytest.TempPathFactory) -> Together:
         first = building.run("apply", "--yes", "--no-progress")
         assert first.code == 4, first.err  # the others wait for their files
         before = heads(root)
-        assert len(before) == len(ALL)
+        assert len(before) == len(ALL) - REFUSED
         for name, bad in ALL.items():
             lay_out(root, {f"data-{NAMES[name]}/2": bad.data})
         done = building.run("apply", "--yes", "--no-progress")
