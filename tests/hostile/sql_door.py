@@ -139,8 +139,10 @@ class Statements:
 
     def _relation(self, depth: int) -> str:
         drawn = self._random.random()
-        if depth <= 0 or drawn < 0.7:
+        if depth <= 0 or drawn < 0.66:
             return "t"
+        if drawn < 0.7:
+            return f"VALUES ({self._value(depth - 1)}) AS u(i)"
         if drawn < 0.78:
             return f"({self._query(depth - 1)}) AS u"
         if drawn < 0.84:

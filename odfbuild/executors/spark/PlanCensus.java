@@ -1,38 +1,54 @@
 package odfbuild;
 
 import java.util.ArrayDeque;
+import java.util.ArrayList;
 import java.util.Collections;
 import java.util.HashSet;
 import java.util.IdentityHashMap;
 import java.util.Iterator;
+import java.util.LinkedHashSet;
+import java.util.List;
 import java.util.Map;
 import java.util.Set;
 import java.util.TreeMap;
 import java.util.regex.Pattern;
+import org.apache.spark.sql.catalyst.InternalRow$;
+import org.apache.spark.sql.catalyst.analysis.Star;
+import org.apache.spark.sql.catalyst.analysis.UnresolvedAlias;
 import org.apache.spark.sql.catalyst.analysis.UnresolvedFunction;
 import org.apache.spark.sql.catalyst.analysis.UnresolvedGenerator;
+import org.apache.spark.sql.catalyst.analysis.UnresolvedInlineTable;
 import org.apache.spark.sql.catalyst.analysis.UnresolvedRelation;
 import org.apache.spark.sql.catalyst.analysis.UnresolvedTableValuedFunction;
+import org.apache.spark.sql.catalyst.expressions.Alias;
 import org.apache.spark.sql.catalyst.expressions.And;
 import org.apache.spark.sql.catalyst.expressions.Attribute;
 import org.apache.spark.sql.catalyst.expressions.Cast;
+import org.apache.spark.sql.catalyst.expressions.CreateNamedStruct;
 import org.apache.spark.sql.catalyst.expressions.CsvToStructs;
+import org.apache.spark.sql.catalyst.expressions.EqualNullSafe;
 import org.apache.spark.sql.catalyst.expressions.Expression;
 import org.apache.spark.sql.catalyst.expressions.GreaterThanOrEqual;
 import org.apache.spark.sql.catalyst.expressions.If;
 import org.apache.spark.sql.catalyst.expressions.JsonToStructs;
+import org.apache.spark.sql.catalyst.expressions.LambdaFunction;
 import org.apache.spark.sql.catalyst.expressions.LessThanOrEqual;
 import org.apache.spark.sql.catalyst.expressions.Literal;
 import org.apache.spark.sql.catalyst.expressions.Or;
 import org.apache.spark.sql.catalyst.expressions.PlanExpression;
 import org.apache.spark.sql.catalyst.expressions.RegExpReplace;
 import org.apache.spark.sql.catalyst.expressions.RuntimeReplaceable;
+import org.apache.spark.sql.catalyst.expressions.UnresolvedNamedLambdaVariable;
 import org.apache.spark.sql.catalyst.expressions.XmlToStructs;
 import org.apache.spark.sql.catalyst.expressions.aggregate.AggregateFunction;
+import org.apache.spark.sql.catalyst.expressions.aggregate.PivotFirst;
 import org.apache.spark.sql.catalyst.expressions.objects.Invoke;
 import org.apache.spark.sql.catalyst.expressions.objects.StaticInvoke;
 import org.apache.spark.sql.catalyst.expressions.variant.VariantGet;
 import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan;
+import org.apache.spark.sql.catalyst.plans.logical.OneRowRelation;
+import org.apache.spark.sql.catalyst.plans.logical.Pivot;
+import org.apache.spark.sql.catalyst.plans.logical.Project;
 import org.apache.spark.sql.catalyst.plans.logical.View;
 import org.apache.spark.sql.catalyst.trees.TreeNode;
 import org.apache.spark.sql.classic.Dataset;
@@ -69,10 +85,18 @@ public final class PlanCensus extends scala.runtime.AbstractFunction1 {
     private static final Pattern READ_BY_CLOCK = Pattern.compile(UNDATED);
     private static final Pattern TYPE =
             Pattern.compile("(?i)^(?:date|timestamp(?:_ltz|_ntz)?)(?!\\w)");
+    private static final int TOGETHER = 500;
 
     private final SparkSession session;
     private final LogicalPlan parsed;
     private Dataset frame;
+    private boolean collecting;
+    private boolean isConstant;
+    private IdentityHashMap heights;
+    private TreeMap levels;
+    private List tables;
+    private List pivots;
+    private TreeNode pivot;
     private Set seen;
     private Set classes;
     private ArrayDeque pending;
@@ -151,7 +175,7 @@ public final class PlanCensus extends scala.runtime.AbstractFunction1 {
         if (!text.dataType().equals(DataTypes.StringType)) {
             text = new Cast(text, DataTypes.StringType, cast.timeZoneId(), cast.evalMode());
         }
-        return (Expression) cast.withNewChildren(one(marked(text)));
+        return (Expression) cast.withNewChildren(seq(Collections.singletonList(marked(text))));
     }
 
     /**
@@ -182,24 +206,28 @@ public final class PlanCensus extends scala.runtime.AbstractFunction1 {
         return new Literal(Integer.valueOf(value), DataTypes.IntegerType);
     }
 
-    private static scala.collection.immutable.Seq one(Object each) {
-        return scala.collection.immutable.Nil$.MODULE$.$colon$colon(each);
-    }
-
     private static boolean isJudged(Object node) {
         return node instanceof View && ((View) node).isTempViewStoringAnalyzedPlan();
     }
 
     /** Return what there is in the plan: as it was analysed, else as it was parsed. */
-    public String parts() {
-        seen = Collections.newSetFromMap(new IdentityHashMap());
+    public String parts() throws Exception {
         classes = new HashSet();
-        pending = new ArrayDeque();
         found = new TreeMap();
-        pending.add(frame == null ? parsed : frame.queryExecution().analyzed());
+        walk(frame == null ? parsed : frame.queryExecution().analyzed());
+        return text();
+    }
+
+    private void walk(Object plan) throws Exception {
+        seen = Collections.newSetFromMap(new IdentityHashMap());
+        pending = new ArrayDeque();
+        pending.add(plan);
         while (!pending.isEmpty()) {
             visit(pending.poll());
         }
+    }
+
+    private String text() {
         StringBuilder text = new StringBuilder();
         for (Iterator each = found.entrySet().iterator(); each.hasNext();) {
             Map.Entry entry = (Map.Entry) each.next();
@@ -208,12 +236,16 @@ public final class PlanCensus extends scala.runtime.AbstractFunction1 {
         return text.toString();
     }
 
-    private void visit(Object each) {
+    private void visit(Object each) throws Exception {
         if (!seen.add(each)) {
             return;
         }
         if (each instanceof TreeNode) {
-            node((TreeNode) each);
+            if (collecting) {
+                collect(each);
+            } else {
+                node((TreeNode) each);
+            }
             if (isJudged(each)) {
                 return;
             }
@@ -263,6 +295,7 @@ public final class PlanCensus extends scala.runtime.AbstractFunction1 {
         if (node instanceof Expression) {
             options(node);
             clock((Expression) node);
+            pivoted(node);
             if (frame != null && isReplaced(node)) {
                 clocks(((RuntimeReplaceable) node).replacement());
             }
@@ -271,6 +304,9 @@ public final class PlanCensus extends scala.runtime.AbstractFunction1 {
 
     private void clocks(Expression node) {
         clock(node);
+        if (node instanceof Cast && isConstant) {
+            workedOut((Cast) node);
+        }
         for (scala.collection.Iterator each = node.children().iterator(); each.hasNext();) {
             clocks((Expression) each.next());
         }
@@ -281,7 +317,7 @@ public final class PlanCensus extends scala.runtime.AbstractFunction1 {
 
     /** Note what Spark reads by its clock: texts without a date, words for moments, TIMEs as times. */
     private void clock(Expression node) {
-        if (node instanceof Literal && frame == null) {
+        if (node instanceof Literal && frame == null && !isConstant) {
             DataType type = node.dataType();
             if (isTime(type) || type instanceof DateType) {
                 add("clock", typed((Literal) node), type.sql(), node);
@@ -296,15 +332,261 @@ public final class PlanCensus extends scala.runtime.AbstractFunction1 {
                     && (isTime(node.dataType()) || node.dataType() instanceof DateType)) {
                 add("clock", quotedIfUndated(((Literal) child).value()), node.dataType().sql(), node);
             }
-        } else if (node instanceof VariantGet && hasTimestamp(node.dataType())) {
+        } else if (node instanceof VariantGet && holds(node.dataType(), false)) {
             add("clock", "VARIANT", node.dataType().sql(), node);
         } else if ((node instanceof JsonToStructs && !isFormatted(((JsonToStructs) node).options()))
                 || (node instanceof CsvToStructs && !isFormatted(((CsvToStructs) node).options()))
                 || (node instanceof XmlToStructs && !isFormatted(((XmlToStructs) node).options()))) {
-            if (hasTimestamp(node.dataType())) {
+            if (holds(node.dataType(), false)) {
                 add("clock", "PARSED", node.prettyName(), node);
             }
         }
+    }
+
+    /**
+     * Return what the constants of the parsed plan read by the clock.
+     *
+     * Spark works many of them out as it analyses: rows of VALUES, arguments of functions for tables,
+     * fields of dates, formats, schemas. So each is analysed by itself first, those that are parts of
+     * others before these; all of one height at once.
+     */
+    public String constants() throws Exception {
+        found = new TreeMap();
+        heights = new IdentityHashMap();
+        levels = new TreeMap();
+        tables = new ArrayList();
+        pivots = new ArrayList();
+        collecting = true;
+        walk(parsed);
+        collecting = false;
+        isConstant = true;
+        for (Iterator each = levels.values().iterator(); each.hasNext();) {
+            constants(new ArrayList((Set) each.next()));
+        }
+        for (Iterator each = tables.iterator(); each.hasNext();) {
+            constants(columns((UnresolvedInlineTable) each.next()));
+        }
+        for (Iterator each = pivots.iterator(); each.hasNext();) {
+            Iterator values = list(((Pivot) each.next()).pivotValues()).iterator();
+            while (values.hasNext() && pivot == null) {
+                pivot = undated((Expression) values.next());
+            }
+        }
+        isConstant = false;
+        return text();
+    }
+
+    private void constants(List each) {
+        for (int at = 0; at < each.size(); at += TOGETHER) {
+            List some = each.subList(at, Math.min(at + TOGETHER, each.size()));
+            if (!isAnalysed(some) && some.size() > 1) {
+                for (Iterator one = some.iterator(); one.hasNext();) {
+                    isAnalysed(Collections.singletonList(one.next()));
+                }
+            }
+        }
+    }
+
+    /** Note what constants read by the clock; false if they mean nothing alone, such as `ntile(4)`. */
+    private boolean isAnalysed(List constants) {
+        ArrayList named = new ArrayList();
+        for (Iterator each = constants.iterator(); each.hasNext();) {
+            named.add(new UnresolvedAlias((Expression) each.next(), scala.Option.empty()));
+        }
+        LogicalPlan plan;
+        try {
+            plan = Dataset.ofRows(session, new Project(seq(named), new OneRowRelation()))
+                    .queryExecution().analyzed();
+        } catch (Throwable meaningless) {
+            return false;
+        }
+        for (ArrayDeque plans = new ArrayDeque(Collections.singleton(plan)); !plans.isEmpty();) {
+            LogicalPlan next = (LogicalPlan) plans.poll();
+            for (Iterator each = list(next.expressions()).iterator(); each.hasNext();) {
+                clocks((Expression) each.next());
+            }
+            plans.addAll(list(next.children()));
+        }
+        return true;
+    }
+
+    /** Return the columns of an inline table that may get one type, each as an array. */
+    private List columns(UnresolvedInlineTable table) throws Exception {
+        ArrayList columns = new ArrayList();
+        List rows = list(table.rows());
+        for (int at = 0; at < ((scala.collection.Seq) rows.get(0)).size(); at++) {
+            ArrayList cells = new ArrayList();
+            Set types = new HashSet();
+            for (Iterator each = rows.iterator(); each.hasNext();) {
+                scala.collection.Seq row = (scala.collection.Seq) each.next();
+                Expression cell = at < row.size() ? (Expression) row.apply(at) : null;
+                if (cell != null && height(cell) >= 0) {
+                    cells.add(alone(cell));
+                    types.add(cell instanceof Literal ? (Object) cell.dataType() : cell);
+                }
+            }
+            if (types.size() > 1) {
+                columns.add(call("array", cells));
+            }
+        }
+        return columns;
+    }
+
+    /** Return what of a value is, or may be, a text without a date; null if nothing. */
+    private static TreeNode undated(Expression value) {
+        if (value instanceof Literal) {
+            boolean isDated = !isSuspicious(value) || value.dataType() instanceof StringType
+                    && quotedIfUndated(((Literal) value).value()).isEmpty();
+            return isDated ? null : value;
+        }
+        if (!(value instanceof Alias) && !(value instanceof CreateNamedStruct)) {
+            return value;
+        }
+        for (Iterator each = list(value.children()).iterator(); each.hasNext();) {
+            TreeNode found = undated((Expression) each.next());
+            if (found != null) {
+                return found;
+            }
+        }
+        return null;
+    }
+
+    /** Note a PIVOT of times, whose values Spark read as it analysed, if one may be undated. */
+    private void pivoted(TreeNode node) {
+        if (pivot != null && frame != null) {
+            DataType type = node instanceof PivotFirst
+                    ? ((PivotFirst) node).pivotColumn().dataType()
+                    : node instanceof EqualNullSafe && ((Expression) node).resolved()
+                    ? ((EqualNullSafe) node).left().dataType()
+                    : DataTypes.NullType;
+            if (holds(type, true)) {
+                add("clock", "PIVOT", type.sql(), pivot);
+            }
+        }
+    }
+
+    private static boolean isSuspicious(Expression leaf) {
+        return leaf instanceof Literal
+                && (leaf.dataType() instanceof StringType || leaf.dataType() instanceof TimeType);
+    }
+
+    /** Return how many calls a constant is deep; -1 if it is none. */
+    private int height(Expression node) {
+        Integer known = (Integer) heights.get(node);
+        if (known != null) {
+            return known.intValue();
+        }
+        int height = 0;
+        if (node instanceof Attribute
+                || node instanceof Star
+                || node instanceof PlanExpression
+                || node instanceof UnresolvedNamedLambdaVariable
+                || node instanceof LambdaFunction) {
+            height = -1;
+        }
+        boolean isTyped = isOfTypes(node);
+        for (Iterator each = list(node.children()).iterator(); each.hasNext() && height >= 0;) {
+            int below = height((Expression) each.next());
+            height = below < 0 && !isTyped ? -1 : Math.max(height, below + 1);
+        }
+        heights.put(node, Integer.valueOf(height));
+        return height;
+    }
+
+    /** Tell whether something is constant whatever it is of: `typeof(a)`. */
+    private static boolean isOfTypes(Object node) {
+        return node instanceof UnresolvedFunction
+                && dotted(((UnresolvedFunction) node).nameParts())
+                        .matches("(?i)(?:.*\\.)?typeof");
+    }
+
+    /** Return a constant without the columns that `typeof` has in it. */
+    private Expression alone(Expression node) throws Exception {
+        if (isOfTypes(node)) {
+            return call("lower", Collections.singletonList(text("a")));
+        }
+        ArrayList children = new ArrayList();
+        boolean same = true;
+        for (Iterator each = list(node.children()).iterator(); each.hasNext();) {
+            Expression child = (Expression) each.next();
+            Expression other = alone(child);
+            same = same && child == other;
+            children.add(other);
+        }
+        return same ? node : (Expression) node.withNewChildren(seq(children));
+    }
+
+    private Expression call(String name, List arguments) throws Exception {
+        String text = name + "(" + String.join(", ", Collections.nCopies(arguments.size(), "1")) + ")";
+        Expression call = session.sessionState().sqlParser().parseExpression(text);
+        return (Expression) call.withNewChildren(seq(arguments));
+    }
+
+    /** Note a constant that may be read by the clock, by how high it is. */
+    private void collect(Object node) throws Exception {
+        if (node instanceof UnresolvedInlineTable) {
+            tables.add(node);
+        } else if (node instanceof Pivot) {
+            pivots.add(node);
+        } else if (node instanceof Expression && height((Expression) node) > 0) {
+            if (weight((Expression) node) > 1) {
+                Integer height = Integer.valueOf(height((Expression) node));
+                if (!levels.containsKey(height)) {
+                    levels.put(height, new LinkedHashSet());
+                }
+                ((Set) levels.get(height)).add(alone((Expression) node));
+            }
+        }
+    }
+
+    /** Return how much there is that could become a time: texts, TIMEs, calls. */
+    private static int weight(Expression node) {
+        int weight = node instanceof Literal && !isSuspicious(node) ? 0 : 1;
+        for (Iterator each = list(node.children()).iterator(); each.hasNext() && weight < 2;) {
+            weight += weight((Expression) each.next());
+        }
+        return weight;
+    }
+
+    /** Note a cast of a text that was worked out from constants, if it is a time by the clock. */
+    private void workedOut(Cast cast) {
+        Expression guarded = guarded(cast);
+        if (guarded == cast || !cast.child().foldable()) {
+            return;
+        }
+        try {
+            Object value = evaluable(cast.child()).eval(InternalRow$.MODULE$.empty());
+            add("clock", quotedIfUndated(value), cast.dataType().sql(), cast);
+        } catch (Throwable failed) {
+            add("clock", "CONSTANT", cast.dataType().sql(), cast);
+        }
+    }
+
+    private static Expression evaluable(Expression node) {
+        if (isReplaced(node)) {
+            return evaluable(((RuntimeReplaceable) node).replacement());
+        }
+        ArrayList children = new ArrayList();
+        for (Iterator each = list(node.children()).iterator(); each.hasNext();) {
+            children.add(evaluable((Expression) each.next()));
+        }
+        return children.isEmpty() ? node : (Expression) node.withNewChildren(seq(children));
+    }
+
+    private static scala.collection.immutable.Seq seq(List of) {
+        scala.collection.immutable.List all = scala.collection.immutable.Nil$.MODULE$;
+        for (int at = of.size() - 1; at >= 0; at--) {
+            all = all.$colon$colon(of.get(at));
+        }
+        return all;
+    }
+
+    private static List list(scala.collection.Iterable of) {
+        ArrayList all = new ArrayList();
+        for (scala.collection.Iterator each = of.iterator(); each.hasNext();) {
+            all.add(each.next());
+        }
+        return all;
     }
 
     /** Return the text of a typed literal if it is read by the clock; also where it has none. */
@@ -314,7 +596,9 @@ public final class PlanCensus extends scala.runtime.AbstractFunction1 {
         }
         int start = ((Integer) literal.origin().startIndex().get()).intValue();
         int stop = ((Integer) literal.origin().stopIndex().get()).intValue();
-        String text = ((String) literal.origin().sqlText().get()).substring(start, stop + 1);
+        String sql = (String) literal.origin().sqlText().get();
+        int from = sql.offsetByCodePoints(0, start);  // places count characters, not halves of them
+        String text = sql.substring(from, sql.offsetByCodePoints(from, stop + 1 - start));
         String value = TYPE.matcher(text).replaceFirst("");
         try {
             Object read = session.sessionState().sqlParser().parseExpression(value);
@@ -336,7 +620,7 @@ public final class PlanCensus extends scala.runtime.AbstractFunction1 {
         if (from instanceof TimeType && isTime(to)) {
             return "TIME";
         }
-        if (from instanceof VariantType && hasTimestamp(to)) {
+        if (from instanceof VariantType && holds(to, false)) {
             return "VARIANT";
         }
         if (from instanceof StringType && to instanceof TimestampType) {
@@ -364,23 +648,24 @@ public final class PlanCensus extends scala.runtime.AbstractFunction1 {
         return type instanceof TimestampType || type instanceof TimestampNTZType;
     }
 
-    private static boolean hasTimestamp(DataType type) {
+    /** Tell whether a type has TIMESTAMP in it; or also those that words such as 'now' are read as. */
+    private static boolean holds(DataType type, boolean words) {
         if (type instanceof ArrayType) {
-            return hasTimestamp(((ArrayType) type).elementType());
+            return holds(((ArrayType) type).elementType(), words);
         }
         if (type instanceof MapType) {
-            return hasTimestamp(((MapType) type).keyType())
-                    || hasTimestamp(((MapType) type).valueType());
+            return holds(((MapType) type).keyType(), words)
+                    || holds(((MapType) type).valueType(), words);
         }
         if (type instanceof StructType) {
             StructField[] fields = ((StructType) type).fields();
             for (int at = 0; at < fields.length; at++) {
-                if (hasTimestamp(fields[at].dataType())) {
+                if (holds(fields[at].dataType(), words)) {
                     return true;
                 }
             }
         }
-        return type instanceof TimestampType;
+        return type instanceof TimestampType || words && (isTime(type) || type instanceof DateType);
     }
 
     /** Tell whether times are read by a format of their own, and by nothing else. */

@@ -70,6 +70,7 @@ def admitted(session: "SparkSession", text: str, sent: SentQuery | None = None) 
 
     read = _census(session).parse(session._jsparkSession, text)
     _judge(read.parts(), sent)
+    _judge(read.constants(), sent)
     read.analyse()
     _judge(read.parts(), sent)
     return DataFrame(read.guarded(), session)
@@ -164,6 +165,12 @@ def _refused_clock(part: _Part) -> _Refusal:
         case "PARSED":
             what = f"a TIMESTAMP of {part.detail}() without a format"
             fix = "read it as STRING and cast that; or give map('timestampFormat', '...') alone"
+        case "CONSTANT":
+            what = f"a text that is worked out as {part.detail}"
+            fix = "write the value itself, such as '2024-05-01 12:34:00'"
+        case "PIVOT":
+            what = f"a PIVOT of a {part.detail} for values that may have no date"
+            fix = "write the value itself, such as TIMESTAMP'2024-05-01 12:34:00'"
         case "?":
             what, fix = f"this way to write a {part.detail}", "write TIMESTAMP'2024-05-01 12:34:00'"
         case _:

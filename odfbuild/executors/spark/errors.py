@@ -187,13 +187,10 @@ def _place(error: Any, sent: Sequence[SentQuery]) -> tuple[QueryPlace | None, st
     for context in error.getQueryContext() or ():
         if context.contextType().name != "SQL":
             continue
-        start, fragment = context.startIndex(), context.fragment()
+        start, end, fragment = context.startIndex(), context.stopIndex() + 1, context.fragment()
         for query in reversed(sent):
-            if query.carried.text[start : start + len(fragment)] == fragment:
-                origin = query.carried.origin
-                length = origin(start + len(fragment)) - origin(start)
-                at = QueryPlace(query.step, origin(start), max(1, length))
-                return at, _shown(query, start, fragment)
+            if _as_java(query.carried.text, start, end) == fragment.replace("\ufffd", "?"):
+                return place_of(query, start, end)[0], _shown(query, start, end)
     query = sent[-1]
     found = re.search(r"\(line (\d+), pos (\d+)\)", str(error))
     if found is None:
@@ -222,9 +219,15 @@ def _words(at: QueryPlace | None, sent: Sequence[SentQuery]) -> str:
     return f" (line {line}, column {column}{step})"
 
 
-def _shown(query: SentQuery, start: int, fragment: str) -> str:
+def _as_java(text: str, start: int, end: int) -> str:
+    """Return what Spark shows of a text: it counts characters, and cuts by halves of some."""
+    cut = text.encode("utf-16-le", "replace")[2 * start : 2 * end]
+    return cut.decode("utf-16-le", "replace").replace("\ufffd", "?")
+
+
+def _shown(query: SentQuery, start: int, end: int) -> str:
     origin = query.carried.origin
-    text = query.carried.original[origin(start) : origin(start + len(fragment))]
+    text = query.carried.original[origin(start) : origin(end)]
     return excerpt(" ".join(text.split()), 80)
 
 

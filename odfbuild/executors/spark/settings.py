@@ -53,6 +53,7 @@ GUARDED: Mapping[str, str] = MappingProxyType(
     {
         "spark.sql.variable.substitute": "false",  # of ${env:NAME} and the like in texts
         "spark.sql.runSQLOnFiles": "false",
+        "spark.sql.parser.eagerEvalOfUnresolvedInlineTable": "false",  # before they are judged
     }
 )
 """What keeps queries from settings, variables and files; read back from every session."""

@@ -66,7 +66,7 @@ def words(found: Finding) -> tuple[str, str, str]:
             return (
                 f"{found.name} may give another result each time",
                 "a step must give the same rows when it is run again to verify it",
-                "use the columns of the input, such as its event time, instead",
+                found.hint or "use the columns of the input, such as its event time, instead",
             )
         case Reason.ORDER:
             return (

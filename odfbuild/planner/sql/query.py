@@ -217,7 +217,9 @@ def _call_findings(number: int, statement: Statement) -> Iterator[Finding]:
     for word in statement.words:
         undated = Reason.NOT_DETERMINISTIC if word.text.startswith("'") else None
         if (reason := FORBIDDEN_WORDS.get(word.text, undated)) is not None:
-            yield Finding(reason, word.text, number, word.place)
+            is_quoted = statement.text[word.place.start] == "`"
+            hint = f"write t.`{word.text}` for a column of that name, t its table" * is_quoted
+            yield Finding(reason, word.text, number, word.place, hint)
 
 
 def _names(statement: Statement, op_columns: Collection[str]) -> bool:

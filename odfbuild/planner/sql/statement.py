@@ -17,6 +17,7 @@ __all__ = [
     "SqlTextError",
     "Star",
     "Statement",
+    "folded",
     "is_undated",
 ]
 
@@ -31,6 +32,15 @@ _UNDATED = re.compile(r"[\0- \x7f]*(?:T\d|\d{1,2}:|(?i:now|today|tomorrow|yester
 def is_undated(text: str) -> bool:
     """Tell whether a text is a time by the clock when it is cast to one: 'now', '12:34'."""
     return _UNDATED.match(text) is not None
+
+
+def folded(name: str) -> str:
+    r"""Return a name as those are alike that Java takes for one without regard to case.
+
+    `\u017f` is an S there, `\u0131` and `\u0130` an I: each character for itself.
+    """
+    upper = (each if len(each.upper()) > 1 else each.upper() for each in name)
+    return "".join(each.lower()[0] for each in upper)
 
 
 @dataclass(frozen=True, slots=True)

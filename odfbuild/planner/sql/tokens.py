@@ -15,6 +15,7 @@ from odfbuild.planner.sql.statement import (
     SESSION_WORDS,
     Name,
     Place,
+    folded,
     is_undated,
 )
 
@@ -23,8 +24,8 @@ __all__ = ["calls", "exclusion", "mended", "outline", "place_at", "select_starts
 _LIKE = frozenset({TokenType.LIKE, TokenType.ILIKE, TokenType.RLIKE})
 _BEHIND_SELECT = frozenset({TokenType.HINT, TokenType.ALL})
 _SEPARATORS = frozenset({TokenType.COMMA, TokenType.FROM})
-_NO_WORDS = frozenset({TokenType.IDENTIFIER, TokenType.NUMBER})
 _BEFORE_NAMES = frozenset({TokenType.DOT, TokenType.ALIAS})
+_BEFORE_QUOTED = _BEFORE_NAMES | {TokenType.FROM, TokenType.JOIN}  # where tables are named, too
 _BEHIND_NAMES = frozenset({TokenType.DOT, TokenType.L_PAREN})
 _SPEAKING = CLOCK_WORDS | SESSION_WORDS
 _CASTS = frozenset({TokenType.ALIAS, TokenType.DCOLON})
@@ -102,7 +103,7 @@ def calls(tokens: Sequence[Any]) -> tuple[tuple[Name, ...], tuple[Name, ...]]:
             continue
         if at and kinds[at - 1] in _LIKE:
             continue
-        name = Name(token.text.lower(), place_at(token))
+        name = Name(folded(token.text), place_at(token))
         found.append(name)
         if kinds[at + 2] is TokenType.R_PAREN:
             empty.append(name)
@@ -110,9 +111,10 @@ def calls(tokens: Sequence[Any]) -> tuple[tuple[Name, ...], tuple[Name, ...]]:
 
 
 def words(tokens: Sequence[Any]) -> Iterator[Name]:
-    """Yield the words for the time or the session, and texts that are times by the clock.
+    r"""Yield the words for the time or the session, and texts that are times by the clock.
 
-    The words are unquoted and stand alone: `t.current_date` is a column, `current_date()` a call.
+    The words stand alone: `t.current_date` is a column, `current_date()` a call.  Those for the
+    time count in backticks, too, and as `current_t\u0131mestamp`: Spark finds them there.
     The texts stand behind a type or before one: `DATE 'now'`, `CAST('12:34' AS TIMESTAMP)`.
     """
     before = None
@@ -124,9 +126,10 @@ def words(tokens: Sequence[Any]) -> Iterator[Name]:
             if (before in _TIMES or is_cast) and is_undated(token.text):
                 yield Name(f"'{token.text.strip()}'", place_at(token))
         elif (
-            (text := token.text.lower()) in _SPEAKING
-            and kind not in _NO_WORDS
-            and before not in _BEFORE_NAMES
+            (text := folded(token.text)) in _SPEAKING
+            and kind is not TokenType.NUMBER
+            and (kind is not TokenType.IDENTIFIER or text in CLOCK_WORDS)
+            and before not in (_BEFORE_QUOTED if kind is TokenType.IDENTIFIER else _BEFORE_NAMES)
             and after not in _BEHIND_NAMES
         ):
             yield Name(text, place_at(token))

@@ -88,6 +88,7 @@ def test_any_query_has_columns(engine: SparkEngine, texts: list[str], expected: 
         (["select event_time,\n  kk from `my.in`"], QueryPlace(0, 21, 2)),
         (["select event_time, k from `my.in`", "select event_time, z from s0"], QueryPlace(1, 19)),
         (["select event_time, s.zz from `my.in`"], QueryPlace(0, 19, 4)),
+        (["select event_time, '\U0001f600' as y, kk from `my.in`"], QueryPlace(0, 29, 2)),
     ],
 )
 def test_an_error_has_its_place(engine: SparkEngine, texts: list[str], place: QueryPlace) -> None:

@@ -2,16 +2,20 @@
 
 import random
 from collections.abc import Iterator
+from contextlib import suppress
 from datetime import UTC, date, datetime, timedelta
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
 import pytest
+from py4j.protocol import Py4JError, Py4JJavaError
+from pyspark.errors import PySparkException
 
 from odfbuild.executors.spark.admission import ClockError, admitted
 from odfbuild.executors.spark.engine import SparkEngine
 from odfbuild.executors.spark.session import Views
 from odfbuild.executors.spark.settings import Size
+from odfbuild.planner.sql.registry import ALLOWED
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -85,6 +89,13 @@ variant_get(parse_json(j), '$.a', 'timestamp')
 try_variant_get(parse_json(j), '$', 'struct<a: timestamp>')
 cast(parse_json(j):a as timestamp)
 parse_json(j):a::timestamp
+cast(concat('no', 'w') as timestamp)
+cast(concat('to', 'day') as timestamp_ntz)
+cast(concat('to', 'day') as date)
+cast(upper(lower('TODAY')) as date)
+to_timestamp(concat('no', 'w'))
+to_date(concat('to', 'day'))
+try_to_timestamp(concat('no', 'w'))
 """.strip().splitlines()
 
 
@@ -103,20 +114,13 @@ cast(s as timestamp)
 cast(z as timestamp)
 cast(n as timestamp)
 cast(collate(s, 'UTF8_LCASE') as timestamp)
-cast(concat('no', 'w') as timestamp)
-cast(concat('to', 'day') as timestamp_ntz)
-cast(concat('to', 'day') as date)
-cast(upper(lower('TODAY')) as date)
 cast(d as date)
 cast(n as timestamp_ntz)
 timestamp(s)
 s::timestamp
 to_timestamp(s)
 to_timestamp_ltz(z)
-to_timestamp(concat('no', 'w'))
-to_date(concat('to', 'day'))
 try_to_timestamp(s)
-try_to_timestamp(concat('no', 'w'))
 try_cast(s as timestamp)
 try_cast(concat(s, '') as timestamp)
 to_timestamp(s, 'HH:mm')
@@ -147,12 +151,23 @@ extract(year from s::timestamp)
 exists (select 1 from t as u where cast(u.s as timestamp) > '2000-01-01')
 transform(array(s), each -> cast(each as timestamp))
 max(cast(s as timestamp)) over (partition by i)
+cast(cast(concat('2020-01-01', ' 12:34') as timestamp) as string)
+to_date(concat('2020', '-01-01'))
 """.strip().splitlines()
 QUERIES = """
 select cast(c as date) as v from (select concat('to', 'day') as c) as q
 select concat('to', 'day') as c, cast(c as date) as v
 with q as (select concat('no', 'w') as c) select cast(c as timestamp) as v from q
 select cast(c as date) as v from values (concat('to', 'day')) as q(c)
+select * from values (cast('2024-01-01' as date), timestamp'2024-01-01 00:00:00'), (null, null)
+select * from values (to_timestamp(concat('2020-01-01', ' 12:34')), array('12:34'), -(1 + 1))
+select * from (select s, i from t) pivot (sum(i) for s in ('12:34' as a, 'now' as b))
+select * from (select s, n, i from t) pivot (sum(i) for (s, n) in (('12:34', 'now') as a))
+select * from (select ts::timestamp as c from t) pivot (count(*) for c in ('2020-01-01 12:34'))
+select '😀' as y, TIMESTAMP'2024-01-01 00:00:00' as v
+select * from range(abs(-1), length(concat('a', 'b')))
+select date_part(lower('YEAR'), ts::timestamp) as v from t
+select from_json(j, schema_of_json(concat('{"a":', '1}'))) as v from t
 select timestamp'2020-01-01 12:34:00' as v union all select s from t
 select * from t join (select timestamp'2020-01-01 12:34:00' as v) as q on q.v > t.s
 select max(to_timestamp(s)) as v from t group by to_timestamp(s)
@@ -161,15 +176,12 @@ select v from t, lateral (select to_timestamp(t.s) as v)
 select s from t order by cast(s as timestamp), cast(n as timestamp)
 select i from t where cast(s as timestamp) > timestamp'2000-01-01 00:00:00'
 select * from t |> extend cast(s as timestamp) as v
-select * from range(1) where (select to_date(concat('to', 'day')) > date'2000-01-01')
+select * from range(1) where (select max(cast(s as timestamp)) > date'2000-01-01' from t)
 """.strip().splitlines()
 
 
 @pytest.mark.parametrize("query", [*(f"select {text} as v from t" for text in RUN), *QUERIES])
 def test_no_answer_holds_the_day(query: str, session: "SparkSession") -> None:
-    from py4j.protocol import Py4JJavaError
-    from pyspark.errors import PySparkException
-
     try:
         shown = admitted(session, query)._jdf.showString(5, 0, False)
     except (PySparkException, Py4JJavaError) as error:
@@ -195,6 +207,122 @@ def test_what_is_not_read_by_the_clock_is_not_touched(session: "SparkSession") -
     assert rows.column("g").to_pylist() == [datetime(2020, 1, 1, 12, 34, tzinfo=UTC)]
     assert rows.column("f").to_pylist() == ["12:34"]
     assert rows.column("h").to_pylist() == [date(2020, 1, 1)]
+
+
+# Constants, which Spark works out as it analyses
+
+MOMENTS = """
+cast('12:34' as timestamp)
+cast(concat('12', ':34') as timestamp)
+cast('12' || ':34' as timestamp)
+try_cast(chr(49) || chr(58) as timestamp)
+cast(cast(X'31323a3334' as string) as timestamp)
+cast(collate(concat('12', ':34'), 'UTF8_LCASE') as timestamp)
+cast(array(concat('12', ':34'))[0] as timestamp)
+array(cast(concat('12', ':34') as timestamp))[0]
+array(timestamp'2020-01-01 00:00:00', concat('12', ':34'))[1]
+coalesce(concat('12', ':34'), timestamp'2020-01-01 00:00:00')
+cast(array(concat('12', ':34')) as array<timestamp>)[0]
+to_timestamp(concat('12', ':34'))
+try_to_timestamp(concat('T', '12'))
+date_trunc('hour', concat('12', ':34'))
+concat('12', ':34') + interval 1 hour
+timestamp(concat('12', ':34'))
+concat('12', ':34')::timestamp
+cast(make_time(12, 34, 0) as timestamp)
+cast(parse_json('"12:34"') as timestamp)
+from_json(concat('{"a": ', '"12:34"}'), 'a TIMESTAMP').a
+make_timestamp(cast(concat('to', 'day') as date), time'12:34')
+cast(concat('12', ':3', substr(typeof(1), 1, 0), '4') as timestamp)
+timestamp'12:34'
+date'today'
+""".strip().splitlines()
+ANALYSED = """
+select * from values ({time})
+select * from values (1, array({time})), (2, array())
+select * from values (named_struct('a', {time}))
+select (select max(col1) from values ({time})) as v from t
+with q as (select * from values ({time})) select * from q
+select * from t, lateral (select * from values ({time}) as q(v))
+select * from range(unix_seconds({time}), unix_seconds({time}) + 2)
+select * from stack(if({late}, 1, 2), 1, 2)
+select v from t lateral view stack(if({late}, 1, 2), 1, 2) as v
+select * from (select i from t) pivot (sum(i) for i in (if({late}, 1, 2) as a))
+from t |> select i |> pivot (sum(i) for i in (if({late}, 1, 2) as a))
+select date_part(if({late}, 'YEAR', 'DAY'), ts::timestamp) as v from t
+select date_part(if({late}, 'YEAR', typeof(i)), ts::timestamp) as v from t
+select from_json(j, schema_of_json(if({late}, '{{"a":1}}', '{{"a":"x"}}'))) as v from t
+select from_csv(s, schema_of_csv(if({late}, '1', 'a'))) as v from t
+select from_json(j, 'a INT', map('mode', if({late}, 'FAILFAST', 'PERMISSIVE'))) as v from t
+select named_struct(if({late}, 'a', 'b'), 1) as v from t
+select date_add(ts::date, if({late}, '1', '2')) as v from t
+select round(1.55, if({late}, 1, 2)) as v from t
+select to_binary(s, if({late}, 'utf-8', 'hex')) as v from t
+select collate(s, if({late}, 'UTF8_LCASE', 'UNICODE')) as v from t
+select to_char(i, if({late}, '9', '99')) as v from t
+select variant_get(parse_json(j), if({late}, '$.a', '$.b'), 'STRING') as v from t
+select percentile(i, if({late}, 0.5, 0.1)) as v from t
+select ntile(if({late}, 1, 2)) over (order by i) as v from t
+select i from t limit if({late}, 1, 2)
+select i from t limit 1 offset if({late}, 0, 1)
+select i from t tablesample (if({late}, 1, 2) rows)
+""".strip().splitlines()
+
+
+def at(query: str, time: str) -> str:
+    return query.format(time=time, late=f"{time} > timestamp'2020-01-01 00:00:00'")
+
+
+@pytest.mark.parametrize("query", ANALYSED)
+def test_what_spark_works_out_as_it_analyses_is_judged_before(
+    query: str, session: "SparkSession"
+) -> None:
+    for time in ("timestamp'2020-01-01 00:00:00'", "cast(concat('2020', '-01-01') as timestamp)"):
+        with suppress(PySparkException):  # as some places are for literals alone
+            admitted(session, at(query, time))
+    for time in MOMENTS:
+        with pytest.raises(ClockError) as caught:
+            admitted(session, at(query, time))
+        assert caught.value.fix
+
+
+@pytest.mark.parametrize(
+    "query",
+    [
+        "select * from values (timestamp'2020-01-01 00:00:00'), ('12:34')",
+        "select * from values (array(timestamp'2020-01-01 00:00:00')), (array('12:34'))",
+        "select * from values (timestamp'2020-01-01 00:00:00'), (concat('12', ':34'))",
+        "select * from {times} pivot (sum(i) for c in ('12:34' as a))",
+        "select * from {times} pivot (sum(i) for c in ('2020-01-01', 'T12:34'))",
+        "select * from {times} pivot (sum(i) for c in ('12' || ':34' as a))",
+        "select * from {times} pivot (sum(i) for c in (concat('12', ':34') as a))",
+        "select * from {times} pivot (sum(i) for c in (time'12:34' as a))",
+        "select * from {times} pivot (sum(i) for (c, s) in (('12:34', 'x') as a))",
+        "select * from {times} pivot (sum(i), max(array(i)) for c in ('12:34' as a))",
+        "from {times} |> pivot (max(array(i)) for c in ('12:34' as a))",
+        "select date_part(if(cast(concat('12', substr(typeof(i), 1, 0), ':34') as timestamp) > "
+        "timestamp'2020-01-01 00:00:00', 'YEAR', 'DAY'), c) from {times}",
+        "select /* TIMESTAMP'2024-01-01' */ '" + "\U0001f600" * 21 + "' y, TIMESTAMP'12:34' x",
+    ],
+)
+def test_what_becomes_a_time_beside_others_is_judged_too(
+    query: str, session: "SparkSession"
+) -> None:
+    with pytest.raises(ClockError):
+        admitted(session, query.format(times="(select ts::timestamp as c, s, i from t)"))
+
+
+@pytest.mark.slow
+def test_no_call_of_a_column_is_constant_but_that_of_its_type(session: "SparkSession") -> None:
+    """Spark works out constants as it analyses; what else is one, `height()` must know."""
+    found = set()
+    for name in sorted(each for each in ALLOWED if each.isidentifier()):
+        for given in ("s", "array(s)", "s, i"):
+            with suppress(PySparkException, Py4JError):  # not a call, or several rows
+                frame = session.sql(f"select {name}({given}) as v from t")
+                if frame._jdf.queryExecution().analyzed().expressions().apply(0).child().foldable():
+                    found.add(name)
+    assert found == {"typeof"}
 
 
 # A law over texts of the grammar of times

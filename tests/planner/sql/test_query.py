@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from odfbuild.odf.events import SqlQueryStep, TransformSql
 from odfbuild.planner.sql.carry import CarriedText, carry
 from odfbuild.planner.sql.query import QueryFacts, QueryStep, Reason, diagnostics, examine, steps_of
+from odfbuild.planner.sql.statement import CLOCK_WORDS
 
 
 def facts(text: str, *inputs: str, **steps: str) -> QueryFacts:
@@ -85,6 +86,7 @@ FORBIDDEN = {
     "select now() from t": Reason.NOT_DETERMINISTIC,
     "select current_date from t": Reason.NOT_DETERMINISTIC,
     "select current_timestamp() from t": Reason.NOT_DETERMINISTIC,
+    "select `current_timestamp` from t": Reason.NOT_DETERMINISTIC,
     "select unix_timestamp() from t": Reason.NOT_DETERMINISTIC,
     "select date 'today' from t": Reason.NOT_DETERMINISTIC,
     "select timestamp'now' from t": Reason.NOT_DETERMINISTIC,
@@ -107,6 +109,18 @@ def test_what_may_change_from_run_to_run_is_refused_with_its_place(
     assert f"column {at.column}" in diagnostics(facts(text), [reason])[0].what
 
 
+@pytest.mark.parametrize("name", sorted(CLOCK_WORDS))
+@pytest.mark.parametrize("form", ["{}", "`{}`"])
+@pytest.mark.parametrize(("plain", "alike"), [("s", "\u017f"), ("i", "\u0131"), ("I", "\u0130")])
+def test_a_word_for_the_time_is_one_however_it_is_spelt(
+    name: str, form: str, plain: str, alike: str
+) -> None:
+    """Python's own rule for letters without regard to case is another than Java's."""
+    spelt = name.upper().replace("I", "i" if plain == "i" else "I").replace(plain, alike)
+    text = f"select {form.format(spelt)} from t"
+    assert [each.name for each in facts(text).about(Reason.NOT_DETERMINISTIC)] == [name]
+
+
 @pytest.mark.parametrize(
     "text",
     [
@@ -115,7 +129,7 @@ def test_what_may_change_from_run_to_run_is_refused_with_its_place(
         "select 'rand()' as text, \"now()\" as more from t",
         "select unix_timestamp(a, 'yyyy') from t",
         "select date '2020-01-01', cast('2020-01-01' as date) from t",
-        "select `current_date` from t",
+        "select t.`current_date`, 1 as `current_time` from t",
     ],
 )
 def test_names_and_texts_that_only_look_forbidden_are_not(text: str) -> None:
