@@ -137,7 +137,9 @@ def nested(
     )  # fmt: skip
     files = {
         "datasets/src.yaml": source,
-        "datasets/out.yaml": derivative(query="select * from src"),
+        "datasets/out.yaml": derivative(query="select * from src").replace(
+            "eventTimeColumn: t", "eventTimeColumn: event_time"
+        ),
         "data/1.ndjson": "".join(f"{json.dumps(each)}\n" for each in (LINE, {"k": "b"})),
     }
     project = lay_out(tmp_path / "shop", files)
