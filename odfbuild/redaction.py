@@ -4,9 +4,11 @@ A URL carries them as user and password or in its query, as signed URLs do; a he
 What is a template (`${{ env.X }}`) is no credential: its value never stands in a definition.
 """
 
+import json
 import re
 from base64 import b64encode, urlsafe_b64encode
 from collections.abc import Iterable, Iterator, Mapping
+from html import escape
 from typing import Any
 from urllib.parse import quote, quote_plus, unquote
 
@@ -43,7 +45,7 @@ _PATH = re.compile(  # addresses that are credentials as such
 )
 _ESCAPED = re.compile(r"([?&;#])([A-Za-z0-9_.%-]*%[A-Za-z0-9_.%-]*)(?==)")
 _HEADER = re.compile(
-    r"((?:proxy-)?authorization|x-[a-z-]*(?:key|token|auth)[a-z-]*|api-?key|[a-z-]*token"
+    r"((?:proxy-)?authorization|x-[a-z-]*(?:key|token|auth)[a-z-]*|(?:[a-z-]+-)?(?:api-?)?key|[a-z-]*token"
     r"|(?:set-)?cookie|[a-z-]*(?:secret|password|signature)[a-z-]*)",
     re.IGNORECASE,
 )
@@ -123,11 +125,12 @@ def blanked(value: Any) -> Any:
 def without(text: str, secrets: Iterable[str]) -> str:
     """Return a text without these secrets and without what looks like a credential.
 
-    Secrets are found in the spelling of URLs and in base64, too; what is too short to be one stays.
+    Secrets are found in other letter case, in the spelling of URLs, HTML and JSON, and in base64,
+    too; what is too short to be one stays.
     """
     long = {each for each in secrets if len(each) >= _SHORTEST_SECRET}
     for form in sorted({form for each in long for form in _spellings(each)}, key=len, reverse=True):
-        text = text.replace(form, BLANK)
+        text = re.sub(re.escape(form), BLANK, text, flags=re.IGNORECASE)
     return redacted(_END_OF_BASE64.sub(BLANK, text))
 
 
@@ -141,10 +144,13 @@ def _blanked(found: re.Match[str]) -> str:
 
 
 def _spellings(secret: str) -> set[str]:
-    """Return a secret as it may come back: spelled for a URL, or in base64 at any offset of it."""
+    """Return a secret as it may come back: for a URL, HTML, JSON, or in base64 at any offset."""
     forms = {secret, quote(secret), quote(secret, ""), quote_plus(secret), unquote(secret)}
     forms |= {_ESCAPE.sub(lambda found: found[0].lower(), each) for each in forms}
     for text in (secret, unquote(secret)):
+        in_json, in_html = json.dumps(text, ensure_ascii=False)[1:-1], escape(text)
+        forms |= {in_json, in_json.replace("/", "\\/"), json.dumps(text)[1:-1]}
+        forms |= {in_html, escape(text, quote=False), in_html.replace("&#x27;", "&#39;")}
         data = text.encode("utf-8", "surrogateescape")
         for before in range(3):
             whole = b64encode(b"\0" * before + data).decode()

@@ -249,19 +249,30 @@ def _check_status(response: "httpx.Response", request: Request) -> None:
     if status in {404, 410}:
         raise NotFoundError(
             what=f"{request.name} does not exist",
-            why=f"the server answered {status} {response.reason_phrase}".rstrip(),
+            why=f"the server answered {_status(response, request)}",
             fix="correct `fetch.url`, or ask the publisher where the file went",
         )
     if status != 200:
         raise _refusal(response, request)
 
 
+def _status(response: "httpx.Response", request: Request) -> str:
+    """Return the status of an answer and what the server calls it, without what it was sent."""
+    said = redact(_one_line(response.reason_phrase), request)
+    return f"{response.status_code} {said[:_EXCERPT]}".rstrip()
+
+
+def _one_line(text: str) -> str:
+    """Return a text without what is not printed: a credential may be split by it."""
+    shown = (c if c.isprintable() else " " if c.isspace() else "" for c in text)
+    return " ".join("".join(shown).split())
+
+
 def _refusal(response: "httpx.Response", request: Request) -> Exception:
     status = response.status_code
     said = _excerpt(response, request)
     error = UnreachableError(
-        what=f"{request.name} cannot be fetched: "
-        + f"status {status} {response.reason_phrase}".rstrip(),
+        what=f"{request.name} cannot be fetched: status {_status(response, request)}",
         why=f"the server says: {said}" if said else "the server gives no reason",
         fix="check the header values and variables of the source"
         if status in {401, 403, 407}
@@ -294,11 +305,10 @@ def _excerpt(response: "httpx.Response", request: Request) -> str:
                 break
     except httpx.HTTPError:
         pass
-    text = redact(start.decode("utf-8", "replace"), request)
+    text = redact(_one_line(start.decode("utf-8", "replace")), request)
     if len(start) >= 4 * _EXCERPT + _LONGEST_SECRET:  # it may end in a credential
         text = text[: max(0, len(text) - _LONGEST_SECRET)]
-    line = " ".join("".join(c if c.isprintable() else " " for c in text).split())
-    return line if len(line) <= _EXCERPT else line[:_EXCERPT] + "..."
+    return text if len(text) <= _EXCERPT else text[:_EXCERPT] + "..."
 
 
 def _store(response: "httpx.Response", request: Request, part: Part) -> None:

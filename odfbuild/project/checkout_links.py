@@ -39,9 +39,14 @@ def refuse_links(path: Path, *, may_stay: bool = False) -> None:
 
 
 def _checkout(folders: list[Path]) -> Path | None:
-    """Return the innermost repository of folders that lie in one another, else the project."""
-    for name in (".git", PROJECT_FILE):
-        for each in reversed(folders):
-            if (each / name).exists():
-                return each
-    return None
+    """Return the innermost repository of folders that lie in one another, else the project.
+
+    What lies behind a link in a checkout is none of its own, whatever it holds.
+    """
+    repository = project = None
+    for each in folders:
+        if (repository or project) and each.is_symlink():
+            break
+        repository = each if (each / ".git").exists() else repository
+        project = each if (each / PROJECT_FILE).exists() else project
+    return repository or project

@@ -23,11 +23,16 @@ LINKS = ("file", "dangling", "folder")
 
 @pytest.mark.holds("bytes-checkout-links")
 @pytest.mark.parametrize("write", WRITES)
+@pytest.mark.parametrize("theirs", ["a folder", "a repository", "a project"])
 def test_nothing_is_written_through_a_link_in_a_checkout(
-    write: str, tmp_path: Path, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+    theirs: str,
+    write: str,
+    tmp_path: Path,
+    capfd: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     ours = lay_out(tmp_path / "ours", {"datasets/src.yaml": root(), "data/1.csv": GOOD})
-    (tmp_path / "theirs").mkdir()
+    held = make(tmp_path / "theirs", theirs)
     mine = tmp_path / "theirs" / "mine"
     for kind in LINKS:
         mine.write_text("mine")
@@ -41,7 +46,35 @@ def test_nothing_is_written_through_a_link_in_a_checkout(
         assert not (ours / ".odfbuild/datasets").exists(), "it was done before it was refused"
         (ours / named.partition("/")[0]).unlink()
         assert mine.read_text() == "mine"
-        assert [each.name for each in mine.parent.iterdir()] == ["mine"]
+        assert {each.name for each in mine.parent.iterdir()} == {"mine", *held}
+
+
+@pytest.mark.holds("bytes-checkout-links")
+@pytest.mark.parametrize("theirs", ["a folder", "a repository", "a project"])
+def test_nothing_is_edited_behind_a_link_to_a_folder(
+    theirs: str,
+    tmp_path: Path,
+    capfd: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    ours = lay_out(tmp_path / "ours", {})
+    make(tmp_path / "theirs", theirs)
+    text = root().replace("kind:", "kind:   ", 1)
+    (tmp_path / "theirs/a.yaml").write_text(text)
+    (ours / "datasets/sub").symlink_to(tmp_path / "theirs")
+    done = Within(ours, capfd, monkeypatch)("fmt", "datasets/sub")
+    assert (done.code, "error[checkout-link]" in done.err) == (1, True), done
+    assert (tmp_path / "theirs/a.yaml").read_text() == text
+
+
+def make(folder: Path, kind: str) -> set[str]:
+    """Make somebody else's folder, and return what it holds."""
+    folder.mkdir()
+    if kind == "a repository":
+        (folder / ".git").mkdir()
+    elif kind == "a project":
+        (folder / "odfbuild.yaml").write_text("odfbuild: 1\nname: theirs\n")
+    return {each.name for each in folder.iterdir()}
 
 
 @pytest.mark.holds("bytes-checkout-links")

@@ -1,6 +1,7 @@
 """Credentials: in definitions, and as servers send them back."""
 
 import base64
+import html
 import json
 from collections.abc import Callable
 from pathlib import Path
@@ -11,11 +12,12 @@ import pytest
 
 from odfbuild.cli import outside
 from odfbuild.cli.chain import block_text
-from odfbuild.errors import bounded
+from odfbuild.errors import OdfBuildError, bounded
 from odfbuild.executors import http, pipe
 from odfbuild.executors.process import last_words
 from odfbuild.executors.readers import problems
 from odfbuild.executors.request import Request, printable, redact
+from odfbuild.executors.retry import TransientError
 from odfbuild.odf.codec import block_hash, encode_block
 from odfbuild.odf.events import MetadataBlock
 from odfbuild.odf.manifest import from_manifest
@@ -140,6 +142,9 @@ def test_well_known_credentials_are_blanked_wherever_they_stand(text: str) -> No
 @pytest.mark.holds("project-secrets")
 def test_headers_with_credentials_by_name_or_by_value() -> None:
     assert header_has_secret("token", "q")
+    for name in ("Ocp-Apim-Subscription-Key", "DD-API-KEY", "Fastly-Key", "DD-APPLICATION-KEY"):
+        assert header_has_secret(name, "q")
+    assert not header_has_secret("Sec-WebSocket-Keying", "q")
     assert header_has_secret("X-Foo", "Bearer abc")
     assert header_has_secret("X-Foo", f"ghp_{PLAIN}")
     assert not header_has_secret("Accept", "text/csv")
@@ -167,6 +172,9 @@ ECHOES = {
     "in base64 for a URL": base64.urlsafe_b64encode(SECRET.encode()).decode(),
     "as basic credentials": base64.b64encode(f"someone:{SECRET}".encode()).decode(),
     "behind one byte": base64.b64encode(b"x" + SECRET.encode()).decode(),
+    "in capitals": SECRET.upper(),
+    "for a page": html.escape(SECRET),
+    "for JSON": json.dumps(SECRET)[1:-1].replace("/", "\\/"),
     "behind two bytes": base64.b64encode(b"xy" + SECRET.encode()).decode(),
 }
 
@@ -188,6 +196,25 @@ def test_what_a_server_echoes_is_blanked(echo: str) -> None:
         assert "which is wrong" in said
         for part in (SECRET, quote(SECRET, ""), echo[4:-4]):
             assert part not in said
+
+
+@pytest.mark.holds("server-echo")
+@pytest.mark.parametrize("status", [401, 403, 404, 410, 429, 503])
+@pytest.mark.parametrize("split", ["", "\x01", "\u200b"])
+def test_what_a_server_calls_its_answer_is_blanked(status: int, split: str) -> None:
+    request = Request(url="https://h.example/", name="h", headers=(("X-T", PLAIN),))
+    said = f"{PLAIN[:5]}{split}{PLAIN[5:]}"
+    reason = said.encode("utf-8") if split != "\u200b" else PLAIN.encode()
+    response = httpx.Response(
+        status, stream=httpx.ByteStream(said.encode()), extensions={"reason_phrase": reason}
+    )
+    with pytest.raises((OdfBuildError, TransientError)) as caught:
+        http._check_status(response, request)
+    error = caught.value.final if isinstance(caught.value, TransientError) else caught.value
+    assert isinstance(error, OdfBuildError)
+    for text in (error.what, error.why):
+        assert PLAIN not in text.replace("\x01", "")
+        assert PLAIN[5:] not in text
 
 
 @pytest.mark.holds("server-echo")

@@ -64,6 +64,8 @@ _QUIET: Mapping[str, str] = MappingProxyType(
         "spark.ui.showConsoleProgress": "false",
         "spark.app.name": "odfbuild",
         "spark.sql.catalogImplementation": "in-memory",
+        # Else tasks ask for each class that is not there by the network, and may wait for minutes.
+        "spark.sql.artifact.isolation.enabled": "false",
         "spark.sql.pyspark.jvmStacktrace.enabled": "false",
         "spark.sql.execution.arrow.maxRecordsPerBatch": "65536",
         "spark.sql.execution.arrow.useLargeVarTypes": "false",

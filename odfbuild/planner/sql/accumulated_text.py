@@ -23,6 +23,7 @@ from odfbuild.planner.sql.shape import (
     Expr,
     Lambda,
     Literal,
+    Operation,
     Output,
     Select,
     StarExpr,
@@ -182,7 +183,7 @@ class _Writer:
         if group is None or group.sets:
             raise Unspoken
         exprs = keys_of(group, self.group)
-        if any(isinstance(each, Literal) and each.kind == "null" for each in exprs):
+        if any(map(_is_null_or_place, exprs)):
             raise Unspoken
         if group.all:
             return [(each, self._text_of(each)) for each in exprs]
@@ -363,3 +364,10 @@ def _is_named(expr: Expr, names: Collection[str]) -> bool:
 
 def _quoted(name: str) -> str:
     return f"`{name.replace('`', '``')}`"
+
+
+def _is_null_or_place(key: Expr) -> bool:
+    """Tell whether a key is null, or a number: as a place it has no output, and Spark says so."""
+    if isinstance(key, Operation) and key.op == "neg":
+        return _is_null_or_place(key.args[0])
+    return isinstance(key, Literal) and key.kind in ("null", "integer")

@@ -109,6 +109,10 @@ WITHOUT = {
     "select * from q",
     "several groups": "select k, max(s) as m from (select k, sum(v) as s from a group by k) "
     "group by k",
+    "a place that there is not": "select max(k) as k, sum(v) as s from a group by 7",
+    "a place before the first": "select max(k) as k, sum(v) as s from a group by 0",
+    "a place below zero": "select max(k) as k, sum(v) as s from a group by -1",
+    "a place behind a key": "select k, sum(v) as s from a group by k, 99",
     "a query that cannot be read": "select k fro a where",
 }
 
