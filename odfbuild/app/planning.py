@@ -32,6 +32,7 @@ from odfbuild.planner.exclusion import LeftOut, Wrong, plannable, with_left_out
 from odfbuild.planner.imagined import imagined
 from odfbuild.planner.make import Judging, Wanted, make_plan, project_hash
 from odfbuild.planner.plan import Append, Plan
+from odfbuild.planner.policy import last_names
 from odfbuild.planner.steps import SourceLook
 from odfbuild.project.load import Project
 from odfbuild.project.revision import at_revision
@@ -112,8 +113,7 @@ def _made(project: Opened, asked: Asked, files: ProjectFiles) -> tuple[Made, See
     looks = look(project, rest.declared, renamed, links) if asked.refresh else {}
     plan = _planned(project, asked, replace(whole, declared=rest.declared), rest.current, looks)
     if refused := _refused(project, asked, whole, plan, rest.current):
-        wrong = replace(wrong, errors={**refused, **wrong.errors})
-        rest = plannable(whole.declared, current, wrong)
+        rest = plannable(whole.declared, current, _with(project, wrong, refused, current))
         plan = _planned(project, asked, replace(whole, declared=rest.declared), rest.current, looks)
     if links:
         plan = replace(plan, outside=(*plan.outside, *linked_uses(project, links)))
@@ -139,13 +139,23 @@ def _compared(project: Opened, asked: Asked, against: str) -> Made:
             current = imagined(before.declared, engines=engines(), schemas=schemas)
     alone = replace(asked, metadata_only=True)
     plan = _planned(project, alone, loaded, current, {}, against=called)
-    rest = plannable(
-        loaded.declared, current, Wrong(_refused(project, asked, loaded, plan, current))
-    )
+    refused = _refused(project, asked, loaded, plan, current)
+    rest = plannable(loaded.declared, current, _with(project, Wrong({}), refused, current))
     if rest.left_out:
         sound = replace(loaded, declared=rest.declared)
         plan = _planned(project, alone, sound, rest.current, {}, against=called)
     return Made(plan, loaded, left_out=rest.left_out)
+
+
+def _with(
+    project: Opened,
+    wrong: Wrong,
+    refused: Mapping[DatasetAlias, OdfBuildError],
+    current: Mapping[DatasetAlias, ChainState],
+) -> Wrong:
+    """Return what is wrong with datasets, and with definitions."""
+    names = {**wrong.names, **{alias: state.dataset for alias, state in current.items()}}
+    return replace(wrong, names=names, moved=last_names(project.policy.moved), refused=refused)
 
 
 def _renamed(

@@ -32,12 +32,14 @@ class Plannable:
 class Wrong:
     """Datasets with which something is wrong, the ids of all that have a readable name, moves.
 
-    `moved` has the last names by old ones.
+    `moved` has the last names by old ones; `refused` are datasets as they are declared, some of
+    which no chain has.
     """
 
     errors: Mapping[DatasetAlias, OdfBuildError]
     names: Mapping[DatasetAlias, DatasetId] = field(default_factory=dict)
     moved: Mapping[DatasetAlias, DatasetAlias] = field(default_factory=dict)
+    refused: Mapping[DatasetAlias, OdfBuildError] = field(default_factory=dict)
 
 
 def plannable(
@@ -47,9 +49,10 @@ def plannable(
 
     `declared` is in topological order.  Of `current`, nothing is left that is left out.
     """
-    if not given.errors:
+    if not given.errors and not given.refused:
         return Plannable(tuple(declared), current)
-    wrong = {given.moved.get(alias, alias): error for alias, error in given.errors.items()}
+    damaged = {given.moved.get(alias, alias): error for alias, error in given.errors.items()}
+    wrong = {**given.refused, **damaged}
     ids = {id: given.moved.get(alias, alias) for alias, id in given.names.items()}
     nameless = next((alias for alias in given.errors if alias not in given.names), None)
     because: dict[DatasetAlias, DatasetAlias] = {each: each for each in wrong}

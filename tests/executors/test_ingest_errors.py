@@ -149,7 +149,7 @@ REFUSED = {
         fix="declare it under another name",
     ),
     "another event time": Case(
-        files={SOURCE: root().replace("eventTimeColumn: t", "eventTimeColumn: tt")},
+        files={SOURCE: root().replace("eventTimeColumn: t", "eventTimeColumn: happened")},
         code="vocab-changed",
         says="src: the names of the system columns differ",
         fix="put the SetVocab event back",
@@ -408,7 +408,8 @@ def test_an_unreadable_workspace_is_told_once(run: Inside, project: Path) -> Non
     for command in (["plan"], ["apply", "--yes"], ["status"], ["verify"]):
         done = run(*command)
         assert done.code == 1
-        check_error(done, Case(files={}, code="system", says="Not a dir", fix="check", place=""))
+        case = Case(files={}, code="unreadable-chain", says="Not a dir", fix="restore", place="")
+        check_error(done, case)
 
 
 def test_a_folder_of_a_dataset_that_is_a_file_is_told(run: Inside, project: Path) -> None:
@@ -445,27 +446,44 @@ def spark(
     return Inside(project, capsys, monkeypatch)
 
 
-def query(text: str, says: str, fix: str) -> Case:
+def query(
+    text: str, says: str, fix: str, code: str = "invalid-query", column: int | None = None
+) -> Case:
+    """Return a query, and where on its line the error is, if it is not of the whole dataset."""
+    at = "4:9" if column is None else f"14:{column}"
     return Case(
         files={OUTPUT: derivative(query=text)},
-        code="invalid-query",
+        code=code,
         says=f"out: {says}",
         fix=fix,
-        place="datasets/out.yaml:4:9: ",
+        place=f"datasets/out.yaml:{at}: ",
     )
 
 
 UNREADABLE = {
-    "an unknown column": query("select t, kk from src", "A column", "correct the name"),
-    "no event time": query("select k from src", "the query gives no column 't'", "select the t"),
+    "an unknown column": query(
+        "select t, kk from src", "nothing that the query reads has a column 'kk'", "did you mean",
+        "unknown-column", 26,
+    ),
+    "no event time": query(
+        "select k from src", "the query gives no column that is the event time", "select it",
+        "no-event-time", 9,
+    ),
+    "a column twice": query(
+        "select t, k, k from src", "the query gives two columns", "rename one",
+        "duplicate-column", 29,
+    ),
+    "a function of too many arguments": query(
+        "select t, upper(k, k) as x from src", "The `upper` requires 1", "correct", column=26
+    ),
     "a system column": query(
-        "select t, 1 as offset from src", "the query gives a column named 'offset'", "rename it"
+        "select t, 1 as offset from src", "the query gives a column named 'offset'", "rename it",
+        column=9,
     ),
-    "a column twice": query("select t, k, k from src", "the query gives two columns", "rename one"),
     "a column without a type": query(
-        "select t, null as x from src", "column 'x' has the type void", "CAST"
+        "select t, null as x from src", "column 'x' has the type void", "CAST", column=9
     ),
-}
+}  # fmt: skip
 
 
 @pytest.mark.spark
