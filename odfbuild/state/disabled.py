@@ -77,8 +77,8 @@ def disabled_folders(workspace: Path) -> Mapping[str, str]:
     except FileNotFoundError:
         return {}
     except OSError as error:
-        if not workspace.is_dir():
-            raise
+        if not workspace.is_dir():  # then nothing can be read of it, which others say
+            return {}
         raise DisabledSourcesError(
             what=f"{workspace / _FOLDER} cannot be read: {error.strerror}",
             why="it names the sources of imported chains that are not to be used",
