@@ -191,7 +191,7 @@ def _take(response: "httpx.Response", request: Request, part: Part) -> Answer | 
     if response.status_code == 304:
         return NotModified()
     headers = response.headers
-    etag, changed = headers.get("etag"), headers.get("last-modified")
+    etag, changed = _etag(headers, request), headers.get("last-modified")
     if part.version is not None and response.status_code in {206, 416}:
         _check_continued(response, request, part)
     else:
@@ -201,6 +201,12 @@ def _take(response: "httpx.Response", request: Request, part: Part) -> Answer | 
         part.restart(version_of(headers))
     _store(response, request, part)
     return Answer(path=part.finish(), etag=etag, last_modified=changed)
+
+
+def _etag(headers: Mapping[str, str], request: Request) -> str | None:
+    """Return the ETag, but not one that repeats a credential: chains keep it."""
+    etag = headers.get("etag")
+    return etag if etag is None or redact(etag, request) == etag else None
 
 
 def _is_known(request: Request, etag: str | None, changed: str | None) -> bool:

@@ -131,7 +131,7 @@ def test_what_is_unchanged_commits_nothing_and_starts_no_engine(
 ) -> None:
     serve(server, FIRST, NOON, etag=etag)
     apply(run)
-    assert engine.asked == ["prepare", "ingest", "transform"]
+    assert engine.asked == ["prepare", "select * from src", "ingest", "transform"]
     before = heads(project)
     engine.asked.clear()
     plan = run("plan")
@@ -310,7 +310,9 @@ def test_a_secret_is_sent_and_never_shown(
     monkeypatch.setenv("API_KEY", "hunter2hunter2")
     where = f"{server.url}/data.csv?key=${{{{ env.API_KEY }}}}"
     lay_out(project, {"datasets/src.yaml": root(fetch=url(where), columns="k STRING, v BIGINT")})
-    server.put("/data.csv", Page(body=FIRST), Page(status=403, body=b"bad key hunter2hunter2"))
+    echoed = {"ETag": '"hunter2hunter2"'}
+    refused = Page(status=403, body=b"bad key hunter2hunter2")
+    server.put("/data.csv", Page(body=FIRST, headers=echoed), refused)
     said = [run("plan"), run("apply", "--yes"), run("apply", "--yes"), run("log", "src")]
     assert [done.code for done in said] == [0, 0, 1, 0]
     assert server.asked[0].path == "/data.csv?key=hunter2hunter2"
