@@ -183,10 +183,12 @@ class _Writer:
         if group is None or group.sets:
             raise Unspoken
         exprs = keys_of(group, self.group)
-        if any(map(_is_null_or_place, exprs)):
+        if any(isinstance(each, Literal) and each.kind == "null" for each in exprs):
             raise Unspoken
         if group.all:
             return [(each, self._text_of(each)) for each in exprs]
+        if any(key is expr and _is_place(key) for key, expr in zip(group.keys, exprs, strict=True)):
+            raise Unspoken  # of no output: Spark says so
         written = self.spans.group(self.select) or ()
         if len(written) != len(group.keys):
             raise Unspoken
@@ -366,8 +368,8 @@ def _quoted(name: str) -> str:
     return f"`{name.replace('`', '``')}`"
 
 
-def _is_null_or_place(key: Expr) -> bool:
-    """Tell whether a key is null, or a number: as a place it has no output, and Spark says so."""
+def _is_place(key: Expr) -> bool:
+    """Tell whether a key is a number, which stands for the place of an output."""
     if isinstance(key, Operation) and key.op == "neg":
-        return _is_null_or_place(key.args[0])
-    return isinstance(key, Literal) and key.kind in ("null", "integer")
+        return _is_place(key.args[0])
+    return isinstance(key, Literal) and key.kind == "integer"
