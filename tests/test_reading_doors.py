@@ -22,6 +22,7 @@ RAW_OPEN = {  # os.open and open: who writes, makes folders lasting, or follows 
     "executors/container.py": "without links and without waiting, then refuses what is no file",
     "executors/readers/aside.py": "writes a new file",
     "executors/spark/archive.py": "writes a log and a lock of its own",
+    "executors/spark/jvm.py": "writes a new file",
     "executors/testing/stage.py": "writes a new file",
     "state/checked.py": "appends",
     "state/copying.py": "by the descriptor of a folder, then refuses what is no file",
