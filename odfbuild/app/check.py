@@ -64,8 +64,8 @@ def column_findings(
 
     Only where the columns of all inputs are known: from the texts, the lock file or chains.
     `settled` tells of a dataset that its chain alone says its columns.  An `asker` is asked for
-    each query, one of those that differ in numbers and strings only; what its engine refuses is
-    yielded too.
+    each query, or for one that passes of those that differ in numbers and strings only; what its
+    engine refuses is yielded too.
     """
     definitions = Definitions(declared, {state.dataset: a for a, state in states.items()})
     columns = ColumnsOf(
@@ -77,24 +77,23 @@ def column_findings(
         static=True,
         settled=settled,
     )
-    asked: set[object] = set()
+    sound: set[object] = set()  # queries of which one that is alike passed
     for each in declared:
         if each.alias in wanted and each.alias not in broken:
             columns(each.alias)
             made = columns.made(each.alias)
             if made is not None and made.steps:
                 problems = list(_problems(each, made))
-                if asker is not None and not problems and _is_first(made, asked):
+                key = _words(made)
+                if asker is not None and not problems and key not in sound:
                     problems += columns.answered(each.alias).found
+                    sound |= set() if problems else {key}
                 yield from ((each.alias, found) for found in problems)
 
 
-def _is_first(made: Made, asked: set[object]) -> bool:
-    """Tell whether no query like this one was asked for, and remember it."""
-    key = (tuple((s.alias, skeleton(s.text)) for s in made.steps), tuple(made.inputs.items()))
-    is_new = key not in asked
-    asked.add(key)
-    return is_new
+def _words(made: Made) -> object:
+    """Return what queries have in common that differ in numbers and strings only."""
+    return tuple((s.alias, skeleton(s.text)) for s in made.steps), tuple(made.inputs.items())
 
 
 def refused_by_engine(

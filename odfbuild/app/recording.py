@@ -159,7 +159,7 @@ class Recorder:
     ) -> None:
         """End the record: with what became of the steps, or without, if the run was broken off.
 
-        A step of which nothing was told so far was not begun, or else broken off.
+        A step of which nothing was reported so far was not begun, or else broken off.
         """
         for step in self._steps:
             if step.id in self._ended:

@@ -114,7 +114,7 @@ def main(*, for_good: bool = False) -> None:
     with heeding(for_good=for_good):
         try:
             code = _ended_once()
-        except KeyboardInterrupt:  # a second one while it was told of the first
+        except KeyboardInterrupt:  # a second one while the first was reported
             heed_no_more()
             code = _interrupted()
         code = _settled(code)
