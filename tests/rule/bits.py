@@ -16,7 +16,7 @@ from odfbuild.executors.engine import TransformWork
 from odfbuild.executors.slices import Sealed
 from odfbuild.executors.spark.engine import SparkEngine
 from odfbuild.executors.spark.settings import Size
-from tests.rule.histories import History, history
+from tests.rule.histories import History, history, stretched
 from tests.rule.played import Step, in_spark, played, sealed
 from tests.rule.shapes import SHAPES, Shape
 
@@ -27,7 +27,8 @@ _MANY = (0, 1, 5, 60)
 
 def long_history(shape: Shape, number: int) -> History:
     """Return a history whose portions have rows enough for several partitions."""
-    return history(Random(f"{shape.name} {number} long"), shape.inputs, sizes=_MANY)
+    found = history(Random(f"{shape.name} {number} long"), shape.inputs, sizes=_MANY)
+    return stretched(found, shape.stretch)
 
 
 def as_a_whole(engine: SparkEngine, work: TransformWork, start: int) -> Sealed:

@@ -13,7 +13,7 @@ from random import Random
 from odfbuild.executors.spark.engine import SparkEngine
 from tests.rule.batch import Batch
 from tests.rule.bits import as_a_whole
-from tests.rule.histories import History, history
+from tests.rule.histories import History, history, stretched
 from tests.rule.inputs import Row
 from tests.rule.played import Step, played, sealed
 from tests.rule.rows import counted, standing
@@ -24,7 +24,8 @@ __all__ = ["check", "check_number", "numbered"]
 
 def numbered(shape: Shape, number: int) -> History:
     """Return a history for a shape: always the same for the same number."""
-    return history(Random(f"{shape.name} {number}"), shape.inputs)
+    found = history(Random(f"{shape.name} {number}"), shape.inputs)
+    return stretched(found, shape.stretch)
 
 
 def check_number(engine: SparkEngine, folder: Path, shape: Shape, number: int) -> None:

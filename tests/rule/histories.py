@@ -2,13 +2,14 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from random import Random
 
 import pyarrow as pa
 
 from tests.rule.inputs import HOUR, Row, drawn_schema, row
 
-__all__ = ["History", "Portion", "history"]
+__all__ = ["History", "Portion", "history", "stretched"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,3 +78,26 @@ def _records(
             standing.append(new)
             found.append({"op": 0, **new})
     return found
+
+
+def stretched(found: History, by: int) -> History:
+    """Return a history over a time that is so many times as long; watermarks are ends of months."""
+    if by == 1:
+        return found
+    portions = [
+        Portion(
+            {
+                name: [{**row, "event_time": row["event_time"] * by} for row in rows]
+                for name, rows in portion.records.items()
+            },
+            None if portion.watermark is None else _month_end(portion.watermark * by),
+        )
+        for portion in found.portions
+    ]
+    return History(found.schemas, tuple(portions))
+
+
+def _month_end(time: int) -> int:
+    """Return the begin of the month of a time; of some, a moment before."""
+    day = datetime.fromtimestamp(time / 1000, UTC).replace(day=1, hour=0, minute=0, second=0)
+    return int(day.timestamp()) * 1000 - time // HOUR % 2

@@ -22,6 +22,7 @@ class Reason(Enum):
     FOREIGN_CODE = "calls-foreign-code"
     ORDER = "depends-on-order"
     LOOSE_WINDOW = "loose-window"
+    WINDOW_LENGTH = "window-length"
     TEMPORAL = "temporal-table"
 
 
@@ -81,6 +82,13 @@ def words(found: Finding) -> tuple[str, str, str]:
                 "the row of an event-time window appears when the window has closed, and only "
                 "GROUP BY makes rows of windows",
                 "name the window in GROUP BY, in the same words; or use date_trunc()",
+            )
+        case Reason.WINDOW_LENGTH:
+            return (
+                f"{found.name}() cannot have this length in months",
+                "months differ in length: the calendar gives windows of 1, 2, 3, 4, 6 and 12 of "
+                "them, one after the other",
+                "write tumble(TIME, interval '1' month), or quarters, or one year; else name days",
             )
         case Reason.TEMPORAL:
             return (

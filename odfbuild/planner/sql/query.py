@@ -177,12 +177,14 @@ def order_findings(number: int, text: str, sums: Sums | None = None) -> Iterator
     Raises SqlTextError.
     """
     from odfbuild.planner.sql.order import unordered
-    from odfbuild.planner.sql.windows import loose_windows
+    from odfbuild.planner.sql.windows import loose_windows, odd_months
 
     for each in unordered(text, sums):
         yield Finding(Reason.ORDER, each.what.text, number, each.what.place, each.fix)
     for window in loose_windows(text):
         yield Finding(Reason.LOOSE_WINDOW, window.text, number, window.place)
+    for window in odd_months(text):
+        yield Finding(Reason.WINDOW_LENGTH, window.text, number, window.place)
 
 
 def _version_findings(number: int, step: QueryStep) -> Iterator[Finding]:

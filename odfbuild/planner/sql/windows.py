@@ -5,6 +5,9 @@ HAVING.  The forms TUMBLE, HOP and SESSION, which Spark does not have, become th
 
     group by tumble(t, interval '1' day), k     group by window(t, '1 day'), k
                                                 having window.end <= timestamp_millis(...)
+
+Months have no fixed length, and Spark has no windows of them: TUMBLE of months that divide a year
+is a group by the times at which the row's part of the calendar year begins and ends, in UTC.
 """
 
 from __future__ import annotations
@@ -17,7 +20,7 @@ from typing import Any
 from odfbuild.planner.sql.carry import CarriedText
 from odfbuild.planner.sql.statement import Name
 
-__all__ = ["closing", "has_windows", "longest_window", "loose_windows"]
+__all__ = ["closing", "has_windows", "longest_window", "loose_windows", "odd_months"]
 
 Edit = tuple[int, int, str]
 
@@ -67,6 +70,22 @@ def loose_windows(text: str) -> tuple[Name, ...]:
     )
 
 
+def odd_months(text: str) -> tuple[Name, ...]:
+    """Return the windows of months that no step can make, each by its name.  Raises SqlTextError.
+
+    That is all but TUMBLE of 1, 2, 3, 4, 6 or 12 months.
+    """
+    from odfbuild.planner.sql.tokens import place_at
+
+    tokens = _tokens(text)
+    return tuple(
+        Name(tokens[call.at].text.lower(), place_at(tokens[call.at]))
+        for call in _calls(tokens, range(len(tokens)))
+        if any(_months(_argument(text, tokens, each)) for each in call.arguments[1:])
+        and _calendar(text, tokens, call) is None
+    )
+
+
 def longest_window(text: str) -> int | None:
     """Return how long the longest window of a text is, or how far apart rows of a session are.
 
@@ -93,6 +112,10 @@ def closing(text: str, until: int | None) -> CarriedText:
     bound = "false" if until is None else "{}.end <= timestamp_millis(" + f"{until}L)"
     edits: list[Edit] = []
     for group in _grouped(tokens):
+        calendar = _calendar(text, tokens, group.calls[0])
+        if calendar is not None:
+            edits += _where(tokens, group, bound.format(calendar))
+            continue
         column = _COLUMNS[tokens[group.calls[0].at].text.lower()]
         test = bound.format(column)
         if group.having is None:
@@ -102,13 +125,15 @@ def closing(text: str, until: int | None) -> CarriedText:
             edits += [(start, start, " ("), (end, end, f") AND {test}")]
     for call in _calls(tokens, range(len(tokens))):
         edits += _renamed(text, tokens, call)
-    edits += _parts(tokens)
+    edits += _parts(text, tokens)
     return CarriedText(text, tuple(sorted(edits)))
 
 
 def _millis(argument: str) -> int | None:
     """Return the length of `'1 hour 30 minutes'`, rounded up to milliseconds."""
-    words = argument.strip().strip("'\"").lower().removeprefix("interval ").strip()
+    if months := _months(argument):
+        return months * 31 * _MICROS["day"] // 1000  # a row waits no longer
+    words = _unquoted(argument)
     if not _LENGTH.fullmatch(words):
         return None
     found = re.findall(r"(\d+)\s*([a-z]+?)s?(?=[\s\d]|$)", words)
@@ -116,6 +141,19 @@ def _millis(argument: str) -> int | None:
     return -(-micros // 1000)
 
 
+def _unquoted(argument: str) -> str:
+    words = argument.strip().lower().removeprefix("interval").strip()
+    return re.sub(r"[\s'\"]+", " ", words).strip()
+
+
+def _months(argument: str) -> int:
+    """Return how many months, quarters and years a length is, 0 if it is none of whole months."""
+    found = _MONTHS.fullmatch(_unquoted(argument))
+    return 0 if found is None else int(found[1]) * {"m": 1, "q": 3, "y": 12}[found[2][0]]
+
+
+_UNITS = {1: "MONTH", 3: "QUARTER", 12: "YEAR"}
+_MONTHS = re.compile(r"(\d+) (months?|quarters?|years?)")
 _MICROS = {
     "week": 604_800_000_000,
     "day": 86_400_000_000,
@@ -145,6 +183,7 @@ class _Group:
     calls: tuple[_Call, ...]
     end: int
     having: tuple[int, int] | None
+    at: int
 
 
 def _tokens(text: str) -> list[Any]:
@@ -165,7 +204,41 @@ def _grouped(tokens: Sequence[Any]) -> Iterator[_Group]:
         if stop < len(tokens) and tokens[stop].token_type.name == "HAVING":
             last = _clause_end(tokens, stop + 1)
             having = (tokens[stop].end + 1, tokens[last - 1].end + 1)
-        yield _Group(calls, tokens[stop - 1].end + 1, having)
+        yield _Group(calls, tokens[stop - 1].end + 1, having, at)
+
+
+def _calendar(text: str, tokens: Sequence[Any], call: _Call) -> str | None:
+    """Return the window of months that a call names as a value with a start and an end, or None."""
+    if not tokens[call.at].text.lower().startswith("tumble") or len(call.arguments) != 2:
+        return None
+    time, length = (_argument(text, tokens, each) for each in call.arguments)
+    months = _months(length)
+    if not months or 12 % months:
+        return None
+    start = f"date_trunc('{_UNITS.get(months, 'YEAR')}', {time})"
+    if months not in _UNITS:
+        part = f"(month({time}) - 1) div {months} * {months}"
+        start = f"({start} + make_ym_interval(0, cast({part} as int)))"
+    return f"named_struct('start', {start}, 'end', {start} + make_ym_interval(0, {months}))"
+
+
+def _where(tokens: Sequence[Any], group: _Group, test: str) -> Iterator[Edit]:
+    """Yield the edits that leave out rows before a GROUP BY: names mean columns there alone."""
+    depth, before = 0, group.at
+    for at in range(group.at - 1, -1, -1):
+        kind = tokens[at].token_type.name
+        depth += {"R_PAREN": 1, "L_PAREN": -1}.get(kind, 0)
+        if depth < 0 or (depth == 0 and kind in {"SELECT", "WHERE"}):
+            break
+    else:
+        at = -1
+    end = tokens[before - 1].end + 1
+    if at >= 0 and depth == 0 and tokens[at].token_type.name == "WHERE":
+        start = tokens[at].end + 1
+        yield start, start, " ("
+        yield end, end, f") AND {test}"
+    else:
+        yield end, end, f" WHERE {test}"
 
 
 def _clause_end(tokens: Sequence[Any], start: int) -> int:
@@ -226,6 +299,9 @@ def _renamed(text: str, tokens: Sequence[Any], call: _Call) -> Iterator[Edit]:
     name = tokens[call.at].text.lower()
     if name in {"window", "session_window"}:
         return
+    if (calendar := _calendar(text, tokens, call)) is not None:
+        yield call.start, call.end, calendar
+        return
     time, *spans = (_argument(text, tokens, each) for each in call.arguments)
     if name == "hop":
         spans[:2] = spans[1::-1]  # HOP names the step before the size
@@ -235,12 +311,12 @@ def _renamed(text: str, tokens: Sequence[Any], call: _Call) -> Iterator[Edit]:
 def _argument(text: str, tokens: Sequence[Any], at: tuple[int, int]) -> str:
     """Return an argument as text; an interval becomes the string that Spark's windows take."""
     first, end = at
-    if tokens[first].token_type.name == "INTERVAL" and end - first == 3:
-        return f"'{tokens[first + 1].text} {tokens[first + 2].text}'"
+    if tokens[first].token_type.name == "INTERVAL" and end - first in {2, 3}:
+        return "'" + " ".join(each.text for each in tokens[first + 1 : end]) + "'"
     return text[tokens[first].start : tokens[end - 1].end + 1]
 
 
-def _parts(tokens: Sequence[Any]) -> Iterator[Edit]:
+def _parts(text: str, tokens: Sequence[Any]) -> Iterator[Edit]:
     """Yield the edits of TUMBLE_START and its like."""
     names = {
         f"{form}_{part}": (form, part) for form in ("tumble", "hop", "session") for part in _PARTS
@@ -250,7 +326,7 @@ def _parts(tokens: Sequence[Any]) -> Iterator[Edit]:
         if found is None or not _is_call(tokens, at):
             continue
         call, (form, part) = _call(tokens, at), found
-        column = _COLUMNS[form]
+        column = _calendar(text, tokens, call) or _COLUMNS[form]
         value = f"{column}.start" if part == "start" else f"{column}.end"
         if part == "rowtime":
             value = f"({column}.end - INTERVAL '0.001' SECOND)"

@@ -2,7 +2,13 @@
 
 import pytest
 
-from odfbuild.planner.sql.windows import closing, has_windows, longest_window, loose_windows
+from odfbuild.planner.sql.windows import (
+    closing,
+    has_windows,
+    longest_window,
+    loose_windows,
+    odd_months,
+)
 
 END = "window.end <= timestamp_millis(1000L)"
 CLOSING = {
@@ -86,8 +92,46 @@ def test_a_window_that_nothing_groups_by_is_found_with_its_place() -> None:
          "select k from i group by window(t, '1 hour')", 168),
         ("select k from i group by session_window(t, case when a then '5 minutes' end)", None),
         ("select k from i group by window(t, '2 fortnights')", None),
+        ("select k from i group by tumble(t, interval '1' month)", 31 * 24),
+        ("select k from i group by tumble(t, '2 quarters')", 6 * 31 * 24),
         ("select k from i", 0),
     ],
 )  # fmt: skip
 def test_the_length_of_the_longest_window_is_told(text: str, hours: float | None) -> None:
     assert longest_window(text) == (None if hours is None else hours * 3_600_000)
+
+
+@pytest.mark.parametrize(
+    ("call", "odd"),
+    [
+        *((f"tumble(t, interval '{n}' month)", n not in {1, 2, 3, 4, 6, 12}) for n in range(1, 15)),
+        ("tumble(t, '1 quarter')", False),
+        ("tumble(t, interval 2 quarters)", False),
+        ("tumble(t, interval '3' quarter)", True),
+        ("tumble(t, interval '1 year')", False),
+        ("tumble(t, interval '2' years)", True),
+        ("window(t, '1 month')", True),
+        ("window(t, '1 day', '1 month')", True),
+        ("hop(t, interval '1' month, interval '2' month)", True),
+        ("session_window(t, '1 month')", True),
+        ("tumble(t, interval '30' day)", False),
+    ],
+)
+def test_months_are_windows_where_they_divide_a_year(call: str, odd: bool) -> None:
+    text = f"select max(t) as t from i group by {call}, k"
+    assert [each.text for each in odd_months(text)] == [call.partition("(")[0]] * odd
+
+
+def test_months_that_have_closed_are_chosen_before_rows_are_grouped() -> None:
+    text = "select tumble_end(t, interval '1' month) as t from i{} group by tumble(t, '1 month')"
+    month = (
+        "named_struct('start', date_trunc('MONTH', t), "
+        "'end', date_trunc('MONTH', t) + make_ym_interval(0, 1))"
+    )
+    closed = f"{month}.end <= timestamp_millis(1000L)"
+    expected = f"select {month}.end as t from i{{}} group by {month}"
+    found = closing(text.format(""), 1000).text
+    assert found == expected.format(f" WHERE {closed}")
+    found = closing(text.format(" where a or b"), 1000).text
+    assert found == expected.format(f" where ( a or b) AND {closed}")
+    assert closing(text.format(""), None).text == expected.format(" WHERE false")

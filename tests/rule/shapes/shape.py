@@ -21,7 +21,7 @@ class Shape:
     """A query and the batch query that says what it means; where none is given, it is its own.
 
     `steps` come before the query, each under a name.  `by_row` says that a step looks at new rows
-    only.
+    only.  Times of its histories, which are hours, are stretched by `stretch`.
     """
 
     name: str
@@ -29,6 +29,7 @@ class Shape:
     batch: str | None = None
     steps: tuple[tuple[str, str], ...] = ()
     by_row: bool = False
+    stretch: int = 1
 
     @property
     def transform(self) -> TransformSql:

@@ -4,6 +4,14 @@ from tests.rule.shapes.shape import Shape, T, windowed
 
 __all__ = ["WINDOWS"]
 
+_YEAR = 2200  # four hours of a history, stretched, are a year
+_MADE = "make_timestamp(year({0}), {1}, 1, 0, 0, 0)"
+_END = "to_timestamp(add_months(to_date({}), {})) <= {{W}}"
+_MONTH = _MADE.format(T, f"month({T})")
+_QUARTER = _MADE.format(T, f"3 * quarter({T}) - 2")
+_HALF = _MADE.format(T, f"case when month({T}) < 7 then 1 else 7 end")
+_WHOLE_YEAR = _MADE.format(T, "1")
+
 WINDOWS: tuple[Shape, ...] = (
     windowed(
         "tumbling window",
@@ -89,5 +97,39 @@ WINDOWS: tuple[Shape, ...] = (
         "long windows by a key",
         f"select window.start as {T}, k, count(*) as c from a "
         f"group by window({T}, '4 hours', '1 hour'), k",
+    ),
+    Shape(
+        "month",
+        f"select tumble_rowtime({T}, interval '1' month) as {T}, k, min(n) as low, max(n) as high, "
+        f"count(*) as c from a group by tumble({T}, interval '1' month), k",
+        f"select to_timestamp(add_months({_MONTH}, 1)) - interval '0.001' second as {T}, k, "
+        f"min(n) as low, max(n) as high, count(*) as c from a "
+        f"where {_END.format(_MONTH, 1)} group by {_MONTH}, k",
+        stretch=_YEAR,
+    ),
+    Shape(
+        "quarter",
+        f"select tumble_start({T}, interval '1' quarter) as {T}, sum(m) as s from a where m < 2 "
+        f"group by tumble({T}, interval '1' quarter) having count(*) > 1",
+        f"select {_QUARTER} as {T}, sum(m) as s from a where m < 2 and "
+        f"{_END.format(_QUARTER, 3)} group by {_QUARTER} having count(*) > 1",
+        stretch=_YEAR,
+    ),
+    Shape(
+        "half a year of two inputs",
+        f"select tumble_end({T}, '6 months') as {T}, k, count(*) as c from (select {T}, k from a "
+        f"union all select {T}, k from b) group by k, tumble({T}, '6 months')",
+        f"select to_timestamp(add_months({_HALF}, 6)) as {T}, k, count(*) as c from "
+        f"(select {T}, k from a union all select {T}, k from b) "
+        f"where {_END.format(_HALF, 6)} group by k, {_HALF}",
+        stretch=2 * _YEAR,
+    ),
+    Shape(
+        "year, joined",
+        f"select x.{T}, x.k, s, w from (select tumble_start({T}, interval 1 year) as {T}, k, "
+        f"sum(n) as s from a group by tumble({T}, interval 1 year), k) x join b on x.k = b.k",
+        f"select x.{T}, x.k, s, w from (select {_WHOLE_YEAR} as {T}, k, sum(n) as s from a "
+        f"where {_END.format(_WHOLE_YEAR, 12)} group by {_WHOLE_YEAR}, k) x join b on x.k = b.k",
+        stretch=2 * _YEAR,
     ),
 )
