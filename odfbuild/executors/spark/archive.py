@@ -17,15 +17,15 @@ import shutil
 import stat
 import subprocess
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import BinaryIO
 
-from odfbuild.errors import EngineError, EngineFailedError
-from odfbuild.executors.spark.java import Java, find_java
+from odfbuild.errors import EngineFailedError
+from odfbuild.executors.spark.java import Java
 from odfbuild.executors.spark.jvm import class_path, module_options
 
 __all__ = ["Archive", "archive_of", "build", "build_later", "options"]
@@ -35,7 +35,12 @@ _KEPT = 3  # archives that stay when a new one is made
 _ROOM = 1 << 30  # bytes that must be free before one is made
 _TRAINED = "2"  # counts what the training run does: one of less is made again
 
+_BUILDER = "odfbuild.executors.spark.training"  # started, never imported: it needs all of Spark
+
+_COMMAND = (sys.executable, "-P", "-m", _BUILDER)
+
 Note = Callable[[str], None]
+Train = Callable[[Path, Sequence[str]], None]
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,7 +103,7 @@ def options(java: Java, note: Note = lambda _: None) -> list[str]:
     archive = archive_of(java)
     if mode == "build" and not archive.is_there:
         note(f"building a class archive of about 200 MB: {archive.path}")
-        build(archive)
+        _build_now(archive)
     return archive.use if archive.is_there else []
 
 
@@ -121,23 +126,50 @@ def _start_building(archive: Archive, note: Note) -> None:
     )
     with _own_file(archive.path.with_suffix(".log")) as log:
         subprocess.Popen(
-            [sys.executable, "-P", "-m", __name__],
+            _COMMAND,
             stdin=subprocess.DEVNULL,
             stdout=log,
             stderr=log,
             start_new_session=True,
-            env={**os.environ, "ODFBUILD_CLASS_ARCHIVE": "off"},
+            env=_without_archive(),
             umask=_PRIVATE,
         )
 
 
-def build(archive: Archive) -> None:
-    """Make the archive, waiting until it is there; returns at once if somebody else makes it.
+def _build_now(archive: Archive) -> None:
+    """Run the builder and wait for it; raises EngineFailedError with its last line."""
+    done = subprocess.run(
+        _COMMAND,
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        errors="replace",
+        env=_without_archive(),
+        umask=_PRIVATE,
+        check=False,
+    )
+    if done.returncode:
+        said = done.stderr.strip().splitlines() or [f"it ended with {done.returncode}"]
+        raise _no_archive(archive, said[-1])
 
-    Raises EngineFailedError if Java wrote none.
+
+def _without_archive() -> dict[str, str]:
+    return {**os.environ, "ODFBUILD_CLASS_ARCHIVE": "off"}
+
+
+def _no_archive(archive: Archive, why: str) -> EngineFailedError:
+    return EngineFailedError(
+        what=f"no class archive was made for {archive.java.program}",
+        why=why,
+        fix="set ODFBUILD_CLASS_ARCHIVE=off; starts take a second or two longer",
+    )
+
+
+def build(archive: Archive, train: Train) -> None:
+    """Make the archive by a run of `train`, waiting until it is there.
+
+    Returns at once if somebody else makes it.  Raises EngineFailedError if Java wrote none.
     """
-    from odfbuild.executors.spark.training import train
-
     with _lock(archive) as locked:
         if not locked or archive.is_there:
             return
@@ -148,11 +180,7 @@ def build(archive: Archive) -> None:
             train(folder, archive.make(made))
             if not made.exists():
                 archive.path.with_suffix(".failed").touch(0o600)
-                raise EngineFailedError(
-                    what="Java wrote no class archive",
-                    why=f"{archive.java.program} ended without it",
-                    fix="set ODFBUILD_CLASS_ARCHIVE=off; starts take a second or two longer",
-                )
+                raise _no_archive(archive, "Java ended without writing it")
             made.chmod(0o600)
             made.rename(archive.path)
     _forget_others(archive)
@@ -237,18 +265,3 @@ def _lock(archive: Archive) -> Iterator[bool]:
             yield False
         else:
             yield True
-
-
-def main() -> int:
-    """Make the archive for the Java that is found here, at low priority."""
-    os.nice(10)
-    try:
-        build(archive_of(find_java()))
-    except EngineError as error:
-        sys.stderr.write(f"{error.what}: {error.why}\n")
-        return 1
-    return 0
-
-
-if __name__ == "__main__":
-    sys.exit(main())

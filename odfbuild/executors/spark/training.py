@@ -1,5 +1,10 @@
-"""A short run of everything that steps do, so that a class archive holds what they need."""
+"""A short run of everything that steps do, so that a class archive holds what they need.
 
+Run as a module it makes the archive for the Java that is found; `archive` starts it.
+"""
+
+import os
+import sys
 from collections.abc import Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
@@ -8,9 +13,12 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from odfbuild.errors import EngineError
 from odfbuild.executors.engine import IngestRequest, TransformInputFrame, TransformWork
 from odfbuild.executors.frames import Frame
+from odfbuild.executors.spark.archive import archive_of, build
 from odfbuild.executors.spark.engine import SparkEngine
+from odfbuild.executors.spark.java import find_java
 from odfbuild.odf.arrow import from_arrow
 from odfbuild.odf.events import (
     DatasetVocabulary,
@@ -119,3 +127,18 @@ def _transform(history: Path, folder: Path, query: str) -> TransformWork:
         vocab=_VOCAB,
         staging=folder,
     )
+
+
+def main() -> int:
+    """Make the archive for the Java that is found here, at low priority."""
+    os.nice(10)
+    try:
+        build(archive_of(find_java()), train)
+    except EngineError as error:
+        sys.stderr.write(f"{error.what}: {error.why}\n")
+        return 1
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

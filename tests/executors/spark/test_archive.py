@@ -2,14 +2,14 @@
 
 import os
 import subprocess
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
 
 from odfbuild.errors import EngineFailedError
 from odfbuild.executors.spark import archive as module
-from odfbuild.executors.spark import training
-from odfbuild.executors.spark.archive import archive_of, build, build_later, options
+from odfbuild.executors.spark.archive import Train, archive_of, build, build_later, options
 from odfbuild.executors.spark.java import Java
 
 SEVENTEEN = Java(Path("/java/bin/java"), Path("/java"), 17, "17.0.15", "Somebody")
@@ -29,10 +29,10 @@ def make(java: Java = SEVENTEEN) -> Path:
     return path
 
 
-def writes(into_place: bool, seen: list[tuple[str, ...]]) -> object:
+def writes(into_place: bool, seen: list[tuple[str, ...]]) -> Train:
     """Return a stand-in for the training run, which writes what Java would write at its end."""
 
-    def train(folder: Path, java_options: tuple[str, ...]) -> None:
+    def train(folder: Path, java_options: Sequence[str]) -> None:
         seen.append(tuple(java_options))
         if into_place:
             (folder / "classes").write_bytes(b"archive")
@@ -68,34 +68,31 @@ def test_a_java_without_base_archive_gets_one_of_ours() -> None:
     assert archive_of(LATEST).base is None
 
 
-def test_building_leaves_a_whole_archive_or_none(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_building_leaves_a_whole_archive_or_none() -> None:
     seen: list[tuple[str, ...]] = []
-    monkeypatch.setattr(training, "train", writes(True, seen))
     archive = archive_of(LATEST)
-    build(archive)
+    build(archive, writes(True, seen))
     assert archive.path.read_bytes() == b"archive"
     assert seen[0][0].startswith("-XX:AOTCacheOutput=")
     assert str(archive.path) not in seen[0][0]
-    build(archive)
+    build(archive, writes(True, seen))
     assert len(seen) == 1
 
 
-def test_a_build_in_vain_is_remembered(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(training, "train", writes(False, []))
+def test_a_build_in_vain_is_remembered() -> None:
     archive = archive_of(LATEST)
-    with pytest.raises(EngineFailedError, match="wrote no class archive"):
-        build(archive)
+    with pytest.raises(EngineFailedError, match="no class archive was made"):
+        build(archive, writes(False, []))
     assert archive.has_failed
     assert not archive.is_there
 
 
-def test_a_second_builder_leaves_it_to_the_first(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_second_builder_leaves_it_to_the_first() -> None:
     seen: list[tuple[str, ...]] = []
-    monkeypatch.setattr(training, "train", writes(True, seen))
     archive = archive_of(LATEST)
     with module._lock(archive) as locked:
         assert locked
-        build(archive)
+        build(archive, writes(True, seen))
     assert seen == []
 
 
@@ -128,31 +125,49 @@ def test_the_builder_is_started_once_spark_was_used_and_says_so(
     monkeypatch.setattr(subprocess, "Popen", lambda command, **_: started.append(command))
     notes: list[str] = []
     build_later(LATEST, notes.append)
-    assert started[0][1:] == ["-P", "-m", "odfbuild.executors.spark.archive"]
+    assert list(started[0][1:]) == ["-P", "-m", "odfbuild.executors.spark.training"]
     assert "200 MB" in notes[0]
     assert "ODFBUILD_CLASS_ARCHIVE=off" in notes[0]
 
 
-def test_only_a_few_archives_are_kept(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_build_that_is_waited_for_is_a_process_and_its_last_words_are_told(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def run(command: Sequence[str], **given: object) -> subprocess.CompletedProcess[str]:
+        assert given["env"]["ODFBUILD_CLASS_ARCHIVE"] == "off"  # type: ignore[index]
+        return subprocess.CompletedProcess(command, *answers.pop(0))
+
+    answers = [(0, "", ""), (1, "", "WARN\nno room: the disk is full\n"), (-9, "", "")]
+    monkeypatch.setenv("ODFBUILD_CLASS_ARCHIVE", "build")
+    monkeypatch.setattr(subprocess, "run", run)
+    assert options(LATEST) == []
+    with pytest.raises(EngineFailedError, match="no class archive was made") as raised:
+        options(LATEST)
+    assert raised.value.why == "no room: the disk is full"
+    with pytest.raises(EngineFailedError) as raised:
+        options(LATEST)
+    assert raised.value.why == "it ended with -9"
+    make(LATEST)
+    assert options(LATEST)
+    assert answers == []
+
+
+def test_only_a_few_archives_are_kept() -> None:
     folder = make().parent
     for at in range(5):
         path = folder / f"java17-{at}.jsa"
         path.touch()
         os.utime(path, (at, at))
-    monkeypatch.setattr(training, "train", writes(True, []))
-    build(archive_of(LATEST))
+    build(archive_of(LATEST), writes(True, []))
     kept = {path.name for path in folder.glob("*.jsa")}
     assert kept == {archive_of(LATEST).path.name, archive_of(SEVENTEEN).path.name, "java17-4.jsa"}
 
 
 @pytest.mark.parametrize("umask", [0o000, 0o002, 0o022])
-def test_what_is_kept_is_for_its_owner_alone(
-    umask: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(training, "train", writes(True, []))
+def test_what_is_kept_is_for_its_owner_alone(umask: int, tmp_path: Path) -> None:
     before = os.umask(umask)
     try:
-        build(archive_of(LATEST))
+        build(archive_of(LATEST), writes(True, []))
     finally:
         os.umask(before)
     found = list((tmp_path / "odfbuild").rglob("*"))
