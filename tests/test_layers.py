@@ -2,7 +2,8 @@
 
 import ast
 import shutil
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -40,19 +41,27 @@ def area_of(name: str) -> str:
     return name.replace("/", ".").removesuffix(".py").split(".")[0]
 
 
+@cache
 def tree_of(module: Path) -> ast.Module:
     return ast.parse(module.read_text("utf-8"))
 
 
-def imports_of(module: Path) -> Iterator[str]:
-    """Yield every module that a module imports, wherever in it the import stands."""
-    for node in ast.walk(tree_of(module)):
+@cache
+def nodes_of(module: Path) -> tuple[ast.AST, ...]:
+    return tuple(ast.walk(tree_of(module)))
+
+
+@cache
+def imports_of(module: Path) -> tuple[str, ...]:
+    """Return every module that a module imports, wherever in it the import stands."""
+    found: list[str] = []
+    for node in nodes_of(module):
         if isinstance(node, ast.Import):
-            yield from (alias.name for alias in node.names)
+            found += [alias.name for alias in node.names]
         elif isinstance(node, ast.ImportFrom):
             assert node.level == 0, f"{name_of(module)}: a relative import"
-            origin = node.module or ""
-            yield from (f"{origin}.{alias.name}" for alias in node.names)
+            found += [f"{node.module or ''}.{alias.name}" for alias in node.names]
+    return tuple(found)
 
 
 def own_imports_of(module: Path) -> Iterator[str]:
@@ -66,10 +75,23 @@ def rank(area: str) -> int:
     return next(n for n, layer in enumerate(LAYERS) if area in layer)
 
 
-parametrized = pytest.mark.parametrize("module", MODULES, ids=name_of)
+def of_all_modules(check: Callable[[Path], None]) -> Callable[[], None]:
+    """Make a test that tells of every module that fails a check."""
+
+    def test() -> None:
+        failed = []
+        for module in MODULES:
+            try:
+                check(module)
+            except AssertionError as error:
+                failed.append(f"{name_of(module)}: {error}")
+        assert not failed, "\n".join(failed)
+
+    test.__name__ = check.__name__
+    return test
 
 
-@parametrized
+@of_all_modules
 def test_imports_point_down_only(module: Path) -> None:
     if name_of(module) == "__init__.py":
         return
@@ -79,26 +101,26 @@ def test_imports_point_down_only(module: Path) -> None:
         assert other == area or rank(other) < rank(area), f"{area} imports {imported}"
 
 
-@parametrized
+@of_all_modules
 def test_the_core_has_no_effects(module: Path) -> None:
     if area_of(name_of(module)) in PURE:
         assert EFFECTS.isdisjoint(i.split(".")[0] for i in imports_of(module))
 
 
-@parametrized
+@of_all_modules
 def test_spark_is_named_in_one_folder_only(module: Path) -> None:
     if not name_of(module).startswith("executors/spark/"):
         assert {"pyspark", "py4j"}.isdisjoint(i.split(".")[0] for i in imports_of(module))
 
 
-@parametrized
+@of_all_modules
 def test_the_parser_is_named_where_its_words_and_tree_are_read_only(module: Path) -> None:
     known = ("planner/sql/text.py", "planner/sql/tokens.py", "planner/sql/tree_")
     if not name_of(module).startswith(known):
         assert "sqlglot" not in {i.split(".")[0] for i in imports_of(module)}
 
 
-@parametrized
+@of_all_modules
 def test_every_module_says_what_it_is_and_what_it_offers(module: Path) -> None:
     tree = tree_of(module)
     assigned = {
@@ -112,16 +134,16 @@ def test_every_module_says_what_it_is_and_what_it_offers(module: Path) -> None:
     assert "__all__" in assigned or len(tree.body) == 1
 
 
-@parametrized
+@of_all_modules
 def test_a_module_is_short_enough_to_be_one_idea(module: Path) -> None:
     if name_of(module) not in GENERATED:
         assert len(module.read_text("utf-8").splitlines()) <= 700
 
 
-@parametrized
+@of_all_modules
 def test_only_the_command_line_prints(module: Path) -> None:
     if area_of(name_of(module)) != "cli":
-        calls = (n.func for n in ast.walk(tree_of(module)) if isinstance(n, ast.Call))
+        calls = (n.func for n in nodes_of(module) if isinstance(n, ast.Call))
         assert "print" not in {c.id for c in calls if isinstance(c, ast.Name)}
 
 
@@ -144,10 +166,10 @@ PLACES = frozenset(
 )
 
 
-@parametrized
+@of_all_modules
 def test_who_reads_rows_gets_files_that_were_checked(module: Path) -> None:
     asked = {"data_path", "checkpoint_path", "slices"}
-    for call in (n for n in ast.walk(tree_of(module)) if isinstance(n, ast.Call)):
+    for call in (n for n in nodes_of(module) if isinstance(n, ast.Call)):
         if isinstance(call.func, ast.Attribute) and call.func.attr in asked:
             named = ast.unparse(call.func.value)
             assert name_of(module) in PLACES, f"{named}.{call.func.attr} in line {call.lineno}"
@@ -162,10 +184,10 @@ MOVES_HEADS = {
 COMMITS = {*MOVES_HEADS, "commit", "rewrite", "append", "remove"}
 
 
-@parametrized
+@of_all_modules
 def test_a_commit_expects_the_head_that_its_work_was_made_from(module: Path) -> None:
     name = name_of(module).removesuffix(".py")
-    for node in ast.walk(tree_of(module)):
+    for node in nodes_of(module):
         if isinstance(node, ast.Attribute) and "heads" in ast.unparse(node.value):
             assert name in MOVES_HEADS.get(node.attr, {name}), ast.unparse(node)
         if not isinstance(node, ast.Call) or not isinstance(node.func, ast.Attribute):
