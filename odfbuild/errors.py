@@ -11,6 +11,8 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import ClassVar
 
+from odfbuild.redaction import hidden, redacted
+
 __all__ = [
     "Diagnostic",
     "EngineError",
@@ -37,12 +39,10 @@ def bounded(text: str) -> str:
     """Return a text of at most 20,000 characters, 2,000 a line, that says how much was cut.
 
     What is bounded already stays as it is.  Credentials go before it is cut: of a part of one
-    nobody can tell later what it is.
+    nobody can tell later what it is.  Those of a source that is read go at any length.
     """
     if len(text) <= LONGEST_LINE:
-        return text
-    from odfbuild.redaction import redacted
-
+        return hidden(text)
     text = redacted(text)
     lines = [_bounded_line(each) for each in text.split("\n")]
     if sum(map(len, lines)) + len(lines) - 1 <= LONGEST_TEXT:
@@ -90,7 +90,7 @@ class SourceSpan:
 class Diagnostic:
     """One finding: a stable code, what is the matter, why it matters, how to mend it, and where.
 
-    The three texts are bounded.
+    The three texts are bounded, and have no credential of the source that is read.
     """
 
     code: str
@@ -102,15 +102,13 @@ class Diagnostic:
 
     def __post_init__(self) -> None:
         for name in ("what", "why", "fix"):
-            text = getattr(self, name)
-            if len(text) > LONGEST_LINE:
-                object.__setattr__(self, name, bounded(text))
+            object.__setattr__(self, name, bounded(getattr(self, name)))
 
 
 class OdfBuildError(Exception):
     """Root of all errors: what happened, why it is refused, how to go on, and where if known.
 
-    The three texts are bounded.
+    The three texts are bounded, and have no credential of the source that is read.
     """
 
     code: ClassVar[str] = "error"

@@ -2,13 +2,14 @@
 
 A URL carries them as user and password or in its query, as signed URLs do; a header as its value.
 What is a template (`${{ env.X }}`) is no credential: its value never stands in a definition.
+While a source is read, its credentials are known: `hiding` blanks them in all that is said of it.
 """
 
 import json
 import re
-from base64 import b64encode, urlsafe_b64encode
 from collections.abc import Iterable, Iterator, Mapping
-from html import escape
+from contextlib import contextmanager
+from contextvars import ContextVar
 from typing import Any
 from urllib.parse import quote, quote_plus, unquote
 
@@ -17,6 +18,8 @@ __all__ = [
     "blanked",
     "excerpt",
     "header_has_secret",
+    "hidden",
+    "hiding",
     "redacted",
     "secret_parts",
     "without",
@@ -54,7 +57,41 @@ _SCHEME = re.compile(r"(?:bearer|basic|token)\s+\S+$", re.IGNORECASE)
 _ESCAPE = re.compile(r"%[0-9A-F]{2}")
 _END_OF_BASE64 = re.compile(r"\*\*\*[A-Za-z0-9+/_-]?={1,2}")
 _SHORTEST_SECRET = 3
+_SHORTEST_PART = 5  # characters of the beginning of a secret that a cut may have left
+_LONGEST_CUT = 20_000  # characters of a text that others cut
+_CUT_HERE = re.compile(r"\s{0,8}(?:\.{3}|\u2026)|['\")\].]{0,4}\Z")
+_OTHER_CASE = re.compile("[\u017f\u212a\u0130\u0131]")  # letters that are ASCII in another case
 _TEMPLATE = "${{"
+
+
+_IN_FORCE: ContextVar[tuple[str, ...]] = ContextVar("secrets", default=())
+
+
+@contextmanager
+def hiding(secrets: Iterable[str]) -> Iterator[None]:
+    """Blank these secrets in what is redacted in the block by its thread, and in its errors.
+
+    A server may send back what it was sent, also as data, which messages repeat.
+    """
+    before = _IN_FORCE.set(_forms(secrets))
+    try:
+        yield
+    except Exception as error:  # one that nobody expected is shown as it is
+        error.args = tuple(hidden(each) if isinstance(each, str) else each for each in error.args)
+        raise
+    finally:
+        _IN_FORCE.reset(before)
+
+
+def hidden(text: str) -> str:
+    """Return a text without the secrets that are to be hidden now, also where others cut it."""
+    if not (forms := _IN_FORCE.get()):
+        return text
+    text = _blank(text, forms)
+    if len(text) <= _LONGEST_CUT:
+        for form in forms:
+            text = _without_beginning(text, form)
+    return text
 
 
 def secret_parts(url: str) -> Iterator[str]:
@@ -81,7 +118,11 @@ def header_has_secret(name: str, value: str) -> bool:
 
 
 def redacted(text: str) -> str:
-    """Return a text without what looks like a credential in it; templates stay."""
+    """Return a text without what looks like a credential in it, and what is to be hidden now.
+
+    Templates stay.
+    """
+    text = hidden(text)
     if "=" in text:
         text = _QUERY.sub(_blanked, _plain_names(text))
     if ":/" in text and "@" in text:
@@ -128,10 +169,7 @@ def without(text: str, secrets: Iterable[str]) -> str:
     Secrets are found in other letter case, in the spelling of URLs, HTML and JSON, and in base64,
     too; what is too short to be one stays.
     """
-    long = {each for each in secrets if len(each) >= _SHORTEST_SECRET}
-    for form in sorted({form for each in long for form in _spellings(each)}, key=len, reverse=True):
-        text = re.sub(re.escape(form), BLANK, text, flags=re.IGNORECASE)
-    return redacted(_END_OF_BASE64.sub(BLANK, text))
+    return redacted(_blank(text, _forms(secrets)))
 
 
 def _plain_names(text: str) -> str:
@@ -143,8 +181,43 @@ def _blanked(found: re.Match[str]) -> str:
     return found[0] if _TEMPLATE in found[2] else f"{found[1]}{BLANK}"
 
 
+def _forms(secrets: Iterable[str]) -> tuple[str, ...]:
+    """Return secrets in all their spellings, the longest first."""
+    long = {each for each in secrets if len(each) >= _SHORTEST_SECRET}
+    return tuple(
+        sorted({form for each in long for form in _spellings(each)}, key=len, reverse=True)
+    )
+
+
+def _blank(text: str, forms: tuple[str, ...]) -> str:
+    lower = None if _OTHER_CASE.search(text) else text.lower()
+    for form in forms:
+        if lower is None or not form.isascii() or form.lower() in lower:
+            text = re.sub(re.escape(form), BLANK, text, flags=re.IGNORECASE)
+    return _END_OF_BASE64.sub(BLANK, text)
+
+
+def _without_beginning(text: str, form: str) -> str:
+    """Return a text without parts of a secret where somebody cut it: before dots, at its end."""
+    lower, form = text.lower(), form.lower()
+    if len(form) <= _SHORTEST_PART or len(lower) != len(text):
+        return text
+    parts, done, at = [], 0, -1
+    while (at := lower.find(form[:_SHORTEST_PART], at + 1)) >= 0:
+        end = at + _SHORTEST_PART
+        while end < len(lower) and end - at < len(form) and lower[end] == form[end - at]:
+            end += 1
+        if at >= done and _CUT_HERE.match(text, end):
+            parts += [text[done:at], BLANK]
+            done = end
+    return "".join([*parts, text[done:]]) if parts else text
+
+
 def _spellings(secret: str) -> set[str]:
     """Return a secret as it may come back: for a URL, HTML, JSON, or in base64 at any offset."""
+    from base64 import b64encode, urlsafe_b64encode
+    from html import escape
+
     forms = {secret, quote(secret), quote(secret, ""), quote_plus(secret), unquote(secret)}
     forms |= {_ESCAPE.sub(lambda found: found[0].lower(), each) for each in forms}
     for text in (secret, unquote(secret)):

@@ -1,7 +1,7 @@
 """What a step reads and writes, for those who are told of runs: datasets and sources."""
 
 import os
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING
 from urllib.parse import quote, urlsplit
 from uuid import UUID
@@ -13,7 +13,6 @@ from odfbuild.odf.chain_schema import schema_in_force
 from odfbuild.odf.events import (
     AddData,
     DataField,
-    EnvVar,
     ExecuteTransform,
     ExecuteTransformInput,
     FetchStep,
@@ -26,17 +25,17 @@ from odfbuild.odf.events import (
 )
 from odfbuild.odf.identity import DatasetId, Multihash
 from odfbuild.odf.opaque import is_opaque
-from odfbuild.odf.record import Record
 from odfbuild.odf.refs import DatasetAlias
 from odfbuild.planner.evolution.derive import data_schema
 from odfbuild.planner.plan import Append, Ingest, Step, Transform
+from odfbuild.redaction import without
 from odfbuild.state.dataset import Dataset, NotInChainError
 from odfbuild.state.workspace import Workspace
 
 if TYPE_CHECKING:
     from odfbuild.planner.sql.columns import ColumnRef as Used
 
-__all__ = ["Subjects", "secrets_of", "source_of"]
+__all__ = ["Subjects", "source_of"]
 
 
 class Subjects:
@@ -100,13 +99,17 @@ class Subjects:
         return None if dataset is None else dataset.head()
 
     def secrets(self, step: Step, env: Mapping[str, str] = os.environ) -> tuple[str, ...]:
-        """Return what must not be told of the source of a step."""
+        """Return what must not be told of the source of a step, with the queries of its URLs."""
+        from odfbuild.executors.source_secrets import secrets_of, texts_of
+
         events: tuple[object, ...] = ()
         if isinstance(step.work, Append):
             events = step.work.events
         if (state := self._state(step.target)) is not None:
             events += (state.polling, *state.push.values())
-        return secrets_of(events, env)
+        secrets = secrets_of(events, env)
+        queries = [text.partition("?")[2] for _, text in texts_of(events) if "://" in text]
+        return (*secrets, *queries, *(without(each, secrets) for each in queries))
 
     def _state(self, alias: DatasetAlias) -> ChainState | None:
         dataset = self._workspace.open(alias)
@@ -188,24 +191,6 @@ def source_of(fetch: FetchStep, namespace: str) -> Subject:
             return Subject(named=Named("ethereum", str(fetch.chain_id or "")))
 
 
-def secrets_of(definition: object, env: Mapping[str, str]) -> tuple[str, ...]:
-    """Return the values that templates of a definition use; passwords, headers, queries of URLs."""
-    from odfbuild.executors.request import user_of
-    from odfbuild.executors.substitute import variables
-
-    found: set[str] = set()
-    for key, text in _texts(definition):
-        found |= {env[name] for name in variables(text) if name in env}
-        if key in ("value", "password") and "${{" not in text:
-            found.add(text)
-        if key == "taken" and text in env:
-            found.add(env[text])
-        if "://" in text:
-            user, (_, _, query) = user_of(text), text.partition("?")
-            found |= {each for each in (user, *user.split(":"), query) if each}
-    return tuple(found)
-
-
 def _refs(of: "Iterable[Used]", named: Mapping[str, Named]) -> tuple[ColumnRef, ...]:
     found = sorted((each.input, each.column) for each in of if each.input in named)
     return tuple(ColumnRef(named[name], column) for name, column in found)
@@ -223,20 +208,6 @@ def _place(url: str) -> Subject:
 
 def _quoted(url: str) -> str:
     return quote(url, safe="/:!$&'()*+,;=%~@")
-
-
-def _texts(of: object, key: str = "") -> Iterator[tuple[str, str]]:
-    """Yield every text in an event, and the name of the field that it is in."""
-    if isinstance(of, str):
-        yield key, of
-    elif isinstance(of, tuple):
-        for each in of:
-            yield from _texts(each, key)
-    elif isinstance(of, EnvVar) and of.value is None:
-        yield "taken", of.name
-    elif isinstance(of, Record):
-        for name in of.__slots__:
-            yield from _texts(getattr(of, name), name)
 
 
 def _columns(state: ChainState) -> tuple[DataField, ...] | None:

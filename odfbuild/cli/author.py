@@ -12,6 +12,7 @@ from odfbuild.cli.files import AlreadyThereError
 from odfbuild.cli.packaged import json_schemas, packaged
 from odfbuild.errors import OdfBuildError
 from odfbuild.project.checkout_links import refuse_links
+from odfbuild.redaction import excerpt
 
 __all__ = [
     "DEFAULT_TEMPLATE",
@@ -78,7 +79,7 @@ def _laid_out(template: str) -> dict[str, bytes]:
 
     if template not in TEMPLATES:
         raise UnknownTemplateError(
-            what=f"there is no template {template[:100]!r}",
+            what=f"there is no template {excerpt(template, 100)!r}",
             why=f"there are {', '.join(TEMPLATES)}",
             fix=did_you_mean(template, TEMPLATES),
         )
@@ -100,7 +101,7 @@ def show_json_schema(kind: str | None) -> int:
     found = {each.lower(): each for each in known}.get(kind.lower())
     if found is None:
         raise UnknownSchemaError(
-            what=f"there is no schema of a {kind[:100]!r}",
+            what=f"there is no schema of a {excerpt(kind, 100)!r}",
             why=f"there are those of {', '.join(known)}",
             fix=did_you_mean(kind, known) or "odfbuild schema lists them",
         )

@@ -32,7 +32,7 @@ from odfbuild.odf.opaque import refuse_opaque
 from odfbuild.odf.refs import DatasetAlias
 from odfbuild.odf.value_paths import ITEM, KEY, VALUE, ValuePath, below, member
 from odfbuild.odf.yaml_text import yaml_text
-from odfbuild.redaction import BLANK, blanked, redacted
+from odfbuild.redaction import BLANK, blanked, excerpt, redacted
 from odfbuild.state.block_refs import AmbiguousBlockError, UnknownBlockError, find_block
 from odfbuild.state.workspace import Workspace
 
@@ -198,7 +198,7 @@ def _matches(hash: str, part: str) -> bool:
 
 def _unknown_block(name: str) -> UnknownBlockError:
     return UnknownBlockError(
-        what=f"{name[:200]!r} is no file, and no block of the workspace",
+        what=f"{excerpt(name, 200)!r} is no file, and no block of the workspace",
         why="a block is named by its file or by its hash, of which six characters of the start "
         "or end will do",
         fix="odfbuild log NAME shows the hashes of a dataset's blocks",

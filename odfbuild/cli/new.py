@@ -21,6 +21,7 @@ from odfbuild.errors import ProjectError
 from odfbuild.odf.refs import DatasetAlias
 from odfbuild.planner.names import did_you_mean
 from odfbuild.project.format import formatted
+from odfbuild.redaction import hiding
 from odfbuild.regular_files import open_regular
 
 if TYPE_CHECKING:
@@ -121,7 +122,7 @@ def _root(project: app.Opened, alias: DatasetAlias, origin: str | None) -> Root:
 
 def _of_url(url: str) -> "Sample":
     from odfbuild import __version__
-    from odfbuild.executors.request import Request, printable
+    from odfbuild.executors.request import Request, printable, url_secrets
     from odfbuild.executors.sample import take_sample
 
     if url.lower().startswith("ftp"):
@@ -129,8 +130,10 @@ def _of_url(url: str) -> "Sample":
     else:
         from odfbuild.executors.http import beginning
     shown = printable(url).partition("?")[0]
-    data, whole = beginning(Request(url=url, name=shown, agent=f"odfbuild/{__version__}"), _MOST)
-    return take_sample(data, PurePosixPath(shown).name, whole=whole)
+    request = Request(url=url, name=shown, agent=f"odfbuild/{__version__}")
+    with hiding(url_secrets(url)):
+        data, whole = beginning(request, _MOST)
+        return take_sample(data, PurePosixPath(shown).name, whole=whole)
 
 
 def _of_file(project: app.Opened, file: Path) -> "tuple[Sample, str]":

@@ -9,6 +9,7 @@ from odfbuild.cli.words import count
 from odfbuild.executors.testing.cells import cell
 from odfbuild.executors.testing.compare import Difference, Row
 from odfbuild.executors.testing.unit import Failure
+from odfbuild.redaction import excerpt
 
 __all__ = ["difference_lines", "failure_text", "head_of"]
 
@@ -62,7 +63,7 @@ def _line(sign: str, texts: Sequence[str], widths: Sequence[int], note: str) -> 
 
 def _clipped(value: Any) -> str:
     text = printable(cell(value)).replace("\n", "\\n")
-    return text if len(text) <= _WIDEST else f"{text[: _WIDEST - 3]}..."
+    return text if len(text) <= _WIDEST else excerpt(text, _WIDEST)
 
 
 def _width(text: str) -> int:

@@ -35,6 +35,7 @@ from odfbuild.odf.timestamp import Timestamp
 from odfbuild.odf.yaml_text import yaml_text
 from odfbuild.planner.policy import BadRows, IngestOptions
 from odfbuild.project.column_lines import column_lines
+from odfbuild.redaction import redacted
 from odfbuild.state.disk import Disk
 from odfbuild.state.workspace import Workspace
 
@@ -128,10 +129,10 @@ def _drifted(drift: Drift, read: ReadStep, known: frozenset[str]) -> Drifted | N
     """Return what is new of a drift, as the schema of the source would have it."""
     line = _odf_line if read.schema is not None else _ddl_line
     found = Drifted(
-        added=tuple(line(each) for each in drift.added if f"+{each.name}" not in known),
-        grown=tuple(line(f) for f in drift.grown if f"~{f.name} {f.type}" not in known),
+        added=tuple(redacted(line(e)) for e in drift.added if f"+{e.name}" not in known),
+        grown=tuple(redacted(line(f)) for f in drift.grown if f"~{f.name} {f.type}" not in known),
         missing=tuple(name for name in drift.missing if f"-{name}" not in known),
-        renamed=tuple(each for each in drift.renamed if ">".join(each) not in known),
+        renamed=tuple((redacted(e[0]), e[1]) for e in drift.renamed if ">".join(e) not in known),
     )
     return found if found != Drifted() else None
 

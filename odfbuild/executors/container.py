@@ -43,6 +43,7 @@ from odfbuild.executors.request import Request, redact
 from odfbuild.executors.substitute import substitute, variables
 from odfbuild.odf.events import FetchStepContainer, SourceState
 from odfbuild.odf.timestamp import InvalidTimestampError, Timestamp
+from odfbuild.redaction import excerpt
 from odfbuild.regular_files import read_regular
 from odfbuild.state.checksum import checked_object, object_with_check_sum
 
@@ -291,7 +292,7 @@ def _new_state(out: Path, name: str) -> SourceState | None:
         return SourceState(SOURCE_NAME, LAST_MODIFIED, str(Timestamp.parse(changed)))
     except InvalidTimestampError as error:
         raise bad_state(
-            name, _CHANGED_FILE, f"{changed[:80]!r} is no RFC 3339 time: {error}"
+            name, _CHANGED_FILE, f"{excerpt(changed, 80)!r} is no RFC 3339 time: {error}"
         ) from None
 
 

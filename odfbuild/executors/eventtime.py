@@ -14,6 +14,7 @@ from odfbuild.executors.request import FetchError
 from odfbuild.odf.backtracking import LONGEST_TEXT, CostlyPatternError, check_cost
 from odfbuild.odf.timeformat import UnknownTimePartError, named_groups, strptime_form
 from odfbuild.odf.timestamp import Timestamp
+from odfbuild.redaction import excerpt
 
 __all__ = ["EventTimeError", "from_name"]
 
@@ -78,7 +79,7 @@ def _expression(pattern: str) -> re.Pattern[str]:
 def _find(name: str, pattern: str) -> str:
     if len(name) > LONGEST_TEXT:
         raise EventTimeError(
-            what=f"the file name {name[:60]}... has {len(name)} characters",
+            what=f"the file name {excerpt(name, 63)} has {len(name)} characters",
             why=f"`eventTime.pattern` is applied to names of at most {LONGEST_TEXT}",
             fix="rename the file, or take the event time from a column",
         )

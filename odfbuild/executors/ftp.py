@@ -27,6 +27,7 @@ from odfbuild.executors.request import (
     NotFoundError,
     NotModified,
     Request,
+    one_line,
     redact,
     unreachable,
 )
@@ -283,8 +284,7 @@ def _reason(error: Exception, request: Request) -> str:
 
 def _line(text: str, request: Request) -> str:
     """Return a text as one short printable line without secrets."""
-    shown = "".join(each if each.isprintable() else " " for each in redact(text, request))
-    return " ".join(shown.split())[:200]
+    return redact(one_line(text), request)[:200]
 
 
 def _http_time(text: str | None) -> str | None:

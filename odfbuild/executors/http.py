@@ -23,6 +23,7 @@ from odfbuild.executors.request import (
     NotModified,
     Request,
     UnreachableError,
+    one_line,
     printable,
     redact,
     unreachable,
@@ -264,14 +265,8 @@ def _check_status(response: "httpx.Response", request: Request) -> None:
 
 def _status(response: "httpx.Response", request: Request) -> str:
     """Return the status of an answer and what the server calls it, without what it was sent."""
-    said = redact(_one_line(response.reason_phrase), request)
+    said = redact(one_line(response.reason_phrase), request)
     return f"{response.status_code} {said[:_EXCERPT]}".rstrip()
-
-
-def _one_line(text: str) -> str:
-    """Return a text without what is not printed: a credential may be split by it."""
-    shown = (c if c.isprintable() else " " if c.isspace() else "" for c in text)
-    return " ".join("".join(shown).split())
 
 
 def _refusal(response: "httpx.Response", request: Request) -> Exception:
@@ -311,7 +306,7 @@ def _excerpt(response: "httpx.Response", request: Request) -> str:
                 break
     except httpx.HTTPError:
         pass
-    text = redact(_one_line(start.decode("utf-8", "replace")), request)
+    text = redact(one_line(start.decode("utf-8", "replace")), request)
     if len(start) >= 4 * _EXCERPT + _LONGEST_SECRET:  # it may end in a credential
         text = text[: max(0, len(text) - _LONGEST_SECRET)]
     return text if len(text) <= _EXCERPT else text[:_EXCERPT] + "..."

@@ -22,10 +22,12 @@ from odfbuild.executors.readers import read
 from odfbuild.executors.report import Round
 from odfbuild.executors.settled import is_settled
 from odfbuild.executors.site import Site
+from odfbuild.executors.source_secrets import secrets_of
 from odfbuild.executors.together import goes_together, has_room, may_follow
 from odfbuild.odf.events import SetPollingSource, SourceState
 from odfbuild.odf.opaque import refuse_opaque
 from odfbuild.planner.policy import AS_USUAL, IngestOptions
+from odfbuild.redaction import hiding
 from odfbuild.state.dataset import Dataset
 from odfbuild.state.disabled import DisabledSourceError, disabled_folders, is_disabled
 from odfbuild.state.heads import HeadMovedError
@@ -77,8 +79,10 @@ def ingest(
             options=options,
         )
         polling = _Polling(receiver=receiver, source=state.polling, folder=folder)
+        together = not one_by_one and goes_together(state.polling)
         try:
-            more = _round(polling, done, together=not one_by_one and goes_together(state.polling))
+            with hiding(secrets_of(state.polling.fetch, site.env)):
+                more = _round(polling, done, together=together)
             lost = 0
         except _FailedTogether:
             one_by_one = True

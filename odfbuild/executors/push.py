@@ -26,6 +26,7 @@ from odfbuild.odf.events import AddPushSource
 from odfbuild.odf.identity import Multihash
 from odfbuild.odf.timestamp import Timestamp
 from odfbuild.planner.policy import AS_USUAL, IngestOptions
+from odfbuild.redaction import excerpt
 from odfbuild.state.dataset import Dataset
 from odfbuild.state.push_ids import has_push, push_state
 
@@ -186,7 +187,7 @@ def _check(given: Pushing) -> None:
         )
     if given.id is not None and not (given.id.isprintable() and 0 < len(given.id) <= _LONGEST_ID):
         raise BadPushError(
-            what=f"{given.id[:40]!r} cannot be the id of a push",
+            what=f"{excerpt(given.id, 40)!r} cannot be the id of a push",
             why=f"it is kept in the chain: 1 to {_LONGEST_ID} printable characters",
             fix="use a number, a UUID or the name of a file",
         )

@@ -17,9 +17,11 @@ __all__ = [
     "NotModified",
     "Request",
     "UnreachableError",
+    "one_line",
     "printable",
     "redact",
     "unreachable",
+    "url_secrets",
     "user_of",
 ]
 
@@ -90,6 +92,18 @@ def user_of(url: str) -> str:
     return url.partition("://")[2].partition("/")[0].rpartition("@")[0]
 
 
+def url_secrets(url: str) -> set[str]:
+    """Return the credentials that a URL without templates carries."""
+    user = user_of(url)
+    return {user, *user.split(":"), *secret_parts(url)}
+
+
+def one_line(text: str) -> str:
+    """Return a text without what is not printed: a credential may be split by it."""
+    shown = (c if c.isprintable() else " " if c.isspace() else "" for c in text)
+    return " ".join("".join(shown).split())
+
+
 def redact(text: str, request: Request) -> str:
     """Return a text without header values, values of variables, user and password.
 
@@ -97,8 +111,7 @@ def redact(text: str, request: Request) -> str:
     """
     hidden = {value for _, value in request.headers} | set(request.secrets)
     hidden |= {value.partition(" ")[2] for _, value in request.headers}
-    user = user_of(request.url)
-    return without(text, hidden | {user, *user.split(":"), *secret_parts(request.url)})
+    return without(text, hidden | url_secrets(request.url))
 
 
 def unreachable(request: Request, why: str) -> UnreachableError:

@@ -9,6 +9,7 @@ from enum import IntEnum
 from hashlib import sha3_256 as _sha3_256
 
 from odfbuild.errors import ProtocolError
+from odfbuild.redaction import excerpt
 
 __all__ = [
     "DatasetId",
@@ -214,7 +215,7 @@ def _to_varint(value: int) -> bytes:
 
 
 def _short(shown: str) -> str:
-    return shown if len(shown) <= 100 else f"{shown[:97]}..."
+    return excerpt(shown, 100)
 
 
 def _bad_hash(shown: str, why: str) -> InvalidMultihashError:

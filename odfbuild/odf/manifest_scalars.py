@@ -14,6 +14,7 @@ from odfbuild.odf.identity import DatasetId, Multihash
 from odfbuild.odf.manifest_errors import Path, Problem
 from odfbuild.odf.refs import DatasetAlias, parse_dataset_ref
 from odfbuild.odf.timestamp import Timestamp
+from odfbuild.redaction import excerpt
 
 __all__ = ["RANGES", "SCALARS", "Decode", "Places", "list_of", "number", "text", "wrong_type"]
 
@@ -191,7 +192,7 @@ def _described(value: object) -> str:
         case int() | float():
             return f"the number {value}"
         case str():
-            return f"the text {value[:40]!r}"
+            return f"the text {excerpt(value, 40)!r}"
         case list() | tuple():
             return "a list"
         case dict() | Mapping():

@@ -10,6 +10,7 @@ from odfbuild.odf.layout import TABLES, UNIONS
 from odfbuild.odf.opaque import Opaque
 from odfbuild.odf.record import Record
 from odfbuild.odf.slots import MadeOnce, Slot
+from odfbuild.redaction import excerpt
 
 __all__ = ["KINDS", "InvalidAttributesError", "to_mapping"]
 
@@ -96,7 +97,7 @@ def _attributes(text: str) -> Any:
         loaded = None
     if not isinstance(loaded, dict):
         raise InvalidAttributesError(
-            what=f"{text[:60]!r} is not a JSON object",
+            what=f"{excerpt(text, 60)!r} is not a JSON object",
             why="extra attributes are kept as the text of one JSON object",
             fix="fetch the block again, or check where it comes from",
         )

@@ -13,6 +13,7 @@ from pathlib import Path, PurePosixPath
 from tempfile import TemporaryDirectory
 
 from odfbuild.project.git import GitError, NoGitError, NoRepositoryError, WorkTree
+from odfbuild.redaction import excerpt
 
 __all__ = ["GitError", "MissingObjectError", "Revision", "at_revision", "git_state"]
 
@@ -98,7 +99,8 @@ def _lay_out(tree: WorkTree, commit: str, folder: Path) -> None:
             path.write_bytes(data)
         except OSError as error:
             raise GitError(
-                what=f"the file {name[:80]!a} of {commit[:12]} cannot be written: {error.strerror}",
+                what=f"the file {excerpt(ascii(name), 80)} of {commit[:12]} cannot be written: "
+                f"{error.strerror}",
                 why="a tree that git did not make may name a file and a folder alike, or too long",
                 fix="compare with a revision that can be checked out on this machine",
             ) from None

@@ -12,6 +12,7 @@ from odfbuild.errors import ProtocolError, StateError
 from odfbuild.odf.events import MetadataBlock
 from odfbuild.odf.identity import Multihash
 from odfbuild.planner.names import did_you_mean
+from odfbuild.redaction import excerpt
 from odfbuild.state.dataset import Dataset
 from odfbuild.state.heads import HEAD
 
@@ -251,7 +252,7 @@ def _unknown(dataset: Dataset, text: str) -> UnknownBlockError:
     state = dataset.state()
     last = "" if state is None else f", a number from 0 to {state.sequence}"
     return UnknownBlockError(
-        what=f"{text[:100]!r} is no block of the dataset",
+        what=f"{excerpt(text, 100)!r} is no block of the dataset",
         why=f"a block is a reference such as {HEAD!r}{last}, or a hash, of which six characters "
         "of the start or end will do",
         fix="odfbuild log shows the blocks, odfbuild ref list the references",

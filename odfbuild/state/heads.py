@@ -13,6 +13,7 @@ from typing import ClassVar, Protocol
 
 from odfbuild.errors import StateError
 from odfbuild.odf.identity import InvalidMultihashError, Multihash
+from odfbuild.redaction import excerpt
 from odfbuild.regular_files import NO_FILE
 from odfbuild.state.disk import Disk, pending, read_file
 from odfbuild.state.lock import locked
@@ -217,7 +218,7 @@ def _unreadable(path: Path, error: OSError) -> Exception:
 def _checked(name: str) -> str:
     if _NAME.fullmatch(name) is None:
         raise InvalidRefNameError(
-            what=f"{name[:100]!r} cannot be the name of a reference",
+            what=f"{excerpt(name, 100)!r} cannot be the name of a reference",
             why="names begin with a lower-case letter, go on with such letters, digits and dashes, "
             "and are at most 100 long",
             fix="choose another name, such as `release-1`",

@@ -20,6 +20,7 @@ from typing import Any, NoReturn, TypeAlias
 from odfbuild.errors import StateError
 from odfbuild.json_text import parse_json
 from odfbuild.odf.identity import DatasetId, InvalidDatasetIdError
+from odfbuild.redaction import excerpt
 
 __all__ = [
     "DEFAULT_COST",
@@ -272,7 +273,7 @@ class _Form:
 
     def end(self) -> None:
         if self.values:
-            raise ValueError(f"{next(iter(self.values))[:40]!r} is no part of a key")
+            raise ValueError(f"{excerpt(next(iter(self.values)), 40)!r} is no part of a key")
 
 
 def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:

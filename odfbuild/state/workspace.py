@@ -21,6 +21,7 @@ from odfbuild.odf.chain import ChainState
 from odfbuild.odf.events import DatasetKind, Seed
 from odfbuild.odf.identity import DatasetId, Multihash
 from odfbuild.odf.refs import DatasetAlias
+from odfbuild.redaction import excerpt
 from odfbuild.regular_files import NO_FILE
 from odfbuild.state.checked import CheckedFiles
 from odfbuild.state.dataset import Dataset, Stores
@@ -559,7 +560,7 @@ def _name_file(alias: DatasetAlias) -> str:
     name = str(alias).lower().replace("/", "%2F")
     if _NAME_FILE.fullmatch(name) is None or len(name) > _LONGEST_NAME:
         raise UnusableNameError(
-            what=f"{str(alias)[:80]!r} cannot name a dataset here",
+            what=f"{excerpt(str(alias), 80)!r} cannot name a dataset here",
             why=f"names are letters, digits, inner dots and dashes, at most {_LONGEST_NAME} long",
             fix="give the dataset another name",
         )

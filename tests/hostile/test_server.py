@@ -24,8 +24,11 @@ from odfbuild.odf.manifest import from_manifest
 from odfbuild.project.yaml import read_documents
 from odfbuild.redaction import excerpt, header_has_secret, redacted, without
 from tests.cli.within import Within
-from tests.inside import lay_out
+from tests.engines import FakeEngine
+from tests.inside import Inside, lay_out
+from tests.servers import Page, serving
 from tests.state.chains import NOON
+from tests.texts import root
 
 SECRET = "hunter2/is+not=for&you"
 PLAIN = "hunter2isnotforyou"
@@ -286,3 +289,78 @@ def test_credentials_of_a_chain_are_not_printed(
     assert "-o json" in shown.splitlines()[1]
     exact = json.loads(here.done("inspect", "block", "block", "-o", "json"))
     assert from_manifest(exact)[2] == block
+
+
+# Pages
+
+PAGES = {
+    "a cell": ("Csv", "t,k,v\n2024-01-01,a,{echo}\n"),
+    "a cell that is cut": ("Csv", "t,k,v\n2024-01-01,a," + "x" * 41 + "{echo}\n"),
+    "many cells": ("Csv", "t,k,v\n" + "2024-01-01,a,{echo}\n" * 9),
+    "a row of another width": ("Csv", "t,k,v\n2024-01-01,a,1,{echo},{echo}\n"),
+    "a header": ("Csv", "t,t,{echo}\n2024-01-01,a,1\n"),
+    "a line of JSON": ("NdJson", '{"t": "2024-01-01", "k": "a", "v": "{echo}"}\n'),
+    "broken JSON": ("NdJson", '{"t": "2024-01-01", "k": "{echo}\n'),
+    "a document": ("Json", '[{"t": "2024-01-01", "k": "a", "v": "{echo}"}]'),
+    "a feature": (
+        "GeoJson",
+        '{"type": "FeatureCollection", "features": [{"type": "Feature", "geometry": null, '
+        '"properties": {"t": "2024-01-01", "k": "a", "v": "{echo}"}}]}',
+    ),
+    "a new column": ("NdJson", '{"t": "2024-01-01", "k": "a", "v": 1, "{echo}": 1}\n'),
+    "a key twice": ("Csv", "t,k,v\n2024-01-01,{echo},1\n2024-01-01,{echo},2\n"),
+}
+TAKEN_IN = ("a header", "a new column", "a key twice")
+REPEATED_NOWHERE = ("a row of another width", "broken JSON")
+SENT = "tok3n-0f-ours"
+FETCH = {
+    "in the URL": "{kind: Url, url: '%s?t=${{ env.OURS }}'}",
+    "as the password": "{kind: Url, url: '%s'}",
+    "in a header": "{kind: Url, url: '%s', headers: [{name: X, value: 'a ${{ env.OURS }}'}]}",
+    "as it is": f"{{kind: Url, url: '%s', headers: [{{name: X-Api-Key, value: {SENT}}}]}}",
+}
+ECHOED = {
+    "as it is": SENT,
+    "in capitals": SENT.upper(),
+    "in base64": base64.b64encode(f"me:{SENT}".encode()).decode(),
+}
+
+
+@pytest.mark.holds("server-page")
+@pytest.mark.parametrize(
+    ("page", "way", "echo"),
+    [(page, "in the URL", "as it is") for page in PAGES]
+    + [("a cell that is cut", way, "as it is") for way in FETCH if way != "in the URL"]
+    + [("a cell", "in a header", echo) for echo in ECHOED],
+)
+def test_what_a_page_repeats_of_a_request_is_in_no_message(
+    page: str,
+    way: str,
+    echo: str,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    policy = "odfbuild_policy: 1\nliteral_secrets: true\nsource_env: [OURS]\n"
+    (tmp_path / "policy.yaml").write_text(policy, "utf-8")
+    monkeypatch.setenv("ODFBUILD_POLICY", str(tmp_path / "policy.yaml"))
+    monkeypatch.setenv("OURS", SENT)
+    kind, text = PAGES[page]
+    with serving() as server:
+        where = server.put("/rows", Page(body=text.replace("{echo}", ECHOED[echo]).encode()))
+        if way == "as the password":
+            where = where.replace("//", "//me:${{ env.OURS }}@")
+        source = root(fetch=FETCH[way].replace("%s", where))
+        if kind != "Csv":
+            source = source.replace("kind: Csv, header: true", f"kind: {kind}")
+        project = lay_out(tmp_path / "project", {"datasets/src.yaml": source})
+        ours = Inside(project, capsys, monkeypatch, FakeEngine())
+        done = ours("apply", "--yes", "--report", f"openlineage={project / 'events'}")
+    assert done.code == (0 if page in TAKEN_IN else 4), done.err
+    shown = [done.out, done.err, ours("runs").out, ours("runs", "-o", "json").out]
+    kept = [each for each in project.glob(".odfbuild/runs/**/*") if each.name != "plan.json"]
+    kept.append(project / "events")
+    shown += [each.read_text("utf-8") for each in kept if each.is_file()]
+    for part in (ECHOED[echo], ECHOED[echo][:5], ECHOED[echo][4:-4]):
+        assert not [each for each in shown if part in each], part
+    assert "***" in done.err or page in REPEATED_NOWHERE

@@ -21,6 +21,7 @@ from odfbuild.executors.spark.errors import SentQuery, place_of
 from odfbuild.executors.spark.plan_classes import ADMITTED
 from odfbuild.planner.sql.findings import Reason
 from odfbuild.planner.sql.registry import ALLOWED, REFUSED, TYPE_ARGUMENTS
+from odfbuild.redaction import excerpt
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -174,7 +175,7 @@ def _refused_clock(part: _Part) -> _Refusal:
         case "?":
             what, fix = f"this way to write a {part.detail}", "write TIMESTAMP'2024-05-01 12:34:00'"
         case _:
-            what = f"{part.name[:60]} as {part.detail}"
+            what = f"{excerpt(part.name, 60)} as {part.detail}"
             fix = "write the date as well, such as '2024-05-01 12:34:00'"
     why = "a time without a date gets that of the day on which the query runs"
     return what, fix, why

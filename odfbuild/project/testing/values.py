@@ -34,6 +34,7 @@ from odfbuild.odf.events import (
     DataTypeUInt64,
 )
 from odfbuild.planner.names import did_you_mean
+from odfbuild.redaction import excerpt
 
 __all__ = ["WrongValueError", "of_text", "typed"]
 
@@ -181,10 +182,10 @@ def _shown(value: Any) -> str:
         case bool():
             return str(value).lower()
         case str():
-            return f"'{value[:60]}'"
+            return f"'{excerpt(value, 60)}'"
         case list():
             return "a list"
         case dict():
             return "a mapping"
         case _:
-            return str(value)[:60]
+            return excerpt(str(value), 60)
