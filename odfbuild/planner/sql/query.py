@@ -42,6 +42,11 @@ __all__ = [
     "steps_of",
 ]
 
+_OF_COLUMN = (
+    "write t.`{}` for a column of that name, t its table: by the name alone, the text does not "
+    "tell whether Spark reads the column or the clock"
+)
+
 
 @dataclass(frozen=True, slots=True)
 class QueryStep:
@@ -220,7 +225,7 @@ def _call_findings(number: int, statement: Statement) -> Iterator[Finding]:
         undated = Reason.NOT_DETERMINISTIC if word.text.startswith("'") else None
         if (reason := FORBIDDEN_WORDS.get(word.text, undated)) is not None:
             is_quoted = statement.text[word.place.start] == "`"
-            hint = f"write t.`{word.text}` for a column of that name, t its table" * is_quoted
+            hint = _OF_COLUMN.format(word.text) if is_quoted else ""
             yield Finding(reason, word.text, number, word.place, hint)
 
 

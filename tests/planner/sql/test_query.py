@@ -121,6 +121,15 @@ def test_a_word_for_the_time_is_one_however_it_is_spelt(
     assert [each.name for each in facts(text).about(Reason.NOT_DETERMINISTIC)] == [name]
 
 
+@pytest.mark.parametrize("name", sorted(CLOCK_WORDS))
+def test_a_column_that_has_the_name_of_a_clock_is_read_by_its_table(name: str) -> None:
+    """A text is judged without its schemas, so a name alone proves no column."""
+    (found,) = diagnostics(facts(f"select `{name}` from t"))
+    assert found.fix.startswith(f"write t.`{name}` for a column of that name")
+    assert "does not tell whether Spark reads the column or the clock" in found.fix
+    assert facts(f"select t.`{name}` from t").findings == ()
+
+
 @pytest.mark.parametrize(
     "text",
     [
