@@ -3,8 +3,9 @@
 import json
 import signal
 import subprocess
+import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -82,9 +83,21 @@ def applying(
     ) as process:  # fmt: skip
         try:
             await_said(process, *ready)
+            while not has_process(str(project.parent / "go")):
+                assert process.poll() is None
+                time.sleep(0.01)
             yield process
         finally:
             process.kill()
+
+
+def has_process(word: str) -> bool:
+    """Tell whether a process has this word in its command line: a pipe that waits."""
+    for line in Path("/proc").glob("[0-9]*/cmdline"):
+        with suppress(OSError):  # it has ended
+            if word.encode() in line.read_bytes():
+                return True
+    return False
 
 
 def await_said(process: "subprocess.Popen[str]", *texts: str) -> None:
