@@ -69,7 +69,7 @@ class Events:
         """Tell that the run began: who runs what, where."""
         names = ("command", "user", "host", "pid", "project", "target", "version", "steps")
         facts = {name: getattr(self.summary, name) for name in (*names, "follows")}
-        self._tell("run_started", self.summary.started, None, "info", facts)
+        self._tell("run_started", None, "info", facts, lambda: self.summary.started)
 
     def add(
         self,
@@ -79,29 +79,31 @@ class Events:
         **more: Any,
     ) -> None:
         """Tell an event."""
-        self._tell(event, self._asking.clock(), dataset, level, more)
+        self._tell(event, dataset, level, more, self._asking.clock)
 
     def end(self, outcome: Ended, **more: Any) -> Timestamp:
         """Tell how the run ended, and return when."""
-        now = self._asking.clock()
         level = _LEVELS.get(outcome, "error")
-        self._tell("summary", now, None, level, {"outcome": outcome.value, **more})
-        return now
+        more = {"outcome": outcome.value, **more}
+        return self._tell("summary", None, level, more, self._asking.clock)
 
     def _tell(
         self,
         event: str,
-        time: Timestamp,
         dataset: DatasetAlias | str | None,
         level: str,
         more: Mapping[str, Any],
-    ) -> None:
+        clock: Callable[[], Timestamp],
+    ) -> Timestamp:
+        """Tell an event; its time is read when its turn has come, so that times never go back."""
         named = None if dataset is None else str(dataset)
-        where = {"run": self.summary.id, "time": str(time), "level": level}
-        line = {**where, "event": event, "dataset": named, **more}
         with self._lock:
+            now = clock()
+            where = {"run": self.summary.id, "time": str(now), "level": level}
+            line = {**where, "event": event, "dataset": named, **more}
             self._also(line)
             self._asking.heard(line)
+        return now
 
 
 def _summary(project: Opened, asking: Asking, steps: int) -> RunSummary:
