@@ -14,7 +14,7 @@ from odfbuild.odf.refs import DatasetAlias
 from odfbuild.planner.declared import Declared
 from odfbuild.planner.exclusion import Wrong
 from odfbuild.planner.policy import last_names
-from odfbuild.project.admitting import admit
+from odfbuild.project.admitting import admit, refused_packages
 from odfbuild.project.config import Config, load_config
 from odfbuild.project.fingerprint import PROJECT_FILE
 from odfbuild.project.load import Project, load_project
@@ -24,7 +24,15 @@ if TYPE_CHECKING:
     from odfbuild.odf.chain import ChainState
     from odfbuild.odf.events import DataSchema
 
-__all__ = ["granted_at", "known_names", "load", "load_at", "locked_schemas", "wrong_of"]
+__all__ = [
+    "check_packages",
+    "granted_at",
+    "known_names",
+    "load",
+    "load_at",
+    "locked_schemas",
+    "wrong_of",
+]
 
 
 def load(
@@ -158,6 +166,12 @@ def locked_schemas(root: Path, loaded: Project) -> "Mapping[DatasetAlias, DataSc
     return {} if lock is None else LockedSchemas(lock, Definitions(loaded.declared))
 
 
+def check_packages(project: Opened, config: Config) -> None:
+    """Check that packages on this machine may be read, before they are.  Raises ProjectErrors."""
+    if found := refused_packages(config, project.permissions, project.root):
+        raise ProjectErrors(found)
+
+
 def _packages(root: Path, config: Config) -> Mapping[str, Path]:
     if not config.packages:
         return {}
@@ -175,6 +189,7 @@ def _lend_packages(project: Opened, revision: Path, config: Config) -> None:
     from odfbuild.project.packages import install
 
     permissions = project.permissions
+    check_packages(project, config)
     install(
         revision,
         config,

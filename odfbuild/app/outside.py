@@ -112,8 +112,11 @@ def _of_settings(config: Config, target: str, root: Path) -> Iterator[tuple[str,
     elif (root / chosen.workspace).is_symlink():
         yield "workspace", realpath(root / chosen.workspace)
     for each in config.packages:
-        if each.path is not None and each.path.startswith(".."):
-            yield "path", each.path
+        place = each.folder(root)
+        if place is None:
+            yield "host", _host_of_git(each.git or "")
+        elif (each.path or each.git or "").lower().startswith(("..", "/", "file://")):
+            yield "path", each.path or each.git or ""
     if config.telling.url:
         yield "host", _host(config.telling.url)
     if config.telling.token_env:
@@ -159,6 +162,11 @@ def _path(path: str, root: Path) -> Iterator[tuple[str, str]]:
     """Yield a path that leads out of the project, also over links."""
     if not leads_inside(root / path, root):
         yield "path", path
+
+
+def _host_of_git(git: str) -> str:
+    """Return the server of a repository: of a URL, or of `user@server:path`."""
+    return _host(git) if "://" in git else git.partition(":")[0].rpartition("@")[2]
 
 
 def _host(url: str) -> str:

@@ -4,6 +4,7 @@ import sys
 from collections.abc import Mapping
 from dataclasses import replace
 
+from odfbuild.app.loading import check_packages
 from odfbuild.cli import exits
 from odfbuild.cli.opened import open_given
 from odfbuild.cli.options import Given
@@ -17,6 +18,7 @@ __all__ = ["install_packages", "pins_text", "update_packages"]
 def install_packages(given: Given) -> int:
     """Bring `packages/` to what the lock file pins; print one line for each package."""
     project = open_given(given)
+    check_packages(project, project.config)
     done = install(project.root, project.config, read_lock(project.root))
     width = max((len(each.name) for each in done), default=0)
     for each in done:
@@ -30,6 +32,7 @@ def install_packages(given: Given) -> int:
 def update_packages(given: Given, name: str | None) -> int:
     """Resolve revisions anew, of one package or all, and write what they are now to the lock."""
     project = open_given(given)
+    check_packages(project, project.config)
     if name is not None:
         check_name(project.config, name)
     lock = read_lock(project.root) or Lock()

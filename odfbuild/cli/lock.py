@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from odfbuild import app
-from odfbuild.app.loading import load
+from odfbuild.app.loading import check_packages, load
 from odfbuild.cli import exits
 from odfbuild.cli.asking import ENGINE, ask_engine
 from odfbuild.cli.checking import broken_datasets, examine_all, query_findings
@@ -53,6 +53,7 @@ def lock_project(given: Given, selectors: Sequence[str], *, check: bool) -> int:
 
 def _pinned(project: app.Opened, lock: Lock) -> Lock:
     """Pin and install what is not pinned yet as it is declared: definitions may come from it."""
+    check_packages(project, project.config)
     packages = pin(project.root, project.config, lock)
     if packages == lock.packages:
         return lock

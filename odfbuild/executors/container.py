@@ -28,6 +28,7 @@ from typing import Final
 from odfbuild.executors.container_errors import (
     at_a_standstill,
     bad_batch_size,
+    bad_definition,
     bad_state,
     failed,
     same_state,
@@ -58,6 +59,7 @@ _ETAG_FILE: Final = "new-etag"
 _CHANGED_FILE: Final = "new-last-modified"
 _MORE_FILE: Final = "new-has-more-data"
 _NOTE: Final = "container.json"
+_VARIABLE: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_.-]*")
 _LONGEST_STATE: Final = 64 << 10
 _OF_CLIENT: Final = re.compile(
     r"PATH|HOME|USER|SHELL|PWD|TMPDIR|LANG|LC_.*|LD_.*|GO[A-Z].*|XDG_.*|SSL_.*|SSH_.*|DBUS_.*"
@@ -163,6 +165,12 @@ class _Round:
 
 
 def _order(step: FetchStepContainer, state: SourceState | None, env: Mapping[str, str]) -> _Order:
+    for each in step.env or ():
+        if _VARIABLE.fullmatch(each.name) is None:
+            raise bad_definition(f"{excerpt(each.name, 80)!r} is no name of a variable")
+    image = substitute(step.image, env).strip()
+    if not image or image.startswith("-"):
+        raise bad_definition(f"{excerpt(step.image, 80)!r} is no image")
     given = {each.name: _value(each.name, each.value, env) for each in step.env or ()}
     given.setdefault(_BATCH, "10000")
     if not (given[_BATCH].isascii() and given[_BATCH].isdecimal()):
@@ -171,7 +179,7 @@ def _order(step: FetchStepContainer, state: SourceState | None, env: Mapping[str
     names = {name for text in (*texts, *(step.args or ()), step.image) for name in variables(text)}
     names |= {each.name for each in step.env or () if each.value is None}
     return _Order(
-        image=substitute(step.image, env).strip(),
+        image=image,
         command=step.command or (),
         args=tuple(substitute(each, env) for each in step.args or ()),
         env={**given, **_protocol(state)},

@@ -8,6 +8,7 @@ from odfbuild.executors.process import last_words, signal_name
 __all__ = [
     "at_a_standstill",
     "bad_batch_size",
+    "bad_definition",
     "bad_state",
     "failed",
     "same_state",
@@ -31,6 +32,15 @@ def bad_batch_size(name: str, value: str) -> ContainerError:
         what=f"invalid format of the parameter {name}: {value!r}",
         why="it says how many records a round should have, a whole number from 0 on",
         fix=f"correct `{name}` in `fetch.env`, or leave it out: it is 10000 then",
+    )
+
+
+def bad_definition(what: str) -> ContainerError:
+    """Return the error of an image or a variable that a runtime would take for something else."""
+    return ContainerError(
+        what=what,
+        why="a runtime reads `-x` as an option, and `*` as every variable that there is",
+        fix="correct `fetch`; a chain from elsewhere may hold what no definition may say",
     )
 
 

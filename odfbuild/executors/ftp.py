@@ -39,6 +39,7 @@ __all__ = ["beginning", "download"]
 
 _BLOCK: Final = 1 << 18
 _IMPLICIT: Final = 990
+_MOST_LINES: Final = 10_000
 _LOGIN: Final = frozenset({"530", "532", "331", "332"})
 _ABSENT: Final = "550"
 _NO_WAY: Final = frozenset({errno.EHOSTUNREACH, errno.ENETUNREACH, errno.ENETDOWN})
@@ -69,7 +70,24 @@ class _Version:
         return None if self.changed is None or self.size is None else f"{self.changed} {self.size}"
 
 
-class _Ftps(ftplib.FTP_TLS):
+class _Ftp(ftplib.FTP):
+    """FTP whose answers have an end."""
+
+    _lines = 0
+
+    def getmultiline(self) -> str:
+        """Return one answer.  Raises ValueError of one that is too long."""
+        self._lines = 0
+        return super().getmultiline()
+
+    def getline(self) -> str:
+        self._lines += 1
+        if self._lines > _MOST_LINES:
+            raise ValueError(f"the server's answer has more than {_MOST_LINES:,} lines")
+        return super().getline()
+
+
+class _Ftps(_Ftp, ftplib.FTP_TLS):
     """FTP through TLS; data connections resume the session of control, as many servers demand."""
 
     def begin(self, place: _Place, timeout: float) -> None:
@@ -187,7 +205,7 @@ def _speaking(request: Request) -> Iterator[None]:
 @contextmanager
 def _session(place: _Place, request: Request) -> Iterator[ftplib.FTP]:
     """Log in for the length of a block."""
-    ftp = _Ftps(context=certificates()) if place.encrypted else ftplib.FTP()  # noqa: S321
+    ftp = _Ftps(context=certificates()) if place.encrypted else _Ftp()
     try:
         if isinstance(ftp, _Ftps):
             ftp.begin(place, request.timeout)

@@ -13,7 +13,7 @@ from odfbuild.permissions import (
 )
 from odfbuild.project.config import Config
 
-__all__ = ["Admitted", "admit"]
+__all__ = ["Admitted", "admit", "refused_packages"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,17 +54,21 @@ def admit(
         if not permissions.allows_env(name):
             found.append(_refused_env(config, permissions, name))
     env = tuple(name for name in env if permissions.allows_env(name))
-    found += _packages(config, permissions, root)
+    found += refused_packages(config, permissions, root)
     return Admitted(replace(config, python_macros=python, env=env), tuple(found), tuple(notes))
 
 
-def _packages(config: Config, permissions: Permissions, root: Path) -> list[Diagnostic]:
-    found = []
+def refused_packages(
+    config: Config, permissions: Permissions, root: Path
+) -> tuple[Diagnostic, ...]:
+    """Return the packages in folders, or in repositories on this machine, that may not be read."""
+    found: list[Diagnostic] = []
     for each in config.packages:
-        if each.path is not None and not permissions.allows_path(root / each.path, root):
-            error = permissions.path_refusal(each.path, normpath(root / each.path))
+        place = each.folder(root)
+        if place is not None and not permissions.allows_path(place, root):
+            error = permissions.path_refusal(each.path or each.git or "", normpath(place))
             found += [replace(said, span=each.span) for said in error.diagnostics()]
-    return found
+    return tuple(found)
 
 
 def _waiting(config: Config, key: str, asked: str) -> Diagnostic:

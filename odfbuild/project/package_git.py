@@ -12,6 +12,7 @@ from pathlib import Path
 
 from odfbuild.errors import ProjectError
 from odfbuild.project.git import Answer, GitError, run, searched
+from odfbuild.project.sharing import is_path
 from odfbuild.project.trees import (
     MAX_BYTES,
     MAX_FILES,
@@ -51,7 +52,6 @@ _NOT_OURS = re.compile(  # of the repository that a hook or an alias may stand i
     r"|COMMON_DIR|NAMESPACE|GRAFT_FILE|SHALLOW_FILE|IMPLICIT_WORK_TREE|REPLACE_REF_BASE)"
 )
 _SCHEME = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*)(://|::)")
-_SCP = re.compile(r"([A-Za-z0-9._-]+@)?[A-Za-z0-9][A-Za-z0-9.-]*:[^/:\\][^\\]*")
 _REVISION = re.compile(r"[A-Za-z0-9_][A-Za-z0-9._/+#-]*")
 _ABSENT = re.compile(
     r"couldn't find remote ref|not our ref|unadvertised object|no such remote ref|"
@@ -84,9 +84,7 @@ def address(git: str, root: Path) -> str:
             why="git would take it for something else",
             fix="correct `packages` in odfbuild.yaml",
         )
-    if scheme or _SCP.fullmatch(git):
-        return git
-    return str((root / git).resolve())
+    return str((root / git).resolve()) if is_path(git) else git
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,15 +2,18 @@
 
 import re
 from dataclasses import dataclass
-from pathlib import PurePosixPath
+from pathlib import Path, PurePosixPath
+from urllib.parse import unquote
 
 from odfbuild.errors import SourceSpan
 from odfbuild.project.settings import Section, SettingsReader
 from odfbuild.project.yaml import Value
 
-__all__ = ["PackageSource", "read_packages"]
+__all__ = ["PackageSource", "is_path", "read_packages"]
 
 _KEYS = ("git", "rev", "path", "name")
+_SCHEME = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*)(://|::)")
+_SCP = re.compile(r"([A-Za-z0-9._-]+@)?[A-Za-z0-9][A-Za-z0-9.-]*:[^/:\\][^\\]*")
 _NAME = re.compile(r"[A-Za-z0-9]+([._-][A-Za-z0-9]+)*")
 # of HTTP even a name alone: hosts take tokens in its place
 _PASSWORD = re.compile(
@@ -22,7 +25,8 @@ _PASSWORD = re.compile(
 class PackageSource:
     """Where a package comes from: a git repository at a revision, or a folder.
 
-    `path` is relative to the project, and may lead out of it; `name` is None if not given.
+    `path` is relative to the project, and may lead out of it, as may `git`; `name` is None if not
+    given.
     """
 
     git: str | None = None
@@ -38,6 +42,20 @@ class PackageSource:
             return self.name
         last = re.split(r"[/:]", (self.git or self.path or "").rstrip("/"))[-1]
         return last.removesuffix(".git")
+
+    def folder(self, root: Path) -> Path | None:
+        """Return where on this machine it comes from; None for another machine."""
+        if self.path is not None:
+            return root / self.path
+        git = self.git or ""
+        if git.lower().startswith("file://"):
+            return Path("/", unquote(git[7:].partition("/")[2]))
+        return root / git if is_path(git) else None
+
+
+def is_path(git: str) -> bool:
+    """Tell whether git takes an address for a path, relative to the project."""
+    return _SCHEME.match(git) is None and _SCP.fullmatch(git) is None
 
 
 def read_packages(reading: SettingsReader, value: Value) -> tuple[PackageSource, ...]:

@@ -285,10 +285,30 @@ def test_folders_that_the_policy_names_are_read(make: Make, tmp_path: Path) -> N
 @pytest.mark.parametrize("path", ["../outside", "../../../../../../etc"])
 def test_packages_are_not_taken_from_outside_in_ci(make: Make, path: str) -> None:
     ours = make({"odfbuild.yaml": SETTINGS + f"packages: [{{path: {path}, name: p}}]\n"})
-    (ours.folder.parent / "outside").mkdir(exist_ok=True)
-    done = ours("plan", CI="true")
-    assert done.code == 1
-    assert "not-permitted" in done.out + done.err or "package-not-pinned" in done.out + done.err
+    outside = lay_out(ours.folder.parent / "outside", {"datasets/a.yaml": glob("data/*.csv")})
+    assert ours("plan", CI="true").code == 1
+    for command in (("deps", "install"), ("deps", "update"), ("lock",)):
+        refused(ours(*command, CI="true"), "path-not-permitted")
+    assert not (ours.folder / "odfbuild.lock").exists()
+    if path == "../outside":
+        allowed = policy(ours.folder.parent, f"paths: [{outside}]\n")
+        assert ours("deps", "update", CI="true", **allowed).code == 0
+
+
+@pytest.mark.holds("package-paths")
+@pytest.mark.parametrize(
+    "git", ["{outside}", "../outside", "file://{outside}", "FILE://localhost{outside}"]
+)
+def test_no_other_repository_of_the_machine_is_a_package_in_ci(make: Make, git: str) -> None:
+    ours = make({})
+    outside = Repository(ours.folder.parent / "outside")
+    commit = outside.commit({"datasets/a.yaml": SECRET})
+    address = git.replace("{outside}", str(outside.folder))
+    entry = f"packages: [{{git: '{address}', rev: {commit}, name: p}}]\n"
+    (ours.folder / "odfbuild.yaml").write_text(SETTINGS + entry)
+    for command in (("deps", "install"), ("deps", "update"), ("lock",)):
+        refused(ours(*command, CI="true"), "path-not-permitted")
+    assert not (ours.folder / "packages").exists()
 
 
 @pytest.mark.holds("project-master")
@@ -450,7 +470,7 @@ def test_a_python_that_is_started_imports_no_file_of_the_folder_it_runs_in() -> 
         (path.name, [getattr(each, "value", None) for each in node.elts[1:2]])
         for path in sorted((REPOSITORY / "odfbuild").rglob("*.py"))
         for node in ast.walk(ast.parse(path.read_text("utf-8")))
-        if isinstance(node, ast.List)
+        if isinstance(node, ast.List | ast.Tuple)
         and node.elts
         and ast.unparse(node.elts[0]) == "sys.executable"
     ]

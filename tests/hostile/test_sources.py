@@ -1,15 +1,24 @@
 """Sources of strangers: the files that they match, and what is in them."""
 
 import os
+import socket
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 import pytest
 
-from odfbuild.executors import globs
+from odfbuild.executors import ftp, globs
+from odfbuild.executors.container import ContainerError, run_container
 from odfbuild.executors.globs import GlobLimitError, matches
 from odfbuild.executors.local import news, pending, pending_bytes
-from odfbuild.odf.events import FetchStepFilesGlob
+from odfbuild.executors.request import Request, UnreachableError
+from odfbuild.odf.events import EnvVar, FetchStepContainer, FetchStepFilesGlob
 from odfbuild.permissions import DEFAULTS, STRICT, UNLIMITED, PathNotPermittedError, Permissions
+from tests.runtimes import Played, play
+
+SECRET = "hunter2-is-not-for-you"
 
 
 def circle(folder: Path) -> None:
@@ -146,3 +155,72 @@ def test_keys_and_repositories_are_never_data(
             FetchStepFilesGlob(path=path), None, tmp_path, None,
             lambda each: permissions.check_path(each, tmp_path),
         )  # fmt: skip
+
+
+# Containers
+
+
+@pytest.mark.holds("source-container")
+@pytest.mark.parametrize("name", ["*", "SEC*", "A=B", "", "-e", "A\nB", "A B"])
+def test_no_name_of_a_variable_hands_over_others(name: str, tmp_path: Path) -> None:
+    podman = play(tmp_path / "podman")
+    given = {"ODFBUILD_CONTAINER_RUNTIME": str(podman.program), "SECRET": SECRET}
+    step = FetchStepContainer(image=Played.IMAGE, env=(EnvVar(name, "x"),), args=("print(1)",))
+    with pytest.raises(ContainerError, match="is no name of a variable"):
+        run_container(step, None, project_dir=tmp_path, cache=tmp_path / "cache", env=given)
+    assert not (podman.folder / "asked.ndjson").exists()
+
+
+@pytest.mark.holds("source-container")
+@pytest.mark.parametrize("image", ["--help", "-v/:/host", "${{ '--all' }}", " --x", ""])
+def test_no_image_is_an_option(image: str, tmp_path: Path) -> None:
+    podman = play(tmp_path / "podman")
+    given = {"ODFBUILD_CONTAINER_RUNTIME": str(podman.program)}
+    with pytest.raises(ContainerError, match="is no image"):
+        run_container(
+            FetchStepContainer(image=image),
+            None,
+            project_dir=tmp_path,
+            cache=tmp_path / "cache",
+            env=given,
+        )
+    assert not (podman.folder / "asked.ndjson").exists()
+
+
+# Servers of FTP
+
+
+@pytest.mark.holds("source-ftp")
+@pytest.mark.parametrize("at", ["the greeting", "a command"])
+def test_an_answer_of_ftp_without_end_is_an_error(at: str, tmp_path: Path) -> None:
+    with babbling(at) as port:
+        request = Request(url=f"ftp://127.0.0.1:{port}/a.csv", name="h", timeout=5)
+        with pytest.raises(UnreachableError, match="cannot be fetched") as caught:
+            ftp.download(request, tmp_path / "cache", pause=lambda _: None)
+    assert "answer has more than" in caught.value.why
+
+
+@contextmanager
+def babbling(at: str) -> Iterator[int]:
+    """Run a server of FTP, one answer of which does not end; give its port."""
+
+    def talk(line: socket.socket) -> None:
+        with suppress(OSError):
+            if at == "a command":
+                line.sendall(b"220 come in\r\n")
+                line.recv(999)
+            block = b"220-and\r\n" + b"so on\r\n" * 9999
+            while True:
+                line.sendall(block)
+
+    with socket.create_server(("127.0.0.1", 0)) as server:
+
+        def serve() -> None:
+            with suppress(OSError):
+                while True:
+                    line, _ = server.accept()
+                    with line:
+                        talk(line)
+
+        threading.Thread(target=serve, daemon=True).start()
+        yield server.getsockname()[1]
