@@ -10,6 +10,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from random import Random
 
+import pytest
+
 from odfbuild.executors.spark.engine import SparkEngine
 from tests.rule.batch import Batch
 from tests.rule.bits import as_a_whole
@@ -19,7 +21,10 @@ from tests.rule.played import Step, played, sealed
 from tests.rule.rows import counted, standing
 from tests.rule.shapes import SHAPES, Shape
 
-__all__ = ["check", "check_number", "numbered"]
+__all__ = ["NUMBERS", "check", "check_number", "numbered"]
+
+# the second history of a shape is computed in all ways, so it stands for both in a short run
+NUMBERS = pytest.mark.parametrize("number", [1, pytest.param(0, marks=pytest.mark.slow)])
 
 
 def numbered(shape: Shape, number: int) -> History:

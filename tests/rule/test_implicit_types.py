@@ -101,10 +101,16 @@ def drawn(seed: int) -> History:
 def test_columns_of_different_types_meet_as_in_one_batch(
     engine: SparkEngine, tmp_path: Path, shape: Shape
 ) -> None:
-    for seed, step in ((2, sealed), (3, as_a_whole)):
-        folder = tmp_path / str(seed)
-        folder.mkdir()
-        check(engine, folder, shape, drawn(seed), step)
+    check(engine, tmp_path, shape, drawn(3), as_a_whole)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("seed", [2, 4, 6])
+@pytest.mark.parametrize("shape", JOINS, ids=str)
+def test_columns_of_different_types_meet_step_by_step(
+    engine: SparkEngine, tmp_path: Path, shape: Shape, seed: int
+) -> None:
+    check(engine, tmp_path, shape, drawn(seed), sealed)
 
 
 @pytest.mark.parametrize("shape", QUALIFIED, ids=str)

@@ -7,7 +7,7 @@ import pytest
 
 from odfbuild.executors.spark.engine import SparkEngine
 from tests.rule.bits import as_a_whole
-from tests.rule.check import check, check_number
+from tests.rule.check import NUMBERS, check, check_number
 from tests.rule.histories import History, Portion
 from tests.rule.inputs import HOUR, drawn_schema
 from tests.rule.shapes.shape import Shape
@@ -16,12 +16,12 @@ from tests.rule.shapes.windows import WINDOWS
 pytestmark = pytest.mark.spark
 
 
+@NUMBERS
 @pytest.mark.parametrize("shape", WINDOWS, ids=str)
 def test_every_step_leaves_what_one_batch_query_gives(
-    engine: SparkEngine, tmp_path: Path, shape: Shape
+    engine: SparkEngine, tmp_path: Path, shape: Shape, number: int
 ) -> None:
-    for number in range(2):
-        check_number(engine, tmp_path, shape, number)
+    check_number(engine, tmp_path, shape, number)
 
 
 def test_a_window_closes_long_after_its_rows_came(engine: SparkEngine, tmp_path: Path) -> None:
