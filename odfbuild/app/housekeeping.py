@@ -1,6 +1,7 @@
 """Set a dataset back, compact its chain or make its data anew: worked out, then done or not."""
 
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from time import time_ns
 from typing import Any, TypeAlias
@@ -25,6 +26,7 @@ from odfbuild.planner.rebuild import InputNow, next_watermark, records
 from odfbuild.state.applied import record_applied
 from odfbuild.state.block_refs import find_block
 from odfbuild.state.dataset import Dataset
+from odfbuild.state.file_memory import FilesRead, at_head, keep_files, recall_files, rewritten
 
 __all__ = [
     "HARD",
@@ -145,6 +147,7 @@ def carry_out(project: Opened, prepared: Prepared) -> Multihash:
     """
     told = prepared.told
     dataset = project.workspace.dataset(told.id)
+    read = _files_read(project, dataset, prepared)
     if prepared.rewrite is None:
         assert told.head is not None  # noqa: S101 - a reset knows where it goes
         head = told.head
@@ -156,8 +159,18 @@ def carry_out(project: Opened, prepared: Prepared) -> Multihash:
         if rebuilds:
             head = _made_anew(project, place) or head
             dataset.set_head(head, prepared.on.head)
+    if read is not None:
+        with suppress(OSError):
+            keep_files(project.workspace.root, told.id, rewritten(read, head))
     record_applied(project.workspace, {told.alias: False})
     return head
+
+
+def _files_read(project: Opened, dataset: Dataset, prepared: Prepared) -> FilesRead | None:
+    """Return the files that a root was read from, whose names a compaction takes out of a chain."""
+    if prepared.rewrite is None or prepared.on.polling is None or not prepared.on.source_state:
+        return None
+    return at_head(recall_files(project.workspace.root, dataset.id), dataset, prepared.on.head)
 
 
 def _rewritten(project: Opened, dataset: Dataset, rewrite: Rewrite, on: ChainState) -> ChainState:

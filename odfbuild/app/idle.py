@@ -15,6 +15,7 @@ from odfbuild import __version__
 from odfbuild.app.opened import Opened
 from odfbuild.executors.engine import engine_version
 from odfbuild.executors.local import SOURCE_NAME, Listings, pending
+from odfbuild.executors.source_files import files_mark
 from odfbuild.json_text import parse_json
 from odfbuild.odf.events import (
     EventTimeSourceFromPath,
@@ -29,6 +30,7 @@ from odfbuild.project.fingerprint import Fingerprint, is_unchanged
 from odfbuild.project.permitted import policy_mark
 from odfbuild.regular_files import MOST, read_regular
 from odfbuild.state.disabled import disabled_folders
+from odfbuild.state.file_memory import FOLDER
 from odfbuild.state.settled import (
     Answer,
     Settled,
@@ -46,6 +48,7 @@ __all__ = [
     "engines",
     "heads_digest",
     "known",
+    "sources_mark",
     "timed_glob",
     "versions",
 ]
@@ -89,7 +92,7 @@ def known(project: Opened) -> Known | None:
         return None
     if not is_unchanged(project.root, Fingerprint(before.folders, before.stats, before.young)):
         return None
-    names = project.workspace.names_mark()
+    names = project.workspace.names_mark() + sources_mark(project)
     if before.heads != heads_digest(project.workspace.heads(), names):
         return None
     listings: Listings = {}
@@ -97,7 +100,11 @@ def known(project: Opened) -> Known | None:
         step = _step(source)
         if step is None:
             return None
-        if source.news != digest(pending(step, _state(source), project.root, listings)):
+        state = _state(source)
+        news = digest(pending(step, state, project.root, listings))
+        if isinstance(step, FetchStepFilesGlob) and state is not None:
+            news += files_mark(step, state, project.root, listings)
+        if source.news != news:
             return None
     return Known(before, folder)
 
@@ -169,6 +176,14 @@ def context(project: Opened) -> str:
         "policy": policy_mark(os.environ, project.root),
     }
     return str(sha3_256(json.dumps(given).encode("utf-8", "surrogateescape")))
+
+
+def sources_mark(project: Opened) -> str:
+    """Return what becomes another text when something is remembered of files that were read."""
+    try:
+        return f"\0{(project.workspace.root / FOLDER).stat().st_mtime_ns}"
+    except OSError:
+        return ""
 
 
 def _content(path: Path) -> str | None:

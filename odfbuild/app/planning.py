@@ -21,8 +21,10 @@ from odfbuild.app.opened import Opened
 from odfbuild.app.outside import uses_of
 from odfbuild.app.project_files import ProjectFiles, read_at_once
 from odfbuild.app.remembering import Seen, remember
-from odfbuild.app.sources import Links, linked_uses, look
+from odfbuild.app.source_files import files_notes
+from odfbuild.app.sources import Files, Links, linked_uses, look
 from odfbuild.errors import Level, OdfBuildError, ProjectErrors
+from odfbuild.executors.source_files import PassedOver
 from odfbuild.odf.chain import ChainState
 from odfbuild.odf.events import SetPollingSource
 from odfbuild.odf.refs import DatasetAlias
@@ -33,11 +35,14 @@ from odfbuild.planner.imagined import imagined
 from odfbuild.planner.make import Judging, Wanted, make_plan, project_hash
 from odfbuild.planner.plan import Append, Plan
 from odfbuild.planner.policy import last_names
-from odfbuild.planner.steps import SourceLook
+from odfbuild.planner.steps import Again, SourceLook
 from odfbuild.project.load import Project
 from odfbuild.project.revision import at_revision
 
 __all__ = ["Asked", "Made", "make", "make_whole"]
+
+
+_NONE_PASSED: Mapping[DatasetAlias, PassedOver] = {}
 
 
 def _nothing(_: Sequence[Declared]) -> tuple[Allowance, ...]:
@@ -109,12 +114,16 @@ def _made(project: Opened, asked: Asked, files: ProjectFiles) -> tuple[Made, See
     wrong = wrong_of(project, whole.declared)
     rest = plannable(whole.declared, current, wrong)
     links: Links = {}
+    files_seen = Files()
     renamed = _renamed(project, rest.declared, rest.current)
-    looks = look(project, rest.declared, renamed, links) if asked.refresh else {}
-    plan = _planned(project, asked, replace(whole, declared=rest.declared), rest.current, looks)
+    looks = look(project, rest.declared, renamed, links, files_seen) if asked.refresh else {}
+    passed = files_seen.passed
+    sound = replace(whole, declared=rest.declared)
+    plan = _planned(project, asked, sound, rest.current, looks, passed)
     if refused := _refused(project, asked, whole, plan, rest.current):
         rest = plannable(whole.declared, current, _with(project, wrong, refused, current))
-        plan = _planned(project, asked, replace(whole, declared=rest.declared), rest.current, looks)
+        sound = replace(whole, declared=rest.declared)
+        plan = _planned(project, asked, sound, rest.current, looks, passed)
     if links:
         plan = replace(plan, outside=(*plan.outside, *linked_uses(project, links)))
     plan = with_foreseen(plan, project.workspace)
@@ -122,7 +131,16 @@ def _made(project: Opened, asked: Asked, files: ProjectFiles) -> tuple[Made, See
     if (
         asked == Asked() and not rest.left_out
     ):  # of a plan that leaves something out, nothing follows for the whole
-        seen = Seen(files.context, files.files, names, heads, rest.declared, rest.current, looks)
+        seen = Seen(
+            files.context,
+            files.files,
+            names,
+            heads,
+            rest.declared,
+            rest.current,
+            looks,
+            files_seen.marks,
+        )
     return Made(plan, whole, None, rest.left_out, files), seen
 
 
@@ -199,6 +217,7 @@ def _planned(
     loaded: Project,
     current: Mapping[DatasetAlias, ChainState],
     looks: Mapping[DatasetAlias, SourceLook],
+    passed: Mapping[DatasetAlias, PassedOver] = _NONE_PASSED,
     *,
     against: str | None = None,
 ) -> Plan:
@@ -223,6 +242,12 @@ def _planned(
             examined=examined(loaded.declared, current),
             rewritten={} if against else rewritten_inputs(project.workspace, current),
             disabled=disabled,
+            again={
+                each.alias: Again(rule.value, found.again)
+                for each in loaded.declared
+                if (found := passed.get(each.alias)) and found.again
+                if (rule := each.traits.ingest.reread) is not None
+            },
         ),
     )
     _refuse_literal_secrets(project, loaded, plan)
@@ -232,6 +257,7 @@ def _planned(
             *loaded.notes,
             *plan.notes,
             *disabled_notes(project, loaded.declared, disabled),
+            *files_notes(loaded.declared, passed),
         ),
         outside=uses_of(project.config, project.target, project.root, loaded.declared),
         project=project.config.name,

@@ -9,6 +9,7 @@ from odfbuild.app.idle import (
     cache,
     digest,
     heads_digest,
+    sources_mark,
     timed_glob,
     versions,
 )
@@ -41,6 +42,7 @@ class Seen:
     declared: Sequence[Declared]
     current: Mapping[DatasetAlias, ChainState]
     looks: Mapping[DatasetAlias, object]
+    marks: Mapping[DatasetAlias, str]
 
 
 def remember(project: Opened, seen: Seen, *, idle: bool) -> Known | None:
@@ -58,7 +60,7 @@ def remember(project: Opened, seen: Seen, *, idle: bool) -> Known | None:
         folders=seen.files.folders,
         stats=seen.files.stats,
         young=seen.files.young,
-        heads=heads_digest(seen.heads, seen.names),
+        heads=heads_digest(seen.heads, seen.names + sources_mark(project)),
         datasets=len(seen.declared),
         sources=tuple(_sources(seen)),
     )
@@ -80,6 +82,7 @@ def _sources(seen: Seen) -> list[SettledSource]:
         read = None if state is None else state.source_state.get(SOURCE_NAME)
         look = seen.looks[each.alias]
         news = digest(look) if isinstance(look, tuple) else "?"
+        news += seen.marks.get(each.alias, "")
         found.append(_settled_source(source.fetch, read, news))
     return found
 

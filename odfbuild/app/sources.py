@@ -2,6 +2,7 @@
 
 import os
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import TypeAlias
 
 from odfbuild.app.opened import Opened
@@ -16,6 +17,7 @@ from odfbuild.executors.local import (
     pending,
     pending_bytes,
 )
+from odfbuild.executors.source_files import PassedOver, files_mark, passed_over
 from odfbuild.odf.chain import ChainState
 from odfbuild.odf.events import (
     FetchStep,
@@ -33,10 +35,20 @@ from odfbuild.planner.declared import Declared
 from odfbuild.planner.plan import Append, Ingest, OutsideUse, Plan, Step
 from odfbuild.planner.steps import SourceLook, ToAsk
 
-__all__ = ["Links", "linked_uses", "look", "planned_bytes", "polling_of"]
+__all__ = ["Files", "Links", "linked_uses", "look", "planned_bytes", "polling_of"]
 
 Links: TypeAlias = dict[DatasetAlias, set[str]]
 """The links in a project that lead out of it, by the dataset that reads over them."""
+
+
+@dataclass(frozen=True, slots=True)
+class Files:
+    """What a look found of files that are passed over, by dataset, and a mark of all such files."""
+
+    passed: dict[DatasetAlias, PassedOver] = field(default_factory=dict)
+    marks: dict[DatasetAlias, str] = field(default_factory=dict)
+
+
 _LINKS = 20  # links of a dataset that are named
 _PAST_ROW = 32  # bytes that are read of a row that a dataset has, roughly
 
@@ -46,10 +58,12 @@ def look(
     declared: Sequence[Declared],
     current: Mapping[DatasetAlias, ChainState],
     links: "Links | None" = None,
+    files: "Files | None" = None,
 ) -> dict[DatasetAlias, SourceLook]:
     """Look at the source of each root: names of new files, or that it has to be asked.
 
-    `links` takes those on the way to new files that lead out of the project.  Raises ProjectErrors
+    `links` takes those on the way to new files that lead out of the project, `files` those that are
+    passed over.  Raises ProjectErrors
     with the links that lead where nothing may be read.
     """
     listings: Listings = {}
@@ -67,6 +81,8 @@ def look(
             reach = _noting(project, source.fetch, each.alias, links)
             try:
                 looks[each.alias] = pending(source.fetch, known, project.root, listings, reach)
+                if files is not None and state is not None:
+                    _note_files(project, each, source, state, files, listings)
             except PathNotPermittedError as error:
                 refusals.append(refused(error, each, each.snapshot.metadata.index(source)))
         else:
@@ -74,6 +90,24 @@ def look(
     if refusals:
         raise ProjectErrors(refusals)
     return looks
+
+
+def _note_files(
+    project: Opened,
+    each: Declared,
+    source: SetPollingSource,
+    state: ChainState,
+    files: Files,
+    listings: Listings,
+) -> None:
+    known = state.source_state.get(SOURCE_NAME)
+    if not isinstance(source.fetch, FetchStepFilesGlob) or known is None:
+        return
+    files.marks[each.alias] = files_mark(source.fetch, known, project.root, listings)
+    rule = each.traits.ingest.reread
+    found = passed_over(project.workspace, source, state, project.root, rule, listings)
+    if found:
+        files.passed[each.alias] = found
 
 
 def _noting(project: Opened, fetch: FetchStep, alias: DatasetAlias, links: "Links | None") -> Reach:

@@ -2,12 +2,13 @@
 
 import json
 import sys
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from odfbuild import app
+from odfbuild.app.source_files import files_drift
 from odfbuild.cli import exits
 from odfbuild.cli.differing import Names, event_difference
 from odfbuild.cli.ignoring import is_ignored, read_ignored
@@ -17,6 +18,7 @@ from odfbuild.cli.printable import printable, printable_json
 from odfbuild.cli.selection import chosen
 from odfbuild.odf.identity import DatasetId
 from odfbuild.odf.refs import DatasetAlias
+from odfbuild.planner.declared import Declared
 from odfbuild.planner.drift import Drift
 from odfbuild.state.drifted import find_drift
 from odfbuild.state.reading import ReadOnlyWorkspace
@@ -37,7 +39,10 @@ def show_drift(
     ignored = () if ignore_file is None else read_ignored(ignore_file)
     declared = app.load(project).declared
     only = chosen(project, declared, selectors, exclude) if selectors or exclude else None
-    found = find_drift(project.workspace.root, declared, moved=project.policy.moved, only=only)
+    found = (
+        *find_drift(project.workspace.root, declared, moved=project.policy.moved, only=only),
+        *files_drift(project, _of(declared, only), project.workspace.states()),
+    )
     left = [each for each in found if not is_ignored(each, ignored, project.policy.today)]
     looked = len(declared) if only is None else len(only)
     if output == "json":
@@ -45,6 +50,10 @@ def show_drift(
     else:
         sys.stdout.write(_text(left, looked, len(found) - len(left), _names(project)))
     return exits.CHANGES if left else exits.DONE
+
+
+def _of(declared: Sequence[Declared], only: Collection[DatasetAlias] | None) -> Sequence[Declared]:
+    return [each for each in declared if only is None or each.alias in only]
 
 
 def _names(project: app.Opened) -> Names:

@@ -5,6 +5,7 @@ from collections.abc import Iterator, Sequence
 
 from odfbuild import app
 from odfbuild.app.opened import refuse_damaged
+from odfbuild.app.source_files import files_of, left_unread
 from odfbuild.cli import exits
 from odfbuild.cli.causes import cause_lines
 from odfbuild.cli.differing import Names, event_difference
@@ -15,6 +16,7 @@ from odfbuild.cli.selection import column_use
 from odfbuild.cli.standing import input_lines, standing_text
 from odfbuild.cli.words import affected_text, column_text, count, judged_word, kind_word
 from odfbuild.errors import ProjectErrors, StateError
+from odfbuild.executors.source_files import PassedOver
 from odfbuild.odf.chain import ChainState
 from odfbuild.odf.events import (
     AddPushSource,
@@ -32,6 +34,7 @@ from odfbuild.planner.names import did_you_mean
 from odfbuild.planner.plan import Append, Ingest, Move, Plan, Step, Transform
 from odfbuild.planner.reasons import (
     DefinitionChanged,
+    FilesPassedOver,
     InputRewritten,
     SourceHasNews,
     SourceToAsk,
@@ -79,7 +82,8 @@ def explain_dataset(given: Given, name: str) -> int:
         assert state is not None  # noqa: S101 - one of the two is there
         lines = list(_undeclared(by_id[state.dataset], state))
     else:
-        lines = list(_declared(made.plan, each, state, names))
+        passed = PassedOver() if state is None else files_of(project, state)
+        lines = list(_declared(made.plan, each, state, names, passed))
     lines += _stands(state)
     lines += input_lines(each, state, {**current}, names, _rewritten(made.plan, alias))
     lines += _query(column_use(project, loaded).query_class(alias))
@@ -99,7 +103,9 @@ def _undeclared(alias: DatasetAlias, state: ChainState) -> Iterator[str]:
     yield "It will not run: no definition in this project declares it."
 
 
-def _declared(plan: Plan, each: Declared, state: ChainState | None, names: Names) -> Iterator[str]:
+def _declared(
+    plan: Plan, each: Declared, state: ChainState | None, names: Names, passed: PassedOver
+) -> Iterator[str]:
     planned = plan.datasets[each.alias]
     steps = [step for step in plan.steps if step.target == each.alias]
     instance = "" if each.instance is None else f" [{each.instance}]"
@@ -114,7 +120,7 @@ def _declared(plan: Plan, each: Declared, state: ChainState | None, names: Names
         yield from _section("Would be appended", list(_appended(step, state, names)))
     if planned.assessment is not None:
         yield from _section("Change", list(_change(planned.assessment)))
-    yield from _section("Source", list(_source(each, steps)))
+    yield from _section("Source", list(_source(each, steps, passed)))
 
 
 def _section(title: str, lines: Sequence[str]) -> Iterator[str]:
@@ -178,7 +184,7 @@ def _is_pushed(each: Declared) -> bool:
     return any(isinstance(event, AddPushSource) for event in each.snapshot.metadata)
 
 
-def _source(each: Declared, steps: Sequence[Step]) -> Iterator[str]:
+def _source(each: Declared, steps: Sequence[Step], passed: PassedOver) -> Iterator[str]:
     """Say what is known of the source of a root: news, nothing new, or that it has to be asked."""
     from odfbuild.odf.events import SetPollingSource
 
@@ -193,13 +199,23 @@ def _source(each: Declared, steps: Sequence[Step]) -> Iterator[str]:
     reasons = [reason for step in steps for reason in step.reasons]
     asked = [reason for reason in reasons if isinstance(reason, SourceToAsk)]
     news = [reason for reason in reasons if isinstance(reason, SourceHasNews)]
+    again = [reason for reason in reasons if isinstance(reason, FilesPassedOver)]
+    for reason in again:
+        yield from _listed("file to read by `reread: " + reason.rule + "`", reason.names)
+    yield from (printable(line) for line in left_unread(passed))
     if asked:
         yield printable(f"{asked[0].origin} has to be asked")
     elif news:
-        yield f"{count(len(news[0].names), 'new file')}"
-        yield from (f"  {printable(name)}" for name in news[0].names)
-    else:
+        yield from _listed("new file", news[0].names)
+    elif not again and not passed:
         yield "no news: every file that it names was read"
+    elif not again:
+        yield "no new file"
+
+
+def _listed(noun: str, names: Sequence[str]) -> Iterator[str]:
+    yield count(len(names), noun)
+    yield from (f"  {printable(name)}" for name in names)
 
 
 def _stands(state: ChainState | None) -> Iterator[str]:

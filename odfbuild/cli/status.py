@@ -6,11 +6,13 @@ from dataclasses import dataclass
 from typing import Any
 
 from odfbuild import app
+from odfbuild.app.source_files import files_of, left_unread
 from odfbuild.cli import exits
 from odfbuild.cli.damage import is_damaged
 from odfbuild.cli.opened import open_given
 from odfbuild.cli.options import Given
 from odfbuild.cli.printable import printable
+from odfbuild.executors.source_files import PassedOver
 from odfbuild.odf.chain import ChainState
 from odfbuild.odf.identity import DatasetId
 from odfbuild.odf.refs import DatasetAlias
@@ -34,6 +36,7 @@ class _Standing:
     lag: Lag | None
     applied: Applied | None
     holder: Holder | None
+    passed: PassedOver
 
 
 def show_status(
@@ -68,6 +71,7 @@ def _standing(project: app.Opened, chosen: Collection[DatasetAlias]) -> list[_St
             lag=lag_of(state, by_id, rewritten.get(alias, ())),
             applied=applied.get(alias),
             holder=locks.get(state.dataset),
+            passed=files_of(project, state),
         )
         for alias, state in sorted(wanted.items())
     ]
@@ -101,6 +105,8 @@ def _print_table(found: Sequence[_Standing]) -> None:
     for each in found:
         if each.holder is not None:
             sys.stdout.write(printable(f"  {each.alias} is locked by {each.holder}") + "\n")
+        for line in left_unread(each.passed):
+            sys.stdout.write(printable(f"  {each.alias} has {line}") + "\n")
 
 
 def _to_seconds(time: Timestamp) -> str:
@@ -144,6 +150,8 @@ def _json(each: _Standing, names: Mapping[DatasetId, DatasetAlias]) -> dict[str,
         "last_block": str(state.system_time),
         "lag": None if each.lag is None else _lag_json(each.lag, names),
         "last_result": _result(each.applied),
+        "late_files": list(each.passed.late),
+        "changed_files": list(each.passed.changed),
         "locked_by": None
         if holder is None
         else {"pid": holder.pid, "host": holder.host, "since": holder.since},

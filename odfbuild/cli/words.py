@@ -12,6 +12,7 @@ from odfbuild.planner.plan import Append, Foreseen, Plan, Planned, Step
 from odfbuild.planner.plan_json import steps_by_target
 from odfbuild.planner.reasons import (
     DefinitionChanged,
+    FilesPassedOver,
     FirstRun,
     HistoryRestated,
     InputAdvanced,
@@ -220,6 +221,9 @@ def _plural(number: int, noun: str) -> str:
     return noun if number == 1 else f"{noun}s"
 
 
+_PASSED_OVER = {"changed": "files to read again, as one changed", "late": "late files"}
+
+
 def _reason(reason: Reason) -> str:
     match reason:
         case NotYetCreated():
@@ -232,6 +236,8 @@ def _reason(reason: Reason) -> str:
             return "nothing was read yet"
         case SourceHasNews():
             return news_text(reason.names)
+        case FilesPassedOver():
+            return f"{_PASSED_OVER[reason.rule]}: {_some(reason.names)}"
         case SourceToAsk():
             return f"{reason.origin} has to be asked"
         case InputAdvanced():

@@ -67,6 +67,7 @@ __all__ = [
     "UpToDate",
     "fetch",
     "is_local",
+    "named_file",
     "pending",
 ]
 
@@ -163,12 +164,26 @@ def _glob(
         return UpToDate()
     path = Path(found[0])
     _check_name(path.name)
+    state = SourceState(source_name=_SOURCE, kind=ETAG, value=path.name)
+    return named_file(step, path, state, now, project_dir, has_more=len(found) > 1)
+
+
+def named_file(
+    step: FetchStepFilesGlob,
+    path: Path,
+    state: SourceState,
+    now: Timestamp,
+    project_dir: Path,
+    *,
+    has_more: bool = True,
+) -> Fetched:
+    """Return a file of a FilesGlob, and the state that it leaves.  Raises NotFoundError."""
     _readable(path)
     return Fetched(
         path=path,
-        state=SourceState(source_name=_SOURCE, kind=ETAG, value=path.name),
+        state=state,
         event_time=_of_file(step.event_time, path.name, now),
-        has_more=len(found) > 1,
+        has_more=has_more,
         name=_shown(path, project_dir),
     )
 

@@ -11,9 +11,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from odfbuild.errors import EngineError, OdfBuildError
-from odfbuild.executors.adding import Intake, Receiver, add, add_together
+from odfbuild.executors.adding import Added, Intake, Receiver, add, add_together
 from odfbuild.executors.besides import besides_of
-from odfbuild.executors.fetch import Fetched, UpToDate, fetch
+from odfbuild.executors.fetch import Fetched, UpToDate, fetch, named_file
 from odfbuild.executors.local import SOURCE_NAME
 from odfbuild.executors.lost_race import ATTEMPTS
 from odfbuild.executors.part import sweep
@@ -22,9 +22,10 @@ from odfbuild.executors.readers import read
 from odfbuild.executors.report import Round
 from odfbuild.executors.settled import is_settled
 from odfbuild.executors.site import Site
+from odfbuild.executors.source_files import SourceFiles
 from odfbuild.executors.source_secrets import secrets_of
 from odfbuild.executors.together import goes_together, has_room, may_follow
-from odfbuild.odf.events import SetPollingSource, SourceState
+from odfbuild.odf.events import FetchStepFilesGlob, SetPollingSource, SourceState
 from odfbuild.odf.opaque import refuse_opaque
 from odfbuild.planner.policy import AS_USUAL, IngestOptions
 from odfbuild.redaction import hiding
@@ -42,6 +43,7 @@ class _Polling:
     receiver: Receiver
     source: SetPollingSource
     folder: Path
+    files: SourceFiles
 
     @property
     def known(self) -> SourceState | None:
@@ -61,8 +63,23 @@ def ingest(
     DisabledSourceError for one that waits for its user's word, and the errors of fetching, reading,
     the engine and the commit; earlier rounds stand.
     """
+    files = SourceFiles(site.workspace, dataset, site.project_dir)
+    try:
+        _ingest(site, dataset, done, options, files)
+    finally:
+        files.keep()
+
+
+def _ingest(
+    site: Site,
+    dataset: Dataset,
+    done: Callable[[Round], None],
+    options: IngestOptions,
+    files: SourceFiles,
+) -> None:
     folder = site.workspace.cache / "fetch" / dataset.id.multibase
     more, one_by_one, lost = True, False, 0
+    again: list[Path] | None = None
     while more:
         state = dataset.state()
         if state is None or state.polling is None:
@@ -78,10 +95,21 @@ def ingest(
             now=max(site.clock(), state.system_time),
             options=options,
         )
-        polling = _Polling(receiver=receiver, source=state.polling, folder=folder)
+        polling = _Polling(receiver=receiver, source=state.polling, folder=folder, files=files)
         together = not one_by_one and goes_together(state.polling)
+        if again is None:
+            again = files.again(
+                state.polling,
+                state,
+                options.reread,
+                lambda path: site.permissions.check_path(path, site.project_dir),
+            )
         try:
             with hiding(secrets_of(state.polling.fetch, site.env)):
+                if again:
+                    _read_again(polling, again[0], done)
+                    del again[0]
+                    continue
                 more = _round(polling, done, together=together)
             lost = 0
         except _FailedTogether:
@@ -124,6 +152,17 @@ def _round(polling: _Polling, done: Callable[[Round], None], *, together: bool) 
     return last.has_more
 
 
+def _read_again(polling: _Polling, path: Path, done: Callable[[Round], None]) -> None:
+    """Read a file that the order of its source passes over; its state stays as it is."""
+    receiver = polling.receiver
+    assert isinstance(polling.source.fetch, FetchStepFilesGlob)  # noqa: S101 - nothing else has any
+    assert polling.known is not None  # noqa: S101 - else nothing is passed over
+    fetched = named_file(
+        polling.source.fetch, path, polling.known, receiver.now, receiver.site.project_dir
+    )
+    _take_in(polling, fetched, done, together=False)
+
+
 def _keep(fetched: Fetched, error: OdfBuildError, folder: Path) -> None:
     """Say where the cache has what the user may want to look at; the next success sweeps it."""
     kept = [fetched.path] if fetched.temporary else []
@@ -144,22 +183,23 @@ def _take_in(
         first = _intake(polling, fetched, staging)
         following = _following(polling, fetched, first, staging) if together else []
         if not following:
-            _tell(add(receiver, first, staging).round, done)
+            _took(polling, fetched, add(receiver, first, staging), done)
             return fetched
         intakes = (first, *(intake for _, intake in following))
         rounds = add_together(receiver, intakes, staging)
         try:
-            _tell(next(rounds).round, done)
+            _took(polling, fetched, next(rounds), done)
         except EngineError as error:
             raise _FailedTogether from error
-        for added in rounds:
-            _tell(added.round, done)
+        for (each, _), added in zip(following, rounds, strict=True):
+            _took(polling, each, added, done)
         return following[-1][0]
 
 
-def _tell(added: Round | None, done: Callable[[Round], None]) -> None:
-    if added is not None:
-        done(added)
+def _took(polling: _Polling, fetched: Fetched, added: Added, done: Callable[[Round], None]) -> None:
+    polling.files.took(fetched.path, added.state.head)
+    if added.round is not None:
+        done(added.round)
 
 
 def _following(
@@ -195,6 +235,8 @@ def _intake(polling: _Polling, fetched: Fetched, staging: Path) -> Intake:
     if fetched.is_empty:
         return Intake(name=fetched.name, frame=None, event_time=receiver.now, state=fetched.state)
     site = receiver.site
+    if isinstance(source.fetch, FetchStepFilesGlob):
+        polling.files.begin(fetched.path)
     around = Surroundings(site.project_dir, site.env, site.permissions, (site.workspace.root,))
     path = prepare(source.prepare or (), fetched.path, staging, name=fetched.name, around=around)
     besides = besides_of(receiver.options, fetched.name, staging)

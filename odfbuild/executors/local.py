@@ -45,8 +45,10 @@ __all__ = [
     "is_unchanged",
     "mtime_millis",
     "news",
+    "passed",
     "pending",
     "pending_bytes",
+    "position",
 ]
 
 ETAG: Final = "odf/etag"
@@ -168,6 +170,36 @@ def news(
     return None if last is None and not found else [path for _, path in found]
 
 
+def passed(
+    step: FetchStepFilesGlob,
+    state: SourceState | None,
+    project_dir: Path,
+    listings: Listings | None = None,
+) -> list[str]:
+    """Return the paths that are not after the last ingested name, in order; no link is judged.
+
+    They were read, or are passed over.  Raises as `news` does.
+    """
+    if state is None or state.kind != ETAG:
+        return []
+    _refuse_upwards(step.path)
+    found = _after(step.path, b"", project_dir, {} if listings is None else listings, anywhere)
+    if step.order is SourceOrdering.BY_EVENT_TIME:
+        place = _placing(step)
+        last = _place_of_last(place, state.value)
+        placed = sorted((place(name), path) for name, path in found)
+        return [path for at, path in placed if at <= last]
+    end = os.fsencode(state.value)
+    return [path for _, path in sorted(each for each in found if each[0] <= end)]
+
+
+def position(step: FetchStepFilesGlob, name: str) -> tuple[Timestamp | None, bytes]:
+    """Return where a name is in the order of a source.  Raises EventTimeError."""
+    if step.order is SourceOrdering.BY_EVENT_TIME:
+        return _placing(step)(os.fsencode(name))
+    return None, os.fsencode(name)
+
+
 def fixed_part(pattern: str) -> str:
     """Return the folder in which a pattern of files starts: what stands before its first mark."""
     parts = pattern.split("/")
@@ -270,6 +302,15 @@ def _later(
     reach: Reach,
 ) -> list[tuple[bytes, str]]:
     """Return name and path of the files that are later than the last one, in the order of time."""
+    place = _placing(step)
+    after = None if last is None else _place_of_last(place, last)
+    found = _after(step.path, b"", project_dir, listings, reach)
+    placed = sorted((place(name), path) for name, path in found)
+    return [(at[1], path) for at, path in placed if after is None or at > after]
+
+
+def _placing(step: FetchStepFilesGlob) -> Callable[[bytes], tuple[Timestamp, bytes]]:
+    """Return what gives names their places in the order of time."""
     source = step.event_time
     if not isinstance(source, EventTimeSourceFromPath):
         raise UnsupportedSourceError(
@@ -281,10 +322,7 @@ def _later(
     def place(name: bytes) -> tuple[Timestamp, bytes]:
         return from_name(os.fsdecode(name), source.pattern, source.timestamp_format), name
 
-    after = None if last is None else _place_of_last(place, last)
-    found = _after(step.path, b"", project_dir, listings, reach)
-    placed = sorted((place(name), path) for name, path in found)
-    return [(at[1], path) for at, path in placed if after is None or at > after]
+    return place
 
 
 def _place_of_last(

@@ -44,7 +44,8 @@ class DriftKind(Enum):
     push source is in force that is not declared.  DATA: records that no declared source explains.
     WATERMARK: a watermark that was set by hand.  EVENT: a block that this version cannot read.
     FILE: a block, slice or checkpoint that the chain names is missing or has another size.
-    INPUT: the chain of an input no longer holds what was read from it.
+    INPUT: the chain of an input no longer holds what was read from it.  SOURCE: files of a source
+    that came late, or changed since they were read, and stay unread.
     """
 
     UNDECLARED = "undeclared"
@@ -59,6 +60,7 @@ class DriftKind(Enum):
     EVENT = "event"
     FILE = "file"
     INPUT = "input"
+    SOURCE = "source"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -16,7 +16,7 @@ from odfbuild.odf.refs import DatasetAlias
 from odfbuild.odf.schema import system_fields
 from odfbuild.planner.declared import Declared
 from odfbuild.planner.plan import Ingest, Step, Transform
-from odfbuild.planner.reasons import InputAdvanced, SourceHasNews
+from odfbuild.planner.reasons import FilesPassedOver, InputAdvanced, SourceHasNews
 
 __all__ = ["input_schema", "waiting_notes"]
 
@@ -87,7 +87,7 @@ def _state(
 
 
 def _has_news(step: Step, current: Mapping[DatasetAlias, ChainState]) -> bool:
-    news = any(isinstance(each, SourceHasNews) for each in step.reasons)
+    news = any(isinstance(each, SourceHasNews | FilesPassedOver) for each in step.reasons)
     return isinstance(step.work, Ingest) and news and step.target in current
 
 

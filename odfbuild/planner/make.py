@@ -30,7 +30,7 @@ from odfbuild.planner.policy import Policy, Severity
 from odfbuild.planner.queries import Examined, check_queries
 from odfbuild.planner.rebuild import diverged_notes
 from odfbuild.planner.restating import with_restating
-from odfbuild.planner.steps import SourceLook, Steps, ToAsk
+from odfbuild.planner.steps import Again, SourceLook, Steps, ToAsk
 
 __all__ = [
     "ODF_VERSION",
@@ -73,7 +73,7 @@ class Wanted:
     of chains.  `locked` are data schemas that an engine gave for the definitions as declared,
     `examined` facts of queries that were worked out before, `rewritten` the inputs of datasets that
     no longer hold the block that was read from them last, `disabled` the datasets whose sources are
-    not used.
+    not used, `again` the files that a rule has read though their order passes them over.
     """
 
     data: bool = True
@@ -83,6 +83,7 @@ class Wanted:
     examined: Examined = field(default_factory=dict)
     rewritten: Mapping[DatasetAlias, Collection[DatasetId]] = field(default_factory=dict)
     disabled: Collection[DatasetAlias] = ()
+    again: Mapping[DatasetAlias, Again] = field(default_factory=dict)
 
 
 def make_plan(
@@ -205,7 +206,7 @@ def _steps(
 ) -> tuple[Step, ...]:
     by_id = {state.dataset: alias for alias, state in moves.current.items()}
     entries = {each.new: each for each in policy.moved}
-    steps = Steps(moves.current, by_id, wanted.rewritten, wanted.disabled)
+    steps = Steps(moves.current, by_id, wanted.rewritten, wanted.disabled, wanted.again)
     for each in declared:
         if each.alias in moves.old:
             old = moves.old[each.alias]

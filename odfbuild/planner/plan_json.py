@@ -7,6 +7,7 @@ so equal files and heads give an equal hash.  A minor version only adds keys.
 
 import json
 from collections.abc import Mapping, Sequence
+from enum import Enum
 from typing import Any
 
 from odfbuild.errors import Diagnostic, SourceSpan, bounded
@@ -31,7 +32,7 @@ from odfbuild.planner.plan import (
     Transform,
 )
 from odfbuild.planner.plan_object import DamagedPlanError, NotAPlanError, PlanVersionError
-from odfbuild.planner.policy import AS_USUAL, BadRows, IngestOptions, RepeatedKeys
+from odfbuild.planner.policy import AS_USUAL, IngestOptions
 from odfbuild.planner.reasons import Reason
 from odfbuild.redaction import redacted
 
@@ -309,7 +310,7 @@ def _options(options: IngestOptions) -> dict[str, Any]:
     """Return the options that are not the ordinary ones."""
     fields = {name: getattr(options, name) for name in options.__slots__}
     return {
-        name: value.value if isinstance(value, BadRows | RepeatedKeys) else value
+        name: value.value if isinstance(value, Enum) else value
         for name, value in fields.items()
         if value != getattr(AS_USUAL, name)
     }

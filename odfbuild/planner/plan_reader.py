@@ -43,7 +43,7 @@ from odfbuild.planner.plan_object import (
     PlanObject,
     PlanVersionError,
 )
-from odfbuild.planner.policy import AS_USUAL, BadRows, IngestOptions, RepeatedKeys, Severity
+from odfbuild.planner.policy import AS_USUAL, BadRows, IngestOptions, RepeatedKeys, Reread, Severity
 from odfbuild.planner.reasons import Reason
 
 __all__ = ["read_plan"]
@@ -293,6 +293,8 @@ def _options(each: PlanObject) -> IngestOptions:
         found["bad_rows"] = given.member("bad_rows", BadRows)
     if given.has("repeated_keys"):
         found["repeated_keys"] = given.member("repeated_keys", RepeatedKeys)
+    if given.has("reread"):
+        found["reread"] = given.member("reread", Reread)
     return IngestOptions(**found)
 
 

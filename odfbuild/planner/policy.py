@@ -21,6 +21,7 @@ __all__ = [
     "OnQueryChange",
     "Policy",
     "RepeatedKeys",
+    "Reread",
     "Severity",
     "Traits",
 ]
@@ -55,12 +56,25 @@ class RepeatedKeys(Enum):
     REFUSE = "refuse"
 
 
+class Reread(Enum):
+    """What becomes of files of a FilesGlob that its order passes over.
+
+    CHANGED: one that was corrected is read again, and those that were read after it.  LATE: one
+    that sorts before the last one is read.  NEVER: both stay unread, and that is meant.
+    """
+
+    CHANGED = "changed"
+    LATE = "late"
+    NEVER = "never"
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class IngestOptions:
     """What a project says of how rows are taken in, beyond the source's definition.
 
     The watermark stays `watermark_lag` milliseconds behind the latest event time.  Of diverted rows
-    a file may have `max_bad_rows`, or `max_bad_percent` of its rows; None is no bound.
+    a file may have `max_bad_rows`, or `max_bad_percent` of its rows; None is no bound.  Without
+    `reread`, files that are passed over stay unread, with a warning.
     """
 
     watermark_lag: int = 0
@@ -68,6 +82,7 @@ class IngestOptions:
     max_bad_rows: int | None = None
     max_bad_percent: int | None = None
     repeated_keys: RepeatedKeys = RepeatedKeys.WARN
+    reread: Reread | None = None
 
 
 AS_USUAL = IngestOptions()

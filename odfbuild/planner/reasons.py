@@ -9,6 +9,7 @@ from odfbuild.odf.timestamp import Timestamp
 
 __all__ = [
     "DefinitionChanged",
+    "FilesPassedOver",
     "FirstRun",
     "HistoryRestated",
     "InputAdvanced",
@@ -54,6 +55,17 @@ class FirstRun:
 class SourceHasNews:
     """A local source holds files that were not ingested yet, in the order in which they will be."""
 
+    names: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class FilesPassedOver:
+    """Files that the order of a source passes over are read by a rule, in this order.
+
+    The rule is `late`, or `changed`: corrected files are read again, and those read after them.
+    """
+
+    rule: str
     names: tuple[str, ...]
 
 
@@ -107,6 +119,7 @@ Reason: TypeAlias = (
     | Renamed
     | FirstRun
     | SourceHasNews
+    | FilesPassedOver
     | SourceToAsk
     | InputAdvanced
     | InputMayAdvance

@@ -13,6 +13,7 @@ from odfbuild.planner.plan import Append, Ingest, Move, Step, Transform, Work
 from odfbuild.planner.policy import Moved
 from odfbuild.planner.reasons import (
     DefinitionChanged,
+    FilesPassedOver,
     FirstRun,
     HistoryRestated,
     InputMayAdvance,
@@ -26,7 +27,7 @@ from odfbuild.planner.reasons import (
 from odfbuild.planner.rebuild import InputNow, records, why_stale
 from odfbuild.planner.restating import asks_to_restate, restates
 
-__all__ = ["SourceLook", "Steps", "ToAsk"]
+__all__ = ["Again", "SourceLook", "Steps", "ToAsk"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,6 +35,14 @@ class ToAsk:
     """A source that only a fetch can look at; `origin` is printable and holds no secret."""
 
     origin: str
+
+
+@dataclass(frozen=True, slots=True)
+class Again:
+    """Files that a rule, `changed` or `late`, has read, in that order."""
+
+    rule: str
+    names: tuple[str, ...]
 
 
 SourceLook = tuple[str, ...] | ToAsk
@@ -44,13 +53,14 @@ class Steps:
     """Builds the steps of one plan, dataset by dataset, inputs before what reads them.
 
     `rewritten` has the inputs of datasets that no longer hold what was read from them, `disabled`
-    the datasets whose sources are not used.
+    the datasets whose sources are not used, `again` files that a rule has read.
     """
 
     current: Mapping[DatasetAlias, ChainState]
     by_id: Mapping[DatasetId, DatasetAlias]
     rewritten: Mapping[DatasetAlias, Collection[DatasetId]] = field(default_factory=dict)
     disabled: Collection[DatasetAlias] = ()
+    again: Mapping[DatasetAlias, Again] = field(default_factory=dict)
     steps: list[Step] = field(default_factory=list)
     last_step: dict[DatasetAlias, str] = field(default_factory=dict)
     created_by: dict[DatasetAlias, str] = field(default_factory=dict)
@@ -91,6 +101,9 @@ class Steps:
         reasons: list[Reason] = []
         if state is None or (state.last_offset is None and not state.source_state):
             reasons.append(FirstRun())
+        again = self.again.get(each.alias)
+        if again is not None:
+            reasons.append(FilesPassedOver(again.rule, again.names))
         if isinstance(look, ToAsk):
             reasons.append(SourceToAsk(look.origin))
         elif look:

@@ -17,15 +17,17 @@ the file wins.  Selectors by tag or owner see what defaults by other selectors g
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, Final, TypeVar
 
 from odfbuild.errors import Diagnostic, ProjectErrors, SourceSpan
+from odfbuild.odf.events import FetchStepFilesGlob, SetPollingSource
 from odfbuild.odf.refs import DatasetAlias
 from odfbuild.planner.policy import (
     BadRows,
     IngestOptions,
     OnQueryChange,
     RepeatedKeys,
+    Reread,
     Traits,
 )
 from odfbuild.project.bad_rows import Most, read_most
@@ -50,7 +52,22 @@ _KEYS = (
     "max_bad_rows",
     "watermark_lag",
     "repeated_keys",
+    "reread",
 )
+
+
+_SAFE: Final = {Reread.CHANGED: ("UpsertStream", "Snapshot"), Reread.LATE: ("Ledger",)}
+_AS_IT_IS = "it appends every row of a file, so rows that are there already would be there twice"
+_BY_TIME = "its rows would replace those of files that come after it"
+_WHY_UNSAFE: Final = {
+    (Reread.CHANGED, "Append"): _AS_IT_IS,
+    (Reread.CHANGED, "Ledger"): "a row whose key is there already is left out, corrected or not",
+    (Reread.CHANGED, "ChangelogStream"): _AS_IT_IS,
+    (Reread.LATE, "Append"): _AS_IT_IS,
+    (Reread.LATE, "ChangelogStream"): "a changelog means something in its own order only",
+    (Reread.LATE, "UpsertStream"): _BY_TIME,
+    (Reread.LATE, "Snapshot"): "each file is the state of the table, and a later one was read",
+}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -68,6 +85,7 @@ class Default:
     max_bad_rows: Most | None = None
     watermark_lag: int | None = None
     repeated_keys: RepeatedKeys | None = None
+    reread: Reread | None = None
     span: SourceSpan
 
 
@@ -92,6 +110,7 @@ def read_defaults(
         change = entry.choice("on_query_change", [each.value for each in OnQueryChange])
         bad_rows = entry.choice("bad_rows", [each.value for each in BadRows])
         repeated = entry.choice("repeated_keys", [each.value for each in RepeatedKeys])
+        reread = entry.choice("reread", [each.value for each in Reread])
         default = Default(
             selector=selector,
             tags=tuple(reading.texts(entry.entries.get("tags"), entry.at("tags"))),
@@ -101,6 +120,7 @@ def read_defaults(
             max_bad_rows=read_most(entry, "max_bad_rows"),
             watermark_lag=read_lag(entry, "watermark_lag"),
             repeated_keys=None if repeated is None else RepeatedKeys(repeated),
+            reread=None if reread is None else Reread(reread),
             span=entry.span(),
         )
         if not wrong:  # else it would be told again when datasets are looked for
@@ -130,10 +150,14 @@ def apply_defaults(
     sharing.out((rule for rule in rules if not rule.asks_for_traits()), declared)
     between = [sharing.traited(each) for each in declared]
     sharing.out((rule for rule in rules if rule.asks_for_traits()), between)
+    traited = tuple(sharing.traited(each) for each in declared)
+    sharing.errors += (
+        wrong for each in traited if (wrong := _unsafe(each, sharing.of(each.alias))) is not None
+    )
     if sharing.errors:
         raise ProjectErrors(sharing.errors)
     return Defaulted(
-        tuple(sharing.traited(each) for each in declared),
+        traited,
         {each.alias: given for each in declared if (given := sharing.of(each.alias))},
         tuple(sharing.notes),
     )
@@ -233,7 +257,32 @@ def _ingest(given: Sequence[Default], usual: IngestOptions) -> IngestOptions:
         max_bad_rows=usual.max_bad_rows if most is None else most.rows,
         max_bad_percent=usual.max_bad_percent if most is None else most.percent,
         repeated_keys=_last((each.repeated_keys for each in given), usual.repeated_keys),
+        reread=_last((each.reread for each in given), usual.reread),
     )
+
+
+def _unsafe(declared: "Declared", given: Sequence[Default]) -> Diagnostic | None:
+    """Return what is wrong with reading files of a dataset again, by how its rows are merged."""
+    rule = declared.traits.ingest.reread
+    if rule is None or rule is Reread.NEVER:
+        return None
+    for event in declared.snapshot.metadata:
+        if not isinstance(event, SetPollingSource) or not isinstance(
+            event.fetch, FetchStepFilesGlob
+        ):
+            continue
+        merge = type(event.merge).__name__.removeprefix("MergeStrategy")
+        if merge not in _SAFE[rule]:
+            return Diagnostic(
+                code="reread",
+                what=f"`reread: {rule.value}` is not possible for {declared.alias}, which merges"
+                f" by {merge}",
+                why=_WHY_UNSAFE[rule, merge],
+                fix=f"leave it to sources that merge by {' or '.join(_SAFE[rule])}; "
+                f"for this one: defaults: {{{declared.alias}: {{reread: never}}}}",
+                span=next((each.span for each in reversed(given) if each.reread is rule), None),
+            )
+    return None
 
 
 def _last(values: Iterable[_T | None], usual: _T) -> _T:

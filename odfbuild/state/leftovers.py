@@ -18,6 +18,7 @@ from pathlib import Path
 
 from odfbuild.odf.identity import DatasetId
 from odfbuild.regular_files import read_regular
+from odfbuild.state.file_memory import FOLDER
 from odfbuild.state.lock import LockedError, locked, open_locked
 from odfbuild.state.workspace_links import check_dataset_links, check_links
 
@@ -178,7 +179,7 @@ def _remove_creation(root: Path, path: Path, before: float) -> bool:
 
 def _unfinished(root: Path, before: float) -> Iterator[Leftover]:
     caches = [root / "cache", *(root / "cache" / each for each in ("answers", "applied"))]
-    folders = [root / "names", root / "keys", *caches, *_entries(root / "runs")]
+    folders = [root / "names", root / "keys", root / FOLDER, *caches, *_entries(root / "runs")]
     folders += [
         path / part
         for path in _entries(root / "datasets")
@@ -200,6 +201,10 @@ def _caches(root: Path, known: Collection[str], before: float) -> Iterator[Lefto
             gone = path.name not in known and not _has_head(root / "datasets" / path.name)
             if gone and _DATASET.fullmatch(path.name) is not None and _newest(path) < before:
                 yield Leftover(Kind.CACHE, path, tree_bytes(path))
+    for path in _entries(root / FOLDER):
+        gone = path.name not in known and not _has_head(root / "datasets" / path.name)
+        if gone and _DATASET.fullmatch(path.name) is not None and _newest(path) < before:
+            yield Leftover(Kind.CACHE, path, tree_bytes(path))
     for path in _entries(root / "cache" / "spark"):
         process = _PROCESS.fullmatch(path.name)
         if process is not None and not _runs(int(process[1])) and _newest(path) < before:

@@ -12,7 +12,7 @@ from odfbuild.errors import StateError
 
 __all__ = ["WorkspaceLinkError", "check_dataset_links", "check_links", "check_staging_links"]
 
-_FOLDERS = ("staging", "datasets", "names", "keys", "cache", "runs", "disabled")
+_FOLDERS = ("staging", "datasets", "names", "keys", "cache", "runs", "disabled", "sources")
 _OTHERS = ("index.sqlite", "local", "warehouse")  # what is in them Spark alone makes
 _PARTS = ("refs", "blocks", "data", "checkpoints")
 

@@ -19,8 +19,10 @@ from odfbuild.executors.protocol_state import read_state
 from odfbuild.executors.spark.resident import Place, read_kept
 from odfbuild.odf.chain_bytes import from_bytes
 from odfbuild.odf.digest import physical_hash
+from odfbuild.odf.identity import DatasetId
 from odfbuild.state import settled
 from odfbuild.state.checksum import checked_object, object_with_check_sum, with_check_sum
+from odfbuild.state.file_memory import recall_files
 from odfbuild.state.lock import read_note
 from odfbuild.state.runs import list_runs, read_plan
 
@@ -82,6 +84,8 @@ def _checked(of: str, read: Callable[[Path], Any]) -> Callable[[Path], Any]:
     return with_sum
 
 
+_ID = DatasetId(bytes(32))
+
 READERS: dict[str, Callable[[Path], Any]] = {
     "settled": _as("settled.json", settled.recall),
     "settled, checked": _checked("settled.json", _as("settled.json", settled.recall)),
@@ -89,6 +93,10 @@ READERS: dict[str, Callable[[Path], Any]] = {
     "version, checked": _checked("u", _as("version.json", lambda at: kept_version(at, "u").etag)),
     "drift": lambda path: known_drift(path) or None,
     "drift, checked": _checked("x", _drift),
+    "sources": _as(f"sources/{_ID.multibase}", lambda at: recall_files(at, _ID).head),
+    "sources, checked": _checked(
+        _ID.multibase, _as(f"sources/{_ID.multibase}", lambda at: recall_files(at, _ID).head)
+    ),
     "summary": _as("runs/r1/summary.json", lambda at: list_runs(at).runs or None),
     "lock": read_note,
     "resident": _kept,

@@ -1,0 +1,318 @@
+"""Files that the order of a source passes over, through the whole program: named, or read."""
+
+import json
+import os
+import random
+import shutil
+from pathlib import Path
+from typing import Any
+
+import pyarrow.parquet as pq
+import pytest
+
+from odfbuild.executors import ingest
+from odfbuild.odf.refs import DatasetAlias
+from odfbuild.state.dataset import Dataset
+from odfbuild.state.workspace import Workspace
+from tests.engines import FakeEngine
+from tests.inside import Inside, lay_out
+from tests.projects import Done
+
+ROOT = """
+kind: DatasetSnapshot
+version: 1
+content:
+  name: src
+  kind: Root
+  metadata:
+    - kind: SetPollingSource
+      fetch: {kind: FilesGlob, path: data/*.csv}
+      read: {kind: Csv, schema: [k STRING, v BIGINT]}
+      merge: %s
+"""
+MERGES = {
+    "Append": "{kind: Append}",
+    "Ledger": "{kind: Ledger, primaryKey: [k]}",
+    "Snapshot": "{kind: Snapshot, primaryKey: [k]}",
+    "UpsertStream": "{kind: UpsertStream, primaryKey: [k]}",
+    "ChangelogStream": "{kind: ChangelogStream, primaryKey: [k]}",
+}
+
+
+@pytest.fixture
+def run(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> Inside:
+    return Inside(tmp_path, capsys, monkeypatch, FakeEngine())
+
+
+def made(run: Inside, merge: str, files: dict[str, str], rule: str | None = None) -> None:
+    """Lay out a project with a source of files, and apply it."""
+    settings = "" if rule is None else f"defaults: {{src: {{reread: {rule}}}}}\n"
+    definitions = {
+        "odfbuild.yaml": f"odfbuild: 1\n{settings}",
+        "datasets/src.yaml": ROOT % MERGES[merge],
+    }
+    lay_out(run.project, {**definitions, **{f"data/{name}": text for name, text in files.items()}})
+    done = run("apply", "--yes")
+    assert done.code == 0, done.err
+
+
+def put(run: Inside, name: str, text: str) -> None:
+    """Write a file at another time than before."""
+    lay_out(run.project, {f"data/{name}": text})
+    path = run.project / "data" / name
+    put.clock += 1_000_000_000  # type: ignore[attr-defined]
+    os.utime(path, ns=(put.clock, put.clock))  # type: ignore[attr-defined]
+
+
+put.clock = 10**18  # type: ignore[attr-defined]
+
+
+def source(run: Inside) -> Dataset:
+    found = Workspace(run.project / ".odfbuild").open(DatasetAlias.parse("src"))
+    assert found is not None
+    return found
+
+
+def log(run: Inside) -> list[dict[str, Any]]:
+    return [row for _, path in source(run).slices() for row in pq.read_table(path).to_pylist()]
+
+
+def table(run: Inside) -> dict[str, int]:
+    """Return the rows that stand, by key."""
+    found: dict[str, int] = {}
+    for row in log(run):
+        if row["op"] in (0, 3):
+            found[row["k"]] = row["v"]
+        elif row["op"] == 1:
+            del found[row["k"]]
+    return found
+
+
+def codes(run: Inside) -> list[str]:
+    done = run("plan", "-o", "json")
+    return [each["code"] for each in json.loads(done.out)["notes"]]
+
+
+def both(done: Done) -> str:
+    return done.out + done.err
+
+
+def test_a_late_file_is_named_by_all_who_speak_of_the_source(run: Inside) -> None:
+    made(run, "Append", {"b.csv": "b,1\n"})
+    put(run, "a.csv", "a,1\n")
+    said = run("plan")
+    assert said.code == 0
+    assert (
+        "warning[late-files]: src: 1 file before the last one that was read" in said.out + said.err
+    )
+    assert "data/a.csv" in said.out + said.err
+    assert "src has 1 file before the last one that was read: data/a.csv" in run("status").out
+    explained = run("explain", "src").out
+    assert "1 file before the last one that was read: data/a.csv" in explained
+    assert "every file that it names was read" not in explained
+    drifted = run("drift", "-o", "json")
+    assert (drifted.code, json.loads(drifted.out)["drift"][0]["kind"]) == (2, "source")
+    (told,) = json.loads(run("status", "-o", "json").out)
+    assert (told["late_files"], told["changed_files"]) == (["data/a.csv"], [])
+
+
+def test_a_corrected_file_is_named_and_a_touched_one_is_not(run: Inside) -> None:
+    made(run, "Append", {"a.csv": "a,1\n", "b.csv": "b,1\n"})
+    assert codes(run) == []
+    put(run, "a.csv", "a,1\n")
+    assert codes(run) == []
+    put(run, "a.csv", "a,2\n")
+    assert codes(run) == ["changed-files"]
+    assert codes(run) == ["changed-files"]
+    assert "1 file changed since the reading: data/a.csv" in run("explain", "src").out
+    put(run, "a.csv", "a,1\n")
+    assert codes(run) == []
+
+
+def test_a_plan_that_had_nothing_to_say_sees_what_comes(run: Inside) -> None:
+    made(run, "Append", {"a.csv": "a,1\n", "b.csv": "b,1\n"})
+    for _ in range(3):
+        assert run("plan").err == ""
+    put(run, "a.csv", "a,2\n")
+    assert "changed-files" in both(run("plan"))
+    put(run, "a.csv", "a,1\n")
+    put(run, "0.csv", "a,1\n")
+    assert "late-files" in both(run("plan"))
+    (run.project / "data" / "0.csv").unlink()
+    assert "late-files" not in both(run("plan"))
+
+
+def test_a_late_file_of_a_ledger_is_read_where_that_is_asked_for(run: Inside) -> None:
+    made(run, "Ledger", {"b.csv": "b,1\n"}, "late")
+    put(run, "a.csv", "a,1\nb,2\n")
+    assert "late files: data/a.csv" in run("plan").out
+    assert run("apply", "--yes").code == 0
+    assert table(run) == {"b": 1, "a": 1}
+    state = source(run).state()
+    assert state is not None
+    assert state.source_state["default"].value == "b.csv"
+    assert run("plan", "--detailed-exitcode").code == 0
+    put(run, "c.csv", "c,1\n")
+    assert run("apply", "--yes").code == 0
+    assert table(run) == {"b": 1, "a": 1, "c": 1}
+
+
+def test_a_late_file_without_new_keys_is_read_once(run: Inside) -> None:
+    made(run, "Ledger", {"b.csv": "b,1\n"}, "late")
+    put(run, "a.csv", "b,1\n")
+    assert run("plan", "--detailed-exitcode").code == 2
+    assert run("apply", "--yes").code == 0
+    for _ in range(2):
+        assert run("plan", "--detailed-exitcode").code == 0
+
+
+def test_the_last_word_on_a_key_stays_that_of_the_latest_file(run: Inside) -> None:
+    made(run, "UpsertStream", {"a.csv": "x,1\ny,1\n", "b.csv": "x,2\n"}, "changed")
+    put(run, "a.csv", "x,1\ny,5\n")
+    assert "files to read again, as one changed: data/a.csv, data/b.csv" in run("plan").out
+    assert run("apply", "--yes").code == 0
+    assert table(run) == {"x": 2, "y": 5}
+    assert run("plan", "--detailed-exitcode").code == 0
+
+
+def test_a_reading_that_was_cut_off_goes_on_with_the_files_after_it(
+    run: Inside, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made(run, "UpsertStream", {"a.csv": "x,1\ny,1\n", "b.csv": "x,2\n"}, "changed")
+    put(run, "a.csv", "x,1\ny,5\n")
+    take_in = ingest._take_in
+    taken: list[int] = []
+
+    def cut_off(*arguments: Any, **more: Any) -> Any:
+        if taken:
+            raise OSError("no power")
+        taken.append(1)
+        return take_in(*arguments, **more)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(ingest, "_take_in", cut_off)
+        assert run("apply", "--yes").code != 0
+    assert table(run) == {"x": 1, "y": 5}
+    assert run("apply", "--yes").code == 0
+    assert table(run) == {"x": 2, "y": 5}
+
+
+def test_a_corrected_file_stays_unread_where_one_after_it_is_gone(run: Inside) -> None:
+    made(run, "UpsertStream", {"a.csv": "x,1\n", "b.csv": "x,2\n", "c.csv": "z,1\n"}, "changed")
+    (run.project / "data" / "b.csv").unlink()
+    put(run, "a.csv", "x,5\n")
+    assert codes(run) == ["changed-files"]
+    assert run("apply", "--yes").code == 0
+    assert table(run) == {"x": 2, "z": 1}
+    put(run, "b.csv", "x,2\n")
+    assert run("apply", "--yes").code == 0
+    assert codes(run) == []
+    assert table(run) == {"x": 2, "z": 1}
+
+
+def test_of_a_snapshot_only_the_last_file_is_read_again(run: Inside) -> None:
+    made(run, "Snapshot", {"a.csv": "x,1\n", "b.csv": "x,2\n"}, "changed")
+    put(run, "a.csv", "x,7\n")
+    assert codes(run) == ["changed-files"]
+    assert run("apply", "--yes").code == 0
+    assert table(run) == {"x": 2}
+    put(run, "b.csv", "x,3\n")
+    assert run("apply", "--yes").code == 0
+    assert table(run) == {"x": 3}
+    assert codes(run) == ["changed-files"]
+
+
+def test_what_is_meant_to_stay_unread_is_not_warned_of(run: Inside) -> None:
+    made(run, "Append", {"b.csv": "b,1\n"}, "never")
+    put(run, "a.csv", "a,1\n")
+    put(run, "b.csv", "b,2\n")
+    assert codes(run) == []
+    assert "data/a.csv" in run("explain", "src").out
+
+
+@pytest.mark.parametrize(
+    ("merge", "rule"),
+    [
+        *(("Append", rule) for rule in ("late", "changed")),
+        *(("ChangelogStream", rule) for rule in ("late", "changed")),
+        *(("UpsertStream", "late"), ("Snapshot", "late"), ("Ledger", "changed")),
+    ],
+)
+def test_a_rule_that_would_make_wrong_rows_is_refused_at_its_place(
+    run: Inside, merge: str, rule: str
+) -> None:
+    definition = ROOT % MERGES[merge]
+    if merge == "ChangelogStream":
+        definition = definition.replace("[k STRING", "[op INT, k STRING")
+    settings = f"odfbuild: 1\ndefaults:\n  '*': {{tags: [a]}}\n  src: {{reread: {rule}}}\n"
+    lay_out(run.project, {"odfbuild.yaml": settings, "datasets/src.yaml": definition})
+    for command in ("check", "plan"):
+        done = run(command)
+        assert done.code == 1
+        assert "odfbuild.yaml:4:3: error[reread]" in done.out + done.err
+
+
+def test_a_chain_that_was_set_back_has_its_files_read_as_it_says(run: Inside) -> None:
+    made(run, "UpsertStream", {"a.csv": "x,1\n", "b.csv": "y,1\n"}, "changed")
+    before = source(run).head()
+    put(run, "a.csv", "x,5\n")
+    assert run("apply", "--yes").code == 0
+    assert table(run) == {"x": 5, "y": 1}
+    assert run("reset", "src", str(before), "--yes").code == 0
+    assert table(run) == {"x": 1, "y": 1}
+    assert run("apply", "--yes").code == 0
+    assert table(run) == {"x": 5, "y": 1}
+
+
+def test_a_compacted_chain_still_knows_its_files(run: Inside) -> None:
+    made(run, "Append", {"a.csv": "x,1\n", "b.csv": "y,1\n", "c.csv": "z,1\n"})
+    assert run("compact", "src", "--yes").code == 0
+    assert codes(run) == []
+    put(run, "b.csv", "y,5\n")
+    assert codes(run) == ["changed-files"]
+
+
+def test_without_the_memory_the_chain_says_which_files_were_read(run: Inside) -> None:
+    made(run, "Append", {"b.csv": "b,1\n", "c.csv": "b,1\n"})
+    shutil.rmtree(run.project / ".odfbuild" / "sources")
+    put(run, "a.csv", "a,1\n")
+    assert codes(run) == ["late-files"]
+    put(run, "b.csv", "b,2\n")
+    assert codes(run) == ["late-files", "changed-files"]
+
+
+def test_a_damaged_memory_is_as_none(run: Inside) -> None:
+    made(run, "Append", {"b.csv": "b,1\n"})
+    (kept,) = (run.project / ".odfbuild" / "sources").iterdir()
+    for content in (b"", b"\xff\0", b"00000000\n{}", kept.read_bytes()[:-2]):
+        kept.write_bytes(content)
+        assert codes(run) == []
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_any_history_of_files_leaves_what_they_say_in_order(run: Inside, seed: int) -> None:
+    """An UpsertStream: whatever is corrected when, the rows are those of all files in order."""
+    chance = random.Random(seed)
+    names = ["a.csv", "b.csv", "c.csv", "d.csv", "e.csv"]
+
+    def content() -> str:
+        keys = chance.sample("uvwxyz", 3)
+        return "".join(f"{key},{chance.randrange(100)}\n" for key in sorted(keys))
+
+    files = {names[0]: content()}
+    made(run, "UpsertStream", files, "changed")
+    for name in names[1:]:
+        if chance.random() < 0.7:
+            again = chance.choice(sorted(files))
+            kept = [line.split(",")[0] for line in files[again].split()]
+            files[again] = "".join(f"{key},{chance.randrange(100)}\n" for key in kept)
+            put(run, again, files[again])
+        files[name] = content()
+        put(run, name, files[name])
+        assert run("apply", "--yes").code == 0
+        expected: dict[str, int] = {}
+        for each in sorted(files):
+            expected |= {k: int(v) for k, v in (line.split(",") for line in files[each].split())}
+        assert table(run) == expected
