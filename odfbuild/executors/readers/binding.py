@@ -7,13 +7,25 @@ import pyarrow as pa
 
 from odfbuild.executors.readers.columns import infer
 from odfbuild.executors.readers.drift import Drift
+from odfbuild.executors.readers.fitting import fits
 from odfbuild.executors.readers.problems import InvalidSourceError, counted, quoted
 from odfbuild.executors.readers.quoting import Record
-from odfbuild.executors.readers.values import Formats
+from odfbuild.executors.readers.values import Formats, expected
 
-__all__ = ["Binding", "bind", "check_header", "drift_of", "unbound"]
+__all__ = [
+    "Binding",
+    "bind",
+    "check_header",
+    "check_is_header",
+    "check_is_record",
+    "difference",
+    "drift_of",
+    "listed",
+    "unbound",
+]
 
-_LISTED = 40
+_LISTED = 10
+_BY_NAME = "or `columns: by-name` in the defaults of odfbuild.yaml, if columns come and go"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -28,17 +40,31 @@ class Binding:
     width: int
 
 
-def bind(name: str, declared: pa.Schema, header: Sequence[str] | None, width: int) -> Binding:
+def bind(
+    name: str,
+    declared: pa.Schema,
+    header: Sequence[str] | None,
+    width: int,
+    *,
+    by_name: bool = False,
+) -> Binding:
     """Bind by name if one set of names contains the other, else by position.
 
-    `header` None: the file has no header, `width` counts its first record.  Raises
-    InvalidSourceError if neither way works.
+    `header` None: the file has no header, `width` counts its first record.  With `by_name`, names
+    that are on one side only matter not, as long as there are others.  Raises InvalidSourceError
+    if no way works.
     """
     if header is None:
         return _by_position(name, declared, width, None)
     names = [field.strip() for field in header]
     ours, theirs = set(declared.names), set(names)
-    if not (ours <= theirs or theirs <= ours):
+    if by_name and not ours & theirs:
+        raise InvalidSourceError(
+            what=f"{name}: the header has no column of the schema",
+            why=f"it names {listed(names)}, and the columns are bound by name",
+            fix="correct `header` or `separator` in `read`, or the names in `schema`",
+        )
+    if not by_name and not (ours <= theirs or theirs <= ours):
         return _by_position(name, declared, len(names), names)
     twice = sorted(n for n in ours if names.count(n) > 1)
     if twice:
@@ -51,11 +77,48 @@ def bind(name: str, declared: pa.Schema, header: Sequence[str] | None, width: in
     if lacking:
         raise InvalidSourceError(
             what=f"{name}: the header lacks the required column {lacking[0]}",
-            why=f"it names {_listed(names)}",
+            why=f"it names {listed(names)}",
             fix="correct the name, or make the column optional",
         )
     positions = tuple(names.index(n) if n in theirs else None for n in declared.names)
     return Binding(schema=declared, positions=positions, width=len(names))
+
+
+def check_is_header(
+    name: str, declared: pa.Schema, header: Sequence[str], formats: Formats, null_value: str
+) -> None:
+    """Refuse a first line that looks like a record, where the columns bind by position.
+
+    It does if it has no name of the schema, and each value for a column that is not of text has the
+    type of that column.
+    """
+    names = [field.strip() for field in header]
+    if len(names) != len(declared) or set(names) & set(declared.names):
+        return
+    typed = [
+        (text, column)
+        for text, column in zip(header, declared, strict=True)
+        if not pa.types.is_string(column.type) and text.strip() not in ("", null_value)
+    ]
+    if typed and all(fits(text, column.type, formats) for text, column in typed):
+        text, column = typed[0]
+        raise InvalidSourceError(
+            what=f"{name}: the first line looks like a record, not like a header:"
+            f" {listed([quoted(each) for each in header])}",
+            why=f"`header: true` skips it, and {quoted(text)} is {expected(column.type, formats)} "
+            f"for {column.name}; no name of the schema is in it",
+            fix="write `header: false` in `read`; if it is a header, use its names in `schema`",
+        )
+
+
+def check_is_record(name: str, declared: pa.Schema, first: Sequence[str]) -> None:
+    """Refuse a first record that is a header: it names the columns, in their order."""
+    if len(declared) > 1 and [field.strip() for field in first] == declared.names:
+        raise InvalidSourceError(
+            what=f"{name}: the first line is a header: {listed(declared.names)}",
+            why="`header` is false, so it would become a record",
+            fix="write `header: true` in `read`",
+        )
 
 
 def check_header(name: str, header: Sequence[str]) -> None:
@@ -106,10 +169,10 @@ def drift_of(
     if header is None:
         return Drift()
     names, ours = [field.strip() for field in header], binding.schema.names
-    if not set(names) & set(ours):
-        return Drift()
     if None not in binding.positions and len(names) == len(ours) and set(names) != set(ours):
-        pairs = zip(names, ours, strict=True)
+        pairs = list(zip(names, ours, strict=True))
+        if all(there.casefold() == here.casefold() for there, here in pairs):
+            return Drift()
         return Drift(renamed=tuple(pair for pair in pairs if pair[0] != pair[1]))
     added = [at for at, name in enumerate(names) if name and name not in ours]
     sample = [record.fields for record in records] if added else []
@@ -141,8 +204,8 @@ def _by_position(
             what=f"{name}: {counted(width, 'column')} in the file, {len(declared)} in the schema",
             why="without a header columns bind by position, which needs equal counts"
             if names is None
-            else f"the file has {_listed(names)}; the schema has {_listed(declared.names)}; "
-            "neither contains the other, and binding by position needs equal counts",
+            else f"{difference(names, declared.names)}; neither contains the other, and binding by "
+            "position needs equal counts",
             fix=_way_out(names),
         )
     there = declared.names if names is None else names
@@ -159,10 +222,20 @@ def _crossed(
     ours = sorted(set(declared.names) - set(names))
     theirs = sorted(set(names) - set(declared.names))
     return InvalidSourceError(
-        what=f"{name}: the header has no {_listed(ours)}, and {_listed(theirs)} instead",
+        what=f"{name}: the header has no {listed(ours)}, and {listed(theirs)} instead",
         why=f"columns would bind by position, but {moved} is in another place than in the schema",
-        fix="correct the names in `read.schema`, or put its columns in the order of the file",
+        fix=f"correct the names in `read.schema`, or put its columns in the order of the file; "
+        f"{_BY_NAME}",
     )
+
+
+def difference(names: Sequence[str], ours: Sequence[str]) -> str:
+    """Return what is in one of two lists of names only, in words."""
+    there = [name for name in names if name not in ours]
+    here = [name for name in ours if name not in names]
+    words = [f"only the file has {listed(there)}"] if there else []
+    words += [f"only the schema has {listed(here)}"] if here else []
+    return "; ".join(words) or "they are in another order"
 
 
 def _way_out(names: Sequence[str] | None) -> str:
@@ -171,9 +244,9 @@ def _way_out(names: Sequence[str] | None) -> str:
     other = [sign for sign in ";\t|," if len(names) == 1 and sign in names[0]]
     if other:
         return f"set `separator: {other[0]!r}` in `read`"
-    return "correct the names in `read.schema`, or declare every column in order"
+    return f"correct the names in `read.schema`, or declare every column in order; {_BY_NAME}"
 
 
-def _listed(names: Sequence[str]) -> str:
+def listed(names: Sequence[str]) -> str:
     shown = ", ".join(names[:_LISTED])
     return shown if len(names) <= _LISTED else f"{shown} and {len(names) - _LISTED} more"

@@ -5,7 +5,8 @@ file proves that the last quote was closed.  What is wrong is found again with P
 parser, which knows the lines; so a good file never pays for the messages of a bad one.
 
 With `header` columns bind by NAME when one set of names contains the other: a declared column
-that the file lacks is null, one that is not declared is dropped.  Otherwise they bind by POSITION
+that the file lacks is null, one that is not declared is dropped; so it is with any header where a
+source asks for that.  Otherwise they bind by POSITION
 as in the reference, which needs equal counts, and each name that both have in its place.  An
 unquoted empty cell is null; a quoted one is the empty text in text columns and null in all others,
 and so it is with `nullValue`.
@@ -24,7 +25,15 @@ import pyarrow.csv as arrow_csv
 
 from odfbuild.executors.frames import Frame
 from odfbuild.executors.readers.aside import Aside, Spool
-from odfbuild.executors.readers.binding import Binding, bind, check_header, drift_of, unbound
+from odfbuild.executors.readers.binding import (
+    Binding,
+    bind,
+    check_header,
+    check_is_header,
+    check_is_record,
+    drift_of,
+    unbound,
+)
 from odfbuild.executors.readers.columns import cast_columns, check_readable, sieve_columns
 from odfbuild.executors.readers.csv_diversion import Diversion
 from odfbuild.executors.readers.csv_text import CsvText, problem_of
@@ -103,7 +112,11 @@ def _job(step: ReadStepCsv, source: CsvText, besides: Besides) -> "_Job | None":
     width = len(first[0].fields)
     null_value = step.null_value or ""
     if declared is not None:
-        binding = bind(source.name, declared, header, width)
+        if header is None:
+            check_is_record(source.name, declared, first[0].fields)
+        elif not besides.by_name:
+            check_is_header(source.name, declared, header, formats, null_value)
+        binding = bind(source.name, declared, header, width, by_name=besides.by_name)
         besides.drift = drift_of(binding, header, islice(records, _SAMPLE), formats, null_value)
     else:
         sample = [record.fields for record in first[has_header:]]

@@ -40,9 +40,13 @@ class Drift:
 
 @dataclass(slots=True)
 class Besides:
-    """What a reading is given to tell besides its rows; without `aside`, bad rows are refused."""
+    """What a reading is given to tell besides its rows; without `aside`, bad rows are refused.
+
+    With `by_name`, columns bind by their names alone, whichever are on one side only.
+    """
 
     aside: Aside | None = None
+    by_name: bool = False
     drift: Drift = field(default_factory=Drift)
     fine_times: FineTimes = field(default_factory=FineTimes)
 

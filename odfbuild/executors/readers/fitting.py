@@ -23,7 +23,7 @@ from odfbuild.executors.readers.values import (
     typed,
 )
 
-__all__ = ["sieved"]
+__all__ = ["fits", "sieved"]
 
 _Rule: TypeAlias = tuple[str, str]
 
@@ -69,13 +69,12 @@ def _misfits(column: Column, target: pa.DataType, formats: Formats) -> Column:
         return pc.is_in(column, value_set=pa.array(bad, pa.string()))
     sure, possible = (rf"\A(?:{pattern})?\z" for pattern in _rule(target))
     bare = cleaned(column)
-    fits = pc.fill_null(pc.match_substring_regex(bare, sure), True)
-    bad_ones = pc.invert(fits)
+    bad_ones = pc.invert(pc.fill_null(pc.match_substring_regex(bare, sure), True))
     doubtful = pc.and_(bad_ones, pc.fill_null(pc.match_substring_regex(bare, possible), True))
     if not pc.any(doubtful).as_py():
         return bad_ones
     texts = pc.unique(column.filter(doubtful))
-    good = [text for text in texts.to_pylist() if _fits(text, target, formats)]
+    good = [text for text in texts.to_pylist() if fits(text, target, formats)]
     return pc.and_not(bad_ones, pc.is_in(column, value_set=pa.array(good, pa.string())))
 
 
@@ -93,7 +92,8 @@ def _one_by_one(column: Column, target: pa.DataType, formats: Formats) -> tuple[
     return values, pc.indices_nonzero(misfits).to_pylist()
 
 
-def _fits(text: str, target: pa.DataType, formats: Formats) -> bool:
+def fits(text: str, target: pa.DataType, formats: Formats) -> bool:
+    """Tell whether one text is a value of a type."""
     try:
         with noting(None):
             typed(pa.array([text], pa.string()), target, formats)

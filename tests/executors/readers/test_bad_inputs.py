@@ -12,7 +12,7 @@ from odfbuild.odf.events import (
     ReadStepNdJson,
     ReadStepParquet,
 )
-from tests.executors.readers.reading import refusal_of
+from tests.executors.readers.reading import frame_of, refusal_of, rows_of
 
 D = ("id INT", "name STRING")
 CSV = ReadStepCsv(header=True, ddl_schema=D)
@@ -228,9 +228,41 @@ def test_a_separator_that_would_fit_is_offered() -> None:
     assert refusal_of(CSV, "id;name\n1;a\n").fix == "set `separator: ';'` in `read`"
 
 
-def test_both_lists_of_columns_are_shown_when_none_contains_the_other() -> None:
-    error = refusal_of(CSV, "a,b,c\n1,x,y\n")
-    assert error.why.startswith("the file has a, b, c; the schema has id, name;")
+def test_the_difference_of_columns_is_shown_when_none_contains_the_other() -> None:
+    error = refusal_of(CSV, "id,b,c\n1,x,y\n")
+    assert error.why.startswith("only the file has b, c; only the schema has name; neither")
+    wide = ",".join(f"c{n}" for n in range(300))
+    error = refusal_of(ReadStepCsv(header=True, ddl_schema=("x INT",)), f"{wide}\n")
+    assert len(error.why) < 250
+
+
+RECORDS = [
+    ("id INT, name STRING", "7,mill\n8,weir\n", "'7' is an integer from"),
+    ("at TIMESTAMP, v DOUBLE", "2024-01-01,1.5\n", "'2024-01-01' is a time"),
+    ("a STRING, d DATE, b BOOLEAN", "x,,true\n", "'true' is true or false"),
+]
+
+
+@pytest.mark.parametrize(("schema", "data", "why"), RECORDS)
+def test_a_first_record_is_not_taken_for_a_header(schema: str, data: str, why: str) -> None:
+    columns = tuple(schema.split(", "))
+    error = refusal_of(ReadStepCsv(header=True, ddl_schema=columns), data)
+    assert error.what.startswith("in: the first line looks like a record, not like a header")
+    assert why in error.why
+    assert "header: false" in error.fix
+    assert frame_of(ReadStepCsv(ddl_schema=columns), data) is not None
+
+
+@pytest.mark.parametrize("header", ["id,x", "7,name", "x,mill", "ID,NAME", "v7,mill"])
+def test_a_header_may_have_values_where_another_word_says_that_it_is_one(header: str) -> None:
+    assert rows_of(CSV, f"{header}\n1,a\n") == [(1, "a")]
+
+
+def test_a_header_is_not_taken_for_a_record() -> None:
+    step = ReadStepCsv(ddl_schema=("k STRING", "name STRING"))
+    error = refusal_of(step, "k, name\na,b\n")
+    assert error.what == "in: the first line is a header: k, name"
+    assert rows_of(step, "k,x\na,b\n") == [("k", "x"), ("a", "b")]
 
 
 def test_the_fix_for_a_missing_value_is_not_the_one_for_a_wrong_one() -> None:

@@ -81,6 +81,7 @@ def test_columns_of_parquet_and_shapefiles_are_noticed_with_their_types(tmp_path
         ("a,b", Drift()),
         ("b,a", Drift()),
         ("A,B", Drift()),
+        ("x,y", Drift(renamed=(("x", "a"), ("y", "b")))),
         ("a", Drift(missing=("b",))),
         ("a,bb", Drift(renamed=(("bb", "b"),))),
         ("a,b,c", Drift(added=(pa.field("c", pa.date32()),))),
