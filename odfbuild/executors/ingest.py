@@ -12,13 +12,12 @@ from pathlib import Path
 
 from odfbuild.errors import EngineError, OdfBuildError
 from odfbuild.executors.adding import Added, Intake, Receiver, add, add_together
-from odfbuild.executors.besides import besides_of
+from odfbuild.executors.column_policy import read_columns
 from odfbuild.executors.fetch import Fetched, UpToDate, fetch, named_file
 from odfbuild.executors.local import SOURCE_NAME
 from odfbuild.executors.lost_race import ATTEMPTS
 from odfbuild.executors.part import sweep
 from odfbuild.executors.prepare import PipeError, Surroundings, prepare
-from odfbuild.executors.readers import read
 from odfbuild.executors.report import Round
 from odfbuild.executors.settled import is_settled
 from odfbuild.executors.site import Site
@@ -239,10 +238,17 @@ def _intake(polling: _Polling, fetched: Fetched, staging: Path) -> Intake:
         polling.files.begin(fetched.path)
     around = Surroundings(site.project_dir, site.env, site.permissions, (site.workspace.root,))
     path = prepare(source.prepare or (), fetched.path, staging, name=fetched.name, around=around)
-    besides = besides_of(receiver.options, fetched.name, staging)
+    frame, besides = read_columns(
+        source.read,
+        path,
+        staging=staging,
+        name=fetched.name,
+        options=receiver.options,
+        state=receiver.state,
+    )
     return Intake(
         name=fetched.name,
-        frame=read(source.read, path, staging=staging, name=fetched.name, besides=besides),
+        frame=frame,
         event_time=fetched.event_time or receiver.now,
         state=fetched.state,
         besides=besides,

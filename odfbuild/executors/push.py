@@ -12,13 +12,13 @@ from typing import Final
 
 from odfbuild.errors import EngineError
 from odfbuild.executors.adding import Intake, Receiver, add
-from odfbuild.executors.besides import besides_of
+from odfbuild.executors.column_policy import read_columns
 from odfbuild.executors.frames import Frame
 from odfbuild.executors.lost_race import until_committed
 from odfbuild.executors.media import Format, format_of_file, read_as, unpacking
 from odfbuild.executors.prepare import DamagedArchiveError, prepare
 from odfbuild.executors.push_source import push_source
-from odfbuild.executors.readers import Besides, read
+from odfbuild.executors.readers import Besides
 from odfbuild.executors.report import Told
 from odfbuild.executors.site import Site
 from odfbuild.odf.chain import ChainState
@@ -144,10 +144,10 @@ def _take_in(
     if size > _QUICK:
         soon(size)
     with site.workspace.staging() as staging:
-        besides = besides_of(given.options, given.name, staging)
+        frame, besides = _read(given, source, staging, state)
         intake = Intake(
             name=given.name,
-            frame=_read(given, source, staging, besides),
+            frame=frame,
             event_time=given.event_time or receiver.now,
             state=None if given.id is None else push_state(name, given.id),
             besides=besides,
@@ -167,7 +167,9 @@ def _take_in(
     )
 
 
-def _read(given: Pushing, source: AddPushSource, staging: Path, besides: Besides) -> Frame | None:
+def _read(
+    given: Pushing, source: AddPushSource, staging: Path, state: ChainState
+) -> tuple[Frame | None, Besides]:
     try:
         path = prepare(unpacking(given.name), given.path, staging, name=given.name)
     except DamagedArchiveError as error:
@@ -175,7 +177,9 @@ def _read(given: Pushing, source: AddPushSource, staging: Path, besides: Besides
         raise
     format = given.format or format_of_file(given.name, source.read)
     step = read_as(source.read, format, path)
-    return read(step, path, staging=staging, name=given.name, besides=besides)
+    return read_columns(
+        step, path, staging=staging, name=given.name, options=given.options, state=state
+    )
 
 
 def _check(given: Pushing) -> None:

@@ -43,7 +43,15 @@ from odfbuild.planner.plan_object import (
     PlanObject,
     PlanVersionError,
 )
-from odfbuild.planner.policy import AS_USUAL, BadRows, IngestOptions, RepeatedKeys, Reread, Severity
+from odfbuild.planner.policy import (
+    AS_USUAL,
+    BadRows,
+    Columns,
+    IngestOptions,
+    RepeatedKeys,
+    Reread,
+    Severity,
+)
 from odfbuild.planner.reasons import Reason
 
 __all__ = ["read_plan"]
@@ -295,6 +303,8 @@ def _options(each: PlanObject) -> IngestOptions:
         found["repeated_keys"] = given.member("repeated_keys", RepeatedKeys)
     if given.has("reread"):
         found["reread"] = given.member("reread", Reread)
+    if given.has("columns"):
+        found["columns"] = given.member("columns", Columns)
     return IngestOptions(**found)
 
 

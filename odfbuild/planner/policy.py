@@ -15,6 +15,7 @@ __all__ = [
     "AS_USUAL",
     "Acceptance",
     "BadRows",
+    "Columns",
     "Gates",
     "IngestOptions",
     "Moved",
@@ -56,6 +57,18 @@ class RepeatedKeys(Enum):
     REFUSE = "refuse"
 
 
+class Columns(Enum):
+    """What becomes of an input whose columns are not those of its schema.
+
+    EXACT: it is refused.  BY_NAME: columns bind by name, others are left out, and what lacks is
+    null.  UNION: new ones are taken in.
+    """
+
+    EXACT = "exact"
+    BY_NAME = "by-name"
+    UNION = "union"
+
+
 class Reread(Enum):
     """What becomes of files of a FilesGlob that its order passes over.
 
@@ -74,7 +87,8 @@ class IngestOptions:
 
     The watermark stays `watermark_lag` milliseconds behind the latest event time.  Of diverted rows
     a file may have `max_bad_rows`, or `max_bad_percent` of its rows; None is no bound.  Without
-    `reread`, files that are passed over stay unread, with a warning.
+    `reread`, files that are passed over stay unread, with a warning.  Without `columns`, they bind
+    by name or position, and what differs is told.
     """
 
     watermark_lag: int = 0
@@ -83,6 +97,7 @@ class IngestOptions:
     max_bad_percent: int | None = None
     repeated_keys: RepeatedKeys = RepeatedKeys.WARN
     reread: Reread | None = None
+    columns: Columns | None = None
 
 
 AS_USUAL = IngestOptions()

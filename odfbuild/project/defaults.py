@@ -20,10 +20,16 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Final, TypeVar
 
 from odfbuild.errors import Diagnostic, ProjectErrors, SourceSpan
-from odfbuild.odf.events import FetchStepFilesGlob, SetPollingSource
+from odfbuild.odf.events import (
+    AddPushSource,
+    FetchStepFilesGlob,
+    ReadStepCsv,
+    SetPollingSource,
+)
 from odfbuild.odf.refs import DatasetAlias
 from odfbuild.planner.policy import (
     BadRows,
+    Columns,
     IngestOptions,
     OnQueryChange,
     RepeatedKeys,
@@ -53,6 +59,7 @@ _KEYS = (
     "watermark_lag",
     "repeated_keys",
     "reread",
+    "columns",
 )
 
 
@@ -86,6 +93,7 @@ class Default:
     watermark_lag: int | None = None
     repeated_keys: RepeatedKeys | None = None
     reread: Reread | None = None
+    columns: Columns | None = None
     span: SourceSpan
 
 
@@ -111,6 +119,7 @@ def read_defaults(
         bad_rows = entry.choice("bad_rows", [each.value for each in BadRows])
         repeated = entry.choice("repeated_keys", [each.value for each in RepeatedKeys])
         reread = entry.choice("reread", [each.value for each in Reread])
+        columns = entry.choice("columns", [each.value for each in Columns])
         default = Default(
             selector=selector,
             tags=tuple(reading.texts(entry.entries.get("tags"), entry.at("tags"))),
@@ -121,6 +130,7 @@ def read_defaults(
             watermark_lag=read_lag(entry, "watermark_lag"),
             repeated_keys=None if repeated is None else RepeatedKeys(repeated),
             reread=None if reread is None else Reread(reread),
+            columns=None if columns is None else Columns(columns),
             span=entry.span(),
         )
         if not wrong:  # else it would be told again when datasets are looked for
@@ -151,9 +161,10 @@ def apply_defaults(
     between = [sharing.traited(each) for each in declared]
     sharing.out((rule for rule in rules if rule.asks_for_traits()), between)
     traited = tuple(sharing.traited(each) for each in declared)
-    sharing.errors += (
-        wrong for each in traited if (wrong := _unsafe(each, sharing.of(each.alias))) is not None
-    )
+    for each in traited:
+        given = sharing.of(each.alias)
+        found = (_unsafe(each, given), _unbindable(each, given))
+        sharing.errors += (wrong for wrong in found if wrong is not None)
     if sharing.errors:
         raise ProjectErrors(sharing.errors)
     return Defaulted(
@@ -258,6 +269,7 @@ def _ingest(given: Sequence[Default], usual: IngestOptions) -> IngestOptions:
         max_bad_percent=usual.max_bad_percent if most is None else most.percent,
         repeated_keys=_last((each.repeated_keys for each in given), usual.repeated_keys),
         reread=_last((each.reread for each in given), usual.reread),
+        columns=_last((each.columns for each in given), usual.columns),
     )
 
 
@@ -282,6 +294,36 @@ def _unsafe(declared: "Declared", given: Sequence[Default]) -> Diagnostic | None
                 f"for this one: defaults: {{{declared.alias}: {{reread: never}}}}",
                 span=next((each.span for each in reversed(given) if each.reread is rule), None),
             )
+    return None
+
+
+def _unbindable(declared: "Declared", given: Sequence[Default]) -> Diagnostic | None:
+    """Return what is wrong with a policy for the columns of a dataset's sources."""
+    policy = declared.traits.ingest.columns
+    if policy is None:
+        return None
+    for event in declared.snapshot.metadata:
+        if not isinstance(event, SetPollingSource | AddPushSource):
+            continue
+        has_schema = event.read.schema is not None or bool(event.read.ddl_schema)
+        if isinstance(event.read, ReadStepCsv) and not event.read.header and has_schema:
+            why = "its CSV files have no header, so their columns have no names"
+            fix = "write `header: true` in `read`, if they have one; else leave it out here"
+        elif policy is Columns.UNION and event.preprocess is not None:
+            why = "its columns are those of the `preprocess` query, which a new one does not change"
+            fix = "use `columns: by-name`, and name new columns in `schema` and in the query"
+        elif policy is Columns.EXACT and not has_schema:
+            why = "it declares no columns to compare with"
+            fix = "declare them as `schema` in `read`"
+        else:
+            continue
+        return Diagnostic(
+            code="columns",
+            what=f"`columns: {policy.value}` is not possible for {declared.alias}",
+            why=why,
+            fix=fix,
+            span=next((each.span for each in reversed(given) if each.columns is policy), None),
+        )
     return None
 
 

@@ -210,3 +210,91 @@ def test_the_line_is_in_the_form_of_the_schema(run: Inside) -> None:
     assert done.code == 0, done.err
     line = '- {name: "n m", type: {kind: Option, inner: {kind: Int64}}}'
     assert f"add to `read.schema`:\n       {line}\n" in done.err
+
+
+def test_differences_of_many_files_are_one_short_warning(run: Inside) -> None:
+    wide = ",".join(f"x{n}" for n in range(50))
+    row = ",".join("1" for _ in range(50))
+    files = {f"data/{n}.csv": f"t,k,v,y{n}\n2024-01-01,a,1,2\n" for n in range(3, 9)}
+    lay_out(run.project, {**files, "data/1.csv": f"t,k,v,{wide}\n2024-01-01,a,1,{row}\n"})
+    said = run("apply", "--yes").err
+    assert said.count("columns-differ") == 1
+    assert "data/1.csv and 6 more files have other columns than the schema" in said
+    assert "and 51 more columns" in said
+    assert said.count("\n") < 40
+
+
+def rule(run: Inside, columns: str) -> None:
+    settings = f"odfbuild: 1\ndefaults: {{src: {{columns: {columns}}}}}\n"
+    lay_out(run.project, {"odfbuild.yaml": settings, "data/1.csv": "t,k,v\n2024-01-01,a,1\n"})
+    assert run("apply", "--yes").code == 0
+
+
+def shown(run: Inside, *names: str) -> list[tuple[object, ...]]:
+    rows = map(json.loads, run("show", "src", "-o", "ndjson").out.splitlines())
+    return [tuple(each.get(name) for name in names) for each in rows]
+
+
+def test_a_feed_whose_columns_come_and_go_is_read_by_name(run: Inside) -> None:
+    rule(run, "by-name")
+    lay_out(run.project, {"data/2.csv": "w,t,k\nx,2024-01-02,b\n", "data/3.csv": "v,k,z\n3,c,1\n"})
+    done = run("apply", "--yes")
+    assert (done.code, "columns-differ" in done.err) == (0, False), done.err
+    assert shown(run, "k", "v") == [("a", 1), ("b", None), ("c", 3)]
+    lay_out(run.project, {"data/4.csv": "x,y,z\n2024-01-02,b,2\n"})
+    done = run("apply", "--yes")
+    assert done.code == 1
+    assert "data/4.csv: the header has no column of the schema" in done.err + done.out
+
+
+def test_a_feed_that_grows_takes_in_what_is_new(run: Inside) -> None:
+    rule(run, "union")
+    later = {
+        "data/2.csv": "t,k,v,w\n2024-01-02,b,2,7\n",
+        "data/3.csv": "t,k,v\n2024-01-03,c,3\n",
+        "data/4.csv": "k,t,w,x\nd,2024-01-04,8,text\n",
+    }
+    lay_out(run.project, later)
+    done = run("apply", "--yes")
+    assert (done.code, "columns-differ" in done.err) == (0, False), done.err
+    rows = [("a", 1, None, None), ("b", 2, 7, None), ("c", 3, None, None), ("d", None, 8, "text")]
+    assert shown(run, "k", "v", "w", "x") == rows
+    assert run("plan", "--detailed-exitcode").code == 0
+    lay_out(run.project, {"data/5.csv": "t,k,w\n2024-01-05,e,1.5\n"})
+    done = run("apply", "--yes")
+    assert done.code == 1
+    assert "data/5.csv:2: column w: '1.5' is not an integer" in done.err + done.out
+
+
+@pytest.mark.parametrize(
+    "text", ["t,k,v,w\n,b,2,7\n", "t,k\n,b\n", "t,k,V\n,b,2\n", "a,b,c\n,b,2\n"]
+)
+def test_a_feed_of_exact_columns_refuses_others(run: Inside, text: str) -> None:
+    rule(run, "exact")
+    lay_out(run.project, {"data/2.csv": "v,k,t\n2,b,\n"})
+    assert run("apply", "--yes").code == 0
+    lay_out(run.project, {"data/3.csv": text})
+    done = run("apply", "--yes")
+    assert done.code == 1
+    assert "data/3.csv has not exactly the columns of the schema" in done.err + done.out
+    assert len(shown(run, "k")) == 2
+
+
+@pytest.mark.parametrize(
+    ("columns", "old", "new", "why"),
+    [
+        ("union", "merge:", "preprocess: {kind: Sql, engine: spark, query: select * from input}\n"
+         "    merge:", "its columns are those of the `preprocess` query"),
+        ("by-name", "header: true", "header: false", "no header"),
+    ],
+)  # fmt: skip
+def test_a_policy_that_cannot_be_followed_is_refused_at_its_place(
+    run: Inside, columns: str, old: str, new: str, why: str
+) -> None:
+    settings = f"odfbuild: 1\ndefaults:\n  src: {{columns: {columns}}}\n"
+    files = {"odfbuild.yaml": settings, "datasets/src.yaml": SOURCE.replace(old, new)}
+    lay_out(run.project, files)
+    done = run("check")
+    assert done.code == 1
+    assert "odfbuild.yaml:3:3: error[columns]" in done.out
+    assert why in done.out

@@ -170,9 +170,7 @@ def drift_of(
         return Drift()
     names, ours = [field.strip() for field in header], binding.schema.names
     if None not in binding.positions and len(names) == len(ours) and set(names) != set(ours):
-        pairs = list(zip(names, ours, strict=True))
-        if all(there.casefold() == here.casefold() for there, here in pairs):
-            return Drift()
+        pairs = zip(names, ours, strict=True)
         return Drift(renamed=tuple(pair for pair in pairs if pair[0] != pair[1]))
     added = [at for at, name in enumerate(names) if name and name not in ours]
     sample = [record.fields for record in records] if added else []

@@ -80,7 +80,7 @@ def test_columns_of_parquet_and_shapefiles_are_noticed_with_their_types(tmp_path
     [
         ("a,b", Drift()),
         ("b,a", Drift()),
-        ("A,B", Drift()),
+        ("A,B", Drift(renamed=(("A", "a"), ("B", "b")))),
         ("x,y", Drift(renamed=(("x", "a"), ("y", "b")))),
         ("a", Drift(missing=("b",))),
         ("a,bb", Drift(renamed=(("bb", "b"),))),
