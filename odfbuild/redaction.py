@@ -7,7 +7,7 @@ While a source is read, its credentials are known: `hiding` blanks them in all t
 
 import json
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from typing import Any
@@ -22,6 +22,8 @@ __all__ = [
     "hiding",
     "redacted",
     "secret_parts",
+    "secret_words",
+    "variable_has_secret",
     "without",
 ]
 
@@ -54,6 +56,17 @@ _HEADER = re.compile(
 )
 _SAID = re.compile(r"\b((?:bearer|basic|token)\s+)([A-Za-z0-9+/=_.~-]{8,})", re.IGNORECASE)
 _SCHEME = re.compile(r"(?:bearer|basic|token)\s+\S+$", re.IGNORECASE)
+_LONG_NAMES = (
+    r"(?:[a-z0-9]+[_-])*(?:token|secret|password|passwd|pwd|passphrase|credentials?"
+    r"|(?:api|access|private|secret)[_-]?key)"
+)
+_VARIABLE = re.compile(_LONG_NAMES, re.IGNORECASE)
+_OPTION = re.compile(rf"--?{_LONG_NAMES}(?:=(.+))?", re.IGNORECASE)
+_USER_OPTIONS = ("-u", "--user", "--proxy-user")
+_AUTHORIZATION = re.compile(
+    r"authorization:\s*(?:(?:bearer|basic|token)\s+|(?!(?:bearer|basic|token)\b))[^\s\"'$]{3,}",
+    re.IGNORECASE,
+)
 _ESCAPE = re.compile(r"%[0-9A-F]{2}")
 _END_OF_BASE64 = re.compile(r"\*\*\*[A-Za-z0-9+/_-]?={1,2}")
 _SHORTEST_SECRET = 3
@@ -117,6 +130,35 @@ def header_has_secret(name: str, value: str) -> bool:
     )
 
 
+def variable_has_secret(name: str, value: str) -> bool:
+    """Tell whether a variable carries a credential that stands in the definition."""
+    if _TEMPLATE in value or not value.strip():
+        return False
+    return bool(_VARIABLE.fullmatch(name) or _KNOWN.search(value) or any(secret_parts(value)))
+
+
+def secret_words(command: Sequence[str]) -> Iterator[int]:
+    """Yield which words of a command carry a credential: addresses, headers, values of options.
+
+    What is a template or a variable of a shell is none.
+    """
+    for at, word in enumerate(command):
+        if _TEMPLATE in word or word.startswith("$"):
+            continue
+        before = command[at - 1] if at else ""
+        option, behind = _OPTION.fullmatch(word), _OPTION.fullmatch(before)
+        name, colon, value = word.partition(":")
+        if (
+            any(secret_parts(word))
+            or _AUTHORIZATION.search(word)
+            or (colon and "$" not in word and " " not in name and header_has_secret(name, value))
+            or (option is not None and option[1])
+            or (behind is not None and not behind[1] and word and not word.startswith("-"))
+            or (before in _USER_OPTIONS and value)
+        ):
+            yield at
+
+
 def redacted(text: str) -> str:
     """Return a text without what looks like a credential in it, and what is to be hidden now.
 
@@ -149,7 +191,9 @@ def blanked(value: Any) -> Any:
     match value:
         case str():
             return redacted(value)
-        case {"name": str(name), "value": str(text)} if header_has_secret(name, text):
+        case {"name": str(name), "value": str(text)} if header_has_secret(
+            name, text
+        ) or variable_has_secret(name, text):
             return {**value, "value": BLANK}
         case Mapping():
             return {
@@ -159,7 +203,9 @@ def blanked(value: Any) -> Any:
                 for key, each in value.items()
             }
         case list() | tuple():
-            return [blanked(each) for each in value]
+            words = value if all(isinstance(each, str) for each in value) else ()
+            secret = set(secret_words(words))
+            return [BLANK if at in secret else blanked(each) for at, each in enumerate(value)]
     return value
 
 

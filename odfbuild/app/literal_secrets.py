@@ -1,15 +1,31 @@
 """Credentials that stand in definitions: a chain would keep them for good, for all to see."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
+from typing import TypeAlias
 
 from odfbuild.app.sources import polling_of
 from odfbuild.errors import Diagnostic, Level
-from odfbuild.odf.events import FetchStepMqtt, FetchStepUrl
+from odfbuild.odf.events import (
+    FetchStep,
+    FetchStepContainer,
+    FetchStepMqtt,
+    FetchStepUrl,
+    PrepStep,
+    PrepStepPipe,
+)
 from odfbuild.planner.declared import Declared
-from odfbuild.redaction import header_has_secret, secret_parts
+from odfbuild.redaction import (
+    header_has_secret,
+    secret_parts,
+    secret_words,
+    variable_has_secret,
+)
 
 __all__ = ["literal_secrets"]
+
+_Place: TypeAlias = tuple[tuple[str | int, ...], str]
+"""Where in a source a credential stands, and what is said to hold it."""
 
 
 def literal_secrets(each: Declared, level: Level) -> Iterator[Diagnostic]:
@@ -18,16 +34,33 @@ def literal_secrets(each: Declared, level: Level) -> Iterator[Diagnostic]:
     if source is None:
         return
     at = each.snapshot.metadata.index(source)
-    fetch = source.fetch
-    if isinstance(fetch, FetchStepUrl):
-        if any(secret_parts(fetch.url)):
-            yield _found(each, ("metadata", at, "fetch", "url"), "the address", level)
-        for n, header in enumerate(fetch.headers or ()):
-            if header_has_secret(header.name, header.value):
-                path = ("metadata", at, "fetch", "headers", n, "value")
-                yield _found(each, path, f"the header {header.name}", level)
-    elif isinstance(fetch, FetchStepMqtt) and fetch.password and "${{" not in fetch.password:
-        yield _found(each, ("metadata", at, "fetch", "password"), "the source", level)
+    for path, where in (*_of_fetch(source.fetch), *_of_programs(source.prepare or ())):
+        yield _found(each, ("metadata", at, *path), where, level)
+
+
+def _of_fetch(fetch: FetchStep) -> Iterator[_Place]:
+    match fetch:
+        case FetchStepUrl():
+            if any(secret_parts(fetch.url)):
+                yield ("fetch", "url"), "the address"
+            for n, header in enumerate(fetch.headers or ()):
+                if header_has_secret(header.name, header.value):
+                    yield ("fetch", "headers", n, "value"), f"the header {header.name}"
+        case FetchStepMqtt(password=str(password)) if password and "${{" not in password:
+            yield ("fetch", "password"), "the source"
+        case FetchStepContainer():
+            for n, variable in enumerate(fetch.env or ()):
+                if variable_has_secret(variable.name, variable.value or ""):
+                    yield ("fetch", "env", n, "value"), f"the variable {variable.name}"
+            for key, words in (("command", fetch.command), ("args", fetch.args)):
+                yield from ((("fetch", key, n), "the container") for n in secret_words(words or ()))
+
+
+def _of_programs(steps: Sequence[PrepStep]) -> Iterator[_Place]:
+    for n, step in enumerate(steps):
+        if isinstance(step, PrepStepPipe):
+            for word in secret_words(step.command):
+                yield ("prepare", n, "command", word), "a program"
 
 
 def _found(each: Declared, path: tuple[str | int, ...], where: str, level: Level) -> Diagnostic:

@@ -64,6 +64,21 @@ FETCHES = [f"{{kind: Url, url: '{url}'}}" for url in URLS] + [
     f"{{kind: Url, url: 'https://h.example/', headers: [{{name: {name}, value: Bearer {PLAIN}}}]}}"
     for name in HEADERS
 ]
+IMAGE = f"x@sha256:{'1' * 64}"
+WORDS = (
+    f"[--password={PLAIN}]",
+    f"[--api-key, {PLAIN}]",
+    f"[-u, 'me:{PLAIN}']",
+    f"[-H, 'Authorization: Bearer {PLAIN}']",
+    f"[-H, 'X-Api-Key: {PLAIN}']",
+    f"['https://me:{PLAIN}@h.example/x']",
+    f"['curl -H \"authorization: {PLAIN}\" https://h.example']",
+)
+FETCHES += [f"{{kind: Container, image: '{IMAGE}', args: {words}}}" for words in WORDS]
+FETCHES += [
+    f"{{kind: Container, image: '{IMAGE}', env: [{{name: {name}, value: {PLAIN}}}]}}"
+    for name in ("API_TOKEN", "DB_PASSWORD", "AWS_SECRET_ACCESS_KEY", "apikey")
+]
 Make = Callable[[str], Within]
 
 
@@ -97,6 +112,34 @@ def test_credentials_in_a_source_are_told_of_and_not_shown(make: Make, fetch: st
         assert "literal-secret" in plan.out + plan.err
         assert PLAIN not in plan.out + plan.err
     assert PLAIN not in check.out + check.err
+
+
+@pytest.mark.holds("project-secrets")
+@pytest.mark.parametrize("words", WORDS)
+def test_credentials_of_programs_are_told_of_and_not_shown(make: Make, words: str) -> None:
+    pipe = f"{{kind: Pipe, command: [jq, {words[1:]}}}"
+    ours = make(f"{{kind: FilesGlob, path: a.csv}}\n      prepare: [{pipe}]")
+    check = ours("check")
+    assert (check.code, "warning[literal-secret]" in check.out) == (0, True), check
+    for done in (check, ours("plan"), ours("plan", "-o", "json")):
+        assert PLAIN not in done.out + done.err
+
+
+@pytest.mark.holds("project-secrets")
+@pytest.mark.parametrize(
+    "words",
+    [
+        "[--token, '${{ env.T }}']",
+        "['--token=${{ env.T }}']",
+        "[sh, -c, 'curl -H \"Authorization: Bearer $T\"']",
+        "[jq, '.token, .a.password: 1']",
+        "[--keyword=x, --token, --verbose, -u, me]",
+        "[awk, '-F:', '{ print $1 }']",
+    ],
+)
+def test_words_without_credentials_pass(make: Make, words: str) -> None:
+    ours = make(f"{{kind: Container, image: '{IMAGE}', args: {words}}}")
+    assert "literal-secret" not in ours.done("check")
 
 
 @pytest.mark.holds("project-secrets")
