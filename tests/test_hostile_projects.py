@@ -114,6 +114,7 @@ def folders_of_the_user() -> tuple[Path, Path]:
     return Path.home() / ".config" / "odfbuild", Path.home() / ".cache"
 
 
+@pytest.mark.holds("project-reads")
 @each_command
 def test_a_project_is_all_that_is_touched(project: Project, command: tuple[str, ...]) -> None:
     ours = project(WHOLE)
@@ -154,6 +155,7 @@ LINKS = {
 }
 
 
+@pytest.mark.holds("template-files")
 @each_command
 @pytest.mark.parametrize("name", LINKS.values(), ids=LINKS)
 def test_a_link_out_of_the_project_is_refused(
@@ -169,6 +171,7 @@ def test_a_link_out_of_the_project_is_refused(
     assert seen == []
 
 
+@pytest.mark.holds("template-files")
 @pytest.mark.parametrize("name", ["datasets", "sql", "macros", "templates"])
 def test_a_folder_that_is_a_link_is_not_entered(project: Project, outside: Path, name: str) -> None:
     ours = project(WHOLE)
@@ -204,6 +207,7 @@ PATHS = {
 }  # fmt: skip
 
 
+@pytest.mark.holds("template-files")
 @pytest.mark.parametrize("files", PATHS.values(), ids=PATHS)
 def test_a_path_out_of_the_project_is_refused(
     project: Project, outside: Path, files: Mapping[str, str]
@@ -246,6 +250,7 @@ def test_python_runs_only_where_the_settings_ask_for_it(
     assert not (ours.folder / "ran").exists()
 
 
+@pytest.mark.holds("package-python")
 def test_python_of_a_package_never_runs(project: Project) -> None:
     template = ROOT.format(name="t.{{ py.m.f() }}")
     ours = project({
@@ -286,6 +291,7 @@ WAYS_OUT = (
 )
 
 
+@pytest.mark.holds("template-sandbox")
 @pytest.mark.parametrize("text", WAYS_OUT)
 def test_templates_stay_in_their_sandbox(project: Project, text: str) -> None:
     ours = project({"datasets/t.yaml.j2": f"# {text}\n" + ROOT.format(name="t")})
@@ -297,6 +303,7 @@ def test_templates_stay_in_their_sandbox(project: Project, text: str) -> None:
     assert not (ours.folder / "ran").exists()
 
 
+@pytest.mark.holds("project-env")
 @each_command
 def test_the_environment_is_read_only_as_declared(
     project: Project, command: tuple[str, ...]
@@ -316,6 +323,7 @@ def test_the_environment_is_read_only_as_declared(
     assert SECRET not in done.out + done.err
 
 
+@pytest.mark.holds("project-env")
 def test_a_secret_is_not_read_even_when_it_is_declared(project: Project) -> None:
     ours = project({
         "odfbuild.yaml": SETTINGS + "env: [THEIR_TOKEN]\n",
@@ -384,6 +392,7 @@ STEERS = {
 }  # fmt: skip
 
 
+@pytest.mark.holds("terminal-steering")
 @pytest.mark.parametrize("files", STEERS.values(), ids=STEERS)
 def test_nothing_steers_the_terminal(project: Project, files: Mapping[str, str | bytes]) -> None:
     ours = project({"datasets/plain.yaml": ROOT.format(name="plain"), **files})

@@ -116,6 +116,7 @@ def test_every_problem_names_the_command_that_helps(place: Place) -> None:
     assert all(each.span is not None for each in caught.value.found)
 
 
+@pytest.mark.holds("package-pinned")
 @pytest.mark.parametrize(
     "tamper", ["change", "add", "remove", "link out", "be a link", "link above"]
 )
@@ -151,6 +152,7 @@ def test_a_package_that_was_tampered_with_is_refused_and_put_back(
         assert (place.common.folder / "macros" / "money.j2").exists()
 
 
+@pytest.mark.holds("package-pinned")
 def test_a_repository_that_gives_other_files_for_a_commit_is_refused(place: Place) -> None:
     config = place.config("{git: ../common, rev: v1}")
     lock = place.locked(config)
@@ -288,6 +290,7 @@ def test_a_repository_that_does_not_answer_is_given_up(
     assert sorted(each.name for each in (place.root / "packages").iterdir()) == [".gitignore"]
 
 
+@pytest.mark.holds("package-protocols")
 @pytest.mark.parametrize(
     "url",
     [
@@ -324,6 +327,7 @@ def test_a_path_is_relative_to_the_project(tmp_path: Path) -> None:
     assert address("../a", tmp_path / "b") == str(tmp_path / "a")
 
 
+@pytest.mark.holds("package-protocols")
 def test_a_protocol_that_git_is_told_to_use_instead_is_refused_too(
     place: Place, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -348,6 +352,7 @@ def test_the_repository_that_a_hook_runs_in_does_not_matter(
 # --- hostile repositories -----------------------------------------------------------------------
 
 
+@pytest.mark.holds("package-contents")
 @pytest.mark.parametrize(
     "entries",
     [
@@ -385,6 +390,7 @@ def test_links_within_a_package_and_files_to_run_are_taken_as_they_are(place: Pl
     assert lock.packages["common"].tree == tree_hash(place.common.folder)
 
 
+@pytest.mark.holds("package-contents")
 def test_nothing_of_a_repository_runs_or_changes_what_is_taken(
     place: Place, tmp_path: Path
 ) -> None:
@@ -410,6 +416,7 @@ def test_nothing_of_a_repository_runs_or_changes_what_is_taken(
     assert not trace.exists()
 
 
+@pytest.mark.holds("package-contents")
 def test_too_many_files_are_refused_before_they_are_read(
     place: Place, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -418,6 +425,7 @@ def test_too_many_files_are_refused_before_they_are_read(
         place.locked(place.config("{git: ../common, rev: v1}"))
 
 
+@pytest.mark.holds("package-contents")
 def test_packages_cannot_be_named_so_that_they_lead_elsewhere(place: Place) -> None:
     for name in ("../x", ".git", "a/b", ""):
         with pytest.raises(ProjectError):

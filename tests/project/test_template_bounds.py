@@ -91,6 +91,7 @@ def render(tmp_path: Path, text: str) -> str:
     return templates.render(Source("t.yaml.j2", text), {}, None).text
 
 
+@pytest.mark.holds("template-bounds")
 @pytest.mark.parametrize("text", GREEDY.values(), ids=GREEDY)
 def test_what_would_grow_without_bounds_is_refused(tmp_path: Path, text: str) -> None:
     tracemalloc.start()
@@ -107,6 +108,7 @@ def test_what_is_of_use_is_done(tmp_path: Path, text: str) -> None:
     assert render(tmp_path, text) == MODEST[text]
 
 
+@pytest.mark.holds("template-alike")
 @pytest.mark.parametrize("name", ["random", "pprint", "urlize", "xmlattr"])
 def test_filters_that_depend_on_chance_or_make_html_are_not_there(
     tmp_path: Path, name: str
@@ -116,6 +118,7 @@ def test_filters_that_depend_on_chance_or_make_html_are_not_there(
     assert [each.code for each in caught.value.found] == ["template-syntax"]
 
 
+@pytest.mark.holds("template-alike")
 @pytest.mark.parametrize(
     "text", ["{{ cycler | string }}", "{{ [range] | join }}", "{{ '' ~ namespace(a=1) }}"]
 )

@@ -85,6 +85,7 @@ def test_any_other_change_shows(tmp_path: Path, change: str) -> None:
     assert tree_hash(folder) != before
 
 
+@pytest.mark.holds("package-contents")
 @pytest.mark.parametrize(
     ("path", "target"),
     [
@@ -112,6 +113,7 @@ def test_a_link_within_the_package_is_taken(path: str, target: str) -> None:
     check_entry(TreeEntry(path, target.encode(), is_link=True))
 
 
+@pytest.mark.holds("package-contents")
 @pytest.mark.parametrize(
     "path", ["../a", "a/../b", "/a", "a//b", "a\\b", "a\nb", "a\x1b[2Jb", "a\udcff", "a\u202eb"]
 )
@@ -127,6 +129,7 @@ def test_a_link_of_a_folder_is_never_entered(tmp_path: Path) -> None:
     assert tree_hash(folder)
 
 
+@pytest.mark.holds("package-contents")
 def test_what_is_no_file_is_refused(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "pipe")
     with pytest.raises(TreeError, match="'pipe' is neither a file nor a folder"):
