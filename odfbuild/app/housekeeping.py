@@ -1,10 +1,11 @@
 """Set a dataset back, compact its chain or make its data anew: worked out, then done or not."""
 
-from collections.abc import Mapping
+from collections import deque
+from collections.abc import Collection, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from time import time_ns
-from typing import Any, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from odfbuild.app.opened import Opened, find_dataset, find_name
 from odfbuild.errors import PlanError
@@ -24,9 +25,12 @@ from odfbuild.planner.housekeeping import (
 )
 from odfbuild.planner.rebuild import InputNow, next_watermark, records
 from odfbuild.state.applied import record_applied
-from odfbuild.state.block_refs import find_block
+from odfbuild.state.block_refs import UnknownBlockError, find_block
 from odfbuild.state.dataset import Dataset
 from odfbuild.state.file_memory import FilesRead, at_head, keep_files, recall_files, rewritten
+
+if TYPE_CHECKING:
+    from odfbuild.executors.spark.engine import SparkEngine
 
 __all__ = [
     "HARD",
@@ -54,9 +58,12 @@ class NoDerivativeError(PlanError):
 
 @dataclass(frozen=True, slots=True)
 class Reset:
-    """Make a block the last one: a name of it as `find_block` takes it, or its whole hash."""
+    """Make a block the last one: a name of it as `find_block` takes it, its whole hash, or a time.
 
-    block: str
+    Of a time, that is the last block that is no later.
+    """
+
+    block: str | Timestamp
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,6 +80,7 @@ class Rebuild:
 
 
 Wish: TypeAlias = Reset | Compaction | Rebuild
+_States: TypeAlias = Mapping[DatasetAlias, ChainState]
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,6 +90,7 @@ class Prepared:
     told: Housekeeping
     rewrite: Rewrite | None
     on: ChainState
+    wish: Wish
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,13 +102,18 @@ class _Chain:
     blocks: Mapping[Multihash, MetadataEvent]
 
 
-def prepare(project: Opened, name: str, wish: Wish) -> Prepared | None:
+def prepare(
+    project: Opened, name: str, wish: Wish, states: Mapping[DatasetAlias, ChainState] | None = None
+) -> Prepared | None:
     """Work out what a wish does to a dataset; None if there is nothing to do.
+
+    `states` are those of all datasets when it is done; without them, as they are now.
 
     Raises StateError if there is no such dataset or block, KindCompactedError when slices of a
     derivative would be merged, NoDerivativeError when a root would be made anew.
     """
     chain = _read(find_dataset(project, name))
+    states = project.workspace.states() if states is None else states
     common: dict[str, Any] = {
         "alias": find_name(project, name),
         "id": chain.dataset.id,
@@ -111,16 +125,17 @@ def prepare(project: Opened, name: str, wish: Wish) -> Prepared | None:
         "before": extent(chain.blocks.values()),
     }
     if isinstance(wish, Reset):
-        return _reset(project, chain, wish, common)
+        return _reset(chain, wish, common, states)
     if isinstance(wish, Rebuild):
-        return _rebuild(project, chain, common)
-    return _compaction(project, chain, wish, common)
+        return _rebuild(chain, wish, common, states)
+    return _compaction(chain, wish, common, states)
 
 
-def check_files(project: Opened, prepared: Prepared) -> None:
+def check_files(project: Opened, prepared: Prepared, made_anew: Collection[DatasetId] = ()) -> None:
     """Refuse what `carry_out` would for what it reads: damaged files, events of a newer version.
 
-    What the query of a rebuild makes of its inputs only running it shows.
+    Inputs that are `made_anew` before have no files yet.  What the query of a rebuild makes of its
+    inputs only running it shows.
     """
     from odfbuild.executors.verified import all_files, data_files
     from odfbuild.odf.opaque import refuse_opaque
@@ -134,13 +149,15 @@ def check_files(project: Opened, prepared: Prepared) -> None:
                 data_files(dataset, slices, f"the dataset {dataset.id}")
     if prepared.told.work == REBUILD and prepared.on.transform is not None:
         for given in prepared.on.transform.inputs:
-            if isinstance(given.dataset_ref, DatasetId):
+            if isinstance(given.dataset_ref, DatasetId) and given.dataset_ref not in made_anew:
                 read = project.workspace.dataset(given.dataset_ref)
                 all_files(read, owner=f"the input {given.alias or given.dataset_ref}")
 
 
-def carry_out(project: Opened, prepared: Prepared) -> Multihash:
-    """Do what was prepared and return the new head.
+def carry_out(
+    project: Opened, prepared: Prepared, engine: "SparkEngine | None" = None
+) -> Multihash:
+    """Do what was prepared and return the new head; without an engine, one is started if needed.
 
     Raises HeadMovedError, with nothing done, when the dataset moved since.  A rebuild that fails
     leaves the dataset as it was, and raises the error of its step.
@@ -157,7 +174,7 @@ def carry_out(project: Opened, prepared: Prepared) -> Multihash:
         place = dataset.aside() if rebuilds else dataset
         head = _rewritten(project, place, prepared.rewrite, prepared.on).head
         if rebuilds:
-            head = _made_anew(project, place) or head
+            head = _made_anew(project, place, engine) or head
             dataset.set_head(head, prepared.on.head)
     if read is not None:
         with suppress(OSError):
@@ -181,13 +198,13 @@ def _rewritten(project: Opened, dataset: Dataset, rewrite: Rewrite, on: ChainSta
         return rewrite_chain(dataset, rewrite, staging, on=on, now=now)
 
 
-def _made_anew(project: Opened, dataset: Dataset) -> Multihash | None:
+def _made_anew(project: Opened, dataset: Dataset, lent: "SparkEngine | None") -> Multihash | None:
     """Run the step of a dataset without data; return the new head, None if nothing was made."""
     from odfbuild.app.applying import site_of
     from odfbuild.app.engines import spark_of
     from odfbuild.executors.transform import transform
 
-    engine = spark_of(project)
+    engine = lent or spark_of(project)
     try:
         engine.prepare()
         made = transform(site_of(project, engine), dataset, lambda _: None)
@@ -196,7 +213,8 @@ def _made_anew(project: Opened, dataset: Dataset) -> Multihash | None:
         engine.cancel()
         raise
     finally:
-        engine.close()
+        if lent is None:
+            engine.close()
 
 
 def _read(dataset: Dataset, upto: Multihash | None = None) -> _Chain:
@@ -207,9 +225,9 @@ def _read(dataset: Dataset, upto: Multihash | None = None) -> _Chain:
 
 
 def _reset(
-    project: Opened, chain: _Chain, wish: Reset, common: Mapping[str, Any]
+    chain: _Chain, wish: Reset, common: Mapping[str, Any], states: _States
 ) -> Prepared | None:
-    to = _block(chain.dataset, wish.block)
+    to = _block(chain.dataset, common["alias"], wish.block)
     if to == chain.state.head:
         return None
     after = _read(chain.dataset, to)
@@ -222,13 +240,23 @@ def _reset(
         after=extent(after.blocks.values()),
         watermarks=(chain.state.watermark, after.state.watermark),
         dropped=dropped(chain.blocks.values(), after.blocks.values()),
-        stranded=stranded(chain.dataset.id, vanishing, project.workspace.states()),
+        stranded=stranded(chain.dataset.id, vanishing, states),
     )
-    return Prepared(told, None, chain.state)
+    return Prepared(told, None, chain.state, wish)
 
 
-def _block(dataset: Dataset, text: str) -> Multihash:
+def _block(dataset: Dataset, alias: DatasetAlias, text: str | Timestamp) -> Multihash:
     """Return the block of a text; a whole hash may be that of a block that was given up before."""
+    if isinstance(text, Timestamp):
+        earlier = (hash for hash, block in dataset.blocks() if block.system_time <= text)
+        found = deque(earlier, maxlen=1)
+        if not found:
+            raise UnknownBlockError(
+                what=f"{alias} had no block yet at {text}",
+                why="its first block is later",
+                fix=f"leave it out: --exclude {alias}",
+            )
+        return found[0]
     try:
         found = Multihash.parse(text)
     except InvalidMultihashError:
@@ -237,7 +265,7 @@ def _block(dataset: Dataset, text: str) -> Multihash:
 
 
 def _compaction(
-    project: Opened, chain: _Chain, wish: Compaction, common: Mapping[str, Any]
+    chain: _Chain, wish: Compaction, common: Mapping[str, Any], states: _States
 ) -> Prepared | None:
     events, hard = tuple(chain.blocks.values()), wish.mode == HARD
     rewrite = compacted(chain.state.kind, events, wish.limits) if hard else metadata_only(events)
@@ -254,12 +282,14 @@ def _compaction(
         after=extent_after(events, rewrite),
         watermarks=(watermark, watermark if hard else None),
         dropped={} if hard else dropped(events, _left(events, rewrite)),
-        stranded=stranded(chain.dataset.id, vanishing, project.workspace.states()),
+        stranded=stranded(chain.dataset.id, vanishing, states),
     )
-    return Prepared(told, rewrite, chain.state)
+    return Prepared(told, rewrite, chain.state, wish)
 
 
-def _rebuild(project: Opened, chain: _Chain, common: Mapping[str, Any]) -> Prepared | None:
+def _rebuild(
+    chain: _Chain, wish: Rebuild, common: Mapping[str, Any], states: _States
+) -> Prepared | None:
     if chain.state.kind is not DatasetKind.DERIVATIVE:
         raise NoDerivativeError(
             what=f"{common['alias']} is a root dataset: it cannot be made anew from other datasets",
@@ -271,7 +301,6 @@ def _rebuild(project: Opened, chain: _Chain, common: Mapping[str, Any]) -> Prepa
     rewrite = metadata_only(events)
     if rewrite is None:
         return None
-    states = project.workspace.states()
     inputs = _inputs(chain.state, states)
     emptied = replace(chain.state, watermark=None)
     told = Housekeeping(
@@ -284,10 +313,10 @@ def _rebuild(project: Opened, chain: _Chain, common: Mapping[str, Any]) -> Prepa
         stranded=stranded(chain.dataset.id, frozenset(tuple(chain.blocks)[rewrite.kept :]), states),
         reads={each.alias: records(each.state.last_offset) for each in inputs},
     )
-    return Prepared(told, rewrite, chain.state)
+    return Prepared(told, rewrite, chain.state, wish)
 
 
-def _inputs(state: ChainState, states: Mapping[DatasetAlias, ChainState]) -> list[InputNow]:
+def _inputs(state: ChainState, states: _States) -> list[InputNow]:
     """Return the inputs of a dataset that are in the workspace, by the names that they have."""
     known = {each.dataset: (str(alias), each) for alias, each in states.items()}
     sources = () if state.transform is None else state.transform.inputs

@@ -2,10 +2,11 @@
 
 import json
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from time import time_ns
 from typing import Any
 
 from odfbuild import app
@@ -25,25 +26,37 @@ from odfbuild.cli.busy import Reserved, reserved
 from odfbuild.cli.confirm import confirm
 from odfbuild.cli.opened import open_given
 from odfbuild.cli.options import Given, OnBusy
-from odfbuild.cli.printable import printable_json
-from odfbuild.cli.rebuilding import rebuild_readers
+from odfbuild.cli.printable import printable, printable_json
 from odfbuild.cli.usage import UsageRefusedError
 from odfbuild.cli.words import bytes_text, count, kind_word
-from odfbuild.odf.refs import DatasetAlias
+from odfbuild.odf.refs import DatasetAlias, InvalidNameError
 from odfbuild.odf.timestamp import Timestamp
 from odfbuild.planner.compaction import DEFAULT_LIMITS, Limits
-from odfbuild.planner.housekeeping import REBUILD, Housekeeping, Stranded, readers, to_json
+from odfbuild.planner.housekeeping import REBUILD, Housekeeping, Stranded, to_json
+from odfbuild.planner.housekeeping_plan import SEVERAL
 from odfbuild.planner.plan_json import canonical
 from odfbuild.planner.plan_object import DamagedPlanError
 
-__all__ = ["Manner", "apply_saved", "housekeep", "is_housekeeping", "plan_lines"]
+__all__ = [
+    "Manner",
+    "apply_saved",
+    "command_of",
+    "housekeep",
+    "idle_text",
+    "is_housekeeping",
+    "plan_lines",
+    "read_wish",
+    "reset_at",
+    "stranded_lines",
+    "tell",
+]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Manner:
     """How a command goes about it: what it prints, whether it asks, where it saves instead.
 
-    `downstream` goes on with the datasets that cannot go on afterwards, and with those after them.
+    `downstream` makes the datasets anew that cannot go on afterwards, and those after them.
     """
 
     yes: bool = False
@@ -54,66 +67,98 @@ class Manner:
     downstream: bool = False
     on_busy: str = OnBusy.WAIT
 
+    @property
+    def only_told(self) -> bool:
+        """Say whether nothing is done now."""
+        return self.dry_run or self.out is not None
 
-def housekeep(given: Given, name: str, wish: Wish, manner: Manner) -> int:
-    """Print what a wish will do to a dataset; then save it, or ask and do it."""
-    if manner.downstream and (manner.as_json or manner.out is not None):
-        raise UsageRefusedError(
-            what="--downstream does not go with --out or -o json",
-            why="what becomes of a dataset is known once the one before it was made anew",
-            fix="save or print one dataset at a time, without --downstream",
-        )
+
+def housekeep(
+    given: Given, selectors: Sequence[str], exclude: Sequence[str], wish: Wish, manner: Manner
+) -> int:
+    """Print what a wish will do to datasets; then save it, or ask and do it."""
     project = open_given(given, lock_timeout=manner.lock_timeout)
-    only_told = manner.dry_run or manner.out is not None
-    if not only_told:
-        _refuse_unplanned(project, given, _command(wish))
-    if only_told:
+    if not manner.only_told:
+        _refuse_unplanned(project, given, command_of(wish))
+    only = _only_one(project, selectors)
+    if only is None or exclude or manner.downstream:
+        from odfbuild.cli.housekeeping_plan import housekeep_selected
+
+        return housekeep_selected(project, selectors, exclude, wish, manner)
+    name = str(only)
+    if manner.only_told:
         return _prepared(project, name, wish, manner)
-    with _reserved(project, name, wish, manner.on_busy, downstream=manner.downstream) as mine:
+    with _reserved(project, name, wish, manner.on_busy) as mine:
         return exits.DONE if mine.busy else _prepared(project, name, wish, manner)
 
 
+def reset_at(text: str) -> Reset:
+    """Return a reset to the last block up to a time.  Raises UsageRefusedError for no time."""
+    from odfbuild.cli.watermark import moment
+
+    now = Timestamp.from_millis(time_ns() // 1_000_000)
+    return Reset(moment(text, now, why="the last block that is no later becomes the last one"))
+
+
+def _only_one(project: app.Opened, selectors: Sequence[str]) -> DatasetAlias | None:
+    """Return the one dataset that is named, and None for selectors.
+
+    Raises StateError that names the nearest one when there is none.
+    """
+    if len(selectors) != 1 or selectors[0] in project.config.selectors:
+        return None
+    try:
+        DatasetAlias.parse(selectors[0])
+    except InvalidNameError:
+        return None
+    return app.find_name(project, selectors[0])
+
+
 @contextmanager
-def _reserved(
-    project: app.Opened, name: str, wish: Wish, on_busy: str, *, downstream: bool = False
-) -> Iterator[Reserved]:
-    """Have a dataset, with `downstream` also what is made of it; a rebuild reads its inputs."""
+def _reserved(project: app.Opened, name: str, wish: Wish, on_busy: str) -> Iterator[Reserved]:
+    """Have a dataset; a rebuild reads its inputs."""
     states = project.workspace.states()
     alias = app.find_name(project, name)
     state = states.get(alias)
-    written, read = {alias}, set[DatasetAlias]()
-    if state is not None and downstream:
-        written |= readers(state.dataset, states)
+    read = set[DatasetAlias]()
     if state is not None and isinstance(wish, Rebuild):
         read = {other for other, each in states.items() if each.dataset in state.progress}
-    with reserved(
-        project, written, read - written, command=_command(wish), on_busy=on_busy
-    ) as mine:
+    with reserved(project, {alias}, read, command=command_of(wish), on_busy=on_busy) as mine:
         yield mine
 
 
 def _prepared(project: app.Opened, name: str, wish: Wish, manner: Manner) -> int:
     prepared = prepare(project, name, wish)
     if prepared is None:
-        return _idle(project, name, wish, manner)
-    _tell(prepared.told, as_json=manner.as_json, downstream=manner.downstream)
-    if manner.dry_run or manner.out is not None:
+        out = sys.stderr if manner.as_json else sys.stdout
+        out.write(f"{app.find_name(project, name)}  Nothing to do: {idle_text(wish)}.\n")
+        return exits.DONE
+    if manner.only_told:
         check_files(project, prepared)
-    if manner.out is not None:
-        from odfbuild.cli.files import write_output
-
-        write_output(manner.out, f"{canonical(to_json(prepared.told))}\n")
-    if manner.dry_run or manner.out is not None:
+    tell(to_json(prepared.told), plan_lines(prepared.told), manner)
+    if manner.only_told:
         return exits.DONE
     if not manner.yes:
         confirm(prepared.told.work)
-    done = _done(project, prepared, as_json=manner.as_json)
-    if manner.downstream:
-        rebuild_readers(project, prepared.told.id, _done)
-    return done
+    return _done(project, prepared, as_json=manner.as_json)
 
 
-def _command(wish: Wish) -> str:
+def tell(document: dict[str, Any], lines: Iterable[str], manner: Manner) -> None:
+    """Print what will happen; save it where that was asked for."""
+    if manner.as_json:
+        text = json.dumps(document, indent=2, ensure_ascii=False)
+        sys.stdout.write(f"{printable_json(text)}\n")
+    else:
+        sys.stdout.write("".join(f"{printable(line)}\n" for line in lines))
+    sys.stdout.flush()
+    if manner.out is not None:
+        from odfbuild.cli.files import write_output
+
+        write_output(manner.out, f"{canonical(document)}\n")
+
+
+def command_of(wish: Wish) -> str:
+    """Return the name of the command that asks for it."""
     match wish:
         case Reset():
             return "reset"
@@ -132,9 +177,14 @@ def apply_saved(given: Given, document: dict[str, Any], lock_timeout: float, on_
     """Do exactly what was saved; StalePlanError, with nothing done, if it would now be another."""
     from dataclasses import replace
 
-    name, target, wish = _read(document)
+    target = _target(document)
     project = open_given(replace(given, target=given.target or target), lock_timeout=lock_timeout)
     _refuse_unfit(document, project)
+    if document.get("work") == SEVERAL:
+        from odfbuild.cli.housekeeping_plan import apply_saved_plan
+
+        return apply_saved_plan(project, document, on_busy)
+    name, wish = read_wish(document)
     with _reserved(project, name, wish, on_busy) as mine:
         return exits.DONE if mine.busy else _do_saved(project, document, name, wish)
 
@@ -147,14 +197,14 @@ def _do_saved(project: app.Opened, document: dict[str, Any], name: str, wish: Wi
         raise StalePlanError(
             what=f"{name} is not where the plan found it, or is read by others than then",
             why="a saved plan is carried out as it was reviewed, or not at all",
-            fix=f"save it again: odfbuild {_command(wish)} with --out FILE",
+            fix=f"save it again: odfbuild {command_of(wish)} with --out FILE",
         )
-    _tell(prepared.told, as_json=False)
+    tell(document, plan_lines(prepared.told), Manner())
     return _done(project, prepared, as_json=False)
 
 
-def plan_lines(told: Housekeeping, *, downstream: bool = False) -> Iterator[str]:
-    """Yield what will happen, line by line; `downstream` as in `Manner`."""
+def plan_lines(told: Housekeeping) -> Iterator[str]:
+    """Yield what will happen, line by line."""
     yield f"{told.alias}  ({kind_word(told.kind)}): {_headline(told)}"
     yield ""
     yield from _extents(told)
@@ -162,16 +212,7 @@ def plan_lines(told: Housekeeping, *, downstream: bool = False) -> Iterator[str]
     yield from _meaning(told)
     if told.stranded:
         yield ""
-        yield from _stranded(told, downstream=downstream)
-
-
-def _tell(told: Housekeeping, *, as_json: bool, downstream: bool = False) -> None:
-    if as_json:
-        document = json.dumps(to_json(told), indent=2, ensure_ascii=False)
-        sys.stdout.write(f"{printable_json(document)}\n")
-    else:
-        sys.stdout.write("".join(f"{line}\n" for line in plan_lines(told, downstream=downstream)))
-    sys.stdout.flush()
+        yield from stranded_lines(told.stranded, f"of {told.alias} ", [str(told.alias)], told.work)
 
 
 def _done(project: app.Opened, prepared: Prepared, *, as_json: bool) -> int:
@@ -182,13 +223,15 @@ def _done(project: app.Opened, prepared: Prepared, *, as_json: bool) -> int:
     return exits.DONE
 
 
-def _idle(project: app.Opened, name: str, wish: Wish, manner: Manner) -> int:
-    whys = {"reset": "it ends there", "compact": "there is nothing to compact",
-            "rebuild": "it has no data yet, and apply makes it"}  # fmt: skip
-    why = whys[_command(wish)]
-    out = sys.stderr if manner.as_json else sys.stdout
-    out.write(f"{app.find_name(project, name)}  Nothing to do: {why}.\n")
-    return exits.DONE
+def idle_text(wish: Wish) -> str:
+    """Say why there is nothing to do."""
+    match wish:
+        case Reset():
+            return "it ends there"
+        case Compaction():
+            return "there is nothing to compact"
+        case Rebuild():
+            return "it has no data yet, and apply makes it"
 
 
 def _headline(told: Housekeeping) -> str:
@@ -232,7 +275,7 @@ def _meaning(told: Housekeeping) -> Iterator[str]:
         yield "The next apply goes on from that block: it reads again what was taken in since."
     elif told.work == REBUILD:
         read = ", ".join(
-            f"{count(number, 'record')} of {name}" for name, number in told.reads.items()
+            f"{count(number or 0, 'record')} of {name}" for name, number in told.reads.items()
         )
         yield f"Then all data is made anew, from {read or 'inputs that are not there'}."
     elif told.limits is None:
@@ -241,20 +284,17 @@ def _meaning(told: Housekeeping) -> Iterator[str]:
         yield "Rows, offsets, watermark and source states stay; later blocks get new hashes."
 
 
-def _stranded(told: Housekeeping, *, downstream: bool) -> Iterator[str]:
-    which = count(len(told.stranded), "dataset")
-    yield f"{which} cannot go on then, because the last block read of {told.alias} is gone:"
-    width = max(len(str(each.dataset)) for each in told.stranded)
-    for each in told.stranded:
+def stranded_lines(
+    stranded: Sequence[Stranded], whose: str, names: Sequence[str], work: str
+) -> Iterator[str]:
+    """Yield who cannot go on after some work on datasets, and how they can be made anew with it."""
+    which = count(len(stranded), "dataset")
+    yield f"{which} cannot go on then, because the last block read {whose}is gone:"
+    width = max(len(str(each.dataset)) for each in stranded)
+    for each in stranded:
         yield f"  ! {each.dataset!s:<{width}}  {_read_so_far(each)}"
-    if downstream:
-        yield "These are made anew as well, one after the other."
-    elif told.work == REBUILD:
-        yield f"To make all of these anew as well: odfbuild rebuild {told.alias} --downstream."
-    else:
-        first = told.stranded[0].dataset
-        more = " --downstream" if any(each.readers for each in told.stranded) else ""
-        yield f"To make each anew: odfbuild rebuild {first}{more}."
+    more = "all of these" if any(each.readers for each in stranded) else "them"
+    yield f"To make {more} anew in the same plan: odfbuild {work} {' '.join(names)} --downstream."
 
 
 def _read_so_far(each: Stranded) -> str:
@@ -297,17 +337,24 @@ def _refuse_unfit(document: dict[str, Any], project: app.Opened) -> None:
             )
 
 
-def _read(document: dict[str, Any]) -> tuple[str, str, Wish]:
-    """Return what a saved plan asks for: dataset, target, wish.  Raises DamagedPlanError."""
+def _target(document: dict[str, Any]) -> str:
     try:
-        name, target = str(document["dataset"]), str(document["target"]["name"])
+        return str(document["target"]["name"])
+    except (LookupError, TypeError) as error:
+        raise DamagedPlanError.at("housekeeping_version", "something is missing") from error
+
+
+def read_wish(document: Mapping[str, Any]) -> tuple[str, Wish]:
+    """Return what a saved plan asks of which dataset.  Raises DamagedPlanError."""
+    try:
+        name = str(document["dataset"])
         DatasetAlias.parse(name)
         if document["work"] == "reset":
-            return name, target, Reset(str(document["new_head"]))
+            return name, Reset(str(document["new_head"]))
         if document["work"] == REBUILD:
-            return name, target, Rebuild()
+            return name, Rebuild()
         limits = document["limits"]
         most = Limits(int(limits["bytes"]), int(limits["records"])) if limits else DEFAULT_LIMITS
-        return name, target, Compaction(str(document["mode"]), most)
+        return name, Compaction(str(document["mode"]), most)
     except (LookupError, TypeError, ValueError) as error:
         raise DamagedPlanError.at("housekeeping_version", "something is missing") from error

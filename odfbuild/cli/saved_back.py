@@ -8,6 +8,7 @@ from typing import Any
 
 from odfbuild.cli.diagnostics import render_diagnostic
 from odfbuild.cli.housekeeping import is_housekeeping, plan_lines
+from odfbuild.cli.housekeeping_plan import several_lines
 from odfbuild.cli.opened import open_given
 from odfbuild.cli.options import Given
 from odfbuild.cli.printable import printable, printable_json
@@ -15,7 +16,13 @@ from odfbuild.cli.undo import is_undo, undo_lines
 from odfbuild.cli.usage import UsageRefusedError
 from odfbuild.errors import Diagnostic, Level, ProjectError
 from odfbuild.odf.identity import DatasetId, Multihash
-from odfbuild.planner.back_reader import housekeeping_from_json, undo_from_json
+from odfbuild.planner.back_reader import (
+    housekeeping_from_json,
+    housekeeping_plan_from_json,
+    undo_from_json,
+)
+from odfbuild.planner.housekeeping import Housekeeping
+from odfbuild.planner.housekeeping_plan import SEVERAL
 
 __all__ = ["goes_back", "show_going_back"]
 
@@ -41,9 +48,15 @@ def show_going_back(given: Given, document: Mapping[str, Any], output: str) -> N
         lines, target = undo_lines(undo), undo.target
         heads = {each.id: each.expected for each in undo.steps}
     else:
-        work = housekeeping_from_json(document)
-        lines, target = plan_lines(work), work.target
-        heads = {work.id: work.based_on}
+        steps: tuple[Housekeeping, ...]
+        if document.get("work") == SEVERAL:
+            several = housekeeping_plan_from_json(document)
+            lines, steps = several_lines(several), several.steps
+        else:
+            steps = (housekeeping_from_json(document),)
+            lines = plan_lines(steps[0])
+        target = steps[0].target
+        heads = {step.id: step.based_on for step in steps}
     for line in _stale(given, target, heads):
         sys.stderr.write(f"{line}\n")
     if output == "json":

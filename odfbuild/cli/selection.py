@@ -1,7 +1,8 @@
 """Which datasets the selectors of a command mean.
 
 Only what the selectors ask for is found out: a plan for `state:` and `change:`, queries for
-`column:`, chains for `state:drifted`; names and tags need nothing but the definitions.
+`column:`, chains for `state:drifted` and `state:diverged`; names and tags need nothing but the
+definitions.
 """
 
 import sys
@@ -190,6 +191,11 @@ def _facts(
         found = find_drift(project.workspace.root, declared, moved=project.policy.moved)
         drifted = (each.dataset for each in found if isinstance(each.dataset, DatasetAlias))
         facts = _flagged(facts, StateFlag.DRIFTED, drifted)
+    if Fact.DIVERGED in asked:
+        from odfbuild.app.diverged import rewritten_inputs
+
+        lost = rewritten_inputs(project.workspace, project.workspace.states())
+        facts = _flagged(facts, StateFlag.DIVERGED, lost)
     return facts
 
 

@@ -7,13 +7,14 @@ from odfbuild.odf.events import DatasetKind
 from odfbuild.odf.identity import DatasetId, Multihash
 from odfbuild.odf.refs import DatasetAlias
 from odfbuild.odf.timestamp import Timestamp
-from odfbuild.planner import housekeeping, undo
+from odfbuild.planner import housekeeping, housekeeping_plan, undo
 from odfbuild.planner.compaction import Limits
 from odfbuild.planner.housekeeping import Extent, Housekeeping, Stranded
+from odfbuild.planner.housekeeping_plan import HousekeepingPlan
 from odfbuild.planner.plan_object import DamagedPlanError, PlanObject, PlanVersionError
 from odfbuild.planner.undo import Back, Undo
 
-__all__ = ["housekeeping_from_json", "undo_from_json"]
+__all__ = ["housekeeping_from_json", "housekeeping_plan_from_json", "undo_from_json"]
 
 
 def undo_from_json(document: Mapping[str, Any]) -> Undo:
@@ -34,7 +35,22 @@ def undo_from_json(document: Mapping[str, Any]) -> Undo:
 
 def housekeeping_from_json(document: Mapping[str, Any]) -> Housekeeping:
     """Return a saved reset, compaction or rebuild.  Raises PlanVersionError, DamagedPlanError."""
+    return _housekeeping(PlanObject(document))
+
+
+def housekeeping_plan_from_json(document: Mapping[str, Any]) -> HousekeepingPlan:
+    """Return several of them, saved as one plan.  Raises PlanVersionError, DamagedPlanError."""
     whole = PlanObject(document)
+    _refuse_version(whole, "housekeeping_version", housekeeping_plan.FORMAT)
+    steps = tuple(map(_housekeeping, whole.children("steps")))
+    if not steps:
+        raise DamagedPlanError.at("steps", "there are none")
+    found = HousekeepingPlan(steps)
+    _refuse_changed(housekeeping_plan.to_json(found), whole)
+    return found
+
+
+def _housekeeping(whole: PlanObject) -> Housekeeping:
     _refuse_version(whole, "housekeeping_version", housekeeping.FORMAT)
     limits = whole.maybe_child("limits")
     marks = whole.child("watermark")
@@ -59,7 +75,7 @@ def housekeeping_from_json(document: Mapping[str, Any]) -> Housekeeping:
         ),
         dropped=_counts(whole, "dropped"),
         stranded=tuple(map(_stranded, whole.children("stranded"))),
-        reads=_counts(whole, "reads") if whole.has("reads") else {},
+        reads=_reads(whole) if whole.has("reads") else {},
     )
     _refuse_changed(housekeeping.to_json(found), whole)
     return found
@@ -96,6 +112,11 @@ def _extent(found: PlanObject) -> Extent:
 def _counts(whole: PlanObject, key: str) -> Mapping[str, int]:
     counts, of = whole.child(key), whole.raw(key)
     return {name: counts.number(name) for name in of}
+
+
+def _reads(whole: PlanObject) -> Mapping[str, int | None]:
+    counts, of = whole.child("reads"), whole.raw("reads")
+    return {name: None if counts.raw(name) is None else counts.number(name) for name in of}
 
 
 def _refuse_version(whole: PlanObject, key: str, known: str) -> None:

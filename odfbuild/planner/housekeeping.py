@@ -34,6 +34,7 @@ __all__ = [
     "extent_after",
     "readers",
     "stranded",
+    "stranded_json",
     "to_json",
 ]
 
@@ -74,7 +75,7 @@ class Housekeeping:
     `mode` is `hard` or `keep-metadata-only` for a compaction, else None; `limits` are those of
     `hard`.  The first `kept` blocks stay.  `head` is the new one where it is known before: that of
     a reset.  `dropped` counts the events that vanish, by kind.  A rebuild goes on from `after`: it
-    `reads` so many records of each input.
+    `reads` so many records of each input, None of one that is itself rebuilt before.
     """
 
     work: str
@@ -94,7 +95,7 @@ class Housekeeping:
     watermarks: tuple[Timestamp | None, Timestamp | None]
     dropped: Mapping[str, int]
     stranded: tuple[Stranded, ...]
-    reads: Mapping[str, int] = field(default_factory=dict)
+    reads: Mapping[str, int | None] = field(default_factory=dict)
 
 
 def extent(events: Iterable[MetadataEvent]) -> Extent:
@@ -170,19 +171,21 @@ def to_json(work: Housekeeping) -> dict[str, Any]:
             "after": _text(work.watermarks[1]),
         },
         "dropped": dict(work.dropped),
-        "stranded": [
-            {
-                "dataset": str(each.dataset),
-                "block": str(each.block),
-                "offset": each.offset,
-                "readers": [str(reader) for reader in each.readers],
-            }
-            for each in work.stranded
-        ],
+        "stranded": [stranded_json(each) for each in work.stranded],
     }
     if work.work == REBUILD:
         body["reads"] = dict(work.reads)
     return {**body, "plan_hash": str(sha3_256(canonical(body).encode()))}
+
+
+def stranded_json(each: Stranded) -> dict[str, Any]:
+    """Return the published form of a dataset that cannot go on."""
+    return {
+        "dataset": str(each.dataset),
+        "block": str(each.block),
+        "offset": each.offset,
+        "readers": [str(reader) for reader in each.readers],
+    }
 
 
 def _extent(found: Extent) -> dict[str, int | None]:

@@ -1,7 +1,9 @@
 """odfbuild rebuild: the data of a derivative dataset is made anew, or everything stays."""
 
 import json
+import re
 from collections.abc import Mapping
+from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
@@ -11,8 +13,10 @@ from odfbuild.executors.engine import TransformWork
 from odfbuild.executors.frames import Frame
 from odfbuild.odf.refs import DatasetAlias
 from odfbuild.state.workspace import Workspace
+from tests.cli.within import Within
 from tests.engines import FakeEngine
 from tests.inside import Inside, heads
+from tests.projects import Done
 from tests.texts import derivative
 
 DAYS = ("3", "4")
@@ -191,7 +195,7 @@ def test_what_cannot_go_on_after_it_is_made_anew_as_well(deep: Inside) -> None:
     assert deep("apply", "--yes").code == 4
     done = deep("rebuild", "out", "--downstream", "--yes")
     assert done.code == 0, done.err
-    assert "These are made anew as well, one after the other." in done.out
+    assert "3 datasets, in this order:" in done.out
     assert [line.split()[0] for line in done.out.splitlines() if "(was " in line] == [
         "out", "below", "deepest",
     ]  # fmt: skip
@@ -204,13 +208,15 @@ def test_what_cannot_go_on_after_it_is_made_anew_as_well(deep: Inside) -> None:
 
 def test_without_it_the_way_on_is_said(deep: Inside) -> None:
     done = deep("rebuild", "out", "--yes")
-    assert "To make all of these anew as well: odfbuild rebuild out --downstream." in done.out
+    assert (
+        "To make all of these anew in the same plan: odfbuild rebuild out --downstream." in done.out
+    )
     assert keys(deep, "below") == ["a", "b", "c"]
     assert deep("rebuild", "out", "--downstream", "--yes").code == 0
     assert keys(deep, "deepest") == keys(deep, "below") == keys(deep, "out")
 
 
-def test_one_that_fails_ends_it_and_what_is_left_is_said(
+def test_what_reads_one_that_fails_is_left_and_said(
     deep: Inside, engine: FakeEngine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     transform, left = engine.transform, [1]
@@ -223,18 +229,123 @@ def test_one_that_fails_ends_it_and_what_is_left_is_said(
 
     monkeypatch.setattr(engine, "transform", once)
     done = deep("rebuild", "out", "--downstream", "--yes")
-    assert done.code == 1
-    assert "Not made anew: below, deepest." in done.err
-    assert "odfbuild rebuild below --downstream" in done.err
+    assert done.code == 4
+    assert "Not done: below, deepest." in done.err
+    assert "odfbuild rebuild below deepest" in done.err
     left[:] = [1, 1]
-    assert deep("rebuild", "below", "--downstream", "--yes").code == 0
+    assert deep("rebuild", "below", "deepest", "--yes").code == 0
     assert keys(deep, "deepest") == keys(deep, "out")
 
 
-@pytest.mark.parametrize("also", [("--out", "p.json"), ("-o", "json")])
-def test_what_is_not_known_before_is_neither_saved_nor_printed(
-    also: tuple[str, str], run: Inside
+def names_of(done: Done) -> list[str]:
+    """Return the datasets that were done, in order."""
+    return [line.split()[0] for line in done.out.splitlines() if "(was " in line]
+
+
+def test_selected_datasets_are_made_anew_in_order_by_one_plan(deep: Inside, project: Path) -> None:
+    assert deep("apply", "--yes").code == 4
+    before = heads(project)
+    told = deep("rebuild", "src+", "--dry-run")
+    assert (told.code, heads(project)) == (0, before)
+    assert "Left out: src: root datasets are not made of others." in told.err
+    assert re.findall(r"^  rebuild +(\w+)", told.out, re.M) == ["beside", "out", "below", "deepest"]
+    assert "anew from all records of below" in told.out
+    assert "cannot go on" not in told.out
+    done = deep("rebuild", "src+", "--yes")
+    assert (done.code, names_of(done)) == (0, ["beside", "out", "below", "deepest"])
+    for name in ("beside", "out", "below", "deepest"):
+        assert keys(deep, name) == ["a", "b", "d"]
+    assert "No changes" in deep("plan").out
+
+
+def test_what_lost_its_place_in_an_input_is_selected_by_that(deep: Inside) -> None:
+    assert deep("apply", "--yes").code == 4
+    done = deep("rebuild", "state:diverged", "--dry-run")
+    assert re.findall(r"^  rebuild +(\w+)", done.out, re.M) == ["beside", "out"]
+    assert "! below  read up to offset 2; then also deepest" in done.out
+    assert names_of(deep("rebuild", "state:diverged", "--downstream", "--yes")) == [
+        "beside", "out", "below", "deepest",
+    ]  # fmt: skip
+    done = deep("rebuild", "state:diverged", "--yes")
+    assert (done.code, done.out) == (0, "Nothing to do.\n")
+
+
+def test_a_root_and_what_is_made_of_it_go_in_one_plan(
+    run: Inside,
+    project: Path,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    done = run("rebuild", "out", "--downstream", *also)
-    assert done.code == 64
-    assert "--downstream does not go with --out or -o json" in done.err
+    before = rows(run)
+    saved = project / "plan.json"
+    told = run("compact", "src", "--downstream", "--out", str(saved))
+    assert (told.code, told.err) == (0, "")
+    document = json.loads(saved.read_text())
+    assert [(each["work"], each["dataset"]) for each in document["steps"]] == [
+        ("compact", "src"), ("rebuild", "out"),
+    ]  # fmt: skip
+    assert document["stranded"] == []
+    look = Within(project, capsys, monkeypatch)
+    assert look.done("inspect", "plan", str(saved)) == told.out
+    done = run("apply", str(saved))
+    assert (done.code, done.err) == (0, "")
+    assert names_of(done) == ["src", "out"]
+    assert (slices(project, "src"), slices(project, "out")) == (1, 1)
+    assert rows(run) == before
+    assert "No changes" in run("plan").out
+    assert run("apply", str(saved)).code == 5
+
+
+def test_a_reset_of_several_goes_readers_first_and_strands_nobody(
+    run: Inside, project: Path
+) -> None:
+    old, kept = heads(project), rows(run)
+    (project / "data" / "9.csv").write_text("t,k,v\n2024-01-09,z,9\n")
+    between = datetime.now(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
+    assert run("apply", "--yes").code == 0
+    assert heads(project) != old
+    done = run("reset", "*", "--as-at", between, "--yes")
+    assert (done.code, names_of(done)) == (0, ["out", "src"])
+    assert "cannot go on" not in done.out
+    assert heads(project) == old
+    assert rows(run) == kept
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "says"),
+    [
+        (("rebuild", "src", "out", "--yes"), 1, "src is a root dataset"),
+        (("rebuild", "src*", "--yes"), 1, "src is a root dataset"),
+        (("rebuild", "out", "nowhere", "--yes"), 1, "nowhere"),
+        (("rebuild", "*"), 64, "odfbuild rebuild --yes"),
+        (("compact", "*", "--hard"), 64, "slices of derivative datasets are not merged"),
+        (("reset", "*", "99", "--yes"), 1, "no block of the dataset"),
+        (("reset", "*", "--as-at", "2001-01-01", "--yes"), 1, "had no block yet at 2001-01-01"),
+        (("reset", "*", "--as-at", "soon", "--yes"), 64, "'soon' is not a point in time"),
+    ],
+)
+def test_what_cannot_be_done_to_several_is_said_and_nothing_done(
+    arguments: tuple[str, ...], code: int, says: str, run: Inside, project: Path
+) -> None:
+    before = heads(project)
+    done = run(*arguments)
+    assert (done.code, heads(project)) == (code, before)
+    assert says in done.err
+
+
+def test_a_saved_plan_of_several_that_was_altered_does_nothing(run: Inside, project: Path) -> None:
+    saved, before = project / "plan.json", heads(project)
+    assert run("compact", "src", "--downstream", "--out", str(saved)).code == 0
+    document = json.loads(saved.read_text())
+    for altered in (
+        {**document, "steps": document["steps"][:1]},
+        {**document, "steps": []},
+        {**document, "steps": None},
+        {**document, "stranded": None},
+        {**document, "plan_hash": "f1620"},
+    ):
+        saved.write_text(json.dumps(altered))
+        done = run("apply", str(saved))
+        assert done.code in (1, 5), altered
+        assert heads(project) == before
+        assert "Traceback" not in done.err

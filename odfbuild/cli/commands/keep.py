@@ -12,7 +12,7 @@ from typer.exceptions import Exit
 
 from odfbuild.cli.commands.groups import Wait
 from odfbuild.cli.commands.look import Exclude
-from odfbuild.cli.options import Busy, Name, OnBusy, ProjectCommand, complete_names, given
+from odfbuild.cli.options import Busy, OnBusy, ProjectCommand, complete_names, given
 
 __all__ = ["commands"]
 
@@ -33,12 +33,34 @@ Out = Annotated[
     Path | None,
     typer.Option("--out", metavar="FILE", help="Save it for `apply FILE`, and do nothing now."),
 ]
+Selected = Annotated[
+    list[str],
+    typer.Argument(
+        metavar="SEL...",
+        help="Datasets of the workspace, by name or selector.",
+        autocompletion=complete_names,
+    ),
+]
+Downstream = Annotated[
+    bool,
+    typer.Option(
+        "--downstream",
+        help="In the same plan make anew what is made of them and cannot go on afterwards.",
+    ),
+]
 
 
 @commands.command(cls=ProjectCommand)
 def reset(
     context: typer.Context,
-    name: Name,
+    selection: Annotated[
+        str,
+        typer.Argument(
+            metavar="SEL",
+            help="The dataset, or several by one selector.",
+            autocompletion=complete_names,
+        ),
+    ],
     block: Annotated[
         str | None,
         typer.Argument(
@@ -49,6 +71,17 @@ def reset(
     sequence: Annotated[
         int | None, typer.Option("--sequence", min=0, help="The sequence number of the block.")
     ] = None,
+    as_at: Annotated[
+        str | None,
+        typer.Option(
+            "--as-at",
+            metavar="TIME",
+            help="The last block up to a system time such as 2024-03-01T12:00:00Z, 2024-03-01 or "
+            "-1d.",
+        ),
+    ] = None,
+    downstream: Downstream = False,
+    exclude: Exclude = None,
     output: Told = ToldFormat.TEXT,
     dry_run: DryRun = False,
     out: Out = None,
@@ -56,12 +89,14 @@ def reset(
     lock_timeout: Wait = 10.0,
     on_busy: Busy = OnBusy.WAIT,
 ) -> None:
-    """Make an earlier block the last one of a dataset; what came after it is given up."""
+    """Make an earlier block the last one of datasets; what came after it is given up."""
     from odfbuild.app.housekeeping import Reset
-    from odfbuild.cli.housekeeping import Manner, housekeep
+    from odfbuild.cli.housekeeping import Manner, housekeep, reset_at
 
-    if (block is None) == (sequence is None):
-        raise typer.BadParameter("say which block is to be the last: BLOCK or --sequence N")
+    if sum(each is not None for each in (block, sequence, as_at)) != 1:
+        raise typer.BadParameter(
+            "say which block is to be the last: BLOCK, --sequence N or --as-at TIME"
+        )
     manner = Manner(
         yes=yes,
         dry_run=dry_run,
@@ -69,15 +104,17 @@ def reset(
         out=out,
         lock_timeout=lock_timeout,
         on_busy=on_busy,
+        downstream=downstream,
     )
-    wish = Reset(str(sequence) if block is None else block)
-    raise Exit(housekeep(given(context), name, wish, manner))
+    text = str(sequence) if block is None else block
+    wish = Reset(text) if as_at is None else reset_at(as_at)
+    raise Exit(housekeep(given(context), [selection], exclude or [], wish, manner))
 
 
 @commands.command(cls=ProjectCommand)
 def compact(
     context: typer.Context,
-    name: Name,
+    selection: Selected,
     hard: Annotated[
         bool, typer.Option("--hard", help="Merge the slices of a root. The default.")
     ] = False,
@@ -91,6 +128,8 @@ def compact(
     max_slice_records: Annotated[
         int, typer.Option("--max-slice-records", min=1, help="Records of a merged slice.")
     ] = 10_000,
+    downstream: Downstream = False,
+    exclude: Exclude = None,
     output: Told = ToldFormat.TEXT,
     dry_run: DryRun = False,
     out: Out = None,
@@ -98,7 +137,7 @@ def compact(
     lock_timeout: Wait = 10.0,
     on_busy: Busy = OnBusy.WAIT,
 ) -> None:
-    """Rewrite a chain with its slices merged, or without its data; its readers may diverge."""
+    """Rewrite chains with their slices merged, or without their data; readers may diverge."""
     from odfbuild.app.housekeeping import HARD, METADATA_ONLY, Compaction
     from odfbuild.cli.housekeeping import Manner, housekeep
     from odfbuild.planner.compaction import Limits
@@ -112,10 +151,11 @@ def compact(
         out=out,
         lock_timeout=lock_timeout,
         on_busy=on_busy,
+        downstream=downstream,
     )
     mode = METADATA_ONLY if keep_metadata_only else HARD
     wish = Compaction(mode, Limits(max_slice_size, max_slice_records))
-    raise Exit(housekeep(given(context), name, wish, manner))
+    raise Exit(housekeep(given(context), selection, exclude or [], wish, manner))
 
 
 @commands.command(cls=ProjectCommand)
@@ -124,17 +164,12 @@ def rebuild(
     names: Annotated[
         list[str] | None,
         typer.Argument(
-            metavar="NAME",
-            help="The dataset. With --restore: selectors, and all datasets by default.",
+            metavar="SEL...",
+            help="Datasets of the workspace, by name or selector. With --restore: by default all.",
             autocompletion=complete_names,
         ),
     ] = None,
-    downstream: Annotated[
-        bool,
-        typer.Option(
-            "--downstream", help="Then also what is made of it and cannot go on, in order."
-        ),
-    ] = False,
+    downstream: Downstream = False,
     restore: Annotated[
         bool,
         typer.Option(
@@ -155,7 +190,7 @@ def rebuild(
     lock_timeout: Wait = 10.0,
     on_busy: Busy = OnBusy.WAIT,
 ) -> None:
-    """Make all data of a derivative dataset anew from its inputs, or only lost files of it."""
+    """Make all data of derivative datasets anew from their inputs, or only lost files of them."""
     from odfbuild.app.housekeeping import Rebuild
     from odfbuild.cli.housekeeping import Manner, housekeep
     from odfbuild.cli.restoration import restore_selected
@@ -173,10 +208,10 @@ def rebuild(
             reencode=reencode,
         )
         raise Exit(done)
-    if reencode or exclude:
-        raise typer.BadParameter("--reencode and --exclude go with --restore only")
-    if len(names or []) != 1:
-        raise typer.BadParameter("name the one dataset to make anew, or restore with --restore")
+    if reencode:
+        raise typer.BadParameter("--reencode goes with --restore only")
+    if not names:
+        raise typer.BadParameter("say which datasets to make anew, or restore with --restore")
     manner = Manner(
         yes=yes,
         dry_run=dry_run,
@@ -186,4 +221,4 @@ def rebuild(
         on_busy=on_busy,
         downstream=downstream,
     )
-    raise Exit(housekeep(given(context), (names or [""])[0], Rebuild(), manner))
+    raise Exit(housekeep(given(context), names, exclude or [], Rebuild(), manner))

@@ -86,7 +86,7 @@ def selection_graph(
     inputs = {each.alias: _inputs(each.snapshot.metadata, by_id) for each in declared}
     for alias, state in (existing or {}).items():
         if alias not in datasets:
-            datasets[alias] = _existing(alias, state)
+            datasets[alias] = _existing(alias, state, facts)
             inputs[alias] = _inputs(() if state.transform is None else (state.transform,), by_id)
     return SelectionGraph(datasets, inputs)
 
@@ -105,10 +105,15 @@ def _declared(each: Declared, facts: Facts) -> Selectable:
     )
 
 
-def _existing(alias: DatasetAlias, state: ChainState) -> Selectable:
+def _existing(alias: DatasetAlias, state: ChainState, facts: Facts) -> Selectable:
     events: list[MetadataEvent] = [*state.push.values()]
     events += [] if state.polling is None else [state.polling]
-    return Selectable(alias=alias, kind=state.kind, sources=frozenset(_sources(events)))
+    return Selectable(
+        alias=alias,
+        kind=state.kind,
+        sources=frozenset(_sources(events)),
+        state=facts.state.get(alias, _NONE),
+    )
 
 
 def _inputs(

@@ -65,6 +65,7 @@ class Fact(Enum):
     DRIFTED = "drifted"
     STALE = "stale"
     FAILED = "failed"
+    DIVERGED = "diverged"
     CHANGE = "change"
     COLUMNS = "columns"
 

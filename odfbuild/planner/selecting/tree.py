@@ -46,7 +46,8 @@ class StateFlag(Enum):
     """How a dataset stands to its chain.
 
     NEW is not in the workspace; MODIFIED has a definition to append; DRIFTED has a chain that the
-    project does not explain; STALE has data to gain; FAILED did so in the last run.
+    project does not explain; STALE has data to gain; FAILED did so in the last run; DIVERGED read
+    an input that was rewritten since.
     """
 
     NEW = "new"
@@ -54,6 +55,7 @@ class StateFlag(Enum):
     DRIFTED = "drifted"
     STALE = "stale"
     FAILED = "failed"
+    DIVERGED = "diverged"
 
 
 class SourceKind(Enum):

@@ -1,0 +1,59 @@
+"""Several resets, compactions or rebuilds as one plan: their order, and who is left behind.  Pure.
+
+`to_json` gives what is saved: the document of each, as it is saved alone, within one of them all.
+"""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from graphlib import TopologicalSorter
+from typing import Any
+
+from odfbuild.odf.chain import ChainState
+from odfbuild.odf.identity import sha3_256
+from odfbuild.odf.refs import DatasetAlias
+from odfbuild.planner import housekeeping
+from odfbuild.planner.housekeeping import REBUILD, Housekeeping, Stranded, stranded_json
+from odfbuild.planner.plan_json import canonical
+
+__all__ = ["FORMAT", "SEVERAL", "HousekeepingPlan", "in_order", "to_json"]
+
+FORMAT = "1.1"
+SEVERAL = "several"
+
+
+@dataclass(frozen=True, slots=True)
+class HousekeepingPlan:
+    """At least one step of the same project and target, in the order in which they are done."""
+
+    steps: tuple[Housekeeping, ...]
+
+    @property
+    def stranded(self) -> tuple[Stranded, ...]:
+        """Return the datasets that cannot go on after it, and are not made anew by it, by name."""
+        anew = {step.alias for step in self.steps if step.work == REBUILD}
+        found = {each.dataset: each for step in self.steps for each in step.stranded}
+        return tuple(found[alias] for alias in sorted(found.keys() - anew))
+
+
+def in_order(states: Mapping[DatasetAlias, ChainState]) -> Iterator[DatasetAlias]:
+    """Yield all datasets, each after those that it read, otherwise by name."""
+    by_id = {state.dataset: alias for alias, state in states.items()}
+    graph = {
+        alias: sorted(by_id[id] for id in states[alias].progress if id in by_id)
+        for alias in sorted(states)
+    }
+    yield from TopologicalSorter(graph).static_order()
+
+
+def to_json(plan: HousekeepingPlan) -> dict[str, Any]:
+    """Return the published form, its own hash included: equal chains give equal bytes."""
+    first = plan.steps[0]
+    body = {
+        "housekeeping_version": FORMAT,
+        "work": SEVERAL,
+        "project": first.project,
+        "target": {"name": first.target, "workspace": first.workspace},
+        "steps": [housekeeping.to_json(step) for step in plan.steps],
+        "stranded": [stranded_json(each) for each in plan.stranded],
+    }
+    return {**body, "plan_hash": str(sha3_256(canonical(body).encode()))}
