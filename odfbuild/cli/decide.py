@@ -25,6 +25,7 @@ from odfbuild.cli.scope import Scope, scoped
 from odfbuild.cli.streams import as_it_is
 from odfbuild.cli.usage import UsageRefusedError
 from odfbuild.cli.whole import whole
+from odfbuild.cli.width import columns
 from odfbuild.errors import OdfBuildError, ProjectErrors
 from odfbuild.planner.exclusion import reasons, with_left_out
 
@@ -54,6 +55,7 @@ class PlanOptions:
     changes_exit: bool = False
     explain: bool = False
     blocks: bool = False
+    every: bool = False
     tried: int | None = None
 
     @property
@@ -76,6 +78,7 @@ def show_plan(given: Given, options: PlanOptions) -> int:
         colour=wants_colour(),
         explain=options.explain,
         blocks=options.blocks,
+        every=options.every,
     )
     from odfbuild.state.settled import Answer
 
@@ -153,7 +156,7 @@ def _repeated(known: app.Known, options: PlanOptions, manner: Manner) -> Answer 
 
 def _question(options: PlanOptions, manner: Manner) -> str:
     """Return all that the answer depends on, beside the plan."""
-    return f"{options}\n{manner}"
+    return f"{options}\n{manner}\n{columns(10_000)}"
 
 
 def _saved(plan: Plan, project: app.Opened, options: PlanOptions) -> Plan:

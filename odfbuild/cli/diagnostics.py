@@ -1,14 +1,18 @@
-"""Diagnostics as plain text: what is wrong, the line it is about, why, and the way out.  Pure."""
+"""Diagnostics as plain text: what is wrong, the line it is about, why, and the way out."""
 
 import unicodedata
 from collections.abc import Iterable, Iterator
 
+from odfbuild.cli.width import columns
 from odfbuild.errors import Diagnostic, Level, SourceSpan, bounded
 from odfbuild.redaction import redacted
 
 __all__ = ["excerpt_lines", "place_text", "render_diagnostic", "render_diagnostics"]
 
 _WIDEST = 160
+_NARROWEST = 20
+_UNBOUNDED = 10_000
+_FRAME = 5 + 6  # "  N | " without N, and dots before and after
 _BEFORE = 60
 
 
@@ -51,27 +55,34 @@ def _summary(found: list[Diagnostic]) -> str:
     )
 
 
-def excerpt_lines(span: SourceSpan, line: str) -> Iterator[str]:
-    """The line of a place, and carets under the part that is meant."""
+def excerpt_lines(span: SourceSpan, line: str, *, indent: int = 0) -> Iterator[str]:
+    """The line of a place, and carets under the part that is meant; one where it does not fit.
+
+    Both are short enough for the terminal when they are put behind `indent` columns.
+    """
     number = str(span.line)
-    shown, start, stop = _clipped(line, span.column - 1, span.column - 1 + span.length)
+    widest = min(_WIDEST, columns(_UNBOUNDED) - indent - len(number) - _FRAME)
+    shown, start, stop = _clipped(line, span.column - 1, span.column - 1 + span.length, widest)
     yield f"  {number} | {shown}"
     blank = "".join(sign if sign == "\t" else " " * _columns(sign) for sign in shown[:start])
     carets = "^" * max(1, sum(_columns(sign) for sign in shown[start:stop]))
     yield f"  {' ' * len(number)} | {blank}{carets}"
 
 
-def _clipped(line: str, start: int, stop: int) -> tuple[str, int, int]:
+def _clipped(line: str, start: int, stop: int, widest: int) -> tuple[str, int, int]:
     """Cut a very long line down to what surrounds the place."""
     start = min(start, len(line))
-    if len(line) <= _WIDEST:
+    widest = max(widest, _NARROWEST)
+    if len(line) <= widest:
         return _visible(line), start, stop
-    first = max(0, start - _BEFORE)
-    cut = _visible(line[first : first + _WIDEST])
+    before = min(_BEFORE, widest // 3)
+    first = max(0, start - before)
+    cut = _visible(line[first : first + widest])
     head = "..." if first > 0 else ""
-    tail = "..." if first + _WIDEST < len(line) else ""
-    start = start - first + len(head)
-    return head + cut + tail, start, min(stop - first, len(cut)) + len(head)
+    tail = "..." if first + widest < len(line) else ""
+    at = start - first + len(head)
+    whole = stop - first <= len(cut)
+    return head + cut + tail, at, at + (stop - start if whole else 1)
 
 
 def _labelled(label: str, text: str) -> Iterator[str]:

@@ -45,7 +45,8 @@ class Output(StrEnum):
 class Manner:
     """What the formats leave open.
 
-    `max_bytes` bounds markdown; `colour`, `explain` and `blocks` (the whole ones) are about text;
+    `max_bytes` bounds markdown; `colour`, `explain`, `blocks` (the whole ones) and `every` (each
+    dataset that only has new data) are about text;
     `root` is the project's folder, whose place in its repository the annotations need.
     """
 
@@ -53,6 +54,7 @@ class Manner:
     colour: bool = False
     explain: bool = False
     blocks: bool = False
+    every: bool = False
     root: Path | None = None
 
 
@@ -163,7 +165,7 @@ def _parse_report(text: str) -> ReportFile:
 def _plan_text(plan: "Plan", manner: Manner) -> str:
     from odfbuild.cli.render import blocks_text, plan_text
 
-    text = plan_text(plan, colour=manner.colour, explain=manner.explain)
+    text = plan_text(plan, colour=manner.colour, explain=manner.explain, every=manner.every)
     return text + blocks_text(plan) if manner.blocks else text
 
 

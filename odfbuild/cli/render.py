@@ -5,7 +5,7 @@ that they are about, who reads it, what runs and why.  The last lines say what m
 """
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 
 from odfbuild.cli.causes import cause_lines
 from odfbuild.cli.diagnostics import excerpt_lines, place_text, render_diagnostic
@@ -20,6 +20,7 @@ from odfbuild.cli.words import (
     class_word,
     column_text,
     foreseen_text,
+    is_told,
     judged_word,
     kind_word,
     marks_of,
@@ -34,6 +35,9 @@ from odfbuild.planner.plan_json import steps_by_target
 
 __all__ = ["blocks_text", "dataset_texts", "plan_text"]
 
+_DIVERGED = "diverged-input"
+_INDENT = 17
+_MOST_FOLDED = 5
 _MOST_REASONS = 5
 _MOST_READERS = 6
 _TONES = {
@@ -48,19 +52,33 @@ _TONES = {
 _LEVELS = {Level.ERROR: Tone.BAD, Level.WARNING: Tone.CHANGE, Level.NOTE: Tone.FAINT}
 
 
-def plan_text(plan: Plan, *, colour: bool = False, explain: bool = False) -> str:
-    """Return the plan for people; `explain` gives every reason with the chain behind it."""
+def plan_text(
+    plan: Plan, *, colour: bool = False, explain: bool = False, every: bool = False
+) -> str:
+    """Return the plan for people; `explain` gives every reason with the chain behind it.
+
+    Changes come first.  With `every`, `explain` or without changes all datasets are listed; else
+    many that only have new data are one line.
+    """
     paint = Paint(colour)
     marks = marks_of(plan)
     if not marks and not plan.notes:
         return f"{plan_counts(plan, marks)}\n"
     lines = [header_text(plan), ""]
-    page = _Page(plan, marks, steps_by_target(plan), _widths(plan, marks), paint, explain)
-    for alias in marks:
+    data_only = [alias for alias in marks if _is_data_only(plan.datasets[alias], marks[alias])]
+    folds = _MOST_FOLDED < len(data_only) < len(marks) and not (explain or every)
+    rest = frozenset(data_only) if len(data_only) < len(marks) else frozenset()
+    shown = [alias for alias in marks if alias not in rest]
+    shown += () if folds else [alias for alias in marks if alias in rest]
+    widths = _widths(plan, {alias: marks[alias] for alias in shown})
+    page = _Page(plan, marks, steps_by_target(plan), widths, paint, explain)
+    for alias in shown:
         lines += page.dataset(alias)
+    if folds:
+        lines.append(_folded(data_only, marks))
     if marks:
         lines.append("")
-    lines += [_note(note, paint) for note in plan.notes]
+    lines += [_note(note, paint) for note in _together(plan.notes)]
     lines += outside_lines(plan)
     return "\n".join([*lines, *_totals(plan, marks, paint)]) + "\n"
 
@@ -70,6 +88,7 @@ def dataset_texts(plan: Plan, shown: Sequence[DatasetAlias]) -> Iterator[str]:
     steps = steps_by_target(plan)
     page = _Page(plan, marks_of(plan), steps, (0, 0), Paint(False), False)
     for alias in shown:
+        page.ways.clear()
         head, *details = page.dataset(alias)
         yield "\n".join([head.strip(), *details, "", _blocks(steps.get(alias, []))])
 
@@ -87,6 +106,36 @@ def _totals(plan: Plan, marks: dict[DatasetAlias, Mark], paint: Paint) -> Iterat
     if is_judged(plan):
         passed = plan.verdict.passed
         yield paint(gate_text(plan), Tone.GOOD if passed else Tone.BAD)
+
+
+def _is_data_only(planned: Planned, mark: Mark) -> bool:
+    """Say whether a dataset is not changed itself."""
+    return mark in (Mark.DATA, Mark.CHECK) and not is_told(planned)
+
+
+def _folded(data_only: Sequence[DatasetAlias], marks: dict[DatasetAlias, Mark]) -> str:
+    checks = sum(marks[alias] is Mark.CHECK for alias in data_only)
+    parts = [(len(data_only) - checks, "with new data only"), (checks, "whose source is asked")]
+    shown = ", ".join(f"{number:,} {words}" for number, words in parts if number)
+    return f"  {Mark.DATA.sign} {shown}: odfbuild plan --all lists them"
+
+
+def _together(notes: Sequence[Diagnostic]) -> Iterator[Diagnostic]:
+    """Yield notes; where several datasets lost their place in an input, that is one note."""
+    lost = [note for note in notes if note.code == _DIVERGED and note.level is Level.WARNING]
+    for note in notes:
+        if len(lost) < 2 or note not in lost:
+            yield note
+        elif note is lost[0]:
+            names = [each.what.split(" ", 1)[0] for each in lost]
+            more = "" if len(names) <= _MOST_READERS else f", {len(names) - _MOST_READERS} more"
+            yield replace(
+                note,
+                what=f"{len(lost)} datasets cannot go on, as inputs were rewritten: "
+                f"{', '.join(names[:_MOST_READERS])}{more}; to make them anew: "
+                "odfbuild rebuild state:diverged --downstream",
+                span=None,
+            )
 
 
 def _note(note: Diagnostic, paint: Paint) -> str:
@@ -128,6 +177,7 @@ class _Page:
     widths: tuple[int, int]
     paint: Paint
     explain: bool
+    ways: dict[tuple[str, ...], DatasetAlias] = field(default_factory=dict)
 
     def dataset(self, alias: DatasetAlias) -> Iterator[str]:
         """Yield the lines of one dataset."""
@@ -137,7 +187,7 @@ class _Page:
         yield from self._move([step for step in steps if isinstance(step.work, Move)])
         yield from self._definition([step for step in steps if isinstance(step.work, Append)])
         if planned.assessment is not None:
-            yield from self._assessment(planned, planned.assessment)
+            yield from self._assessment(alias, planned, planned.assessment)
         yield from self._data(
             [step for step in steps if not isinstance(step.work, Append | Move)], planned
         )
@@ -167,20 +217,22 @@ class _Page:
             if not self.explain:
                 yield from (_line("", reason_text(why)) for why in step.reasons[:_MOST_REASONS])
 
-    def _assessment(self, planned: Planned, found: Assessment) -> Iterator[str]:
+    def _assessment(
+        self, alias: DatasetAlias, planned: Planned, found: Assessment
+    ) -> Iterator[str]:
         if found.schema is not None:
             yield from _labelled("columns", _columns(planned, found))
             if found.schema.unknown is not None:
                 yield _line("columns", f"? not known: {printable(found.schema.unknown)}")
         for hit in found.hits:
-            yield from self._hit(hit)
+            yield from self._hit(alias, hit)
         if found.affected:
             yield _line("used by", _readers(found.affected, all_of_them=self.explain))
         if found.query is not None:
             because = "" if found.query.because is None else f" ({printable(found.query.because)})"
             yield _line("query", f"{printable(found.query.name)}{because}")
 
-    def _hit(self, hit: Hit) -> Iterator[str]:
+    def _hit(self, alias: DatasetAlias, hit: Hit) -> Iterator[str]:
         refused = hit.judged in (Judged.REFUSED, Judged.EXPIRED)
         tone = Tone.BAD if refused else Tone.CHANGE
         judged = self.paint(judged_word(hit.judged), tone)
@@ -190,11 +242,15 @@ class _Page:
         if hit.span is not None:
             yield _line("", place_text(hit.span))
             if hit.span.excerpt:
-                yield from (_line("", each) for each in excerpt_lines(hit.span, hit.span.excerpt))
+                shown = excerpt_lines(hit.span, hit.span.excerpt, indent=_INDENT)
+                yield from (_line("", each) for each in shown)
         if refused or self.explain:
             yield _line("", f"why: {printable(hit.why)}")
         if hit.ways and (refused or self.explain or hit.judged is Judged.WARNED):
-            yield _line("", f"ways on: {printable(' · '.join(hit.ways))}")
+            key = (hit.code, *(way.replace(str(alias), "") for way in hit.ways))
+            first = self.ways.setdefault(key, alias)
+            ways = " · ".join(hit.ways) if first == alias else f"as for {first}, with this name"
+            yield _line("", f"ways on: {printable(ways)}")
 
     def _data(self, steps: Sequence[Step], planned: Planned) -> Iterator[str]:
         for step in steps:

@@ -130,6 +130,12 @@ def plan(
         ),
     ] = False,
     explain: Explain = False,
+    every: Annotated[
+        bool,
+        typer.Option(
+            "--all", help="List also each of many datasets that only have new data, beside changes."
+        ),
+    ] = False,
     verbose: Verbose = False,
 ) -> None:
     """Say which blocks would be appended, what would run, and why. Changes nothing."""
@@ -155,6 +161,7 @@ def plan(
         changes_exit=detailed_exitcode,
         explain=explain,
         blocks=verbose,
+        every=every,
         tried=data_diff,
     )
     raise Exit(show_plan(given(context), options))
