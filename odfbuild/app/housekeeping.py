@@ -11,11 +11,12 @@ from odfbuild.app.opened import Opened, find_dataset, find_name
 from odfbuild.errors import PlanError
 from odfbuild.odf.chain import ChainState
 from odfbuild.odf.events import DatasetKind, MetadataEvent
-from odfbuild.odf.identity import DatasetId, InvalidMultihashError, Multihash
+from odfbuild.odf.identity import DatasetId, InvalidMultihashError, Multihash, sha3_256
 from odfbuild.odf.refs import DatasetAlias
 from odfbuild.odf.timestamp import Timestamp
 from odfbuild.planner.compaction import Keep, Limits, Merge, Rewrite, compacted, metadata_only
 from odfbuild.planner.housekeeping import (
+    FULL,
     REBUILD,
     Housekeeping,
     dropped,
@@ -23,6 +24,7 @@ from odfbuild.planner.housekeeping import (
     extent_after,
     stranded,
 )
+from odfbuild.planner.plan_json import canonical
 from odfbuild.planner.rebuild import InputNow, next_watermark, records
 from odfbuild.state.applied import record_applied
 from odfbuild.state.block_refs import UnknownBlockError, find_block
@@ -30,7 +32,10 @@ from odfbuild.state.dataset import Dataset
 from odfbuild.state.file_memory import FilesRead, at_head, keep_files, recall_files, rewritten
 
 if TYPE_CHECKING:
+    from odfbuild.app.full_rebuild import NewChain
+    from odfbuild.executors.site import Site
     from odfbuild.executors.spark.engine import SparkEngine
+    from odfbuild.planner.declared import Declared
 
 __all__ = [
     "HARD",
@@ -76,7 +81,18 @@ class Compaction:
 
 @dataclass(frozen=True, slots=True)
 class Rebuild:
-    """Drop the data of a derivative dataset, and make it anew from its inputs."""
+    """Drop the data of a dataset, and make it anew from its inputs, by the query in force.
+
+    With the `definitions` of the project it begins a new chain: by its definition, and a root is
+    read from its source again.
+    """
+
+    definitions: "Mapping[DatasetAlias, Declared] | None" = None
+
+    @property
+    def is_full(self) -> bool:
+        """Say whether a new chain is begun."""
+        return self.definitions is not None
 
 
 Wish: TypeAlias = Reset | Compaction | Rebuild
@@ -91,6 +107,7 @@ class Prepared:
     rewrite: Rewrite | None
     on: ChainState
     wish: Wish
+    chain: "NewChain | None" = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,7 +144,8 @@ def prepare(
     if isinstance(wish, Reset):
         return _reset(chain, wish, common, states)
     if isinstance(wish, Rebuild):
-        return _rebuild(chain, wish, common, states)
+        make = _rebuild if wish.definitions is None else _full_rebuild
+        return make(chain, wish, common, states)
     return _compaction(chain, wish, common, states)
 
 
@@ -147,8 +165,9 @@ def check_files(project: Opened, prepared: Prepared, made_anew: Collection[Datas
                 refuse_opaque(event)
             case Merge(slices=slices):
                 data_files(dataset, slices, f"the dataset {dataset.id}")
-    if prepared.told.work == REBUILD and prepared.on.transform is not None:
-        for given in prepared.on.transform.inputs:
+    transform = prepared.on.transform if prepared.chain is None else prepared.chain.transform
+    if prepared.told.work == REBUILD and transform is not None:
+        for given in transform.inputs:
             if isinstance(given.dataset_ref, DatasetId) and given.dataset_ref not in made_anew:
                 read = project.workspace.dataset(given.dataset_ref)
                 all_files(read, owner=f"the input {given.alias or given.dataset_ref}")
@@ -174,7 +193,7 @@ def carry_out(
         place = dataset.aside() if rebuilds else dataset
         head = _rewritten(project, place, prepared.rewrite, prepared.on).head
         if rebuilds:
-            head = _made_anew(project, place, engine) or head
+            head = _made_anew(project, place, engine, prepared) or head
             dataset.set_head(head, prepared.on.head)
     if read is not None:
         with suppress(OSError):
@@ -198,8 +217,13 @@ def _rewritten(project: Opened, dataset: Dataset, rewrite: Rewrite, on: ChainSta
         return rewrite_chain(dataset, rewrite, staging, on=on, now=now)
 
 
-def _made_anew(project: Opened, dataset: Dataset, lent: "SparkEngine | None") -> Multihash | None:
-    """Run the step of a dataset without data; return the new head, None if nothing was made."""
+def _made_anew(
+    project: Opened, dataset: Dataset, lent: "SparkEngine | None", prepared: Prepared
+) -> Multihash | None:
+    """Run the step of a dataset without data; return the new head, None if nothing was made.
+
+    Raises EmptySourceError if a root had records and would have none.
+    """
     from odfbuild.app.applying import site_of
     from odfbuild.app.engines import spark_of
     from odfbuild.executors.transform import transform
@@ -207,6 +231,8 @@ def _made_anew(project: Opened, dataset: Dataset, lent: "SparkEngine | None") ->
     engine = lent or spark_of(project)
     try:
         engine.prepare()
+        if prepared.chain is not None and prepared.chain.transform is None:
+            return _read_anew(site_of(project, engine), dataset, prepared, prepared.chain)
         made = transform(site_of(project, engine), dataset, lambda _: None)
         return None if made is None else made.head
     except BaseException:
@@ -215,6 +241,18 @@ def _made_anew(project: Opened, dataset: Dataset, lent: "SparkEngine | None") ->
     finally:
         if lent is None:
             engine.close()
+
+
+def _read_anew(site: "Site", dataset: Dataset, prepared: Prepared, chain: "NewChain") -> Multihash:
+    from odfbuild.app.full_rebuild import EmptySourceError
+    from odfbuild.executors.ingest import ingest
+
+    ingest(site, dataset, lambda _: None, chain.declared.traits.ingest)
+    state = dataset.state()
+    assert state is not None  # noqa: S101 - it has a Seed
+    if state.last_offset is None and prepared.on.last_offset is not None:
+        raise EmptySourceError(records(prepared.on.last_offset))
+    return state.head
 
 
 def _read(dataset: Dataset, upto: Multihash | None = None) -> _Chain:
@@ -248,15 +286,14 @@ def _reset(
 def _block(dataset: Dataset, alias: DatasetAlias, text: str | Timestamp) -> Multihash:
     """Return the block of a text; a whole hash may be that of a block that was given up before."""
     if isinstance(text, Timestamp):
-        earlier = (hash for hash, block in dataset.blocks() if block.system_time <= text)
-        found = deque(earlier, maxlen=1)
-        if not found:
+        at = deque((hash for hash, b in dataset.blocks() if b.system_time <= text), maxlen=1)
+        if not at:
             raise UnknownBlockError(
                 what=f"{alias} had no block yet at {text}",
                 why="its first block is later",
                 fix=f"leave it out: --exclude {alias}",
             )
-        return found[0]
+        return at[0]
     try:
         found = Multihash.parse(text)
     except InvalidMultihashError:
@@ -294,8 +331,7 @@ def _rebuild(
         raise NoDerivativeError(
             what=f"{common['alias']} is a root dataset: it cannot be made anew from other datasets",
             why="its records are the only ones there are; its source may not have them any more",
-            fix="to read its source again: odfbuild compact NAME --keep-metadata-only, then "
-            "odfbuild apply",
+            fix=f"to read its source again: odfbuild rebuild {common['alias']} --full",
         )
     events = tuple(chain.blocks.values())
     rewrite = metadata_only(events)
@@ -314,6 +350,34 @@ def _rebuild(
         reads={each.alias: records(each.state.last_offset) for each in inputs},
     )
     return Prepared(told, rewrite, chain.state, wish)
+
+
+def _full_rebuild(
+    chain: _Chain, wish: Rebuild, common: Mapping[str, Any], states: _States
+) -> Prepared | None:
+    from odfbuild.app.full_rebuild import new_chain
+    from odfbuild.odf.manifest import to_mapping
+
+    hashes, events = tuple(chain.blocks), tuple(chain.blocks.values())
+    seed = chain.dataset.state(hashes[0])
+    assert seed is not None and wish.definitions is not None  # noqa: S101 - it has a Seed
+    made = new_chain(common["alias"], seed, wish.definitions, states)
+    rewrite = Rewrite(1, tuple(map(Keep, made.events)))
+    inputs = _inputs(replace(chain.state, transform=made.transform), states)
+    forms = {"metadata": [to_mapping(event) for event in made.events]}
+    told = Housekeeping(
+        **common,
+        work=REBUILD,
+        mode=FULL,
+        kept=rewrite.kept,
+        after=extent_after(events, rewrite),
+        watermarks=(chain.state.watermark, next_watermark(seed, inputs)),
+        dropped=dropped(events, _left(events, rewrite)),
+        stranded=stranded(chain.dataset.id, frozenset(hashes[1:]), states),
+        reads={each.alias: records(each.state.last_offset) for each in inputs},
+        definition=sha3_256(canonical(forms).encode()),
+    )
+    return Prepared(told, rewrite, chain.state, wish, made)
 
 
 def _inputs(state: ChainState, states: _States) -> list[InputNow]:

@@ -9,11 +9,12 @@ from odfbuild.app.housekeeping import Compaction, Prepared, Rebuild, Reset, Wish
 from odfbuild.app.opened import Opened
 from odfbuild.errors import OdfBuildError
 from odfbuild.odf.chain import ChainState
+from odfbuild.odf.events import SetTransform
 from odfbuild.odf.identity import DatasetId, Multihash
 from odfbuild.odf.refs import DatasetAlias
 from odfbuild.planner.housekeeping_plan import in_order
 
-__all__ = ["Outcome", "PreparedAll", "carry_out_all", "made_anew", "prepare_all"]
+__all__ = ["Outcome", "PreparedAll", "carry_out_all", "inputs_of", "made_anew", "prepare_all"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,14 +40,16 @@ def prepare_all(
 ) -> PreparedAll:
     """Work out several wishes: resets readers first, all else inputs first.
 
-    With `downstream` what cannot go on afterwards is made anew, and so on.  Raises what `prepare`
+    With `downstream` what cannot go on afterwards is made anew, and so on, in new chains if the
+    others are and it is declared.  Raises what `prepare`
     raises, for any of them.
     """
     states = project.workspace.states()
     for alias in wishes.keys() - states.keys():
         prepare(project, str(alias), wishes[alias])  # says what is wrong with it
     lost = rewritten_inputs(project.workspace, states) if downstream else {}
-    order = tuple(in_order(states))
+    anew = next((wish for wish in wishes.values() if isinstance(wish, Rebuild)), Rebuild())
+    order = in_order(states, _planned_inputs(anew, states))
     rebuilds = {alias for alias, wish in wishes.items() if isinstance(wish, Rebuild)}
     first = [alias for alias in order if alias in wishes.keys() - rebuilds]
     if any(isinstance(wish, Reset) for wish in wishes.values()):
@@ -58,10 +61,10 @@ def prepare_all(
         if prepared is None:
             idle.append(alias)
             return
-        anew = made_anew(steps)
+        rebuilt = made_anew(steps)
         known = {str(name): state.dataset for name, state in states.items()}
         told = prepared.told
-        reads = {name: None if known[name] in anew else n for name, n in told.reads.items()}
+        reads = {name: None if known[name] in rebuilt else n for name, n in told.reads.items()}
         steps.append(replace(prepared, told=replace(told, reads=reads)))
         after[alias] = _after(project, prepared)
         if downstream:
@@ -73,13 +76,22 @@ def prepare_all(
         add(alias, wishes[alias])
     for alias in order:  # what is behind one comes after it
         if alias in rebuilds:
-            add(alias, Rebuild())
+            add(alias, wishes.get(alias) or _rebuild(alias, anew))
     return PreparedAll(tuple(steps), tuple(idle))
 
 
 def made_anew(steps: Sequence[Prepared]) -> Collection[DatasetId]:
     """Return the datasets whose data steps make anew."""
     return {step.told.id for step in steps if isinstance(step.wish, Rebuild)}
+
+
+def inputs_of(step: Prepared) -> Collection[DatasetId]:
+    """Return the datasets that a rebuild reads."""
+    if not isinstance(step.wish, Rebuild):
+        return ()
+    transform = step.on.transform if step.chain is None else step.chain.transform
+    refs = () if transform is None else (each.dataset_ref for each in transform.inputs)
+    return [ref for ref in refs if isinstance(ref, DatasetId)]
 
 
 def carry_out_all(project: Opened, steps: Sequence[Prepared]) -> Iterator[Outcome]:
@@ -92,7 +104,7 @@ def carry_out_all(project: Opened, steps: Sequence[Prepared]) -> Iterator[Outcom
     try:
         for step in steps:
             told = step.told
-            reads = step.on.progress.keys() if isinstance(step.wish, Rebuild) else ()
+            reads = inputs_of(step)
             waits_for = next((failed[id] for id in reads if id in failed), None)
             if waits_for is not None:
                 failed[told.id] = told.alias
@@ -108,6 +120,31 @@ def carry_out_all(project: Opened, steps: Sequence[Prepared]) -> Iterator[Outcom
     finally:
         if engine is not None:
             engine.close()
+
+
+def _planned_inputs(
+    wish: Rebuild, states: Mapping[DatasetAlias, ChainState]
+) -> Mapping[DatasetAlias, Collection[DatasetAlias]]:
+    """Return what datasets read by their definitions, where these may be followed."""
+    names = {state.dataset: alias for alias, state in states.items()}
+    found = {}
+    for alias, declared in (wish.definitions or {}).items():
+        refs = (
+            each.dataset_ref
+            for event in declared.snapshot.metadata
+            if isinstance(event, SetTransform)
+            for each in event.inputs
+        )
+        found[alias] = [
+            ref if isinstance(ref, DatasetAlias) else names[ref]
+            for ref in refs
+            if isinstance(ref, DatasetAlias) or ref in names
+        ]
+    return found
+
+
+def _rebuild(alias: DatasetAlias, wish: Rebuild) -> Rebuild:
+    return wish if wish.definitions is not None and alias in wish.definitions else Rebuild()
 
 
 def _after(project: Opened, prepared: Prepared) -> ChainState:

@@ -32,7 +32,7 @@ from odfbuild.cli.words import bytes_text, count, kind_word
 from odfbuild.odf.refs import DatasetAlias, InvalidNameError
 from odfbuild.odf.timestamp import Timestamp
 from odfbuild.planner.compaction import DEFAULT_LIMITS, Limits
-from odfbuild.planner.housekeeping import REBUILD, Housekeeping, Stranded, to_json
+from odfbuild.planner.housekeeping import FULL, REBUILD, Housekeeping, Stranded, to_json
 from odfbuild.planner.housekeeping_plan import SEVERAL
 from odfbuild.planner.plan_json import canonical
 from odfbuild.planner.plan_object import DamagedPlanError
@@ -41,6 +41,7 @@ __all__ = [
     "Manner",
     "apply_saved",
     "command_of",
+    "full_rebuild",
     "housekeep",
     "idle_text",
     "is_housekeeping",
@@ -56,7 +57,8 @@ __all__ = [
 class Manner:
     """How a command goes about it: what it prints, whether it asks, where it saves instead.
 
-    `downstream` makes the datasets anew that cannot go on afterwards, and those after them.
+    `downstream` makes the datasets anew that cannot go on afterwards, and those after them.  A
+    `full` rebuild begins new chains, by the definitions in the project.
     """
 
     yes: bool = False
@@ -65,6 +67,7 @@ class Manner:
     out: Path | None = None
     lock_timeout: float = 10.0
     downstream: bool = False
+    full: bool = False
     on_busy: str = OnBusy.WAIT
 
     @property
@@ -78,10 +81,12 @@ def housekeep(
 ) -> int:
     """Print what a wish will do to datasets; then save it, or ask and do it."""
     project = open_given(given, lock_timeout=manner.lock_timeout)
+    if manner.full:
+        wish = full_rebuild(project)
     if not manner.only_told:
         _refuse_unplanned(project, given, command_of(wish))
     only = _only_one(project, selectors)
-    if only is None or exclude or manner.downstream:
+    if only is None or exclude or manner.downstream or manner.full:
         from odfbuild.cli.housekeeping_plan import housekeep_selected
 
         return housekeep_selected(project, selectors, exclude, wish, manner)
@@ -90,6 +95,11 @@ def housekeep(
         return _prepared(project, name, wish, manner)
     with _reserved(project, name, wish, manner.on_busy) as mine:
         return exits.DONE if mine.busy else _prepared(project, name, wish, manner)
+
+
+def full_rebuild(project: app.Opened) -> Rebuild:
+    """Return a rebuild by the definitions of the project.  Raises ProjectErrors."""
+    return Rebuild({each.alias: each for each in app.load(project).declared})
 
 
 def reset_at(text: str) -> Reset:
@@ -184,7 +194,7 @@ def apply_saved(given: Given, document: dict[str, Any], lock_timeout: float, on_
         from odfbuild.cli.housekeeping_plan import apply_saved_plan
 
         return apply_saved_plan(project, document, on_busy)
-    name, wish = read_wish(document)
+    name, wish = read_wish(project, document)
     with _reserved(project, name, wish, on_busy) as mine:
         return exits.DONE if mine.busy else _do_saved(project, document, name, wish)
 
@@ -344,7 +354,7 @@ def _target(document: dict[str, Any]) -> str:
         raise DamagedPlanError.at("housekeeping_version", "something is missing") from error
 
 
-def read_wish(document: Mapping[str, Any]) -> tuple[str, Wish]:
+def read_wish(project: app.Opened, document: Mapping[str, Any]) -> tuple[str, Wish]:
     """Return what a saved plan asks of which dataset.  Raises DamagedPlanError."""
     try:
         name = str(document["dataset"])
@@ -352,7 +362,7 @@ def read_wish(document: Mapping[str, Any]) -> tuple[str, Wish]:
         if document["work"] == "reset":
             return name, Reset(str(document["new_head"]))
         if document["work"] == REBUILD:
-            return name, Rebuild()
+            return name, full_rebuild(project) if document["mode"] == FULL else Rebuild()
         limits = document["limits"]
         most = Limits(int(limits["bytes"]), int(limits["records"])) if limits else DEFAULT_LIMITS
         return name, Compaction(str(document["mode"]), most)

@@ -11,6 +11,7 @@ from odfbuild.app.housekeeping_plan import (
     Outcome,
     PreparedAll,
     carry_out_all,
+    inputs_of,
     made_anew,
     prepare_all,
 )
@@ -25,7 +26,7 @@ from odfbuild.cli.selection import chosen_existing
 from odfbuild.cli.words import count, kind_word
 from odfbuild.odf.events import DatasetKind
 from odfbuild.odf.refs import DatasetAlias
-from odfbuild.planner.housekeeping import REBUILD, Extent, Housekeeping
+from odfbuild.planner.housekeeping import FULL, REBUILD, Extent, Housekeeping
 from odfbuild.planner.housekeeping_plan import HousekeepingPlan, to_json
 
 __all__ = ["apply_saved_plan", "housekeep_selected", "several_lines"]
@@ -61,7 +62,7 @@ def apply_saved_plan(project: app.Opened, document: dict[str, Any], on_busy: str
     from odfbuild.planner.back_reader import housekeeping_plan_from_json
 
     saved = housekeeping_plan_from_json(document)
-    asked = [read_wish(each) for each in document["steps"]]
+    asked = [read_wish(project, each) for each in document["steps"]]
     wishes = {DatasetAlias.parse(name): wish for name, wish in asked}
     written = {step.alias for step in saved.steps}
     inputs = {DatasetAlias.parse(name) for step in saved.steps for name in step.reads}
@@ -81,7 +82,7 @@ def apply_saved_plan(project: app.Opened, document: dict[str, Any], on_busy: str
 def several_lines(plan: HousekeepingPlan) -> Iterator[str]:
     """Yield what will happen, a line a dataset, in the order in which it is done."""
     steps = plan.steps
-    yield f"{count(len(steps), 'dataset')}, in this order:"
+    yield f"{count(len(steps), 'dataset')}{', in this order' if len(steps) > 1 else ''}:"
     yield ""
     works = [_work(step) for step in steps]
     wide, widest = (max(map(len, each)) for each in (works, [str(step.alias) for step in steps]))
@@ -97,6 +98,9 @@ def several_lines(plan: HousekeepingPlan) -> Iterator[str]:
         yield f"Given up: {shown}. Their files are left where they are, until gc."
     if any(step.work == "reset" for step in steps):
         yield "The next apply goes on from there: it reads again what was taken in since."
+    if any(step.mode == FULL for step in steps):
+        yield "A new chain is begun by the definition in the project: its columns may be of other"
+        yield "types. A root has then what its source has now, and no more."
     if plan.stranded:
         yield ""
         yield from stranded_lines(plan.stranded, "", ["..."], steps[0].work)
@@ -112,7 +116,7 @@ def _wishes(
     chosen = chosen_existing(project, selectors, exclude)
     kinds = {alias: state.kind for alias, state in project.workspace.states().items()}
     only = None
-    if isinstance(wish, Rebuild):
+    if isinstance(wish, Rebuild) and not wish.is_full:
         only = DatasetKind.DERIVATIVE
     elif isinstance(wish, Compaction) and wish.mode == HARD:
         only = DatasetKind.ROOT
@@ -134,8 +138,7 @@ def _names(
     """Return the names of the datasets that steps change, and of those that they only read."""
     written = {step.told.alias for step in steps}
     names = {state.dataset: alias for alias, state in project.workspace.states().items()}
-    rebuilt = (step for step in steps if isinstance(step.wish, Rebuild))
-    read = {names[id] for step in rebuilt for id in step.on.progress if id in names}
+    read = {names[id] for step in steps for id in inputs_of(step) if id in names}
     return written, read - written
 
 
@@ -215,7 +218,8 @@ def _done(project: app.Opened, steps: Sequence[Prepared], *, as_json: bool) -> i
             sys.stderr.write(f"Not done: {_listed(list(left))}.\n")
             anew = [str(alias) for alias, told in left.items() if told.work == REBUILD]
             if anew:
-                hint(f"Once it can be: odfbuild rebuild {' '.join(anew)}\n")
+                full = " --full" if any(told.mode == FULL for told in left.values()) else ""
+                hint(f"Once it can be: odfbuild rebuild {' '.join(anew)}{full}\n")
     if not failed:
         return exits.DONE
     if len(left) < len(steps):
@@ -225,7 +229,7 @@ def _done(project: app.Opened, steps: Sequence[Prepared], *, as_json: bool) -> i
 
 
 def _work(step: Housekeeping) -> str:
-    return "empty" if step.mode is not None and step.limits is None else step.work
+    return "empty" if step.work == "compact" and step.limits is None else step.work
 
 
 def _what(step: Housekeeping) -> str:
@@ -236,7 +240,9 @@ def _what(step: Housekeeping) -> str:
         f"all records of {name}" if number is None else f"{count(number, 'record')} of {name}"
         for name, number in step.reads.items()
     )
-    return f"{before}; anew from {read or 'inputs that are not there'}"
+    source = "its source" if step.kind is DatasetKind.ROOT else "inputs that are not there"
+    how = "new chain" if step.mode == FULL else "anew"
+    return f"{before}; {how} from {read or source}"
 
 
 def _size(extent: Extent) -> str:

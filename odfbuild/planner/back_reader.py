@@ -76,6 +76,7 @@ def _housekeeping(whole: PlanObject) -> Housekeeping:
         dropped=_counts(whole, "dropped"),
         stranded=tuple(map(_stranded, whole.children("stranded"))),
         reads=_reads(whole) if whole.has("reads") else {},
+        definition=whole.parsed("definition", Multihash.parse) if whole.has("definition") else None,
     )
     _refuse_changed(housekeeping.to_json(found), whole)
     return found

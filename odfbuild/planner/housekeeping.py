@@ -25,6 +25,7 @@ from odfbuild.planner.plan_json import canonical
 
 __all__ = [
     "FORMAT",
+    "FULL",
     "REBUILD",
     "Extent",
     "Housekeeping",
@@ -40,6 +41,7 @@ __all__ = [
 
 FORMAT = "1.0"
 REBUILD = "rebuild"
+FULL = "full"
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,7 +74,8 @@ class Stranded:
 class Housekeeping:
     """A reset, a compaction or a rebuild of one dataset, ready to be done.
 
-    `mode` is `hard` or `keep-metadata-only` for a compaction, else None; `limits` are those of
+    `mode` is `hard` or `keep-metadata-only` for a compaction, `full` for a rebuild that begins a
+    new chain, by a `definition` whose events have that hash, else None; `limits` are those of
     `hard`.  The first `kept` blocks stay.  `head` is the new one where it is known before: that of
     a reset.  `dropped` counts the events that vanish, by kind.  A rebuild goes on from `after`: it
     `reads` so many records of each input, None of one that is itself rebuilt before.
@@ -96,6 +99,7 @@ class Housekeeping:
     dropped: Mapping[str, int]
     stranded: tuple[Stranded, ...]
     reads: Mapping[str, int | None] = field(default_factory=dict)
+    definition: Multihash | None = None
 
 
 def extent(events: Iterable[MetadataEvent]) -> Extent:
@@ -175,6 +179,8 @@ def to_json(work: Housekeeping) -> dict[str, Any]:
     }
     if work.work == REBUILD:
         body["reads"] = dict(work.reads)
+    if work.definition is not None:
+        body["definition"] = str(work.definition)
     return {**body, "plan_hash": str(sha3_256(canonical(body).encode()))}
 
 

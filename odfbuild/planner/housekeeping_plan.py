@@ -3,11 +3,12 @@
 `to_json` gives what is saved: the document of each, as it is saved alone, within one of them all.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
-from graphlib import TopologicalSorter
+from graphlib import CycleError, TopologicalSorter
 from typing import Any
 
+from odfbuild.errors import PlanError
 from odfbuild.odf.chain import ChainState
 from odfbuild.odf.identity import sha3_256
 from odfbuild.odf.refs import DatasetAlias
@@ -19,6 +20,19 @@ __all__ = ["FORMAT", "SEVERAL", "HousekeepingPlan", "in_order", "to_json"]
 
 FORMAT = "1.1"
 SEVERAL = "several"
+
+
+class CircularOrderError(PlanError):
+    """New definitions and chains as they are read each other in a circle."""
+
+    code = "dependency-cycle"
+
+    def __init__(self, circle: Sequence[DatasetAlias]) -> None:
+        super().__init__(
+            what=f"these read each other: {', '.join(map(str, circle))}",
+            why="the definition of one turns round what the chain of another read",
+            fix="retire or rename one of them first, or publish it under another name",
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,14 +49,26 @@ class HousekeepingPlan:
         return tuple(found[alias] for alias in sorted(found.keys() - anew))
 
 
-def in_order(states: Mapping[DatasetAlias, ChainState]) -> Iterator[DatasetAlias]:
-    """Yield all datasets, each after those that it read, otherwise by name."""
+def in_order(
+    states: Mapping[DatasetAlias, ChainState],
+    planned: Mapping[DatasetAlias, Collection[DatasetAlias]],
+) -> tuple[DatasetAlias, ...]:
+    """Return all datasets, each after those that it read or is `planned` to read, then by name.
+
+    Raises CircularOrderError.
+    """
     by_id = {state.dataset: alias for alias, state in states.items()}
     graph = {
-        alias: sorted(by_id[id] for id in states[alias].progress if id in by_id)
+        alias: sorted(
+            {by_id[id] for id in states[alias].progress if id in by_id}
+            | {each for each in planned.get(alias, ()) if each in states}
+        )
         for alias in sorted(states)
     }
-    yield from TopologicalSorter(graph).static_order()
+    try:
+        return tuple(TopologicalSorter(graph).static_order())
+    except CycleError as error:
+        raise CircularOrderError(error.args[1]) from None
 
 
 def to_json(plan: HousekeepingPlan) -> dict[str, Any]:

@@ -170,6 +170,14 @@ def rebuild(
         ),
     ] = None,
     downstream: Downstream = False,
+    full: Annotated[
+        bool,
+        typer.Option(
+            "--full",
+            help="Begin a new chain by the definition in the project, as after another type of a "
+            "column; a root reads its source again. The old chain stays until gc.",
+        ),
+    ] = False,
     restore: Annotated[
         bool,
         typer.Option(
@@ -197,8 +205,8 @@ def rebuild(
 
     as_json = output is ToldFormat.JSON
     if restore:
-        if downstream or out is not None:
-            raise typer.BadParameter("--restore keeps the chain: no --downstream, no --out")
+        if downstream or full or out is not None:
+            raise typer.BadParameter("--restore keeps the chain: no --downstream, --full or --out")
         done = restore_selected(
             given(context),
             names or [],
@@ -220,5 +228,6 @@ def rebuild(
         lock_timeout=lock_timeout,
         on_busy=on_busy,
         downstream=downstream,
+        full=full,
     )
     raise Exit(housekeep(given(context), names, exclude or [], Rebuild(), manner))

@@ -210,6 +210,7 @@ def _refused(subject: Subject, columns: Columns, change: ColumnChange, why: str)
         what=f"{subject.alias}: {_message(change)}, which its chain cannot do",
         why=f'{why} (ODF 0.34.1, "Schema Evolution")',
         fix="keep the column as it is (cast it in the query) and put the new form beside it, or "
-        f"publish it under another name, such as {subject.alias}.v2",
+        f"publish it under another name, such as {subject.alias}.v2; to begin a new chain under "
+        f"this name: odfbuild rebuild {subject.alias} --full --downstream",
         span=_span(subject, columns, str(name)),
     )

@@ -8,6 +8,7 @@ __all__ = ["SCHEMAS"]
 
 _BESIDE = "put the new form beside it, under another column name"
 _PUBLISH = "publish the new form as {dataset}.v2"
+_ANEW = "begin a new chain: odfbuild rebuild {dataset} --full --downstream"
 
 SCHEMAS = (
     Rule(
@@ -45,7 +46,7 @@ SCHEMAS = (
         "columns never change their type, so this can only be done under another name.",
         before="schema: [id BIGINT, price STRING]",
         after="schema: [id BIGINT, price DOUBLE]",
-        ways=("keep the type of {column}: cast it in the query", _BESIDE, _PUBLISH),
+        ways=("keep the type of {column}: cast it in the query", _BESIDE, _PUBLISH, _ANEW),
     ),
     Rule(
         code="ODF204",
