@@ -206,6 +206,8 @@ def _files_read(project: Opened, dataset: Dataset, prepared: Prepared) -> FilesR
     """Return the files that a root was read from, whose names a compaction takes out of a chain."""
     if prepared.rewrite is None or prepared.on.polling is None or not prepared.on.source_state:
         return None
+    if prepared.chain is not None:  # which reads them again
+        return None
     return at_head(recall_files(project.workspace.root, dataset.id), dataset, prepared.on.head)
 
 
@@ -247,11 +249,18 @@ def _read_anew(site: "Site", dataset: Dataset, prepared: Prepared, chain: "NewCh
     from odfbuild.app.full_rebuild import EmptySourceError
     from odfbuild.executors.ingest import ingest
 
-    ingest(site, dataset, lambda _: None, chain.declared.traits.ingest)
-    state = dataset.state()
-    assert state is not None  # noqa: S101 - it has a Seed
-    if state.last_offset is None and prepared.on.last_offset is not None:
-        raise EmptySourceError(records(prepared.on.last_offset))
+    root = site.workspace.root
+    before = recall_files(root, dataset.id)
+    try:
+        ingest(site, dataset, lambda _: None, chain.declared.traits.ingest)
+        state = dataset.state()
+        assert state is not None  # noqa: S101 - it has a Seed
+        if state.last_offset is None and prepared.on.last_offset is not None:
+            raise EmptySourceError(records(prepared.on.last_offset))
+    except BaseException:  # the old chain stays, and what is remembered of its files
+        with suppress(OSError):
+            keep_files(root, dataset.id, before)
+        raise
     return state.head
 
 

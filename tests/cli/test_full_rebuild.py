@@ -29,6 +29,12 @@ def rows(run: Inside, name: str) -> list[dict[str, object]]:
     return [{key: row[key] for key in row if key != "system_time"} for row in shown]
 
 
+def remembered(project: Path) -> dict[str, bytes]:
+    """Return what is known of the files that were read."""
+    found = (project / ".odfbuild" / "sources").glob("*")
+    return {path.name: path.read_bytes() for path in found}
+
+
 def head_of(project: Path, name: str) -> str:
     found = Workspace(project / ".odfbuild").open(DatasetAlias.parse(name))
     assert found is not None
@@ -95,12 +101,12 @@ def test_what_cannot_be_made_anew_stays_as_it_was(
     project: Path,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    before = heads(project)
+    before, known = heads(project), remembered(project)
     lay_out(project, files)
     if "broke" in says:
         engine = FakeEngine(failing=frozenset({LACKING}))
         monkeypatch.setattr("odfbuild.executors.spark.engine.SparkEngine", lambda *_, **__: engine)
     done = run("rebuild", *words.split(), "--full", "--yes")
-    assert (done.code, heads(project)) == (code, before)
+    assert (done.code, heads(project), remembered(project)) == (code, before, known)
     assert says in done.err
     assert "Traceback" not in done.err
