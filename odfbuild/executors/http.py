@@ -7,8 +7,9 @@ version of what it sends, and started again otherwise.
 
 import logging
 import re
+import threading
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from email.utils import parsedate_to_datetime
 from functools import cache
 from pathlib import Path
@@ -150,7 +151,7 @@ def _follow(
     url = request.url
     for _ in range(_MAX_REDIRECTS + 1):
         headers = _headers(request, url, part)
-        with client.stream("GET", url, headers=headers) as response:
+        with _answered(client, request, url, headers) as response:
             target = response.headers.get("location")
             if response.status_code not in _REDIRECT_STATUS or target is None:
                 yield response
@@ -159,6 +160,37 @@ def _follow(
         if urlsplit(url).scheme not in {"http", "https"}:
             raise unreachable(request, "it redirects to a URL that is not http or https")
     raise unreachable(request, f"it redirects more than {_MAX_REDIRECTS} times")
+
+
+@contextmanager
+def _answered(
+    client: "httpx.Client", request: Request, url: str, headers: list[tuple[str, str]]
+) -> Iterator["httpx.Response"]:
+    """Yield an answer, its body not read yet.
+
+    Its head has to come as a whole in five times the time to connect: one without end may be sent
+    piece by piece, none of which is late.
+    """
+    late = threading.Event()
+
+    def give_up() -> None:
+        late.set()
+        client.close()
+
+    limit = 5 * request.timeout
+    timer = threading.Timer(limit, give_up)
+    timer.daemon = True
+    timer.start()
+    try:
+        response = client.send(client.build_request("GET", url, headers=headers), stream=True)
+    except Exception:
+        if late.is_set():
+            raise unreachable(request, f"its answer did not begin in {limit:g} seconds") from None
+        raise
+    finally:
+        timer.cancel()
+    with closing(response):
+        yield response
 
 
 def _headers(request: Request, url: str, part: Part | None) -> list[tuple[str, str]]:

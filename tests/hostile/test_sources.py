@@ -1,6 +1,7 @@
 """Sources of strangers: the files that they match, and what is in them."""
 
 import os
+import re
 import socket
 import threading
 from collections.abc import Iterator
@@ -9,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from odfbuild.executors import ftp, globs
+from odfbuild.executors import ftp, globs, http
 from odfbuild.executors.container import ContainerError, run_container
 from odfbuild.executors.globs import GlobLimitError, matches
 from odfbuild.executors.local import news, pending, pending_bytes
@@ -187,13 +188,34 @@ def test_no_image_is_an_option(image: str, tmp_path: Path) -> None:
     assert not (podman.folder / "asked.ndjson").exists()
 
 
-# Servers of FTP
+# Servers that do not end
+
+LINES = b"220-and\r\n" + b"so on\r\n" * 9999
+HEADS = {
+    "heads": (b"", b"HTTP/1.1 103 Early Hints\r\n\r\n" * 99),
+    "headers": (b"HTTP/1.1 200 OK\r\n", b"A: b\r\n" * 99),
+    "a header": (b"HTTP/1.1 200 OK\r\nA: ", b"b" * 999),
+    "a size": (b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n", b"0" * 999),
+    "a trailer": (b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n", b"A: b\r\n" * 99),
+}
 
 
-@pytest.mark.holds("source-ftp")
-@pytest.mark.parametrize("at", ["the greeting", "a command"])
-def test_an_answer_of_ftp_without_end_is_an_error(at: str, tmp_path: Path) -> None:
-    with babbling(at) as port:
+@pytest.mark.holds("server-bounds")
+@pytest.mark.parametrize(("first", "block"), HEADS.values(), ids=HEADS)
+def test_an_answer_of_http_without_end_is_an_error(
+    first: bytes, block: bytes, tmp_path: Path
+) -> None:
+    with babbling([first], block) as port:
+        request = Request(url=f"http://127.0.0.1:{port}/a.csv", name="h", timeout=0.2)
+        with pytest.raises(UnreachableError) as caught:
+            http.download(request, tmp_path / "cache", pause=lambda _: None)
+    assert re.search("too long|did not begin in 1 seconds", caught.value.why)
+
+
+@pytest.mark.holds("server-bounds")
+@pytest.mark.parametrize("first", [[], [b"220 come in\r\n"]], ids=["the greeting", "a command"])
+def test_an_answer_of_ftp_without_end_is_an_error(first: list[bytes], tmp_path: Path) -> None:
+    with babbling(first, LINES) as port:
         request = Request(url=f"ftp://127.0.0.1:{port}/a.csv", name="h", timeout=5)
         with pytest.raises(UnreachableError, match="cannot be fetched") as caught:
             ftp.download(request, tmp_path / "cache", pause=lambda _: None)
@@ -201,15 +223,15 @@ def test_an_answer_of_ftp_without_end_is_an_error(at: str, tmp_path: Path) -> No
 
 
 @contextmanager
-def babbling(at: str) -> Iterator[int]:
-    """Run a server of FTP, one answer of which does not end; give its port."""
+def babbling(first: list[bytes], block: bytes) -> Iterator[int]:
+    """Run a server that says this, waits for a question, and then says `block` without end."""
 
     def talk(line: socket.socket) -> None:
         with suppress(OSError):
-            if at == "a command":
-                line.sendall(b"220 come in\r\n")
+            for each in first:
+                line.sendall(each)
+            if first:
                 line.recv(999)
-            block = b"220-and\r\n" + b"so on\r\n" * 9999
             while True:
                 line.sendall(block)
 
