@@ -37,6 +37,7 @@ __all__ = [
 ]
 
 _MOST = 1 << 20
+_MOST_FILES = 50
 _EDITOR = "schemas/DatasetSnapshotManifest.schema.json"
 
 
@@ -112,12 +113,12 @@ def _root(project: app.Opened, alias: DatasetAlias, origin: str | None) -> Root:
     if origin is None:
         return unknown_root(str(alias))
     if origin.lower().startswith(("http://", "https://", "ftp://", "ftps://")):
-        sample = _of_url(origin)
+        sample, shown = _of_url(origin), PurePosixPath(origin.partition("?")[0]).name
         fetch: Mapping[str, str] = {"kind": "Url", "url": origin}
     else:
-        sample, inside = _of_file(project, Path(origin))
+        sample, inside, shown = _of_files(project, origin)
         fetch = {"kind": "FilesGlob", "path": inside}
-    return guessed_root(str(alias), sample, fetch, PurePosixPath(origin.partition("?")[0]).name)
+    return guessed_root(str(alias), _with_epochs(sample), fetch, shown)
 
 
 def _of_url(url: str) -> "Sample":
@@ -134,6 +135,47 @@ def _of_url(url: str) -> "Sample":
     with hiding(url_secrets(url)):
         data, whole = beginning(request, _MOST)
         return take_sample(data, PurePosixPath(shown).name, whole=whole)
+
+
+def _with_epochs(sample: "Sample") -> "Sample":
+    from odfbuild.executors.sample_union import with_epochs
+
+    return with_epochs(sample)
+
+
+def _of_files(project: app.Opened, origin: str) -> "tuple[Sample, str, str]":
+    """Return a sample of a file, or of all that a pattern names; its path, and how it is called."""
+    import glob
+
+    from odfbuild.executors.local import fixed_part
+
+    if not glob.has_magic(origin) or Path(origin).exists():
+        file = Path(origin)
+        return *_of_file(project, file), file.name
+    from odfbuild.executors.sample_union import union_of
+
+    files = [Path(each) for each in sorted(glob.glob(origin, recursive=True))]  # noqa: PTH207
+    files = [each for each in files if each.is_file()]
+    if not files:
+        raise UsageError(
+            what=f"no file matches {origin}",
+            why="the columns are guessed from what files show",
+            fix="correct the pattern, which is relative to where you are; put it in quotes",
+        )
+    found = [(each.name, _of_file(project, each)[0]) for each in _spread(files)]
+    folder = fixed_part(origin)
+    rest = origin.removeprefix(folder).lstrip("/")
+    inside = Path(folder).resolve().relative_to(project.root.resolve()) / rest
+    more = f"{len(found):,} of " if len(found) < len(files) else ""
+    return union_of(found), inside.as_posix(), f"{more}{len(files):,} files"
+
+
+def _spread(files: Sequence[Path]) -> Sequence[Path]:
+    """Return so many files of a long list as are looked into, first and last among them."""
+    if len(files) <= _MOST_FILES:
+        return files
+    last = len(files) - 1
+    return [files[n * last // (_MOST_FILES - 1)] for n in range(_MOST_FILES)]
 
 
 def _of_file(project: app.Opened, file: Path) -> "tuple[Sample, str]":

@@ -61,6 +61,8 @@ def _read(sample: "Sample") -> Mapping[str, Any]:
 def _pattern(fetch: Mapping[str, str]) -> Mapping[str, str]:
     """Return a fetch step of all files beside one that has a day or number in its name."""
     path = PurePosixPath(fetch.get("path", ""))
+    if "*" in path.name or "?" in path.name:
+        return fetch
     stem, dot, suffix = path.name.partition(".")
     longest = max(_NUMBERS.finditer(stem), key=lambda found: len(found[0]), default=None)
     if longest is None or sum(map(str.isdigit, longest[0])) < _FEWEST_DIGITS:

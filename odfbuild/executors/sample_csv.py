@@ -13,7 +13,7 @@ from odfbuild.executors.readers.columns import infer
 from odfbuild.executors.readers.values import Formats
 from odfbuild.executors.sampled import Sample, SampledColumn, UnsampledError
 
-__all__ = ["sample_csv"]
+__all__ = ["columns_of", "sample_csv"]
 
 _ROWS: Final = 20_000
 _START: Final = 65_536
@@ -41,7 +41,34 @@ def sample_csv(data: bytes, name: str, *, whole: bool) -> Sample:
     body = [record for record in records[header:] if len(record) == width]
     names = _names(records[0] if header else [""] * width)
     cells = [[record[at] or None for record in body] for at in range(width)]
-    null = _null(cells)
+    columns, found = columns_of(names, cells)
+    options: dict[str, Any] = {"kind": "Csv"}
+    options |= {"separator": separator} if separator != "," else {}
+    options |= {"encoding": encoding} if encoding else {}
+    options |= {"header": True} if header else {}
+    options |= found
+    return Sample(
+        read=options,
+        columns=columns,
+        rows=len(body),
+        notes=tuple(
+            _notes(
+                header=header,
+                ragged=len(records) - header - len(body),
+                form=found.get("dateFormat"),
+            )
+        ),
+    )
+
+
+def columns_of(
+    names: Sequence[str], cells: Sequence[_Cells], null: str | None = None
+) -> tuple[tuple[SampledColumn, ...], dict[str, Any]]:
+    """Return columns of cells with their types, and the options of `read` that these need.
+
+    `null` is a text that is known to stand for null.
+    """
+    null = _null(cells) if null is None else null
     cells = [[None if cell == null else cell for cell in column] for column in cells]
     form = _date_format(cells)
     formats = Formats(date=form)
@@ -49,18 +76,8 @@ def sample_csv(data: bytes, name: str, *, whole: bool) -> Sample:
         SampledColumn(name=each, type=_type(column, formats), values=column)
         for each, column in zip(names, cells, strict=True)
     )
-    options: dict[str, Any] = {"kind": "Csv"}
-    options |= {"separator": separator} if separator != "," else {}
-    options |= {"encoding": encoding} if encoding else {}
-    options |= {"header": True} if header else {}
-    options |= {"nullValue": null} if null is not None else {}
-    options |= {"dateFormat": form} if form is not None else {}
-    return Sample(
-        read=options,
-        columns=columns,
-        rows=len(body),
-        notes=tuple(_notes(header=header, ragged=len(records) - header - len(body), form=form)),
-    )
+    options = {"nullValue": null} if null is not None else {}
+    return columns, options | ({"dateFormat": form} if form is not None else {})
 
 
 def _decoded(data: bytes, name: str, *, whole: bool) -> tuple[str, str | None]:

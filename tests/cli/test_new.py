@@ -19,6 +19,7 @@ from odfbuild.odf.events import (
     MergeStrategyLedger,
     MergeStrategySnapshot,
     PrepStepDecompress,
+    ReadStepCsv,
     SetPollingSource,
     SetTransform,
     SetVocab,
@@ -287,3 +288,81 @@ def test_what_does_not_load_is_taken_away_again(
     assert done.code == 1
     assert "datasets/deep/down/a.yaml:1:1" in done.err
     assert list((within.folder / "datasets").iterdir()) == []
+
+
+def columns_of(within: Within, name: str) -> tuple[str, ...]:
+    return source_of(within, name).read.ddl_schema or ()
+
+
+def test_many_files_give_the_union_of_their_columns(within: Within) -> None:
+    files = {
+        "data/in/2031-04-01.csv": "day,id,v\n2031-04-01,1,3\n2031-04-01,2,4\n",
+        "data/in/2031-04-02.csv": "day,id,v,w\n2031-04-02,3,2.5,x\n2031-04-02,4,5,y\n",
+        "data/in/2031-04-03.csv": "id,day,u\n5,2031-04-03,010\n6,2031-04-03,020\n",
+    }
+    lay_out(within.folder, files)
+    within.done("new", "a.b", "--root", "--from", "data/in/*.csv")
+    assert columns_of(within, "a.b") == (
+        "day DATE", "id BIGINT", "v DOUBLE", "w STRING", "u STRING",
+    )  # fmt: skip
+    assert source_of(within, "a.b").fetch == FetchStepFilesGlob(path="data/in/*.csv")
+    assert source_of(within, "a.b").merge == MergeStrategyLedger(primary_key=("id",))
+    text = (within.folder / "datasets/a/b.yaml").read_text("utf-8")
+    assert "Guessed from 6 rows of 3 files" in text
+    assert "1 of 3 files have the column w; the first of them is 2031-04-02.csv" in text
+    within.done("check")
+
+
+def test_a_date_or_null_of_another_form_is_seen_over_all_files(within: Within) -> None:
+    files = {
+        "data/in/a.csv": "at,n\n01/02/2031,1\n",
+        "data/in/b.csv": "at,n\n25/02/2031,NA\n",
+    }
+    lay_out(
+        within.folder, {name: text + text.split("\n")[1] + "\n" for name, text in files.items()}
+    )
+    within.done("new", "a.b", "--root", "--from", "data/in/*.csv")
+    read = source_of(within, "a.b").read
+    assert isinstance(read, ReadStepCsv)
+    assert (columns_of(within, "a.b"), read.date_format, read.null_value) == (
+        ("at DATE", "n BIGINT"), "%d/%m/%Y", "NA",
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("file", "text", "by"),
+    [
+        ("x.csv", "id,ts\n1,1700000000\n2,1700000060\n", "timestamp_seconds(ts)"),
+        (
+            "x.csv",
+            "id,eventTime\n1,1700000000123\n2,1700000060123\n",
+            "timestamp_millis(eventTime)",
+        ),
+        ("x.ndjson", '{"created_at": 1700000000, "id": 1}\n', "timestamp_seconds(created_at)"),
+        ("x.csv", "id,items\n1,1700000000\n2,1700000060\n", None),
+        ("x.csv", "id,ts\n1,17\n2,1700000060\n", None),
+    ],
+)
+def test_times_since_1970_become_the_event_time(
+    within: Within, file: str, text: str, by: str | None
+) -> None:
+    lay_out(within.folder, {f"data/{file}": text})
+    within.done("new", "a.b", "--root", "--from", f"data/{file}")
+    query = source_of(within, "a.b").preprocess
+    assert (by is not None) == (query is not None)
+    if by is not None:
+        assert by in str(query)
+        vocab = vocab_of(within, "a.b")
+        assert vocab is not None
+        assert f"({vocab.event_time_column})" in by
+    within.done("check")
+
+
+def test_files_of_two_forms_or_none_are_refused(within: Within) -> None:
+    lay_out(within.folder, {"data/in/a.csv": "a,b\n1,2\n", "data/in/b.csv": "a;b\n1;2\n"})
+    done = within("new", "a.b", "--root", "--from", "data/in/*.csv")
+    assert done.code == 1
+    assert "a.csv and b.csv are not read alike" in done.err
+    assert "`separator` is absent of the one and ; of the other" in done.err
+    done = within("new", "a.b", "--root", "--from", "data/no/*.csv")
+    assert "no file matches data/no/*.csv" in done.err
