@@ -93,7 +93,8 @@ def known(project: Opened) -> Known | None:
     if not is_unchanged(project.root, Fingerprint(before.folders, before.stats, before.young)):
         return None
     names = project.workspace.names_mark() + sources_mark(project)
-    if before.heads != heads_digest(project.workspace.heads(), names):
+    heads = project.workspace.heads()
+    if before.heads != heads_digest(heads, names) or project.workspace.lacks_a_head(heads):
         return None
     listings: Listings = {}
     for source in before.sources:

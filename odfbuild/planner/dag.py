@@ -142,7 +142,7 @@ class _Resolver:
         return Input(alias, ref, path)
 
     def _unknown_name(self, reader: Declared, ref: DatasetAlias, path: _Place) -> Diagnostic:
-        guess = self.suggestions.nearest(str(ref))
+        guess = self.suggestions.nearest(str(ref), without=str(reader.alias))
         fix = "declare it in this project"
         if ref in self.moved:
             fix = f"it is moved: odfbuild mv {ref} {self.moved[ref]} finishes that"

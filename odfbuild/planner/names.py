@@ -26,13 +26,16 @@ class Suggestions:
         self._by_lower: dict[str, str] | None = None
         self._left = _LIMIT
 
-    def nearest(self, given: str) -> str | None:
-        """Return the known name that is most like another, if one is."""
+    def nearest(self, given: str, without: str | None = None) -> str | None:
+        """Return the known name that is most like another, if one is; never that to be left out."""
         if self._left == 0:
             return None
         self._left -= 1
         if self._by_lower is None:
             self._by_lower = {name.lower(): name for name in sorted(self._known, reverse=True)}
         wanted = given.lower()
-        matches = get_close_matches(wanted, self._by_lower, n=1, cutoff=0.6)
-        return self._by_lower[matches[0]] if matches else None
+        left_out = None if without is None else without.lower()
+        matches = get_close_matches(
+            wanted, self._by_lower, n=1 if without is None else 2, cutoff=0.6
+        )
+        return next((self._by_lower[each] for each in matches if each != left_out), None)

@@ -3,7 +3,7 @@
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field
 
-from odfbuild.errors import Diagnostic
+from odfbuild.errors import Diagnostic, Level, SourceSpan
 from odfbuild.odf.events import DatasetSnapshot
 from odfbuild.odf.manifest import ManifestErrors, Problem, from_manifest
 from odfbuild.planner.declared import Declared, normalize
@@ -47,15 +47,31 @@ def read_definitions(
 ) -> Manifests:
     """Return what the documents of a text declare; ProjectErrors if it is no YAML at all.
 
-    Documents without content are passed over: a definition may be commented out.  With `name`
+    Documents without content are passed over, with a note of a file that has no other: a definition
+    may be commented out.  With `name`
     there is one document, and its dataset has that name, whether it says so or not.
     """
     manifests = Manifests()
     reading = _Reading(source, package, manifests)
-    for document in read_source(source, include):
+    documents = read_source(source, include)
+    for document in documents:
         if document.value is not None:
             reading.document(document, name)
+    if all(each.value is None for each in documents) and not isinstance(source, RenderedSource):
+        manifests.notes.append(_empty(source))
     return manifests
+
+
+def _empty(source: Source) -> Diagnostic:
+    only = "holds only comments" if source.text.strip() else "is empty"
+    return Diagnostic(
+        code="empty-file",
+        what=f"{source.file} {only}, so it declares no dataset",
+        why="a file of definitions that was not saved, or cut off, looks the same",
+        fix="write the definition, or delete the file",
+        span=SourceSpan(file=source.file, line=1),
+        level=Level.NOTE,
+    )
 
 
 @dataclass(frozen=True, slots=True)

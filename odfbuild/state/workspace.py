@@ -161,6 +161,15 @@ class Workspace:
                 found[read[0]] = read[1]
         return found
 
+    def lacks_a_head(self, heads: Mapping[DatasetId, Multihash]) -> bool:
+        """Tell whether the block of a head is not there."""
+        folder = f"{self._datasets}{os.sep}"
+        part = f"{os.sep}blocks{os.sep}"
+        return not all(
+            os.path.exists(f"{folder}{id.multibase}{part}{head}")  # noqa: PTH110
+            for id, head in heads.items()
+        )
+
     def names_mark(self) -> str:
         """Return what becomes another text when any dataset gets, changes or loses its name."""
         with suppress(FileNotFoundError), os.scandir(self._names) as entries:

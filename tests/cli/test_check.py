@@ -365,3 +365,14 @@ def test_the_engine_knows_better_than_the_text(check: Checked) -> None:
 T = pa.field("t", pa.date32())
 K = pa.field("k", pa.string())
 TWO = (T, K)
+
+
+@pytest.mark.parametrize(
+    ("text", "what"), [("", "is empty"), ("\n \n", "is empty"), ("# name: x\n---\n", "comments")]
+)
+def test_a_file_that_declares_nothing_is_named(check: Checked, text: str, what: str) -> None:
+    lay_out(check.folder, {"datasets/none.yaml": text})
+    code, said = check()
+    assert code == 0
+    assert "datasets/none.yaml:1:1: note[empty-file]: datasets/none.yaml " in said
+    assert what in said

@@ -225,3 +225,26 @@ def test_a_damaged_dataset_that_is_named_is_not_unknown(
         if done.code == 0 or "no dataset" in said or ("damaged" not in said and "hash" not in said):
             wrong.append((words, done))
     assert not wrong, "\n".join(map(str, wrong))
+
+
+def test_a_block_that_was_deleted_is_seen_also_by_a_plan_that_knew_of_nothing(
+    tmp_path: Path, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from odfbuild.executors.spark import engine as spark
+
+    monkeypatch.setattr(spark, "SparkEngine", lambda *_, **__: FakeEngine())
+    files = {"datasets/src.yaml": root(), "datasets/two.yaml": root("two"), "data/1.csv": GOOD}
+    project = lay_out(tmp_path, {"odfbuild.yaml": "odfbuild: 1\nname: p\n", **files})
+    run = Within(project, capfd, monkeypatch)
+    assert run("apply", "--yes").code == 0
+    assert run("plan").code == 0
+    assert run("plan").code == 0
+    folder = project / ".odfbuild/datasets" / ids(project)["src"]
+    (folder / "blocks" / (folder / "refs/head").read_text().strip()).unlink()
+    lay_out(project, {"data/2.csv": NEWS})
+    for news in (None, NEWS):
+        lay_out(project, {"data/2.csv": news})
+        done = run("plan")
+        assert done.code == 1
+        assert "error[missing-object]: src: " in done.out
+        assert ("ingest" in done.out) == (news is not None)

@@ -129,9 +129,10 @@ def _fed(reader: _Reader, blocks: Iterable[bytes], name: str) -> Iterator[bytes]
 
 def _endless(place: str) -> InvalidSourceError:
     return InvalidSourceError(
-        what=f"{place} a quoted value has more than {_LONGEST >> 20} MiB",
-        why="most likely its closing quote is missing, or escaped by accident",
-        fix="correct the file, or set `escape: ''` or `quote: ''` in `read`",
+        what=f"{place} a value has more than {_LONGEST >> 20} MiB",
+        why="it is longer than a value may be; if it is quoted, its closing quote may be missing, or "
+        "escaped by accident",
+        fix="correct or shorten it, or set `escape: ''` or `quote: ''` in `read`",
     )
 
 

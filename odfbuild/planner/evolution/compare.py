@@ -110,10 +110,13 @@ class _Members:
                 yield _change(place, "removed", type_text(field.type), None)
         for field in _without(came, set(renamed.values())):
             yield _change(self.path + field.name, "added", None, type_text(field.type))
-        yield from self._order([renamed.get(f.name, f.name) for f in old], list(by_name))
+        yield from self._order([field.name for field in old], list(by_name))
 
     def _order(self, old: Sequence[str], new: Sequence[str]) -> Iterator[ColumnChange]:
-        """Compare the order of those that both have; at the end of a path stands what has them."""
+        """Compare the order of those that both have; at the end of a path stands what has them.
+
+        One with a new name is at the end of a chain's columns, wherever it is declared.
+        """
         kept = set(old) & set(new)
         was = [name for name in old if name in kept]
         now = [name for name in new if name in kept]

@@ -95,7 +95,7 @@ CSV_FILES = [
     Bad(CSV, 'id,name\n1,"', "in:2: a quoted value of this record is never closed"),
     Bad(CSV, '"id,name\n1,a\n', "in: 1 column in the file, 2 in the schema"),
     Bad(CSV, 'id,name\n1,"a\\"\n2,b\n', "in:2: a quoted value of this record is never closed"),
-    Bad(CSV, 'id,name\n1,"' + MILLION * 18, "in:2: a quoted value has more than 16 MiB"),
+    Bad(CSV, 'id,name\n1,"' + MILLION * 18, "in:2: a value has more than 16 MiB"),
     Bad(CSV, b"id,name\n1,a\n2,\xe9\n", "in:3: field 2 has bytes that are not UTF-8: 'é'"),
     Bad(CSV, b"\xff\xfei\0d\0", "in is UTF-16, not UTF-8"),
     Bad(CSV, b"\x1f\x8b\x08\0", "in is a gzip file, not text"),
