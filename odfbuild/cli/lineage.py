@@ -138,6 +138,7 @@ def add(given: Given, name: str, source: str, classifier: str, home: str | None)
         try:
             with store.transaction():
                 _keep_dids(store, name, source)
+                store.merge(LineageRelations(relations=[relation]), validate_only=True)
                 done = store.bulk_add([relation])
                 if home is not None:
                     store.bulk_add_homes([(origin, home)])

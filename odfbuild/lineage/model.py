@@ -158,12 +158,15 @@ class LineageTree:
                 walk.append((child, below(child)))
         return found
 
-    def serialise(self, specify_direction_if_empty: bool = True) -> dict[str, Any]:
+    def serialise(
+        self, specify_direction_if_empty: bool = True, *, complete: bool = False
+    ) -> dict[str, Any]:
         """Return a mapping that YAML and JSON can hold.
 
-        `{}` children are written as `{}`; those that are not known are left out, or written as null
-        at the root, which has to tell its direction.  With `specify_direction_if_empty` false, a
-        root without children does not tell it.
+        Only a root without children has them written as `{}`, so that it tells its direction; with
+        `specify_direction_if_empty` false it does not.  With `complete`, which the Open Data Cube
+        does not know, children that are not known and none are kept apart: none is written as `{}`,
+        and a root writes null of what is not known.
         """
         top = _head(self)
         pending = [(self, top)]
@@ -171,14 +174,14 @@ class LineageTree:
             node, written = pending.pop()
             if node is self and not node.children and not specify_direction_if_empty:
                 continue
-            if node.children is not None:
+            if node.children or (complete and node.children is not None):
                 label = node.direction.label
                 into = {key: [_head(each) for each in of] for key, of in node.children.items()}
                 written[label] = into
                 for classifier, trees in node.children.items():
                     pending.extend(zip(trees, into[classifier], strict=True))
             elif node is self:
-                written[node.direction.label] = None
+                written[node.direction.label] = None if complete else {}
         return top
 
     @classmethod

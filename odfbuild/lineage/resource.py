@@ -116,13 +116,17 @@ class AbstractBulkLineageResource(AbstractLineageResource):
 
     @abstractmethod
     def bulk_add(self, relations: Iterable[LineageRelation], batch_size: int = 1000) -> BatchStatus:
-        """Add many relations: all of them, or nothing if one contradicts or closes a cycle.
+        """Add many relations: all of them, or nothing if one closes a cycle.
 
-        Those that are stored count as skipped.  Raises InconsistentLineageException.
+        Those between datasets that have one count as skipped, and keep their classifier: `merge`
+        tells of another one.  Raises InconsistentLineageException.
         """
 
     @abstractmethod
     def bulk_add_homes(
         self, homes: Iterable[tuple[UUID, str]], batch_size: int = 1000
     ) -> BatchStatus:
-        """Add many homes in the manner of `bulk_add`."""
+        """Add many homes: all of them, or nothing if a dataset has another one.
+
+        Those that are stored count as skipped.  Raises InconsistentLineageException.
+        """

@@ -169,7 +169,7 @@ class SqliteLineageResource(AbstractBulkLineageResource):
             yield UUID(bytes=dataset), home
 
     def bulk_add(self, relations: Iterable[LineageRelation], batch_size: int = 1000) -> BatchStatus:
-        return self._bulk(enter_relations, _relation_rows(relations), batch_size)
+        return self._bulk(_enter_new, _relation_rows(relations), batch_size)
 
     def bulk_add_homes(
         self, homes: Iterable[tuple[UUID, str]], batch_size: int = 1000
@@ -238,6 +238,14 @@ def enter_relations(db: sqlite3.Connection, allow_updates: bool) -> int:
     if allow_updates or written < _count(db):  # some were there, maybe otherwise
         for derived, source in db.execute(_OTHERWISE):
             raise two_classifiers(UUID(bytes=derived), UUID(bytes=source))
+    check_new(db, before)
+    return written
+
+
+def _enter_new(db: sqlite3.Connection, _: bool) -> int:
+    """Write the relations that came in between datasets without one, and count them."""
+    (before,) = db.execute("select coalesce(max(number), 0) from relation").fetchone()
+    written = db.execute(_INSERT.format(conflict=_KEEP)).rowcount
     check_new(db, before)
     return written
 

@@ -123,7 +123,7 @@ def test_serialisation_keeps_unknown_and_no_children_apart(
         for key, each in children.items()
     }
     one = tree(0, below, "here", direction)
-    again = LineageTree.deserialise(json.loads(json.dumps(one.serialise())))
+    again = LineageTree.deserialise(json.loads(json.dumps(one.serialise(complete=True))))
     assert again == one
     assert again.direction is direction
     assert again.children == one.children
@@ -140,6 +140,11 @@ def test_the_written_form_is_that_of_the_open_data_cube() -> None:
     }
     assert tree(0, {}, direction=DERIVED).serialise() == {"id": ID, "derivations": {}}
     assert tree(0, {}).serialise(specify_direction_if_empty=False) == {"id": ID}
+    assert tree(0).serialise() == {"id": ID, "sources": {}}
+    for empty in (None, {}):
+        nested = tree(0, {"a": [tree(1, empty)]}).serialise()
+        assert nested == {"id": ID, "sources": {"a": [{"id": OTHER}]}}
+    assert tree(0, {"x": []}).serialise() == {"id": ID, "sources": {"x": []}}
 
 
 @pytest.mark.parametrize(

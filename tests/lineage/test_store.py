@@ -174,11 +174,6 @@ REFUSED: dict[str, tuple[Change, str]] = {
         lambda s: s.merge(LineageRelations(relations=[relation(8, 9), relation(0, 1, "x")])),
         "inconsistent classifiers",
     ),
-    "classifier by bulk": (lambda s: s.bulk_add([relation(0, 1, "x")]), "inconsistent classifiers"),
-    "twice in one": (
-        lambda s: s.bulk_add([relation(8, 9, "x"), relation(8, 9, "y")]),
-        "inconsistent classifiers",
-    ),
     "home": (
         lambda s: s.merge(LineageRelations(relations=[relation(8, 9)], homes={node(0): "x"})),
         "inconsistent homes",
@@ -289,6 +284,18 @@ def test_records_go_from_store_to_store(store: SqliteLineageResource, size: int)
     again = other.bulk_add([*store.get_all_lineage(), relation(0, 9), relation(0, 9)], size)
     assert again[:2] == (1, 6)
     other.close()
+
+
+def test_a_pair_that_is_stored_keeps_its_classifier_and_counts_as_skipped(
+    store: SqliteLineageResource,
+) -> None:
+    store.bulk_add(DIAMOND)
+    before = held(store)
+    done = store.bulk_add([relation(0, 1, "x"), relation(8, 9, "x"), relation(8, 9, "y")])
+    assert done[:2] == (1, 2)
+    assert set(store.get_source_ids(node(8))) == {"x"}
+    store.remove(node(8), LineageDirection.SOURCES)
+    assert held(store) == before
 
 
 def test_reading_goes_on_with_what_was_there_while_others_write(path: Path) -> None:
