@@ -1,7 +1,7 @@
 """Load the definitions of an opened project, as they are or as they were in a revision."""
 
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -39,11 +39,12 @@ def load(
     project: Opened,
     known: Mapping[DatasetAlias, DatasetId] | None = None,
     granted: Config | None = None,
+    tolerated: Collection[str] = (),
 ) -> Project:
     """Return the datasets of a project; inputs may be any of `known`, by default the workspace's.
 
     `granted` are the settings of a reviewed revision: only what they switch on is on.
-    Raises ProjectErrors with all that is wrong.
+    Raises ProjectErrors with all that is wrong, but for problems of the codes `tolerated`.
     """
     permissions = project.permissions
     loaded = load_project(
@@ -55,6 +56,7 @@ def load(
         packages=_packages(project.root, project.config),
         permissions=permissions,
         granted=granted,
+        tolerated=tolerated,
     )
     if problems := path_problems(permissions, project.root, loaded.declared):
         raise ProjectErrors(problems)

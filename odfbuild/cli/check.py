@@ -35,6 +35,9 @@ if TYPE_CHECKING:
 
 __all__ = ["check_project"]
 
+_FETCHING = frozenset({"unsupported-source"})
+"""Codes of problems that make nothing else look wrong."""
+
 
 def check_project(
     given: Given,
@@ -59,7 +62,7 @@ def check_project(
         loaded = load(project, granted=granted)
         read_lock(project.root)
     except ProjectErrors as error:
-        report = Report(datasets=None, found=all_problems(given, error, against))
+        report = Report(datasets=None, found=_found(given, selectors, error, against))
         root = find_project(Path.cwd(), given.directory).absolute()
     else:
         report = _checked(project, loaded, selectors, locked=locked, engine=engine)
@@ -69,6 +72,25 @@ def check_project(
     if report.errors:
         return exits.ERROR
     return exits.REFUSED if report.outdated else exits.DONE
+
+
+def _found(
+    given: Given, selectors: Sequence[str], met: ProjectErrors, against: str | None
+) -> tuple[Diagnostic, ...]:
+    """Return all problems of the files; where no more than a source cannot be fetched, also those
+    of the queries.
+    """
+    found = all_problems(given, met, against)
+    if not found or not {each.code for each in found} <= _FETCHING:
+        return found
+    try:
+        project = open_given(given)
+        granted = None if against is None else granted_at(project, against)
+        loaded = load(project, granted=granted, tolerated=_FETCHING)
+        report = _checked(project, loaded, selectors, locked=False, engine=False)
+    except ProjectErrors:
+        return found
+    return tuple(sorted((*found, *report.found), key=_by_place))
 
 
 def _prefix(root: Path) -> str:

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from types import UnionType
 from typing import Any, Final, TypeVar, overload
 
-from odfbuild.odf.events import DatasetSnapshot, MetadataBlock, MetadataEvent
+from odfbuild.odf.events import DatasetSnapshot, MetadataBlock, MetadataEvent, SetDataSchema
 from odfbuild.odf.manifest_errors import ManifestErrors, Path, Problem, near, path_text
 from odfbuild.odf.manifest_reader import read_value
 from odfbuild.odf.manifest_scalars import Places
@@ -35,6 +35,7 @@ MANIFESTS: Final[Mapping[str, tuple[Any, tuple[int, ...]]]] = {
     "MetadataEvent": (MetadataEvent, (1,)),
 }
 """What a manifest can hold, and in which versions; the first is the one written."""
+_FIELDS_AND_ARROW: Final = 3  # version of blocks in which `schema` holds fields, not bytes
 
 
 @overload
@@ -78,7 +79,18 @@ def from_manifest(manifest: object) -> tuple[str, int, Any]:
 def to_manifest(kind: str, value: Any, version: int | None = None) -> dict[str, Any]:
     """Return a value as a manifest of a kind, in the usual version unless told otherwise."""
     written = MANIFESTS[kind][1][0] if version is None else version
-    return {"kind": kind, "version": written, "content": to_mapping(value)}
+    content = to_mapping(value)
+    if written == _FIELDS_AND_ARROW and isinstance(value, MetadataBlock):
+        content["event"] = _with_own_name(value.event, content["event"])
+    return {"kind": kind, "version": written, "content": content}
+
+
+def _with_own_name(event: object, mapping: dict[str, Any]) -> dict[str, Any]:
+    """Return an event whose Arrow schema has the name that it got when `schema` became fields."""
+    if not isinstance(event, SetDataSchema) or event.raw_arrow_schema is None:
+        return mapping
+    return {"rawArrowSchema" if key == "schema" and isinstance(of, str) else key: of
+            for key, of in mapping.items()}  # fmt: skip
 
 
 def to_yaml(kind: str, value: Any, version: int | None = None) -> str:

@@ -62,6 +62,7 @@ def load_project(
     doubtful: Collection[str] = (),
     permissions: Permissions = UNLIMITED,
     granted: Config | None = None,
+    tolerated: Collection[str] = (),
 ) -> Project:
     """Return a project; `known` are the datasets of the workspace, which inputs may refer to.
 
@@ -70,6 +71,7 @@ def load_project(
     `doubtful` are keys of the project file of which something is wrong: what may be wrong for that
     reason only is not told.  `permissions` are those of the machine; of what the project file
     switches on itself, only that counts which `granted` does too, the one of a reviewed revision.
+    Problems of the codes `tolerated` are passed over: for who looks for others.
     Raises ProjectErrors with the problems of all files and of the graph, sorted by place.
     """
     config = load_config(root) if config is None else config
@@ -81,6 +83,7 @@ def load_project(
     homes = {each.name: each.home for each in taken}
     names = _names(config, variables or {}, env or {})
     loading = _Loading(known or {}, hidden=bool(doubtful or admitted.found))
+    loading.tolerated = tolerated
     loading.found += admitted.found
     loading.notes += admitted.notes
     templates = _TEMPLATING.isdisjoint(doubtful) and not admitted.found
@@ -99,6 +102,7 @@ class _Loading:
     declared: list[Declared] = field(default_factory=list)
     notes: list[Diagnostic] = field(default_factory=list)
     hidden: bool = False
+    tolerated: Collection[str] = ()
 
     def add(self, reading: Reading) -> None:
         self.found += reading.found
@@ -109,6 +113,7 @@ class _Loading:
     def project(self, root: Path, config: Config) -> Project:
         """Return the project; ProjectErrors if anything is wrong."""
         ordered = self._ordered(last_names(config.moved))
+        self.found = [each for each in self.found if each.code not in self.tolerated]
         if self.found:
             from odfbuild.project.query_problems import query_problems
 

@@ -376,3 +376,13 @@ def test_a_file_that_declares_nothing_is_named(check: Checked, text: str, what: 
     assert code == 0
     assert "datasets/none.yaml:1:1: note[empty-file]: datasets/none.yaml " in said
     assert what in said
+
+
+def test_a_source_that_cannot_be_fetched_hides_nothing_else(check: Checked) -> None:
+    fetch = "{kind: Mqtt, host: h, port: 1883, topics: [{path: a}]}"
+    two = f"{root(fetch=fetch)}\n---\n{derivative(query='select t, k, nope from src')}"
+    lay_out(check.folder, {"datasets/src.yaml": two, "datasets/out.yaml": None})
+    code, said = check()
+    assert code == 1
+    assert "error[unsupported-source]" in said
+    assert "error[unknown-column]: nothing that the query reads has a column 'nope'" in said

@@ -307,6 +307,26 @@ def test_the_schema_of_a_dataset_is_bytes_or_fields_and_not_absent() -> None:
     assert problems({"schema": 1}, SetDataSchema)[0].code == "wrong-type"
 
 
+@pytest.mark.parametrize(
+    ("version", "key"), [(2, "schema"), (3, "rawArrowSchema"), (None, "schema")]
+)
+def test_the_bytes_of_a_schema_are_called_as_the_version_of_the_block_has_it(
+    version: int | None, key: str
+) -> None:
+    time = Timestamp.parse("2024-01-01T00:00:00Z")
+    event = SetDataSchema(raw_arrow_schema=b"\0\1")
+    block = events.MetadataBlock(system_time=time, sequence_number=1, event=event)
+    manifest = to_manifest("MetadataBlock", block, version)
+    assert manifest["content"]["event"] == {"kind": "SetDataSchema", key: "AAE="}
+    assert from_manifest(manifest)[2] == block
+    fields = SetDataSchema(schema=from_mapping(DataSchema, NEW))
+    other = events.MetadataBlock(system_time=time, sequence_number=1, event=fields)
+    assert set(to_manifest("MetadataBlock", other, version)["content"]["event"]) == {
+        "kind",
+        "schema",
+    }
+
+
 def test_a_type_may_be_its_name_only_if_nothing_more_is_needed() -> None:
     short = {"fields": [{"name": "a", "type": "uInt8"}]}
     assert isinstance(from_mapping(DataSchema, short).fields[0].type, events.DataTypeUInt8)

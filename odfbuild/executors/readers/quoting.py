@@ -130,8 +130,8 @@ def _fed(reader: _Reader, blocks: Iterable[bytes], name: str) -> Iterator[bytes]
 def _endless(place: str) -> InvalidSourceError:
     return InvalidSourceError(
         what=f"{place} a value has more than {_LONGEST >> 20} MiB",
-        why="it is longer than a value may be; if it is quoted, its closing quote may be missing, or "
-        "escaped by accident",
+        why="it is longer than a value may be; if it is quoted, its closing quote may be missing, "
+        "or escaped by accident",
         fix="correct or shorten it, or set `escape: ''` or `quote: ''` in `read`",
     )
 
