@@ -35,6 +35,7 @@ __all__ = [
     "approximate",
     "array",
     "avg",
+    "by",
     "by_count",
     "coalesce",
     "collected",
@@ -362,6 +363,18 @@ def collected(args: Sequence[Value]) -> Value:
     if kind is None or isinstance(kind, of.Interval):
         return UNKNOWN
     return Value(DataTypeList(kind), False)
+
+
+def by(args: Sequence[Value]) -> Value:
+    """Give the value of the row with the greatest rank, or a list of the values of several."""
+    item = args[0].stored if len(args) == 3 else None
+    return (
+        first(args) if len(args) != 3 or item is None else Value(DataTypeList(_loose(item)), True)
+    )
+
+
+def _loose(item: DataType) -> DataType:
+    return DataTypeOption(unwrapped(item)[0])
 
 
 def percentile(args: Sequence[Value]) -> Value:

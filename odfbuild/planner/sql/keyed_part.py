@@ -259,7 +259,8 @@ def generated_rows(call: Expr, names: Sequence[str], alias: str | None) -> Rows:
 
 
 def partition_of(over: Over, named: Mapping[str, Over]) -> tuple[Expr, ...]:
-    """Return the PARTITION BY of a window, also where a name stands for it."""
-    if over.partition or over.name is None:
-        return over.partition
-    return named[over.name].partition if over.name in named else ()
+    """Return the PARTITION BY of a window, also where a name, or one for another, stands for it."""
+    for _ in range(2):
+        if not over.partition and over.name is not None:
+            over = named.get(over.name, over)
+    return over.partition

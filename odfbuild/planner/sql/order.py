@@ -6,26 +6,33 @@ threads may show.  Where values can decide, the text is changed in place, else i
     row_number() over (order by v)   row_number() over (order by v, struct(*))
     collect_list(v)                  sort_array(collect_list(v))
     max_by(v, t)                     max_by(v, IF((t) IS NULL, NULL, struct((t), (v))))
+    select a, b ... order by a limit 3       select a, b ... order by a, 1, 2 limit 3
+    select * ... qualify row_number() over (order by v) = 1
+        select * except (__odf_q1) from (select *, row_number() over (order by v, struct(*))
+        as __odf_q1 ... qualify __odf_q1 = 1)
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TypeAlias
 
 from odfbuild.planner.sql.carry import CarriedText
+from odfbuild.planner.sql.edits import AROUND, SHARED, Edits, Parts
+from odfbuild.planner.sql.moments import MOMENTS, PAIRED_MOMENTS, moment, paired_moment
 from odfbuild.planner.sql.refusals import MANY_ROWS
+from odfbuild.planner.sql.select_lists import (
+    count,
+    descends,
+    group_keys,
+    is_made_of,
+    without_direction,
+)
 from odfbuild.planner.sql.spans import Over, Span, Spans, Spoken
 from odfbuild.planner.sql.statement import Name, Place
 from odfbuild.planner.sql.sums import Added, Sums, cast_to
 
 __all__ = ["Unordered", "settled", "unordered"]
-
-Parts: TypeAlias = "tuple[str | Span, ...]"
-"""A text of new pieces and copies of old ones."""
-
-_SHARED = -1  # the owner of edits that belong to a window, not to one call
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,23 +53,7 @@ def unordered(text: str, sums: Sums | None = None) -> tuple[Unordered, ...]:
 
 def settled(text: str, sums: Sums) -> CarriedText:
     """Return the text with everything decided by values.  Raises SqlTextError."""
-    return CarriedText(text, _Ordering(text, sums).changes())
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Edit:
-    """A piece to put in place of another; `owner` is the call that it is for."""
-
-    at: Span
-    parts: Parts
-    owner: int
-    closes: bool = False
-
-    @property
-    def rank(self) -> tuple[int, int, int, int]:
-        """At one place inner calls are closed before outer ones, and opened after them."""
-        owner = -self.owner if self.closes else self.owner
-        return self.at[0], 0 if self.closes else 1, owner, self.at[1]
+    return CarriedText(text, _Ordering(text, sums).edits.made())
 
 
 class _Ordering:
@@ -73,17 +64,19 @@ class _Ordering:
 
         self.text, self.sums = text, sums
         self.spans = Spans(text, tokens_of(text))
-        self.edits: list[_Edit] = []
+        self.edits = Edits(text)
         self.problems: list[Unordered] = []
+        self.moved: dict[range, list[str]] = {}  # names of the calls of QUALIFY, by their SELECT
         for call in self.spans.calls():
             if call.name in _KNOWN:
                 self._call(call)
-        self.problems += _clauses(self.spans)
+        for select, names in self.moved.items():
+            start, end = self._with_qualify(select)
+            listed = ", ".join(names)
+            self.edits.add((start, start), ("SELECT * EXCEPT (", listed, ") FROM ("), AROUND)
+            self.edits.add((end, end), (")",), AROUND, closes=True)
+        self._clauses()
         self.problems.sort(key=lambda each: each.what.place.start)
-
-    def changes(self) -> tuple[tuple[int, int, str], ...]:
-        ordered = sorted(self.edits, key=lambda each: each.rank)
-        return tuple((*each.at, self._made(each)) for each in ordered)
 
     # Rules
 
@@ -95,8 +88,7 @@ class _Ordering:
         elif over is not None and call.name in _POSITIONS:
             self._position(call, over, known)
         elif call.name in _FIRSTS:
-            fix = "say which row by its values: min(x), max(x), or max_by(x, event_time)"
-            self._refuse(call, f"{call.name}()", fix)
+            self._of_key(call)
         elif call.name in MANY_ROWS:
             if over is not None and known is None:
                 self._refuse(call, f"{call.name}()", "write the window out, behind OVER")
@@ -109,19 +101,72 @@ class _Ordering:
         """Return a window as it is written, also where a name stands for it."""
         if over is None or over.name is None:
             return over
-        name = self.text[slice(*over.name)].strip("`")
-        return self.spans.window(name, self.spans.select(call.at))
+        return self.spans.window(self.spans.named(over), self.spans.select(call.at))
 
     def _position(self, call: Spoken, over: Over, known: Over | None) -> None:
         """Order the rows of a window in full, where that changes no frame."""
         frame = "" if known is None else known.frame
         if call.name in _FRAMED and not frame.startswith("ROWS") and not _is_all(frame):
-            first = call.name in {"first", "first_value", "any_value"} and _from_start(frame)
-            if not first or call.behind.ignores_nulls or len(call.arguments) > 1:
-                fix = "say which rows: ROWS BETWEEN UNBOUNDED PRECEDING AND UNBOUNDED FOLLOWING"
-                self._refuse(call, f"{call.name}() with rows of equal rank", fix)
+            first = call.name in {"first", "first_value", "any_value"}
+            plain = not call.behind.ignores_nulls and len(call.arguments) == 1
+            if not first or not _from_start(frame) or not plain:
+                self._of_peers(call, known, first=first)
                 return
         self._extend(call, over, known)
+
+    def _of_peers(self, call: Spoken, known: Over | None, *, first: bool) -> None:
+        """Take the first or last row of a frame that ends with all rows of equal rank.
+
+        Of these the greatest one counts, or the least where the order descends.
+        """
+        select = self.spans.select(call.at)
+        if known is None or known.based or not known.order:
+            self._extend(call, call.behind.over, known)  # says what is missing
+            return
+        order = known.order
+        ways = {descends(self.spans, key) for key in order}
+        said = self.text[call.close : call.end].upper().partition("OVER")[0]
+        odd = call.name == "nth_value" or len(call.arguments) != 1 or "NULLS" in said
+        if odd or len(ways) != 1 or None in ways or not self._is_reached(call, select):
+            fix = "say which rows: ROWS BETWEEN UNBOUNDED PRECEDING AND UNBOUNDED FOLLOWING"
+            self._refuse(call, f"{call.name}() with rows of equal rank", fix)
+            return
+        keys = self._keys(call, select)
+        if keys is None:
+            return
+        self._rename(call, "max_by" if first == (True in ways) else "min_by")
+        parts: list[str | Span] = [", struct("]
+        for key in order:
+            parts += ["(", without_direction(self.spans, key), "), "]
+        for number, each in enumerate(keys):
+            parts += [", " * (number > 0), each]
+        at = call.arguments[0][1]
+        self.edits.add((at, at), (*parts, ")"), call.at, closes=True)
+
+    def _of_key(self, call: Spoken) -> None:
+        """Give a value that the keys of a group determine as what they say."""
+        select = self.spans.select(call.at)
+        keys = self.spans.group(select) or ()
+        plain = call.end == call.close + 1 and len(call.arguments) == 1
+        if plain and is_made_of(self.spans, call.arguments[0], keys):
+            at, parts = (call.start, call.end), ("(", call.arguments[0], ")")
+            self.edits.add(at, parts, call.at, inner=call.at + 1)
+            self._keep_name(call)
+            return
+        fix = (
+            "group by it too, or say which row by its values: min(x), max(x), or "
+            "max_by(x, event_time)"
+        )
+        self._refuse(call, f"{call.name}()", fix)
+
+    def _keep_name(self, call: Spoken) -> None:
+        """Give an item of a SELECT list the name that it would have had."""
+        span = (call.start, call.end)
+        if span in self.spans.items(self.spans.select(call.at)):
+            listed = ", ".join(self._of(each).rpartition(".")[2] for each in call.arguments)
+            name = f"{call.name}({'DISTINCT ' * call.distinct}{listed})".replace("`", "")
+            at = (call.end, call.end)
+            self.edits.add(at, (f" AS `{name}`",), call.at)
 
     def _extend(self, call: Spoken, over: Over | None, known: Over | None) -> None:
         """Put all values behind the ORDER BY of a window."""
@@ -133,7 +178,7 @@ class _Ordering:
         if known.end is None:
             self._refuse(call, what, "give its window an ORDER BY")
             return
-        if self._is_behind(call, select):
+        if not self._is_reached(call, select):
             fix = "compute it in a subquery: select * from (select *, ... as n from t) where n = 1"
             self._refuse(call, f"{call.name}() behind the SELECT list", fix)
             return
@@ -143,29 +188,53 @@ class _Ordering:
         more: Parts = tuple(part for key in keys for part in (", ", key))
         if over.name is None:
             at = (known.end, known.end)
-            self.edits.append(_Edit(at=at, parts=more, owner=_SHARED, closes=True))
+            self.edits.add(at, more, SHARED, closes=True)
             return
         start, end = known.inside
         parts: Parts = ("(", (start, known.end), *more, (known.end, end), ")")
-        self.edits.append(_Edit(at=over.name, parts=parts, owner=_SHARED))
+        self.edits.add(over.name, parts, SHARED)
 
-    def _is_behind(self, call: Spoken, select: range) -> bool:
-        """Tell whether a call stands where `struct(*)` means nothing."""
+    def _is_reached(self, call: Spoken, select: range) -> bool:
+        """Tell whether a call stands where `struct(*)` means something, or can be moved there."""
         found = (self.spans.of_select(select, clause) for clause in ("QUALIFY", "ORDER_BY"))
-        return any(at is not None and at < call.at for at in found)
+        is_behind = any(at is not None and at < call.at for at in found)
+        return not is_behind or self._move(call, select)
+
+    def _move(self, call: Spoken, select: range) -> bool:
+        """Work a call of QUALIFY out in the SELECT list, where its window can name all columns."""
+        found = (self.spans.of_select(select, each) for each in ("SELECT", "QUALIFY", "ORDER_BY"))
+        begin, at, order = found
+        items = self.spans.items(select)
+        if begin is None or at is None or not items or (order is not None and order < call.at):
+            return False
+        grouped = self.spans.group(select) is not None
+        if grouped or self.spans.kinds[begin + 1] == "DISTINCT":
+            return False
+        name = f"__odf_q{1 + sum(map(len, self.moved.values()))}"
+        self.moved.setdefault(select, []).append(name)
+        span, last = (call.start, call.end), items[-1][1]
+        self.edits.add(span, (name,), call.at - 1, inner=call.at)
+        self.edits.add((last, last), (", ", span, f" AS {name}"), call.at - 1)
+        return True
+
+    def _with_qualify(self, select: range) -> Span:
+        """Return a SELECT to the end of its QUALIFY, and further where nothing is united."""
+        begin = self.spans.of_select(select, "SELECT") or select.start
+        after = (self.spans.of_select(select, each) for each in _AFTER)
+        end = min((n for n in after if n is not None), default=select.stop)
+        if not self.spans.is_united(select):
+            end = select.stop
+        return self.spans.span(begin, end)
 
     def _keys(self, call: Spoken, select: range) -> Sequence[str | Span] | None:
         """Return what tells the rows of a SELECT apart."""
-        group = self.spans.group(select)
-        if group is None:
+        if self.spans.group(select) is None:
             return ("struct(*)",)
-        for key in group:
-            text = self.text[slice(*key)].upper()
-            if text.isdigit() or text == "ALL" or text.startswith(_SETS):
-                fix = "group in a subquery, and number the rows of that"
-                self._refuse(call, f"{call.name}() over groups", fix)
-                return None
-        return group
+        keys = group_keys(self.spans, select)
+        if keys is None:
+            fix = "group in a subquery, and number the rows of that"
+            self._refuse(call, f"{call.name}() over groups", fix)
+        return keys
 
     def _aggregate(self, call: Spoken, over: Over | None) -> None:
         if call.name in _LISTS | _TEXTS and over is not None and (over.end or over.based):
@@ -181,6 +250,8 @@ class _Ordering:
             self._mode(call)
         elif call.name in {"sum", "avg", "mean"}:
             self._sum(call, over)
+        elif call.name in MOMENTS or call.name in PAIRED_MOMENTS:
+            self._moment(call, over)
 
     def _text(self, call: Spoken) -> None:
         """Put the text itself into the order, last, but where DISTINCT asks for it anyway."""
@@ -188,38 +259,36 @@ class _Ordering:
         if within is None and call.arguments:
             at = (call.close + 1, call.close + 1)
             parts: Parts = (" WITHIN GROUP (ORDER BY ", call.arguments[0], ")")
-            self.edits.append(_Edit(at=at, parts=parts, owner=call.at))
+            self.edits.add(at, parts, call.at)
         elif within is not None and not call.distinct:
             at = (within[1], within[1])
-            self.edits.append(_Edit(at=at, parts=(", ", call.arguments[0]), owner=call.at))
+            self.edits.add(at, (", ", call.arguments[0]), call.at)
 
     def _by(self, call: Spoken) -> None:
-        if len(call.arguments) != 2:
-            fix = f"use {call.name}() with two arguments, or rank() and a filter"
-            self._refuse(call, f"{call.name}() of several rows", fix)
+        if len(call.arguments) < 2:
             return
-        value, by = call.arguments
+        value, by = call.arguments[:2]
         parts: Parts = (") IS NULL, NULL, struct((", by, "), (", value, ")))")
-        self._around(by, "IF((", parts, call.at)
+        self.edits.around(by, "IF((", parts, call.at)
 
     def _mode(self, call: Spoken) -> None:
         if len(call.arguments) == 1 and call.behind.within is None:
             at = (call.close, call.close)
-            self.edits.append(_Edit(at=at, parts=(", true",), owner=call.at))
+            self.edits.add(at, (", true",), call.at)
         elif len(call.arguments) == 2 and self._of(call.arguments[1]).lower() != "true":
             self._refuse(call, "mode(), of two that are as frequent,", "write mode(x, true)")
 
     def _sum(self, call: Spoken, over: Over | None) -> None:
-        pivoted = self.spans.in_pivot(call.at)  # types of columns are not followed into it
-        if len(call.arguments) != 1 or (self.sums is None and not pivoted):
+        if len(call.arguments) != 1 or self.sums is None:
             return
         argument = call.arguments[0]
-        known = {} if self.sums is None else self.sums
-        added = known.get(call.start, Added.UNKNOWN)
+        added = self.sums.added.get(call.start, Added.UNKNOWN)
         if added is Added.UNKNOWN:
             added = cast_to(self._of(argument))
-        if added is Added.UNKNOWN or (added is Added.FLOATING and over is not None):
-            where = " in a window" if over is not None and added is Added.FLOATING else ""
+        pivoted = self.spans.in_pivot(call.at)
+        where = " in a window" if over is not None else " in a PIVOT" * pivoted
+        if added is Added.UNKNOWN or (added is Added.FLOATING and where):
+            where *= added is Added.FLOATING
             fix = f"add up exact numbers: {call.name}(cast({self._of(argument)} as decimal(38, 6)))"
             self._refuse(call, f"{call.name}() of {added.value}{where}", fix)
         elif added is Added.FLOATING:
@@ -227,80 +296,106 @@ class _Ordering:
         elif added is Added.INTEGER and call.name != "sum":
             self._exact_average(call, argument)
 
+    def _moment(self, call: Spoken, over: Over | None) -> None:
+        """Work out a statistic of floating-point numbers from the least to the greatest."""
+        where = "window" if over is not None else "PIVOT" * self.spans.in_pivot(call.at)
+        if where:
+            fix = "work it out in a subquery with GROUP BY, and join that"
+            self._refuse(call, f"{call.name}() in a {where}", fix)
+            return
+        if call.name in MOMENTS and len(call.arguments) == 1:
+            start, end = moment(call.name)
+        elif call.name in PAIRED_MOMENTS and len(call.arguments) == 2:
+            start, end = paired_moment(call.name)
+            one, other = call.arguments
+            either: Parts = ("IF((", one, ") IS NULL OR (", other, ") IS NULL, NULL, ")
+            both: Parts = ("struct((", one, ") AS u, (", other, ") AS w))")
+            self.edits.add((one[0], other[1]), (*either, *both), call.at, inner=call.at + 1)
+        else:
+            return
+        self._rename(call, "collect_list")
+        self._wrap(call, start, end)
+        self._keep_name(call)
+
     def _fold(self, call: Spoken, argument: Span) -> None:
         """Add up floating-point numbers from the least to the greatest."""
         self._rename(call, "collect_list")
-        self._around(argument, "CAST(", (" AS DOUBLE)",), call.at)
+        self.edits.around(argument, "CAST(", (" AS DOUBLE)",), call.at)
         start = "aggregate(sort_array("
         end: Parts = (
             "), CAST(NULL AS DOUBLE), (__odf_s, __odf_v) -> coalesce(__odf_s + __odf_v, __odf_v))",
         )
         if call.name != "sum":
             start, end = f"({start}", (*end, *self._counted(call, argument))
-        self._around((call.start, call.end), start, end, call.at)
+        self.edits.around((call.start, call.end), start, end, call.at)
 
     def _exact_average(self, call: Spoken, argument: Span) -> None:
         """Add up integers as decimals, not as floating-point numbers."""
         self._rename(call, "sum")
-        self._around(argument, "CAST(", (" AS DECIMAL(38, 0))",), call.at)
+        self.edits.around(argument, "CAST(", (" AS DECIMAL(38, 0))",), call.at)
         end: Parts = (" AS DOUBLE)", *self._counted(call, argument))
-        self._around((call.start, call.end), "(CAST(", end, call.at)
+        self.edits.around((call.start, call.end), "(CAST(", end, call.at)
 
     def _counted(self, call: Spoken, argument: Span) -> Parts:
         distinct = "DISTINCT " if call.distinct else ""
         behind = (call.close + 1, call.end)
         return (f" / nullif(count({distinct}", argument, ")", behind, ", 0))")
 
+    # Clauses
+
+    def _clauses(self) -> None:
+        """Look at the clauses that take some rows and leave others."""
+        for at, kind in enumerate(self.spans.kinds):
+            if kind in {"LIMIT", "OFFSET"} and self.spans.is_clause(at):
+                self._first_rows(at)
+            elif kind in _CLAUSES:
+                self._refuse_at(at, self.spans.tokens[at].text.upper(), _CLAUSES[kind])
+
+    def _first_rows(self, at: int) -> None:
+        """Order rows that LIMIT or OFFSET counts in full: those of equal rank by all columns."""
+        clause = self.spans.tokens[at].text.upper()
+        if self.spans.kinds[at + 1] == "ALL":
+            return
+        select = self.spans.select(at)
+        keys = self.spans.listed(select, "ORDER_BY")
+        if not keys:
+            fix = f"say which rows come first: order by x {clause.lower()} ..."
+            self._refuse_at(at, f"{clause} without ORDER BY", fix)
+            return
+        if self._of(keys[0]).upper().split()[0] == "ALL":
+            self._refuse_at(at, f"{clause} behind ORDER BY ALL", "write them out: order by 1, 2")
+            return
+        twice = clause == "OFFSET" and self.spans.of_select(select, "LIMIT") is not None
+        if self.sums is None or twice:
+            return
+        columns = count(self.spans, select, self.sums.stars)
+        if columns is None:
+            fix = "name the columns: select a, b, ... in place of a star or a table function"
+            self._refuse_at(at, f"{clause} over columns that cannot be counted", fix)
+            return
+        end = keys[-1][1]
+        more = "".join(f", {number}" for number in range(1, columns + 1))
+        self.edits.add((end, end), (more,), SHARED, closes=True)
+
     # Edits
 
     def _wrap(self, call: Spoken, start: str, end: str) -> None:
-        self._around((call.start, call.end), start, (end,), call.at)
-
-    def _around(self, span: Span, start: str, end: Parts, owner: int) -> None:
-        self.edits.append(_Edit(at=(span[0], span[0]), parts=(start,), owner=owner))
-        self.edits.append(_Edit(at=(span[1], span[1]), parts=end, owner=owner, closes=True))
+        self.edits.around((call.start, call.end), start, (end,), call.at)
 
     def _rename(self, call: Spoken, name: str) -> None:
         token = self.spans.tokens[call.at]
-        self.edits.append(_Edit(at=(token.start, token.end + 1), parts=(name,), owner=call.at))
-
-    def _made(self, edit: _Edit) -> str:
-        pieces = (p if isinstance(p, str) else self._copy(p, edit.owner) for p in edit.parts)
-        return "".join(pieces)
-
-    def _copy(self, span: Span, owner: int) -> str:
-        """Return a piece of the text with the changes inside it, but those of calls around it."""
-        inside = [
-            each
-            for each in sorted(self.edits, key=lambda each: each.rank)
-            if span[0] <= each.at[0] and each.at[1] <= span[1]
-            if each.owner > owner or (each.owner == _SHARED and owner != _SHARED)
-        ]
-        pieces, at = [], span[0]
-        for each in inside:
-            pieces += [self.text[at : each.at[0]], self._made(each)]
-            at = each.at[1]
-        return "".join([*pieces, self.text[at : span[1]]])
+        self.edits.add((token.start, token.end + 1), (name,), call.at)
 
     def _of(self, span: Span) -> str:
         return self.text[slice(*span)]
 
     def _refuse(self, call: Spoken, what: str, fix: str) -> None:
-        token = self.spans.tokens[call.at]
+        self._refuse_at(call.at, what, fix)
+
+    def _refuse_at(self, at: int, what: str, fix: str) -> None:
+        token = self.spans.tokens[at]
         place = Place.of(self.text, token.start, token.end + 1 - token.start)
         self.problems.append(Unordered(Name(what, place), fix))
-
-
-def _clauses(spans: Spans) -> Iterator[Unordered]:
-    """Yield the clauses that take some rows and leave others."""
-    for at, kind in enumerate(spans.kinds):
-        fix = _CLAUSES.get(kind)
-        after = spans.kinds[at + 1] if at + 1 < len(spans.kinds) else ""
-        if fix is None or (kind in {"LIMIT", "OFFSET"} and after not in {"NUMBER", "L_PAREN"}):
-            continue
-        token = spans.tokens[at]
-        place = Place.of(spans.text, token.start, token.end + 1 - token.start)
-        yield Unordered(Name(token.text.upper(), place), fix)
 
 
 def _is_all(frame: str) -> bool:
@@ -314,33 +409,20 @@ def _from_start(frame: str) -> bool:
     )
 
 
-_SETS = ("ROLLUP", "CUBE", "GROUPING")
+_AFTER = ("ORDER_BY", "SORT_BY", "CLUSTER_BY", "DISTRIBUTE_BY", "LIMIT", "OFFSET")
 _LISTS = frozenset({"collect_list", "collect_set", "array_agg"})
 _TEXTS = frozenset({"listagg", "string_agg"})
 _FIRSTS = frozenset({"first", "first_value", "last", "last_value", "any_value"})
 _FRAMED = _FIRSTS | {"nth_value"}
 _POSITIONS = _FRAMED | {"row_number", "ntile", "lag", "lead"}
-_NUMBERED = (
-    "number the rows and filter: select * from (select *, row_number() over (order by x) as n "
-    "from t) where n <= 10"
-)
 _CLAUSES = {
-    "LIMIT": _NUMBERED,
-    "OFFSET": _NUMBERED,
     "TABLE_SAMPLE": "choose rows by their values: where hash(x) % 10 = 0",
     "COLLATE": "compare lower(x), which is one spelling",
 }
-_EXACT = "work it out from exact sums: sum(cast(x as decimal(38, 6))) and count(x)"
 _SKETCHED = "use what is exact: percentile(), median(), or count() by groups"
 _REFUSED = {
     **dict.fromkeys(
-        [
-            "std", "stddev", "stddev_pop", "stddev_samp", "variance", "var_pop", "var_samp",
-            "corr", "covar_pop", "covar_samp", "skewness", "kurtosis", "regr_avgx", "regr_avgy",
-            "regr_intercept", "regr_r2", "regr_slope", "regr_sxx", "regr_sxy", "regr_syy",
-            "vector_avg", "vector_sum",
-        ],
-        _EXACT,
+        ("vector_avg", "vector_sum"), "add up exact numbers: sum(cast(x[0] as decimal(38, 6)))"
     ),
     **dict.fromkeys(("try_sum", "try_avg"), "use the function that fails when it overflows"),
     **dict.fromkeys(

@@ -25,6 +25,7 @@ from odfbuild.planner.sql.shape import (
     NamedTable,
     Opaque,
     Output,
+    Pivot,
     Query,
     Select,
     SetQuery,
@@ -241,8 +242,9 @@ class Relations(Calls):
                 return Rows([Attribute(each, UNKNOWN, frozenset(), alias) for each in names])
             case Opaque(why=why, inside=inside):
                 self.opaque.append(why)
-                if inside is not None:
-                    self._source(inside, left, outer)
+                rows = Rows([]) if inside is None else self._source(inside, left, outer)
+                if isinstance(source, Pivot):
+                    self.shape(source.values, Scope(rows, outer))
         return unknown_rows()
 
     def _named(self, source: NamedTable) -> Rows:

@@ -36,6 +36,7 @@ __all__ = [
     "Operation",
     "Output",
     "Over",
+    "Pivot",
     "Query",
     "Select",
     "SetQuery",
@@ -260,6 +261,13 @@ class Inline(Opaque):
 
     alias: str | None = None
     names: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Pivot(Opaque):
+    """A relation turned around: of its rows `values` are worked out, one column each or more."""
+
+    values: tuple[Expr, ...] = ()
 
 
 Source: TypeAlias = NamedTable | Derived | Generator | Opaque

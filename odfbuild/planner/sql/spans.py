@@ -19,6 +19,17 @@ _SET = frozenset({"UNION", "EXCEPT", "INTERSECT"})
 _ORDERS = frozenset({"ORDER_BY", "SORT_BY"})
 _FRAMES = frozenset({"ROWS", "RANGE"})
 _CLAUSES = frozenset({"PARTITION_BY", "DISTRIBUTE_BY", "CLUSTER_BY", "R_PAREN"}) | _ORDERS | _FRAMES
+_COMPARED = frozenset(
+    {"EQ", "NEQ", "LT", "LTE", "GT", "GTE", "IN", "LIKE", "BETWEEN", "AND", "OR", "ON", "JOIN"}
+    | {"WHERE", "THEN", "GROUP_BY", "FROM", "COMMA", "DOT", "ALIAS"}
+)
+_BEFORE_NAMES = (
+    _COMPARED
+    | _ORDERS
+    | {"SELECT", "DISTINCT", "NOT", "HAVING", "QUALIFY", "L_PAREN", "PLUS", "DASH", "SLASH"}
+    | {"PARTITION_BY", "CASE", "WHEN", "ELSE"}
+)
+_BEHIND_NAMES = _COMPARED | {"R_PAREN", "IS", "END"}
 _ENDS = _ORDERS | frozenset(
     ["HAVING", "QUALIFY", "CLUSTER_BY", "DISTRIBUTE_BY", "LIMIT", "OFFSET", "WINDOW"]
 )
@@ -28,8 +39,9 @@ _ENDS = _ORDERS | frozenset(
 class Over:
     """The window of a call: written out, or a `name` that stands for one, with its place.
 
-    `end` is where more keys of the order may be put, None where there is no order; `frame` is in
-    upper case, its words parted by single blanks; `based` tells that it starts from another one.
+    `end` is where more keys of the order may be put, None where there is no order, and `order` are
+    those keys; `frame` is in upper case, its words parted by single blanks; `based` tells that it
+    starts from another one.
     """
 
     inside: Span
@@ -37,6 +49,7 @@ class Over:
     frame: str
     based: bool
     name: Span | None = None
+    order: tuple[Span, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -70,8 +83,11 @@ class Spans:
     """The words of one text and their parentheses."""
 
     def __init__(self, text: str, tokens: Sequence[Any]) -> None:
-        self.text, self.tokens = text, tokens
+        self.text = text
         self.kinds = [token.token_type.name for token in tokens]
+        while self.kinds[-1:] == ["SEMICOLON"]:
+            self.kinds.pop()
+        self.tokens = tokens = tokens[: len(self.kinds)]
         self.around: list[int] = []  # which parenthesis a word stands in, -1 for none
         self.closing: dict[int, int] = {-1: len(tokens)}
         opened = [-1]
@@ -99,7 +115,7 @@ class Spans:
             opened = self.around[opened]
         first, end = opened + 1, self.closing[opened]
         for number in range(first, end):
-            if self.kinds[number] in _SET and self.around[number] == opened:
+            if self._is_set(number) and self.around[number] == opened:
                 if number > at:
                     return range(first, number)
                 first = number + 1
@@ -112,12 +128,31 @@ class Spans:
 
     def group(self, select: range) -> tuple[Span, ...] | None:
         """Return the keys of the GROUP BY of a SELECT; None if it has none."""
-        at = self.of_select(select, "GROUP_BY")
+        return self.listed(select, "GROUP_BY")
+
+    def listed(self, select: range, clause: str) -> tuple[Span, ...] | None:
+        """Return what commas part in a clause of a SELECT; None if it has no such clause."""
+        at = self.of_select(select, clause)
         if at is None:
             return None
         rest = range(at + 1, select.stop)
         end = next((n for n in rest if self.kinds[n] in _ENDS and self._begins(n, at)), select.stop)
         return tuple(self._parted(at + 1, end, self.around[at]))
+
+    def parted(self, opened: int) -> tuple[Span, ...]:
+        """Return what commas part in a parenthesis."""
+        return tuple(self._parted(opened + 1, self.closing[opened], opened))
+
+    def is_united(self, select: range) -> bool:
+        """Tell whether a SELECT is one side of UNION, EXCEPT or INTERSECT."""
+        ends = (select.start - 1, select.stop)
+        return any(0 <= n < len(self.kinds) and self._is_set(n) for n in ends)
+
+    def is_clause(self, at: int) -> bool:
+        """Tell whether LIMIT or OFFSET stands for the clause, and is no name."""
+        before = self.kinds[at - 1] if at else ""
+        behind = self.kinds[at + 1] if at + 1 < len(self.kinds) else "COMMA"
+        return before not in _BEFORE_NAMES and behind not in _BEHIND_NAMES
 
     def in_pivot(self, at: int) -> bool:
         """Tell whether a word stands in the parentheses of a PIVOT, however deep."""
@@ -137,13 +172,24 @@ class Spans:
         return tuple(self._parted(first + 1, end, self.around[first]))
 
     def window(self, name: str, select: range) -> Over | None:
-        """Return what the WINDOW clause of a SELECT says of a name."""
-        at = self.of_select(select, "WINDOW")
-        for number in () if at is None else range(at + 1, select.stop - 2):
-            words = self.kinds[number + 1 : number + 3]
-            if self.tokens[number].text == name and words == ["ALIAS", "L_PAREN"]:
-                return self._over(number + 2)
-        return None
+        """Return what the WINDOW clause of a SELECT says of a name, also of one for another."""
+        defined = dict(self._defined(select))
+        found = defined.get(name)
+        if found is not None and found.name is not None:
+            found = defined.get(self.named(found))
+        return None if found is None or found.name is not None else found
+
+    def _defined(self, select: range) -> Iterator[tuple[str, Over]]:
+        own = (n for n in select if self.kinds[n] == "WINDOW" and self._begins(n, select.start))
+        at = next(own, select.stop)
+        for number in range(at + 1, select.stop - 2):
+            first = self.kinds[number - 1] in {"WINDOW", "COMMA"} and self._begins(number, at)
+            if first and self.kinds[number + 1] == "ALIAS":
+                yield self.tokens[number].text, self._window(number + 2)[0]
+
+    def named(self, over: Over) -> str:
+        """Return the name that stands for a window: of `w`, `(w)` and the same in backticks."""
+        return "" if over.name is None else self.text[slice(*over.name)].strip("()` \t\r\n")
 
     def _is_call(self, at: int) -> bool:
         before = self.kinds[at - 1] if at else ""
@@ -194,6 +240,9 @@ class Spans:
         return first, second
 
     def _window(self, at: int) -> tuple[Over, int]:
+        if at in self.closing and self.closing[at] == at + 2:
+            span = self.span(at, at + 3)
+            return Over(inside=span, end=None, frame="", based=False, name=span), at + 2
         if at in self.closing:
             return self._over(at), self.closing[at]
         span = self.span(at, at + 1)
@@ -203,13 +252,20 @@ class Spans:
         close = self.closing[opened]
         own = [n for n in range(opened + 1, close) if self.around[n] == opened]
         framed = next((n for n in own if self.kinds[n] in _FRAMES), close)
-        ordered = any(self.kinds[n] in _ORDERS for n in own)
+        ordered = next((n for n in own if self.kinds[n] in _ORDERS), None)
+        keys = () if ordered is None else self._parted(ordered + 1, framed, opened)
         return Over(
             inside=(self.tokens[opened].end + 1, self.tokens[close].start),
-            end=self.tokens[framed - 1].end + 1 if ordered else None,
+            end=None if ordered is None else self.tokens[framed - 1].end + 1,
+            order=tuple(keys),
             frame=" ".join(token.text.upper() for token in self.tokens[framed:close]),
             based=self.kinds[opened + 1] not in _CLAUSES,
         )
+
+    def _is_set(self, number: int) -> bool:
+        """Tell whether a word joins two queries: the EXCEPT of a star does not."""
+        starred = number > 0 and self.kinds[number - 1] == "STAR"
+        return self.kinds[number] in _SET and not (starred and self.kinds[number] == "EXCEPT")
 
     def _is_query(self, opened: int) -> bool:
         inside = range(opened + 1, self.closing[opened])

@@ -8,14 +8,16 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from enum import Enum
 
 from odfbuild.odf.events import DataSchema, DataTypeDecimal, DataTypeNull
 from odfbuild.planner.sql.columns import Tables
+from odfbuild.planner.sql.output_columns import Rows
 from odfbuild.planner.sql.query import QueryStep
 from odfbuild.planner.sql.relations import Relations
 from odfbuild.planner.sql.scope import Scope
-from odfbuild.planner.sql.shape import Call
+from odfbuild.planner.sql.shape import Call, StarExpr
 from odfbuild.planner.sql.spark_types import (
     BIGINT,
     BYTE,
@@ -42,8 +44,16 @@ class Added(Enum):
     UNKNOWN = "values of a type that cannot be told"
 
 
-Sums = Mapping[int, Added]
-"""What the calls of a text add up, by the offsets at which they stand."""
+@dataclass(frozen=True, slots=True)
+class Sums:
+    """What the calls of a text add up, by the offsets at which they stand.
+
+    `stars` are the names of the columns that its stars show, where these are known.
+    """
+
+    added: Mapping[int, Added]
+    stars: Mapping[int, tuple[str, ...]]
+
 
 _NAMES = frozenset({"sum", "avg", "mean"})
 _CAST = re.compile(
@@ -65,11 +75,11 @@ def sums_of(
     reader = _Reader(tables)
     found: list[Sums] = []
     for step in steps:
-        reader.found = {}
+        reader.found, reader.stars = {}, {}
         rows = reader.query(read(step.text).shape)
         if step.alias is not None:
             tables.steps[step.alias] = rows
-        found.append(reader.found)
+        found.append(Sums(reader.found, reader.stars))
     return tuple(found)
 
 
@@ -85,6 +95,16 @@ class _Reader(Relations):
     def __init__(self, tables: Tables) -> None:
         super().__init__(tables.rows)
         self.found: dict[int, Added] = {}
+        self.stars: dict[int, tuple[str, ...]] = {}
+
+    def expanded(self, star: StarExpr, scope: Scope) -> Rows | None:
+        rows = super().expanded(star, scope)
+        if star.place is not None and rows is not None and not rows.open:
+            names = tuple(each.name for each in rows.columns)
+            known = self.stars.setdefault(star.place.start, names)
+            if known != names:
+                self.stars[star.place.start] = ()
+        return rows
 
     def aggregate(self, expr: Call, scope: Scope) -> Value:
         if expr.name in _NAMES and expr.place is not None and len(expr.args) == 1:

@@ -25,6 +25,7 @@ from odfbuild.planner.sql.shape import (
     NamedTable,
     Opaque,
     Output,
+    Pivot,
     Query,
     Select,
     SetQuery,
@@ -252,10 +253,18 @@ class _Shaper(Expressions):
         source = self._plain(node)
         joins = node.args.get("joins")
         if any(_foreign(node, _SOURCE_PARTS)) and not isinstance(node, exp.Lateral | exp.Values):
-            source = Opaque(next(_foreign(node, _SOURCE_PARTS)).text, source)
+            source = self._changed(node, next(_foreign(node, _SOURCE_PARTS)).text, source)
         if joins and not isinstance(node, exp.Subquery):
             return Derived(From(source, tuple([self._join(each) for each in joins])), None, ())
         return source
+
+    def _changed(self, node: Any, clause: str, source: Source) -> Opaque:
+        """Read a relation with a clause behind it that changes its columns or rows."""
+        pivots: list[Any] = node.args.get("pivots") or []
+        if len(pivots) != 1 or pivots[0].args.get("unpivot"):
+            return Opaque(clause, source)
+        named = [e.this if isinstance(e, exp.Alias) else e for e in pivots[0].expressions]
+        return Pivot(clause, source, tuple(self.expressions(named)))
 
     def _plain(self, node: Any) -> Source:
         if isinstance(node, exp.Table) and isinstance(node.this, exp.Identifier):

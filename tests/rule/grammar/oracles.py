@@ -46,7 +46,8 @@ class PlainSpark:
             "SPARK_LOCAL_DIRS": str(folder),
         }
         env.pop("PYTHONPATH", None)
-        with (folder / "plain-spark.log").open("w") as log:
+        self._log = folder / "plain-spark.log"
+        with self._log.open("w") as log:
             self._process = subprocess.Popen(
                 [sys.executable, str(_SCRIPT)],
                 stdin=subprocess.PIPE,
@@ -72,7 +73,7 @@ class PlainSpark:
         """Return the rows of each state, or why there are none."""
         assert self._process.stdout is not None
         line = self._process.stdout.readline()
-        assert line, "the process of plain Spark has ended; see plain-spark.log"
+        assert line, f"the process of plain Spark has ended: {self._log.read_text()[-2000:]}"
         found = json.loads(line)
         return str(found["error"]) if "error" in found else list(found["rows"])
 

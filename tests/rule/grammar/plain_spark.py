@@ -68,10 +68,20 @@ def _rows(session: "SparkSession", states: list[dict[str, Any]]) -> list[list[di
             session.sql(query).createOrReplaceTempView(name)
         frames.append(session.sql(state["query"]).withColumn(_STATE, lit(len(frames))))
     found: list[list[dict[str, Any]]] = [[] for _ in frames]
-    table = reduce(lambda one, other: one.unionAll(other), frames).toArrow()
-    for row in table.to_pylist():
+    frame = reduce(lambda one, other: one.unionAll(other), frames)
+    for row in _listed(frame):
         state = row.pop(_STATE)
         found[state].append({name: plain(value) for name, value in row.items()})
+    return found
+
+
+def _listed(frame: "DataFrame") -> list[dict[str, Any]]:
+    import pyarrow as pa
+
+    try:
+        found: list[dict[str, Any]] = frame.toArrow().to_pylist()
+    except pa.ArrowInvalid:  # Spark calls the field of a struct never null that is null at times
+        found = [row for batch in frame._collect_as_arrow() for row in batch.to_pylist()]
     return found
 
 

@@ -1,5 +1,6 @@
 """Queries composed of grammar: what a SELECT may be made of, in any nesting that makes sense."""
 
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
@@ -23,6 +24,7 @@ __all__ = ["Composed", "composed"]
 _NAMES = ("k", "n", "email", "m", "x", "K", "w", "y", "z", "N", "u")
 _TIME = "event_time"
 _CLOSED = "/*closed {}*/"
+_TOTAL = re.compile(r"/\*total (.*?)\*/")
 
 Columns = tuple[Column, ...]
 
@@ -31,7 +33,8 @@ Columns = tuple[Column, ...]
 class Composed:
     """A query in its steps, the last without a name.
 
-    `/*closed word*/` stands where its batch form asks for windows that have closed.
+    `/*closed word*/` stands where its batch form asks for windows that have closed, `/*total x*/`
+    where it says in what order it takes rows of equal rank.
     """
 
     steps: tuple[tuple[str | None, str], ...]
@@ -42,14 +45,16 @@ class Composed:
         return TransformSql(
             engine="spark",
             queries=tuple(
-                SqlQueryStep(alias=alias, query=query) for alias, query in self._texts("{}")
+                SqlQueryStep(alias=alias, query=_TOTAL.sub("", query))
+                for alias, query in self._texts("{}")
             ),
         )
 
     def batch(self, watermark: int | None) -> tuple[tuple[str | None, str], ...]:
         """Return the steps as batch queries; their windows end at a watermark at the latest."""
         mark = -1 if watermark is None else watermark
-        return self._texts(f"{{}} window.end <= timestamp_millis({mark}L)")
+        texts = self._texts(f"{{}} window.end <= timestamp_millis({mark}L)")
+        return tuple((alias, _TOTAL.sub(r"\1", query)) for alias, query in texts)
 
     def _texts(self, form: str) -> tuple[tuple[str | None, str], ...]:
         def text(query: str) -> str:
@@ -129,7 +134,35 @@ class _Grammar:
             forms.append((2, self._united))
         if self._room > 0 and draw.chance(12):
             return self._with(known)
-        return draw.weighted(forms)(known)
+        forms.append((1, self._pivoted))
+        text, columns = draw.weighted(forms)(known)
+        return self._first_rows(text, columns) if draw.chance(8) else (text, columns)
+
+    def _first_rows(self, text: str, columns: Columns) -> tuple[str, Columns]:
+        """Return the first rows of a query: of equal rank in the order of all its columns."""
+        draw = self.draw
+        text, columns = _storable(text, columns)
+        by = draw.one(("1", draw.one(columns).name)) + draw.one(("", " desc"))
+        every = "".join(f", {number}" for number in range(1, len(columns) + 1))
+        clause = draw.one(("limit 2", "limit 3 offset 1", "offset 1", "limit length('pp')"))
+        if draw.chance(50) or not columns:
+            text = f"select * from ({text}) f"
+        else:
+            text = f"select f.* from ({text}) f"
+        return f"select * from ({text} order by {by}/*total {every}*/ {clause}) l", columns
+
+    def _pivoted(self, known: Mapping[str, Columns]) -> tuple[str, Columns]:
+        """Return a sum and more for each value of a column, with a column each."""
+        draw = self.draw
+        text, scope = self.source(known)
+        values = Values(draw, scope)
+        number, by = values.any(BIGINT, 1)[0], values.any(STRING, 1)[0]
+        beside, column = values.key()
+        inner = f"select {beside} as g, {by} as b, {number} as v from {text}"
+        columns = [column.named("g"), *(Column(f"{v}_{n}", BIGINT) for v in "px" for n in "sm")]
+        least = draw.one(("min", "max", "count"))
+        made = f"pivot (sum(v) as s, {least}(v) as m for b in ('p', 'x'))"
+        return f"select * from ({inner}{self._where(scope, known)}) {made}", tuple(columns)
 
     def _with(self, known: Mapping[str, Columns]) -> tuple[str, Columns]:
         """Return a query with common tables, which may hide others of their name."""
@@ -271,13 +304,52 @@ class _Grammar:
         if order:
             forms += [f"rank() over ({over}{order})", f"dense_rank() over ({over}{order})",
                       f"count({number}) over ({over}{order})"]  # fmt: skip
+            if by is not None and by[1].kind == BIGINT:
+                forms += [f"last_value({by[0]}) over ({over}{order})",
+                          f"first_value({by[0]}) over ({over}{order} range between current row "
+                          "and unbounded following)"]  # fmt: skip
         return draw.one(forms), Column("r", BIGINT)
 
     def _plain(self, known: Mapping[str, Columns]) -> tuple[str, Columns]:
         text, scope = self.source(known)
         items, columns = self._items(scope, windows=self.draw.chance(40))
         where = self._where(scope, known)
-        return f"select {', '.join(items)} from {text}{where}", tuple(columns)
+        qualify = f" qualify {self._first_of(scope)}" if self.draw.chance(10) else ""
+        made = f"select {', '.join(items)} from {text}{where}{qualify}"
+        return self._named_window(made, qualify), tuple(columns)
+
+    def _first_of(self, scope: Sequence[Relation]) -> str:
+        """Return a condition on a window, for QUALIFY."""
+        draw, values = self.draw, Values(self.draw, scope)
+        key = values.key()[0]
+        by = values.column(TIME) or values.column(BIGINT) or values.key()
+        every = [name for name, each in values.names() if "." not in name or not each.fields]
+        total = ", ".join(dict.fromkeys([f"{by[0]} desc", *every]))
+        number = values.any(BIGINT, 1)[0]
+        forms = [f"count(*) over (partition by {key}) > 1",
+                 f"rank() over (partition by {key} order by {by[0]}) <= 2"]  # fmt: skip
+        if not any(each.hidden for each in scope):  # Spark fails on struct(*) of USING beside
+            forms += [  # a name of the same SELECT list
+                f"row_number() over (partition by {key} order by {total}) = 1",
+                f"2 >= row_number() over (partition by {key} order by {total})",
+                f"coalesce(lag({number}) over (partition by {key} order by {total}), 0) < 2",
+                f"last_value({by[0]}) over (partition by {key} order by {by[0]} desc) is not null",
+            ]
+        return draw.one(forms)
+
+    def _named_window(self, text: str, qualify: str) -> str:
+        """Return a query with a window, where it has one, under a name."""
+        found = re.search(r" over \(([^()]*)\)", text)
+        if found is None or not self.draw.chance(30):
+            return text
+        window, name = found.group(1), self.draw.one(("w9", "(w9)"))
+        text = text.replace(found.group(0), f" over {name}")
+        more = self.draw.one(("", ", w8 as w9", ", w8 as (w9)"))
+        if more:
+            text = text.replace(f" over {name}", f" over {name.replace('9', '8')}", 1)
+        clause = f" window w9 as ({window}){more}"
+        head, _, tail = text.partition(" qualify ") if qualify else (text, "", "")
+        return f"{head}{clause} qualify {tail}" if tail else f"{head}{clause}"
 
     def _distinct(self, known: Mapping[str, Columns]) -> tuple[str, Columns]:
         text, scope = self.source(known)
@@ -295,6 +367,7 @@ class _Grammar:
         where, values = self._where(scope, known), Values(draw, scope)
         items, columns, by = [], list[Column](), []
         below = {c.name for each in scope for c in (*each.columns, *each.hidden)}
+        keys: list[tuple[str, Column]] = []
         clock = [each for each in values.names(TIME) if each[1].name == _TIME]
         closing = bool(clock) and draw.chance(10)
         if closing:
@@ -307,6 +380,7 @@ class _Grammar:
             if column.kind == TIME and not closing and draw.chance(50):
                 name = f"v{len(columns)}"
             shown = f"{key} as {name}" if key.rpartition(".")[2] != name else key
+            keys.append((key, column))
             spoken = [key, key, key]
             if not closing:
                 spoken.append(str(len(items) + 1))
@@ -327,6 +401,17 @@ class _Grammar:
             name = self._name(scope, column, [each.name for each in columns])
             items.append(f"{made} as {name}")
             columns.append(column.named(name))
+        if keys and draw.chance(15):
+            key, column = draw.one(keys)
+            name = self._name(scope, column, [each.name for each in columns])
+            items.append(f"{draw.one(('first', 'any_value', 'last'))}({key}) as {name}")
+            columns.append(column.or_null().named(name))
+        if rolled and draw.chance(60):
+            name = self._name(scope, Column("r", BIGINT), [each.name for each in columns])
+            total = f"/*total , {', '.join(key for key, _ in keys)}, grouping_id()*/"
+            made = f"row_number() over (order by count(*){total})"
+            items.append(f"cast({made} as bigint) as {name}")
+            columns.append(Column(name, BIGINT))
         if not items:
             items, columns = ["count(*) as n"], [Column("n", BIGINT)]
         having = f" having {self._having(values)}" if draw.chance(15) else ""
@@ -358,6 +443,8 @@ class _Grammar:
     def _aggregate(self, values: Values) -> tuple[str, Column]:
         draw = self.draw
         number, text = values.any(BIGINT, 1)[0], values.any(STRING, 1)[0]
+        if draw.chance(12):
+            return self._statistic(values, number)
         made = draw.one(
             ("count(*)", f"count({text})", f"sum({number})", f"max({number})",
              f"count(distinct {number})", f"count(distinct {text})", f"min({text})",
@@ -370,6 +457,19 @@ class _Grammar:
         if made.startswith(("min", "max(")) and made.endswith(f"({text})"):
             return made, Column("x", STRING)
         return made, Column("c", BIGINT)
+
+    def _statistic(self, values: Values, number: str) -> tuple[str, Column]:
+        """Return a statistic in thousandths, as sums in another order have other last bits."""
+        draw = self.draw
+        if draw.chance(25):
+            return f"{draw.one(('max_by', 'min_by'))}({number}, {number}, 2)", Column("l", ARRAY)
+        one = ("stddev", "stddev_pop", "variance", "var_pop", "skewness", "kurtosis")
+        two = ("corr", "covar_pop", "covar_samp", "regr_slope", "regr_intercept", "regr_r2")
+        name, distinct = draw.one((*one, *two)), draw.one(("", "", "distinct "))
+        made = f"{name}({distinct}{number})"
+        if name in two:
+            made = f"{name}({distinct}{number}, {values.any(BIGINT, 1)[0]})"
+        return f"cast(floor({made} * 1000 + 0.37D) as bigint)", Column("c", BIGINT)
 
     # Rank, set operations
 

@@ -106,4 +106,55 @@ ORDER: tuple[Shape, ...] = (
         f"select max({T}) as {T}, cast(if(x = 0, 0D, x) as string) as s, count(*) as c from a "
         "group by cast(if(x = 0, 0D, x) as string)",
     ),
+    Shape(
+        "newest row by QUALIFY",
+        f"select * except (x) from a where n > 0 qualify row_number() over (partition by k "
+        f"order by {T} desc) = 1 or lag(m) over w is null window w as (partition by k order by n)",
+        f"select {T}, k, n, m from (select *, row_number() over (partition by k order by {T} desc, "
+        f"{T}, k, n, m, x) as r, lag(m) over (partition by k order by n, {T}, k, n, m, x) as l "
+        "from a where n > 0) where r = 1 or l is null",
+    ),
+    Shape(
+        "first rows of all",
+        f"select *, 1 as one from (select {T}, k, n from a order by n desc limit 3 offset 1)",
+        f"select {T}, k, n, 1 as one from (select *, row_number() over (order by n desc, {T}, k) "
+        f"as r from a) where r between 2 and 4",
+    ),
+    Shape(
+        "last of equal rank",
+        f"select {T}, k, n, last_value(m) over (partition by k order by n) as l, "
+        "first_value(m) over (partition by k order by n range between current row and 1 following) "
+        "as f from a",
+        f"select {T}, k, n, element_at(array_sort(collect_list(struct(n, {T}, k, n as n2, m, x)) "
+        "over (partition by k order by n)), -1).m as l, "
+        f"element_at(array_sort(collect_list(struct(n, {T}, k, n as n2, m, x)) over (partition by "
+        "k order by n range between current row and 1 following)), 1).m as f from a",
+    ),
+    Shape(
+        "statistics of a group",
+        f"select max({T}) as {T}, k, round(stddev(n), 6) as s, round(var_pop(x), 6) as v, "
+        "round(corr(n, x), 6) as c, round(regr_slope(m, n), 6) as r, first(k) as f, "
+        "round(skewness(distinct m), 6) as w from a group by k",
+        f"select max({T}) as {T}, k, round(sqrt((sum(n * n) - sum(n) * sum(n) / count(n)) / "
+        "nullif(count(n) - 1, 0)), 6) as s, round(var_pop(x), 6) as v, round(corr(n, x), 6) as c, "
+        "round(regr_slope(m, n), 6) as r, k as f, round(skewness(distinct m), 6) as w "
+        "from a group by k",
+    ),
+    Shape(
+        "turned around",
+        f"select * from (select date_trunc('hour', {T}) as {T}, k, n from a) "
+        "pivot (sum(n) as s, avg(n) as v for k in ('p', 'q'))",
+        f"select date_trunc('hour', {T}) as {T}, sum(n) filter (where k = 'p') as p_s, "
+        "avg(n) filter (where k = 'p') as p_v, sum(n) filter (where k = 'q') as q_s, "
+        f"avg(n) filter (where k = 'q') as q_v from a group by date_trunc('hour', {T})",
+    ),
+    Shape(
+        "rows of groups of several sets",
+        f"select max({T}) as {T}, k, m, row_number() over (order by count(*)) as r, "
+        "max_by(n, x, 2) as l from a group by rollup(k, m)",
+        f"select {T}, k, m, row_number() over (order by c, k, m, g) as r, l from "
+        f"(select max({T}) as {T}, k, m, count(*) as c, grouping_id() as g, slice(reverse("
+        "array_sort(collect_list(if(x is null, null, struct(x, n))))), 1, 2).n as l "
+        "from a group by rollup(k, m))",
+    ),
 )
