@@ -193,6 +193,21 @@ class Permissions:
         if not self.allows_path(path, project):
             raise self.path_refusal(str(path), os.path.dirname(path))  # noqa: PTH120
 
+    def check_workspace(self, folder: Path, project: Path) -> None:
+        """Raise PathNotPermittedError of a workspace outside of the project and of `paths`.
+
+        Links are followed first.  Where `paths` is all of the machine, any folder will do.
+        """
+        real = os.path.realpath(folder)
+        if _is_below(real, os.path.realpath(project)) or {"*", "/"} & {*self.paths}:
+            return
+        if not any(_is_below(real, os.path.realpath(each)) for each in self.paths):
+            raise PathNotPermittedError(
+                what=f"the workspace {real} is outside of the project",
+                why=self.refusal("what is there is shown and changed as the project says"),
+                fix=f"keep the workspace in the project; or {self.way_on('paths', real)}",
+            )
+
     def path_refusal(self, path: str, folder: str) -> PathNotPermittedError:
         """Return the refusal of a path; its text says nothing of whether there is such a file.
 

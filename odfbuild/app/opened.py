@@ -81,14 +81,17 @@ def open_project(
     """Find the project, read its settings, open the workspace of a target, or of the default one.
 
     `variables` are values as K=V, `vars_files` YAML files with more; they count once they are
-    needed.  Raises ProjectError when there is no project or its settings are wrong, and
-    WorkspaceLinkError of a workspace with links in it.
+    needed.  Raises ProjectError when there is no project or its settings are wrong,
+    WorkspaceLinkError of a workspace with links in it, and PathNotPermittedError of one elsewhere
+    that the policy does not allow.
     """
     root = find_project(Path.cwd(), directory).absolute()
     config = load_config(root, user_folder=user_folder(os.environ))
     chosen = config.target(target)
     workspace = Workspace(root / chosen.workspace, lock_timeout=lock_timeout)
     check_links(workspace.root)
+    if not Path(os.path.realpath(workspace.root)).is_relative_to(os.path.realpath(root)):
+        permissions_of(os.environ, root).check_workspace(workspace.root, root)
     return Opened(
         root=root,
         folders=config.datasets,

@@ -281,6 +281,29 @@ def test_folders_that_the_policy_names_are_read(make: Make, tmp_path: Path) -> N
     assert ours("plan").code == 0
 
 
+@pytest.mark.holds("project-workspace")
+@pytest.mark.parametrize("way", ["{there}", "../there", "linked"])
+@pytest.mark.parametrize(
+    "command", [("plan",), ("status",), ("sql", "select 1"), ("test",), ("apply", "--yes")]
+)
+def test_a_workspace_elsewhere_is_not_used_in_ci(
+    make: Make, way: str, command: tuple[str, ...]
+) -> None:
+    ours = make({"datasets/a.yaml": glob("data/*.csv")})
+    there = ours.folder.parent / "there"
+    there.mkdir()
+    (ours.folder / "linked").symlink_to("../there")
+    place = way.replace("{there}", str(there))
+    (ours.folder / "odfbuild.yaml").write_text(
+        SETTINGS + f"targets: {{dev: {{workspace: '{place}'}}}}\n"
+    )
+    refused(ours(*command, CI="true"), "path-not-permitted")
+    assert list(there.iterdir()) == []
+    allowed = policy(ours.folder.parent, f"paths: [{there}]\n")
+    assert "path-not-permitted" not in ours("status", CI="true", **allowed).err
+    assert ours("status").code == 0
+
+
 @pytest.mark.holds("package-paths")
 @pytest.mark.parametrize("path", ["../outside", "../../../../../../etc"])
 def test_packages_are_not_taken_from_outside_in_ci(make: Make, path: str) -> None:
