@@ -141,8 +141,8 @@ def test_the_written_form_is_that_of_the_open_data_cube() -> None:
     assert tree(0, {}, direction=DERIVED).serialise() == {"id": ID, "derivations": {}}
     assert tree(0, {}).serialise(specify_direction_if_empty=False) == {"id": ID}
     assert tree(0).serialise() == {"id": ID, "sources": {}}
-    for empty in (None, {}):
-        nested = tree(0, {"a": [tree(1, empty)]}).serialise()
+    for one in (tree(1), tree(1, {})):
+        nested = tree(0, {"a": [one]}).serialise()
         assert nested == {"id": ID, "sources": {"a": [{"id": OTHER}]}}
     assert tree(0, {"x": []}).serialise() == {"id": ID, "sources": {"x": []}}
 
