@@ -80,7 +80,7 @@ def diff(
         raise _kind_changed(state.kind, declared.kind)
     changed = [change for change in wanted if not _in_force(change.event, state)]
     if any(isinstance(change.event, SetVocab) for change in changed) and state.schema is not None:
-        raise _vocab_changed()
+        raise _vocab_changed(declared.name)
     return (*_ended(wanted, state), *changed)
 
 
@@ -180,9 +180,10 @@ def _kind_changed(was: DatasetKind, now: DatasetKind) -> KindChangedError:
     )
 
 
-def _vocab_changed() -> VocabChangedError:
+def _vocab_changed(name: DatasetAlias) -> VocabChangedError:
     return VocabChangedError(
         what="the names of the system columns differ from those in force",
         why='they cannot change once the dataset has a schema (ODF 0.34.1, "SetVocab")',
-        fix="put the SetVocab event back as it was, or declare the dataset under another name",
+        fix=f"a new chain takes the new ones: odfbuild rebuild {name} --full --downstream; or put "
+        "the SetVocab event back as it was",
     )

@@ -50,6 +50,7 @@ def _kind(subject: Subject, state: ChainState) -> Iterator[Hit]:
 
 
 def _vocab(subject: Subject, state: ChainState) -> Iterator[Hit]:
+    """Yield the first name that becomes another one, once a chain has columns."""
     found = [
         (event, index)
         for index, event in enumerate(subject.declared.snapshot.metadata)
@@ -59,6 +60,8 @@ def _vocab(subject: Subject, state: ChainState) -> Iterator[Hit]:
         isinstance(each.event, SetVocab) and each.index is None for each in subject.changes
     )
     if not found and not undone and not subject.against:
+        return
+    if state.schema is None and not subject.against:  # nothing was ever read by these names
         return
     event, path = (found[0][0], ("metadata", found[0][1])) if found else (SetVocab(), ())
     now, was = vocabulary(event), state.vocab

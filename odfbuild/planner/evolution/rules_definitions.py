@@ -26,7 +26,8 @@ DEFINITIONS = (
         change=ChangeClass.BREAKING,
         severity=Severity.ERROR,
         explanation="Queries name the event time and the operation by the columns that the "
-        "vocabulary gives. Before the first data it can still change; with data it cannot.",
+        "vocabulary gives. Before the first data it changes without a word; with data only a new "
+        "chain takes other names.",
         before="- kind: SetVocab\n  eventTimeColumn: date",
         after="- kind: SetVocab\n  eventTimeColumn: day",
         ways=("put the SetVocab event back", "declare the new form under another name"),
