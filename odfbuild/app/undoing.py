@@ -113,13 +113,14 @@ def _take_back(project: Opened, undo: Undo, asking: Asking) -> None:
     record.begin()
     done: list[Back] = []
     failed: OdfBuildError | OSError | None = None
+    work = "retire" if undo.run is None else "undo"
     for step in undo.steps:
-        name, at = f"undo:{step.alias}", None if step.expected is None else str(step.expected)
+        name, at = f"{work}:{step.alias}", None if step.expected is None else str(step.expected)
         ended = partial(record.add, "dataset_finished", step.alias, step=name)
         if failed is not None or is_ending():
             ended(outcome="not-begun", head=at)
             continue
-        record.add("dataset_started", step.alias, step=name, work="undo", head=at)
+        record.add("dataset_started", step.alias, step=name, work=work, head=at)
         try:
             _go_back(project, step)
         except (OdfBuildError, OSError) as error:

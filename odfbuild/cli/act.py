@@ -175,9 +175,8 @@ def refuse_unplanned(project: app.Opened, given: Given, command: str = "plan") -
         raise UsageRefusedError(
             what=f"the target '{target.name}' is changed by saved plans only",
             why="odfbuild.yaml says require_plan_file: what is applied was reviewed before",
-            fix=f"odfbuild {command} ... --out plan.json, then: odfbuild apply plan.json"
-            if command == "undo"
-            else "odfbuild plan --out plan.json, then: odfbuild apply plan.json",
+            fix=f"odfbuild {command}{'' if command == 'plan' else ' ...'} --out plan.json, then: "
+            "odfbuild apply plan.json",
         )
     refuse_unnamed(project, given, "apply" if command == "plan" else command)
 

@@ -8,6 +8,7 @@ from odfbuild.state.runs import Ended, RunSummary
 __all__ = ["Later", "later_runs"]
 
 _UNDO = "undo"
+_NOT_RESUMED = (_UNDO, "retire")
 _UNFINISHED = (Ended.PARTLY, Ended.FAILED, Ended.STOPPED, Ended.INTERRUPTED)
 
 
@@ -40,7 +41,7 @@ def _later(run: RunSummary, followers: Iterable[RunSummary], known: dict[str, La
     backs = (e for e in standing if e.command == _UNDO and e.outcome is Ended.DONE)
     if (back := next(backs, None)) is not None:
         return Later(taken_back=back)
-    resumed = next((each for each in standing if each.command != _UNDO), None)
+    resumed = next((each for each in standing if each.command not in _NOT_RESUMED), None)
     return Later(resumed=resumed, left=next(_left(run, resumed, known), None))
 
 
@@ -51,5 +52,5 @@ def _left(
         left = known[resumed.id].left
         if left is not None:
             yield left
-    elif run.command != _UNDO and run.outcome in _UNFINISHED:
+    elif run.command not in _NOT_RESUMED and run.outcome in _UNFINISHED:
         yield run

@@ -18,13 +18,20 @@ from odfbuild.cli.opened import open_given
 from odfbuild.cli.options import Given, OnBusy
 from odfbuild.cli.printable import printable, printable_json
 from odfbuild.cli.words import count, kind_word
-from odfbuild.odf.refs import DatasetAlias
+from odfbuild.odf.refs import DatasetAlias, InvalidNameError
 from odfbuild.planner.housekeeping import Stranded
 from odfbuild.planner.plan_json import canonical
 from odfbuild.planner.plan_object import DamagedPlanError
 from odfbuild.planner.undo import Back, Undo, to_json
 
-__all__ = ["UndoOptions", "apply_saved_undo", "is_undo", "undo_lines", "undo_run"]
+__all__ = [
+    "UndoOptions",
+    "apply_saved_undo",
+    "is_undo",
+    "take_back_or_tell",
+    "undo_lines",
+    "undo_run",
+]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -47,11 +54,12 @@ def undo_run(given: Given, run: str, options: UndoOptions) -> int:
         refuse_unplanned(project, given, "undo")
     undo = prepare_undo(project, run)
     if only_told or not undo.steps:
-        return _undone(project, undo, options)
+        return take_back_or_tell(project, undo, options)
     with reserved(project, _names(undo), command="undo", on_busy=options.on_busy) as mine:
         if mine.busy:
             return exits.DONE
-        return _undone(project, prepare_undo(project, run) if mine.waited else undo, options)
+        again = prepare_undo(project, run) if mine.waited else undo
+        return take_back_or_tell(project, again, options)
 
 
 def _names(undo: Undo) -> set[DatasetAlias]:
@@ -59,7 +67,8 @@ def _names(undo: Undo) -> set[DatasetAlias]:
     return old | {each.alias for each in undo.steps}
 
 
-def _undone(project: app.Opened, undo: Undo, options: UndoOptions) -> int:
+def take_back_or_tell(project: app.Opened, undo: Undo, options: UndoOptions) -> int:
+    """Print what is taken back; then save it, or ask and do it."""
     _tell(undo, as_json=options.as_json)
     if options.out is not None and undo.steps:
         from odfbuild.cli.files import write_output
@@ -68,7 +77,7 @@ def _undone(project: app.Opened, undo: Undo, options: UndoOptions) -> int:
     if options.dry_run or options.out is not None or not undo.steps:
         return exits.DONE
     if not options.yes:
-        confirm("undo")
+        confirm(_command(undo))
     return _done(project, undo, as_json=options.as_json)
 
 
@@ -84,33 +93,54 @@ def apply_saved_undo(
     from odfbuild.executors.runner import StalePlanError
 
     try:
-        run, target = str(document["run"]), document["target"]
+        run, target = document["run"], document["target"]
+        names = {DatasetAlias.parse(each["dataset"]) for each in document["steps"]}
         place = (str(document["project"]), str(target["name"]), str(target["workspace"]))
-    except (LookupError, TypeError) as error:
+    except (LookupError, TypeError, InvalidNameError) as error:
         raise DamagedPlanError.at("undo_version", "something is missing") from error
     project = open_given(replace(given, target=given.target or place[1]), lock_timeout=lock_timeout)
     refuse_unfit(place, project)
-    undo = prepare_undo(project, run)
-    with reserved(project, _names(undo), command="undo", on_busy=on_busy) as mine:
+    undo = _prepare(project, run, names)
+    with reserved(project, names | _names(undo), command=_command(undo), on_busy=on_busy) as mine:
         if mine.busy:
             return exits.DONE
-        undo = prepare_undo(project, run) if mine.waited else undo
+        undo = _prepare(project, run, names) if mine.waited else undo
         if to_json(undo) != document:
             raise StalePlanError(
-                what=f"taking back the run {run} would now do something else",
+                what=f"taking back the run {run} would now do something else"
+                if run is not None
+                else "retiring these datasets would now do something else",
                 why="a saved plan is carried out as it was reviewed, or not at all",
-                fix=f"save it again: odfbuild undo {run} --out FILE",
+                fix=f"save it again: odfbuild undo {run} --out FILE"
+                if run is not None
+                else "save it again: odfbuild retire SEL --out FILE",
             )
         _tell(undo, as_json=False)
         return _done(project, undo, as_json=False)
 
 
+def _prepare(project: app.Opened, run: object, names: set[DatasetAlias]) -> Undo:
+    if run is not None:
+        return prepare_undo(project, str(run))
+    from odfbuild.app.retiring import prepare_retirement
+
+    return prepare_retirement(project, names & project.workspace.states().keys())
+
+
+def _command(undo: Undo) -> str:
+    return "retire" if undo.run is None else "undo"
+
+
 def _done(project: app.Opened, undo: Undo, *, as_json: bool) -> int:
     begun: list[str] = []
-    take_back(project, undo, Asking(command="undo", follows=undo.run, began=begun.append))
+    asking = Asking(command=_command(undo), follows=undo.run, began=begun.append)
+    take_back(project, undo, asking)
     out = sys.stderr if as_json else sys.stdout
-    forth = f"; odfbuild undo {begun[0]} goes forth again, until gc" if begun else ""
-    out.write(f"\nDone: {count(len(undo.steps), 'dataset')} taken back{forth}.\n")
+    word, again = (
+        ("taken back", "goes forth again") if undo.run else ("retired", "brings them back")
+    )
+    forth = f"; odfbuild undo {begun[0]} {again}, until gc" if begun else ""
+    out.write(f"\nDone: {count(len(undo.steps), 'dataset')} {word}{forth}.\n")
     return exits.DONE
 
 
@@ -125,16 +155,26 @@ def _tell(undo: Undo, *, as_json: bool) -> None:
 
 def undo_lines(undo: Undo) -> Iterator[str]:
     """Yield what will happen, line by line."""
+    if not undo.steps and undo.run is None:
+        yield "Nothing to do."
+        return
     if not undo.steps:
         yield f"Nothing to do: no dataset stands where the run {undo.run} put it."
         return
-    yield f"Undo of the run {undo.run}"
+    if undo.run is None:
+        yield f"Retire {count(len(undo.steps), 'dataset')}:"
+    else:
+        yield f"Undo of the run {undo.run}"
     yield ""
     width = max(len(str(each.alias)) for each in undo.steps)
     for each in undo.steps:
-        yield f"  {_mark(each)} {each.alias!s:<{width}}  {kind_word(each.kind):<10}  {_what(each)}"
+        kind = kind_word(each.kind)
+        yield f"  {_mark(each)} {each.alias!s:<{width}}  {kind:<10}  {_what(undo, each)}"
     yield ""
-    if any(each.to is None for each in undo.steps):
+    if undo.run is None:
+        yield "Their names and heads go; keys stay, and so do copies elsewhere. An apply that"
+        yield "declares one of the names makes another dataset, with another id."
+    elif any(each.to is None for each in undo.steps):
         yield "A dataset that the run made is none any more: its name and head go, and an apply"
         yield "that declares it makes another one, with another id."
     if any(each.to is not None and each.expected is not None for each in undo.steps):
@@ -151,9 +191,10 @@ def _mark(step: Back) -> str:
     return "+" if step.expected is None else "<"
 
 
-def _what(step: Back) -> str:
+def _what(undo: Undo, step: Back) -> str:
     if step.to is None:
-        return f"was made by the run; gives up {_given_up(step)}"
+        made = "" if undo.run is None else "was made by the run; "
+        return f"{made}gives up {_given_up(step)}"
     if step.expected is None:
         return f"is there again, head {step.to.short()}"
     named = "" if step.old_name is None else f"; is called {step.old_name} again"
@@ -173,7 +214,10 @@ def _diverging(undo: Undo) -> Iterator[str]:
     width = max(len(str(each.dataset)) for each in undo.diverging)
     for each in undo.diverging:
         yield f"  ! {each.dataset!s:<{width}}  {_read_so_far(each)}"
-    yield "Take back the later runs that read it first, or: odfbuild rebuild NAME"
+    if undo.run is None:
+        yield "They are not declared either: retire them as well, or what they have stays as it is."
+    else:
+        yield "Take back the later runs that read it first, or: odfbuild rebuild NAME"
 
 
 def _read_so_far(each: Stranded) -> str:

@@ -22,7 +22,7 @@ def undo_from_json(document: Mapping[str, Any]) -> Undo:
     whole = PlanObject(document)
     _refuse_version(whole, "undo_version", undo.FORMAT)
     found = Undo(
-        run=whole.text("run"),
+        run=whole.maybe_text("run"),
         project=whole.text("project"),
         target=whole.child("target").text("name"),
         workspace=whole.child("target").text("workspace"),

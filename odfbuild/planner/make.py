@@ -295,6 +295,6 @@ def _unmanaged(alias: DatasetAlias) -> Diagnostic:
         code="unmanaged",
         what=f"{alias} is in the workspace and no longer declared",
         why="removing a definition deletes nothing: history is permanent",
-        fix="declare it again to go on with it",
+        fix=f"declare it again to go on with it; to take it away: odfbuild retire {alias}",
         level=Level.NOTE,
     )

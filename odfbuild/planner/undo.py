@@ -40,9 +40,12 @@ class Back:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Undo:
-    """What taking a run back does; `diverging` are datasets that cannot go on afterwards."""
+    """What taking a run back does; `diverging` are datasets that cannot go on afterwards.
 
-    run: str
+    Without a run, it is datasets that are retired.
+    """
+
+    run: str | None
     project: str
     target: str
     workspace: str

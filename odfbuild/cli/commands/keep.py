@@ -1,4 +1,4 @@
-"""The commands that give up or rewrite history: reset, compact and rebuild.
+"""The commands that give up or rewrite history: reset, compact, rebuild and retire.
 
 Each imports what it needs when it runs, so that all start fast.
 """
@@ -231,3 +231,30 @@ def rebuild(
         full=full,
     )
     raise Exit(housekeep(given(context), names, exclude or [], Rebuild(), manner))
+
+
+@commands.command(cls=ProjectCommand)
+def retire(
+    context: typer.Context,
+    selection: Selected,
+    exclude: Exclude = None,
+    output: Told = ToldFormat.TEXT,
+    dry_run: DryRun = False,
+    out: Out = None,
+    yes: Yes = False,
+    lock_timeout: Wait = 10.0,
+    on_busy: Busy = OnBusy.WAIT,
+) -> None:
+    """Take away datasets that are no longer declared; their files stay until gc."""
+    from odfbuild.cli.retire import retire_selected
+    from odfbuild.cli.undo import UndoOptions
+
+    options = UndoOptions(
+        out=out,
+        dry_run=dry_run,
+        yes=yes,
+        as_json=output is ToldFormat.JSON,
+        lock_timeout=lock_timeout,
+        on_busy=on_busy,
+    )
+    raise Exit(retire_selected(given(context), selection, exclude or [], options))
