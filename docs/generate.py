@@ -13,6 +13,7 @@ from pathlib import Path
 import typer.main
 
 from docs.bill_of_materials import licence_table, of_this_project, sbom_text
+from docs.project_page import project_page
 from odfbuild.cli.main import app
 from odfbuild.planner.evolution.rules_page import rules_page
 
@@ -32,6 +33,7 @@ def pages() -> dict[Path, str]:
         DOCS / "commands.md": _commands(),
         DOCS / "errors.md": _errors(DOCS / "errors.md"),
         DOCS / "rules.md": rules_page(),
+        DOCS / "project.md": project_page(MARK),
         DOCS / "licences.md": _licences(),
         DOCS / "sbom.json": sbom_text(),
     }
