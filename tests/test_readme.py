@@ -13,45 +13,48 @@ README = REPOSITORY / "README.md"
 LINK = re.compile(r"\]\((?!https?://)([^)#]+)[^)]*\)")
 
 
+BEGIN = "## Ten minutes"
+BLOCK = re.compile(r"^```(\w+)\n(.*?)^```\n", re.M | re.S)
+HEREDOC = re.compile(r"<<'?(\w+)'?$")
+
+
 @dataclass(frozen=True, slots=True)
 class Shown:
-    """A command of a console block, and the lines that are shown as its output."""
+    """A command of a block that can be pasted, and the lines that are shown as its output."""
 
     line: int
     command: str
     output: tuple[str, ...]
 
 
-def blocks(text: str) -> Iterator[tuple[int, list[str]]]:
-    """Yield the console blocks: the number of the first line, and the lines."""
-    lines = text.splitlines()
-    inside: list[str] | None = None
-    for number, line in enumerate(lines, start=1):
-        if line == "```console":
-            inside, start = [], number + 1
-        elif line == "```" and inside is not None:
-            yield start, inside
-            inside = None
-        elif inside is not None:
-            inside.append(line)
-
-
 def commands(text: str) -> Iterator[Shown]:
-    """Yield what follows each `$ `; a line after `> ` goes on with the command before it."""
-    for start, lines in blocks(text):
-        at = 0
-        while at < len(lines):
-            assert lines[at].startswith("$ "), f"README.md:{start + at}: output without a command"
-            number, command = start + at, [lines[at][2:]]
-            at += 1
-            while at < len(lines) and lines[at].startswith("> "):
-                command.append(lines[at][2:])
-                at += 1
-            output = []
-            while at < len(lines) and not lines[at].startswith("$ "):
-                output.append(lines[at])
-                at += 1
-            yield Shown(number, "\n".join(command), tuple(output))
+    """Yield the commands of `sh` blocks; a `text` block just below is the output of the last."""
+    begin = text.index(BEGIN)
+    blocks = list(BLOCK.finditer(text, begin))
+    for at, block in enumerate(blocks):
+        if block[1] != "sh":
+            continue
+        after = blocks[at + 1] if at + 1 < len(blocks) else None
+        below = after is not None and not text[block.end() : after.start()].strip()
+        output = after[2] if after is not None and below and after[1] == "text" else ""
+        *before, last = whole_commands(block[2].splitlines())
+        line = text.count("\n", 0, block.start()) + 2
+        yield from (Shown(line, each, ()) for each in before)
+        yield Shown(line, last, tuple(output.splitlines()))
+
+
+def whole_commands(lines: list[str]) -> Iterator[str]:
+    """Yield the commands of a shell's lines: one a line, or up to the end of its document."""
+    rest = iter(lines)
+    for line in rest:
+        assert not line.startswith(("$ ", "> ")), f"a shell does not take {line!r}"
+        command = [line]
+        if (end := HEREDOC.search(line)) is not None:
+            for more in rest:
+                command.append(more)
+                if more == end[1]:
+                    break
+        yield "\n".join(command)
 
 
 def pattern(output: tuple[str, ...]) -> re.Pattern[str]:
