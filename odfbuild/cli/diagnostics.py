@@ -75,7 +75,7 @@ def _clipped(line: str, start: int, stop: int, widest: int) -> tuple[str, int, i
     widest = max(widest, _NARROWEST)
     if len(line) <= widest:
         return _visible(line), start, stop
-    before = min(_BEFORE, widest // 3)
+    before = widest * _BEFORE // _WIDEST
     first = max(0, start - before)
     cut = _visible(line[first : first + widest])
     head = "..." if first > 0 else ""
