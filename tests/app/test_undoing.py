@@ -50,7 +50,7 @@ def hashes(floor: Floor) -> Mapping[str, list[str]]:
 def undo(runs: Runs, floor: Floor, run: str = "last") -> Undo:
     project = floor.opened
     found = prepare_undo(project, run)
-    take_back(project, found, runs.asking(command="undo", follows=found.run))
+    take_back(project, found, runs.asking(command="undo", follows=found.run or ""))
     return found
 
 
