@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import ClassVar
 
-from odfbuild.redaction import hidden, redacted
+from odfbuild.known_secrets import hidden
 
 __all__ = [
     "Diagnostic",
@@ -43,6 +43,8 @@ def bounded(text: str) -> str:
     """
     if len(text) <= LONGEST_LINE:
         return hidden(text)
+    from odfbuild.redaction import redacted
+
     text = redacted(text)
     lines = [_bounded_line(each) for each in text.split("\n")]
     if sum(map(len, lines)) + len(lines) - 1 <= LONGEST_TEXT:

@@ -9,16 +9,16 @@ import json
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from contextvars import ContextVar
 from typing import Any
 from urllib.parse import quote, quote_plus, unquote
+
+from odfbuild.known_secrets import BLANKED, hidden
 
 __all__ = [
     "BLANK",
     "blanked",
     "excerpt",
     "header_has_secret",
-    "hidden",
     "hiding",
     "redacted",
     "secret_parts",
@@ -77,29 +77,25 @@ _OTHER_CASE = re.compile("[\u017f\u212a\u0130\u0131]")  # letters that are ASCII
 _TEMPLATE = "${{"
 
 
-_IN_FORCE: ContextVar[tuple[str, ...]] = ContextVar("secrets", default=())
-
-
 @contextmanager
 def hiding(secrets: Iterable[str]) -> Iterator[None]:
     """Blank these secrets in what is redacted in the block by its thread, and in its errors.
 
     A server may send back what it was sent, also as data, which messages repeat.
     """
-    before = _IN_FORCE.set(_forms(secrets))
+    forms = _forms(secrets)
+    before = BLANKED.set((lambda text: _hidden(text, forms)) if forms else None)
     try:
         yield
     except Exception as error:  # one that nobody expected is shown as it is
         error.args = tuple(hidden(each) if isinstance(each, str) else each for each in error.args)
         raise
     finally:
-        _IN_FORCE.reset(before)
+        BLANKED.reset(before)
 
 
-def hidden(text: str) -> str:
-    """Return a text without the secrets that are to be hidden now, also where others cut it."""
-    if not (forms := _IN_FORCE.get()):
-        return text
+def _hidden(text: str, forms: tuple[str, ...]) -> str:
+    """Return a text without these secrets, also where others cut it."""
     text = _blank(text, forms)
     if len(text) <= _LONGEST_CUT:
         for form in forms:

@@ -12,6 +12,7 @@ from tests.projects import EXAMPLES, probe
 
 PACKAGE = Path(__file__).parents[1] / "odfbuild"
 LAYERS: tuple[frozenset[str], ...] = (
+    frozenset({"known_secrets"}),
     frozenset({"redaction"}),
     frozenset({"errors", "json_text", "regular_files"}),
     frozenset({"permissions"}),
