@@ -34,6 +34,7 @@ from odfbuild.permissions import PathNotPermittedError, leads_inside
 from odfbuild.planner.declared import Declared
 from odfbuild.planner.plan import Append, Ingest, OutsideUse, Plan, Step
 from odfbuild.planner.steps import SourceLook, ToAsk
+from odfbuild.state.file_memory import keep_clear, recall_clear
 
 __all__ = ["Files", "Links", "linked_uses", "look", "planned_bytes", "polling_of"]
 
@@ -43,10 +44,14 @@ Links: TypeAlias = dict[DatasetAlias, set[str]]
 
 @dataclass(frozen=True, slots=True)
 class Files:
-    """What a look found of files that are passed over, by dataset, and a mark of all such files."""
+    """What a look found of files that are passed over, by dataset, and a mark of all such files.
+
+    `clear` has head and mark of the datasets where nothing was found, by id.
+    """
 
     passed: dict[DatasetAlias, PassedOver] = field(default_factory=dict)
     marks: dict[DatasetAlias, str] = field(default_factory=dict)
+    clear: dict[str, tuple[str, str]] = field(default_factory=dict)
 
 
 _LINKS = 20  # links of a dataset that are named
@@ -67,6 +72,9 @@ def look(
     with the links that lead where nothing may be read.
     """
     listings: Listings = {}
+    before = {} if files is None else recall_clear(project.workspace.root)
+    if files is not None:
+        files.clear.update(before)
     looks: dict[DatasetAlias, SourceLook] = {}
     refusals: list[Diagnostic] = []
     for each in declared:
@@ -87,6 +95,8 @@ def look(
                 refusals.append(refused(error, each, each.snapshot.metadata.index(source)))
         else:
             looks[each.alias] = ToAsk(_origin(source.fetch))
+    if files is not None and files.clear != before and not project.workspace.is_read_only:
+        keep_clear(project.workspace.root, files.clear)
     if refusals:
         raise ProjectErrors(refusals)
     return looks
@@ -103,11 +113,18 @@ def _note_files(
     known = state.source_state.get(SOURCE_NAME)
     if not isinstance(source.fetch, FetchStepFilesGlob) or known is None:
         return
-    files.marks[each.alias] = files_mark(source.fetch, known, project.root, listings)
+    mark = files_mark(source.fetch, known, project.root, listings)
+    files.marks[each.alias] = mark
+    id, clear = state.dataset.multibase, (str(state.head), mark)
+    if files.clear.get(id) == clear:
+        return
     rule = each.traits.ingest.reread
     found = passed_over(project.workspace, source, state, project.root, rule, listings)
+    files.clear.pop(id, None)
     if found:
         files.passed[each.alias] = found
+    else:
+        files.clear[id] = clear
 
 
 def _noting(project: Opened, fetch: FetchStep, alias: DatasetAlias, links: "Links | None") -> Reach:

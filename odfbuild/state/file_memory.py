@@ -27,7 +27,9 @@ __all__ = [
     "FileRead",
     "FilesRead",
     "at_head",
+    "keep_clear",
     "keep_files",
+    "recall_clear",
     "recall_files",
     "rewritten",
 ]
@@ -36,6 +38,7 @@ FOLDER: Final = "sources"
 AGAIN: Final = "again"
 """In the place of a digest: the file is to be read again, whatever it holds."""
 _ETAG: Final = "odf/etag"
+_CLEAR: Final = "clear-files.json"
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,6 +118,25 @@ def _text(found: FilesRead) -> str:
         "looked": plain(found.looked),
     }
     return json.dumps(body)
+
+
+def recall_clear(root: Path) -> dict[str, tuple[str, str]]:
+    """Return heads and marks of files where nothing was passed over, by dataset; a cache."""
+    try:
+        raw = parse_json(checked_text(read_file(root / "cache" / _CLEAR) or b"", _CLEAR) or "{}")
+        return {str(id): (str(head), str(mark)) for id, (head, mark) in raw.items()}
+    except (OSError, ValueError, TypeError, AttributeError):
+        return {}
+
+
+def keep_clear(root: Path, found: Mapping[str, tuple[str, str]]) -> None:
+    """Remember where nothing was passed over; else it is looked at again."""
+    folder = root / "cache"
+    near = pending(folder)
+    with suppress(OSError):
+        folder.mkdir(exist_ok=True)
+        near.write_text(with_check_sum(json.dumps(found), _CLEAR), "utf-8")
+        near.replace(folder / _CLEAR)
 
 
 def at_head(found: FilesRead, dataset: Dataset, head: Multihash) -> FilesRead:

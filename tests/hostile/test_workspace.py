@@ -15,7 +15,17 @@ from tests.texts import GOOD, root
 
 ID = DatasetId(bytes(32))
 PLACES = (
-    *("staging", "datasets", "names", "keys", "cache", "runs", "disabled", "index.sqlite"),
+    *(
+        "staging",
+        "datasets",
+        "names",
+        "keys",
+        "cache",
+        "runs",
+        "disabled",
+        "sources",
+        "index.sqlite",
+    ),
     *("staging/x", "names/x", "keys/x.pem", "cache/fetch", "cache/applied", "cache/spark"),
     *("runs/x", "disabled/x", f"cache/fetch/{ID.multibase}", f"datasets/{ID.multibase}"),
 )

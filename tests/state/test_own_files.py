@@ -22,7 +22,7 @@ from odfbuild.odf.digest import physical_hash
 from odfbuild.odf.identity import DatasetId
 from odfbuild.state import settled
 from odfbuild.state.checksum import checked_object, object_with_check_sum, with_check_sum
-from odfbuild.state.file_memory import recall_files
+from odfbuild.state.file_memory import recall_clear, recall_files
 from odfbuild.state.lock import read_note
 from odfbuild.state.runs import list_runs, read_plan
 
@@ -97,6 +97,7 @@ READERS: dict[str, Callable[[Path], Any]] = {
     "sources, checked": _checked(
         _ID.multibase, _as(f"sources/{_ID.multibase}", lambda at: recall_files(at, _ID).head)
     ),
+    "clear files": _as("cache/clear-files.json", lambda at: recall_clear(at) or None),
     "summary": _as("runs/r1/summary.json", lambda at: list_runs(at).runs or None),
     "lock": read_note,
     "resident": _kept,
