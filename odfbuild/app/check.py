@@ -1,5 +1,6 @@
 """What the texts alone make certain of the columns of queries: names that no input has."""
 
+import re
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import closing
 from functools import partial
@@ -18,8 +19,10 @@ from odfbuild.odf.events import (
     AddPushSource,
     DataSchema,
     DatasetKind,
+    DatasetVocabulary,
     DataTypeDate,
     DataTypeNull,
+    DataTypeOption,
     DataTypeTimestamp,
     MergeStrategyChangelogStream,
     MergeStrategyUpsertStream,
@@ -28,14 +31,19 @@ from odfbuild.odf.events import (
     SetVocab,
 )
 from odfbuild.odf.hashable import unhashable
+from odfbuild.odf.opaque import is_opaque
 from odfbuild.odf.refs import DatasetAlias
 from odfbuild.planner.changes import Assessment, Judged
 from odfbuild.planner.declared import Declared
+from odfbuild.planner.engines import made_by_another
 from odfbuild.planner.evolution.derive import Made, makes_of_events
 from odfbuild.planner.plan import Append, Plan
-from odfbuild.planner.sql.expressions import UnknownColumn
+from odfbuild.planner.sql.expressions import UnknownColumn, UnknownFunction
+from odfbuild.planner.sql.findings import Finding, words
+from odfbuild.planner.sql.row_by_row import is_aggregate
+from odfbuild.planner.sql.shape import Select, walk
 from odfbuild.planner.sql.statement import Place
-from odfbuild.planner.sql.text import skeleton
+from odfbuild.planner.sql.text import read, skeleton
 from odfbuild.project.load import Project
 from odfbuild.project.lock_state import Definitions
 from odfbuild.project.lockfile import Lock, read_lock
@@ -47,6 +55,16 @@ _ENGINE = "spark"
 _STREAMS = (MergeStrategyChangelogStream, MergeStrategyUpsertStream)
 _TIMES = (DataTypeDate, DataTypeTimestamp, DataTypeNull)
 _JUDGED = ("no-event-time", "event-time-column")
+_TYPED = re.compile(r"\b(?:sum|avg|mean)\s*\(|\bsystem_time\b", re.IGNORECASE)
+"""Words of queries that are right or wrong with the types of columns."""
+_TELLING = re.compile(
+    r"\b(?:from_(?:csv|json|xml)|schema_of_\w+|(?:try_)?variant_get|(?:session_)?window|session|hop|"
+    r"tumble|to_number|to_char|to_varchar|named_struct)\s*\(|\b(?:interval|pivot)\b",
+    re.IGNORECASE,
+)
+"""Words of queries that are right or wrong with their strings."""
+_NOT_NULL = re.compile(r"\bis\s+not\s+null\b", re.IGNORECASE)
+_CLAUSES = re.compile(r"\b(?:group\s+by|having)\b", re.IGNORECASE)
 _DECIDING = (SetPollingSource, AddPushSource, SetTransform, SetVocab)
 
 
@@ -77,23 +95,68 @@ def column_findings(
         static=True,
         settled=settled,
     )
+    times = {each.alias: _vocab(each).event_time_column for each in declared}
+    times |= {alias: state.vocab.event_time_column for alias, state in states.items()}
     sound: set[object] = set()  # queries of which one that is alike passed
+    typed: set[object] = set()  # the same, of their types
     for each in declared:
         if each.alias in wanted and each.alias not in broken:
             columns(each.alias)
             made = columns.made(each.alias)
             if made is not None and made.steps:
                 problems = list(_problems(each, made))
+                problems += _other_version(each, states.get(each.alias))
+                if not _in_force(each, states.get(each.alias)):
+                    problems += _null_time(each, made)
                 key = _words(made)
+                if not problems and key not in typed and _is_typed(each, made):
+                    problems += _by_types(each, made, times)
+                    typed |= set() if problems else {key}
                 if asker is not None and not problems and key not in sound:
                     problems += columns.answered(each.alias).found
                     sound |= set() if problems else {key}
                 yield from ((each.alias, found) for found in problems)
 
 
+def _is_typed(each: Declared, made: Made) -> bool:
+    """Tell whether types decide about a query, and are known."""
+    derived = each.snapshot.kind is DatasetKind.DERIVATIVE
+    known = derived and all(schema is not None for schema in made.inputs.values())
+    return known and any(_TYPED.search(step.text) for step in made.steps)
+
+
+def _by_types(
+    each: Declared, made: Made, times: Mapping[DatasetAlias, str]
+) -> Iterator[Diagnostic]:
+    """Yield what the types of the inputs' columns make certain."""
+    from odfbuild.planner.sql.typed_findings import typed_findings
+
+    (transform,) = (e for e in each.snapshot.metadata if isinstance(e, SetTransform))
+    named = {e.alias or str(e.dataset_ref): e.dataset_ref for e in transform.inputs}
+    inputs = {alias: schema for alias, schema in made.inputs.items() if schema is not None}
+    seen = {
+        alias: times[ref]
+        for alias, ref in named.items()
+        if isinstance(ref, DatasetAlias) and ref in times
+    }
+    for found in typed_findings(made.steps, inputs, seen):
+        yield _found(each, found)
+
+
+def _found(each: Declared, found: Finding) -> Diagnostic:
+    what, why, fix = words(found)
+    at = QueryPlace(found.step, found.place.start, found.place.length)
+    span = place_in_query(each, _path(each), at)
+    return Diagnostic(code=found.reason.value, what=what, why=why, fix=fix, span=span)
+
+
 def _words(made: Made) -> object:
-    """Return what queries have in common that differ in numbers and strings only."""
-    return tuple((s.alias, skeleton(s.text)) for s in made.steps), tuple(made.inputs.items())
+    """Return what queries have in common that differ in numbers and strings only.
+
+    Strings that say a type or a length stand for themselves.
+    """
+    steps = ((s.alias, s.text if _TELLING.search(s.text) else skeleton(s.text)) for s in made.steps)
+    return tuple(steps), tuple(made.inputs.items())
 
 
 def refused_by_engine(
@@ -182,6 +245,8 @@ def _problems(each: Declared, made: Made) -> Iterator[Diagnostic]:
     unknown = () if made.query is None else made.query.unknown_columns
     for column in unknown:
         yield _unknown(each, path, column)
+    for function in () if made.query is None else made.query.unknown_functions:
+        yield _no_function(each, path, function)
     yield from _unstorable(each, path, made)
     yield from _misnamed(each, path, made)
     lost = made.columns is not None and made.lost_time and not unknown
@@ -198,6 +263,18 @@ def _problems(each: Declared, made: Made) -> Iterator[Diagnostic]:
 def _unstorable(each: Declared, path: tuple[str | int, ...], made: Made) -> Iterator[Diagnostic]:
     """Yield columns of a query that no slice can hold, and those of one name."""
     seen: set[str] = set()
+    for output in () if made.query is None else made.query.outputs or ():
+        if output.unstorable is not None:
+            at = None if output.place is None else _query_place(*output.place)
+            yield Diagnostic(
+                code="unstorable-type",
+                what=f"the column '{output.name}' cannot be stored: it is of type "
+                f"{output.unstorable}",
+                why="a slice holds numbers, text, bytes, dates, times, timestamps and nestings "
+                "of them",
+                fix=f"give it a type: CAST(... AS STRING) AS `{output.name}`, or leave it out",
+                span=place_in_query(each, path, at),
+            )
     for column in made.columns or ():
         part = None if column.type is None else unhashable(column.type)
         at = None if column.place is None else _query_place(*column.place)
@@ -251,6 +328,56 @@ def _misnamed(each: Declared, path: tuple[str | int, ...], made: Made) -> Iterat
         )
 
 
+def _null_time(each: Declared, made: Made) -> Iterator[Diagnostic]:
+    """Yield an event time that the columns of the inputs allow to be null."""
+    if each.snapshot.kind is not DatasetKind.DERIVATIVE or made.query is None:
+        return
+    name = _vocab(each).event_time_column
+    for output in made.query.outputs or ():
+        if output.name != name or not isinstance(output.type, DataTypeOption):
+            continue
+        if output.copied and not any(_NOT_NULL.search(step.text) for step in made.steps):
+            because = "it is a column that may be, or that of the other side of an outer join"
+            fix = (
+                f"name what stands for it, coalesce(..., ...) AS {name}, or leave such rows out: "
+                "WHERE ... IS NOT NULL"
+            )
+        elif _is_total(made.steps[-1].text):
+            because = "an aggregate without GROUP BY gives a row of no rows, too"
+            fix = "leave that row out: HAVING count(*) > 0"
+        else:
+            continue
+        at = None if output.place is None else _query_place(*output.place)
+        yield Diagnostic(
+            code="null-event-time",
+            what=f"the event time '{name}' may be null: {because}",
+            why="every record of a derivative dataset has an event time, and one row without it "
+            "stops all steps",
+            fix=fix,
+            span=place_in_query(each, _path(each), at),
+        )
+
+
+def _is_total(text: str) -> bool:
+    """Tell whether a query makes one row of all rows, and of none."""
+    if _CLAUSES.search(text):
+        return False
+    shape = read(text).shape
+    return isinstance(shape, Select) and any(
+        is_aggregate(each) for output in shape.outputs for each in walk(output.value)
+    )
+
+
+def _in_force(each: Declared, state: ChainState | None) -> bool:
+    """Tell whether a chain has the very query of a definition: then its steps run."""
+    known = None if state is None else state.transform
+    declared = next((e for e in each.snapshot.metadata if isinstance(e, SetTransform)), None)
+    if known is None or declared is None:
+        return False
+    both = (known.transform, declared.transform)
+    return not any(map(is_opaque, both)) and both[0].queries == both[1].queries
+
+
 def _query_place(step: int, place: Place) -> QueryPlace:
     return QueryPlace(step, place.start, place.length)
 
@@ -272,6 +399,48 @@ def _unknown(each: Declared, path: tuple[str | int, ...], column: UnknownColumn)
         fix=fix,
         span=place_in_query(each, path, at),
     )
+
+
+def _no_function(
+    each: Declared, path: tuple[str | int, ...], function: UnknownFunction
+) -> Diagnostic:
+    from difflib import get_close_matches
+
+    from odfbuild.planner.sql.registry import ALLOWED
+
+    at = None if function.place is None else _query_place(function.step, function.place)
+    near = get_close_matches(function.name, sorted(ALLOWED), n=1, cutoff=0.75)
+    return Diagnostic(
+        code="unknown-function",
+        what=f"there is no function {function.name}()",
+        why="a query calls functions that are part of Spark",
+        fix=f"did you mean {near[0]}()?" if near else "correct the name",
+        span=place_in_query(each, path, at),
+    )
+
+
+def _other_version(each: Declared, state: ChainState | None) -> Iterator[Diagnostic]:
+    """Yield a version of the engine that is asked for and not there: no step would run."""
+    for event in each.snapshot.metadata:
+        sql = None if not isinstance(event, SetTransform) else event.transform
+        if sql is None or is_opaque(sql):
+            continue
+        known = None if state is None or state.transform is None else state.transform.transform
+        if known is not None and not is_opaque(known) and known.version == sql.version:
+            continue  # that is said of the chain
+        installed = engine_version(sql.engine)
+        if installed is not None and made_by_another(sql, installed):
+            yield Diagnostic(
+                code="engine-version",
+                what=f"the query is for {sql.engine} {sql.version}, and {installed} is installed",
+                why="another version may give other rows, and then verification could not tell why",
+                fix="leave the version out, and what is installed is recorded; or install that",
+                span=each.span((*_path(each), "version")),
+            )
+
+
+def _vocab(each: Declared) -> DatasetVocabulary:
+    return makes_of_events(each.snapshot.kind, each.snapshot.metadata).vocab
 
 
 def _path(each: Declared) -> tuple[str | int, ...]:

@@ -1,6 +1,7 @@
 """What inputs had besides their rows, for people and as JSON.  Pure."""
 
 from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
 from typing import Any, TypeVar
 
 from odfbuild.cli.words import count
@@ -58,6 +59,8 @@ def told_notes(
         yield _drift(alias, drifted, schema or dataset)
     for _, told in inputs:
         yield from told.checks
+        if told.absent is not None:
+            yield replace(told.absent, what=f"{alias}: {told.absent.what}", span=dataset)
 
 
 def _bad_rows(alias: DatasetAlias, bad: Sequence[Input], span: SourceSpan | None) -> Diagnostic:

@@ -185,14 +185,12 @@ def foreseen_text(found: Foreseen) -> str:
     return f"{rows}, ~{bytes_text(found.bytes)} a slice, as {past}"
 
 
-def news_text(names: Sequence[str]) -> str:
-    """Return how many files are new, and which.
-
-    A source that is not there, or whose name is known once it is read only, stands for itself.
-    """
+def news_text(reason: SourceHasNews) -> str:
+    """Return how many files are new, and which."""
+    names = reason.names
     if len(names) == 1 and "${{" in names[0]:
         return f"{names[0]} has to be looked at"
-    if len(names) == 1 and (names[0].startswith("file:") or set(names[0]) & set("/*")):
+    if reason.is_absent:
         return f"no file is there yet: {names[0]}"
     return f"{count(len(names), 'new file')}: {_some(names)}"
 
@@ -235,7 +233,7 @@ def _reason(reason: Reason) -> str:
         case FirstRun():
             return "nothing was read yet"
         case SourceHasNews():
-            return news_text(reason.names)
+            return news_text(reason)
         case FilesPassedOver():
             return f"{_PASSED_OVER[reason.rule]}: {_some(reason.names)}"
         case SourceToAsk():

@@ -34,6 +34,7 @@ from odfbuild.executors.local import (
 )
 from odfbuild.executors.part import Version, keep_version, kept_version
 from odfbuild.executors.request import (
+    AbsentError,
     Answer,
     FetchError,
     NotFoundError,
@@ -58,6 +59,7 @@ from odfbuild.odf.timestamp import InvalidTimestampError, Timestamp
 from odfbuild.permissions import UNLIMITED, Permissions
 
 __all__ = [
+    "AbsentError",
     "FetchError",
     "Fetched",
     "Listings",
@@ -155,7 +157,7 @@ def _glob(
 ) -> Fetched | UpToDate:
     found = news(step, state, project_dir, reach=reach)
     if found is None:
-        raise NotFoundError(
+        raise AbsentError(
             what=f"no file matches {step.path}",
             why="the source was never read, so an empty match is more likely a slip",
             fix="correct `fetch.path` (relative to the project folder), or put the files there",

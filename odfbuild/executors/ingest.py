@@ -7,18 +7,18 @@ there, they go one by one up to it.
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
-from odfbuild.errors import EngineError, OdfBuildError
+from odfbuild.errors import EngineError, Level, OdfBuildError
 from odfbuild.executors.adding import Added, Intake, Receiver, add, add_together
 from odfbuild.executors.column_policy import read_columns
-from odfbuild.executors.fetch import Fetched, UpToDate, fetch, named_file
+from odfbuild.executors.fetch import AbsentError, Fetched, UpToDate, fetch, named_file
 from odfbuild.executors.local import SOURCE_NAME
 from odfbuild.executors.lost_race import ATTEMPTS
 from odfbuild.executors.part import sweep
 from odfbuild.executors.prepare import PipeError, Surroundings, prepare
-from odfbuild.executors.report import Round
+from odfbuild.executors.report import Round, Told
 from odfbuild.executors.settled import is_settled
 from odfbuild.executors.site import Site
 from odfbuild.executors.source_files import SourceFiles
@@ -135,10 +135,18 @@ class _FailedTogether(Exception):
 
 
 def _round(polling: _Polling, done: Callable[[Round], None], *, together: bool) -> bool:
-    """Do one round; say whether the source has more."""
+    """Do one round; say whether the source has more.
+
+    That no file is there yet is said, and is no failure.
+    """
     if is_settled(polling.receiver.dataset, polling.source.fetch):
         return False
-    fetched = _fetch(polling, polling.known)
+    try:
+        fetched = _fetch(polling, polling.known)
+    except AbsentError as error:
+        absent = replace(error.diagnostics()[0], level=Level.WARNING)  # it may yet come
+        done(Round("", 0, 0, Told(absent=absent)))
+        return False
     if isinstance(fetched, UpToDate):
         sweep(polling.folder)
         return False

@@ -19,7 +19,7 @@ from urllib.parse import unquote, urlsplit
 
 from odfbuild.executors.eventtime import EventTimeError, from_name
 from odfbuild.executors.globs import matches
-from odfbuild.executors.request import FetchError, NotFoundError
+from odfbuild.executors.request import AbsentError, FetchError, NotFoundError
 from odfbuild.odf.events import (
     EventTimeSourceFromPath,
     FetchStep,
@@ -256,7 +256,7 @@ def mtime_millis(path: Path) -> int:
     try:
         status = path.stat()
     except OSError as error:
-        raise NotFoundError(
+        raise (NotFoundError if path.exists() else AbsentError)(
             what=f"the file {path} cannot be read" if path.exists() else f"no file {path}",
             why=error.strerror or str(error),
             fix="put the file there, or correct `fetch.url` (relative to the project folder)",

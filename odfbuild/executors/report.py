@@ -40,16 +40,19 @@ class Drifted:
 class Told:
     """What an input had besides the rows taken in: bad ones, kept in a file, and drift.
 
-    `checks` are what checks of the project found in the rows, and let pass.
+    `checks` are what checks of the project found in the rows, and let pass.  `absent` is said of a
+    source that has no file yet.
     """
 
     bad_rows: int = 0
     bad_rows_file: str | None = None
     drifted: Drifted | None = None
     checks: tuple[Diagnostic, ...] = ()
+    absent: Diagnostic | None = None
 
     def __bool__(self) -> bool:
-        return self.bad_rows > 0 or self.drifted is not None or bool(self.checks)
+        found = self.drifted is not None or self.absent is not None
+        return found or self.bad_rows > 0 or bool(self.checks)
 
 
 _NOTHING = Told()

@@ -11,6 +11,7 @@ from odfbuild.errors import EngineError
 from odfbuild.redaction import redacted, secret_parts, without
 
 __all__ = [
+    "AbsentError",
     "Answer",
     "FetchError",
     "NotFoundError",
@@ -36,6 +37,10 @@ class NotFoundError(FetchError):
     """The source does not exist."""
 
     code = "source-not-found"
+
+
+class AbsentError(NotFoundError):
+    """No file is there where a local source looks for files."""
 
 
 class UnreachableError(FetchError):

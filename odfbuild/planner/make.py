@@ -10,7 +10,7 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import date
 
-from odfbuild.errors import Diagnostic, Level, OdfBuildError, ProjectErrors
+from odfbuild.errors import Diagnostic, Level, ProjectErrors
 from odfbuild.odf.chain import ChainState
 from odfbuild.odf.events import DataSchema
 from odfbuild.odf.identity import DatasetId, sha3_256
@@ -99,7 +99,8 @@ def make_plan(
 
     `current` holds every dataset of the workspace, also those that the project does not declare;
     `sources` what a look at each polling source found: names not ingested yet, or that it has to
-    be asked.  Raises ProjectErrors with everything that refuses the plan.
+    be asked.  Definitions that cannot be carried out are in `refused` of the plan, which is then
+    to be made without them.  Raises ProjectErrors with all else that refuses the plan.
     """
     wanted = wanted or Wanted()
     policy = wanted.judging.policy
@@ -107,8 +108,7 @@ def make_plan(
     compared = _compare(declared, moves.current, engines, wanted)
     assessed = _assess(declared, moves.current, compared.changes, wanted)
     badly_moved = tuple(unfinished_moves(declared, policy.moved)) or moves.problems
-    refused = (*badly_moved, *compared.found, *assessed.refusals)
-    if refused:
+    if refused := (*badly_moved, *assessed.refusals):
         raise ProjectErrors(refused)
     steps = _steps(declared, moves, compared.changes, sources, policy, wanted)
     going_on = () if wanted.against else forward_problems(declared, moves.current, compared.changes)
@@ -121,7 +121,7 @@ def make_plan(
     )
     plan = _plan(declared, moves, assessed, steps, project_hash, wanted, notes)
     stopped = {alias: (each,) for alias, each in found if each.level is Level.ERROR}
-    return replace(plan, refused=stopped)
+    return replace(plan, refused={**stopped, **compared.refused})
 
 
 def project_hash(declared: Sequence[Declared]) -> str:
@@ -141,7 +141,7 @@ class _Compared:
     """The events to append to each dataset that changes, and what is wrong with them."""
 
     changes: dict[DatasetAlias, tuple[Change, ...]] = field(default_factory=dict)
-    found: list[Diagnostic] = field(default_factory=list)
+    refused: dict[DatasetAlias, tuple[Diagnostic, ...]] = field(default_factory=dict)
 
 
 def _compare(
@@ -164,13 +164,13 @@ def _compare(
             changes = changes if state is None else with_restating(each, state, changes)
         except (KindChangedError, VocabChangedError) as error:
             if wanted.against is None:
-                compared.found += _placed(each, error)
-            else:  # no chain stands in the way: the rules say what it means
-                compared.changes[each.alias] = ()
+                compared.refused[each.alias] = error.diagnostics()
+            compared.changes[each.alias] = ()  # against a revision the rules say what it means
             continue
         if state is None or changes:
             compared.changes[each.alias] = changes
-            compared.found += check_queries(each, changes, names, wanted.examined)
+            if found := tuple(check_queries(each, changes, names, wanted.examined)):
+                compared.refused[each.alias] = found
     return compared
 
 
@@ -275,19 +275,6 @@ def _retired(state: ChainState, assessment: Assessment) -> Planned:
         based_on=Based(state.dataset, state.head),
         assessment=assessment,
     )
-
-
-def _placed(each: Declared, error: OdfBuildError) -> list[Diagnostic]:
-    return [
-        Diagnostic(
-            code=found.code,
-            what=f"{each.alias}: {found.what}",
-            why=found.why,
-            fix=found.fix,
-            span=found.span or each.span(()),
-        )
-        for found in error.diagnostics()
-    ]
 
 
 def _unmanaged(alias: DatasetAlias) -> Diagnostic:

@@ -14,7 +14,7 @@ from odfbuild.odf.identity import DatasetId, Multihash
 from odfbuild.odf.refs import DatasetAlias
 from odfbuild.planner.changes import Assessment, ChangeClass, Verdict
 from odfbuild.planner.policy import AS_USUAL, IngestOptions
-from odfbuild.planner.reasons import InputMayAdvance, Reason, SourceToAsk
+from odfbuild.planner.reasons import InputMayAdvance, Reason, SourceHasNews, SourceToAsk
 
 __all__ = [
     "FORMAT",
@@ -162,15 +162,23 @@ class Plan:
 
     @property
     def checks(self) -> frozenset[str]:
-        """Return the ids of the steps that only ask a source, or follow nothing but such steps."""
+        """Return the ids of the steps that only ask a source, or follow nothing but such steps.
+
+        That a first file came is asked, too, but of a dataset that is yet to be made.
+        """
         found: set[str] = set()
         moving: set[DatasetAlias] = set()
         for step in self.steps:
-            if all(_is_check(reason, moving) for reason in step.reasons):
+            if self._waits(step) or all(_is_check(reason, moving) for reason in step.reasons):
                 found.add(step.id)
             elif not isinstance(step.work, Append):
                 moving.add(step.target)
         return frozenset(found)
+
+    def _waits(self, step: Step) -> bool:
+        """Tell whether a dataset that is there waits for the first file of its source."""
+        absent = any(isinstance(e, SourceHasNews) and e.is_absent for e in step.reasons)
+        return absent and self.datasets[step.target].based_on is not None
 
     @property
     def is_empty(self) -> bool:

@@ -53,9 +53,19 @@ class FirstRun:
 
 @dataclass(frozen=True, slots=True)
 class SourceHasNews:
-    """A local source holds files that were not ingested yet, in the order in which they will be."""
+    """A local source holds files that were not ingested yet, in the order in which they will be.
+
+    A source that is not there, or whose name is known once it is read only, stands for itself.
+    """
 
     names: tuple[str, ...]
+
+    @property
+    def is_absent(self) -> bool:
+        """Tell whether no file is there yet: what stands here is where one is looked for."""
+        first = self.names[0]
+        odd = first.startswith("file:") or bool(set(first) & set("/*"))
+        return len(self.names) == 1 and odd and "${{" not in first
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,6 +7,7 @@ import pytest
 
 from odfbuild.errors import InvalidQueryError
 from odfbuild.executors.analysis import Analysis
+from odfbuild.executors.engine import engine_version
 from tests.engines import FakeEngine
 from tests.inside import Inside, lay_out
 from tests.texts import GOOD, derivative, root
@@ -46,3 +47,81 @@ def test_one_of_queries_that_are_alike_stands_for_others_only_if_it_passes(
     for at in range(first):
         assert f"append:d{at}: no 7" in done.err
         assert not (tmp_path / f"project/.odfbuild/names/d{at}").exists()
+
+
+COLUMNS = "t TIMESTAMP NOT NULL, k STRING NOT NULL, v BIGINT, d DOUBLE, u TIMESTAMP"
+WINDOW = "select t, k, sum(d) over (partition by k) as s from src"
+OUTER = "select o.t, s.k from src s left join src o on s.k = o.k"
+REFUSED = {
+    "select t, flor(d) as f from src": ("unknown-function", "flor", "did you mean floor()?"),
+    "select t, k from src where nosuch(k)": ("unknown-function", "nosuch", ""),
+    WINDOW: ("depends-on-order", "sum", "sum(cast(d as decimal(38, 6)))"),
+    "select t, avg(d * 2) over (order by t) as s from src": ("depends-on-order", "avg", ""),
+    "select t, t - u as i from src": ("unstorable-type", "i", "INTERVAL"),
+    "select t, interval '1' day as i from src": ("unstorable-type", "i", "INTERVAL"),
+    "select t, null as z from src": ("unstorable-type", "z", "VOID"),
+    "select t, array(struct(v)) as l from src": ("unhashable-type", "l", "to_json(...)"),
+    "select u as t, k from src": ("null-event-time", "t", "WHERE ... IS NOT NULL"),
+    OUTER: ("null-event-time", "t", "coalesce(..., ...) AS t"),
+    "select max(t) as t, count(*) as n from src": ("null-event-time", "t", "HAVING count(*) > 0"),
+    "select max(t) as t from src group by window(t, '1 month')": ("window-length", "window", ""),
+}
+ACCEPTED = (
+    "select max(t) as t, count(*) as n from src having count(*) > 0",
+    "select t, n from (select max(t) as t, k, count(*) as n from src group by k) where n > 1",
+    "select t, k, sum(d) as s from src group by t, k",
+    "select t, sum(v) over (partition by k) as s from src",
+    "select t, k, null as z from src union all select t, k, v as z from src",
+    "select u as t, k from src where u is not null",
+    "select s.t, o.k from src s left join src o on s.k = o.k",
+    "select max(t) as t, extract(day from (max(t) - min(u))) as i from src group by k",
+    "select tumble_end(t, interval '1' month) as t, k from src "
+    "group by tumble(t, interval '1' month), k",
+)
+
+
+def test_what_types_and_names_make_certain_is_refused_by_check_and_plan_alike(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    queries = [*REFUSED, *ACCEPTED]
+    texts = [derivative(f"d{at:02}", query=f'"{each}"') for at, each in enumerate(queries)]
+    version = "        version: 3.1.0\n        query:"
+    texts.append(derivative("e", query='"select t, k from src"').replace("        query:", version))
+    files = {f"datasets/d{at:02}.yaml": text for at, text in enumerate(texts)}
+    files["datasets/src.yaml"] = root(columns=COLUMNS)
+    here = Inside(lay_out(tmp_path / "project", files), capsys, monkeypatch, FakeEngine())
+    monkeypatch.setenv("COLUMNS", "200")
+    checked, planned = here("check"), here("plan")
+    assert (checked.code, planned.code) == (1, 1)
+    for at, (code, marked, more) in enumerate(REFUSED.values()):
+        for said, name in ((checked.out, ""), (planned.out, f"d{at:02}: ")):
+            (found,) = _errors(said, f"datasets/d{at:02}.yaml")
+            assert f"error[{code}]: {name}" in found
+            assert more in found
+            excerpt, carets = found.splitlines()[1:3]
+            start = carets.index("^")
+            assert excerpt[start:].startswith(marked), found
+    other = f"the query is for spark 3.1.0, and {engine_version('spark')} is installed"
+    assert f"error[engine-version]: {other}" in checked.out
+    assert f"error[engine-version]: e: {other}" in planned.out
+    assert f"{len(REFUSED) + 1} errors" in checked.out
+    for at in range(len(REFUSED), len(queries)):
+        assert f"+ d{at:02}" in planned.out
+
+
+def _errors(text: str, file: str) -> list[str]:
+    """Return what is said of a file, each with the lines below it."""
+    parts = ("\n" + text).split("\n" + "datasets/")
+    parts = [part for each in parts for part in each.split("\n  datasets/")]
+    return [part for part in parts if part.startswith(file.removeprefix("datasets/"))]
+
+
+def test_a_string_that_says_a_type_is_asked_about_each_time(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    files = {"datasets/src.yaml": root(), "data/1.csv": GOOD}
+    for at, of in enumerate(("INT", "NOTHING7")):
+        query = f"\"select t, from_json(k, 'a {of}') as j from src\""
+        files[f"datasets/d{at}.yaml"] = derivative(f"d{at}", query=query)
+    here = Inside(lay_out(tmp_path / "project", files), capsys, monkeypatch, Picky())
+    assert "append:d1: no 7" in here("apply", "--yes").err

@@ -56,8 +56,8 @@ QUERIES = {
         "select cast(assert_true(v < 2, 'too many') as string) as x, k from input", "too many", ""
     ),
     "a function that there is not": query(
-        "select frobnicate(k) as x from input", "frobnicate", "part of Spark",
-        code="query-not-admitted",
+        "select frobnicate(k) as x from input", "frobnicate", "",
+        code="unknown-function",
     ),
     "a function of too many arguments": query("select upper(k, v) as x from input", "upper", ""),
     "a function of another type": query("select year(v) as x from input", "year", ""),
@@ -68,12 +68,12 @@ QUERIES = {
         "select k, v, count(*) as n from input group by k", "v", ""
     ),
     "a column without a type": query(
-        "select k, null as x from input", "x", "", code="bad-input-schema"
+        "select k, null as x from input", "x", "CAST(... AS STRING)", code="unstorable-type"
     ),
     "a column that is a span of time": query(
-        "select k, interval '1' day as x from input", "the column 'x': data of type duration",
-        "cast the column",
-        code="unhashable-type",
+        "select k, interval '1' day as x from input", "the column 'x' cannot be stored",
+        "CAST(... AS STRING)",
+        code="unstorable-type",
     ),
 }  # fmt: skip
 

@@ -162,14 +162,6 @@ def files(says: str, fix: str, code: str = ABSENT, **more: Any) -> Bad:
 
 
 FILES = {
-    "a pattern that nothing matches": files(
-        "no file matches data/*.nothing", "relative to the project folder",
-        fetch="{kind: FilesGlob, path: 'data/*.nothing'}",
-    ),
-    "a pattern that matches a folder": files(
-        "no file matches data/f*", "put the files there",
-        fetch="{kind: FilesGlob, path: 'data/f*'}", files={"data/folder/1": GOOD},
-    ),
     "a file that vanishes": files(
         "data/2 vanished", "run the same command again", good=GOOD, data=GOOD,
         patches={"odfbuild.executors.fetch.os.access": _vanishing},
@@ -182,9 +174,6 @@ FILES = {
         "two new files have the name 1", "names of their own", "fetch",
         fetch="{kind: FilesGlob, path: 'data/**/1'}",
         late={"data/a/1": GOOD, "data/b/1": GOOD},
-    ),
-    "a url of a file that is not there": files(
-        "no file", "relative to the project folder", fetch=url("file:data/nothing")
     ),
     "a url of a folder": files("is not a file", "FilesGlob", fetch=url("file:data/")),
     "a url of a file of another machine": files(

@@ -356,7 +356,7 @@ def test_a_full_disk_is_told_and_nothing_else_suffers(news: Inside) -> None:
 def test_a_query_that_names_no_column_has_no_column_lineage(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    odd = derivative(query="select t, k, v, nowhere(v) from src")
+    odd = derivative(query="select t, k, v, parse_url(k, 'HOST') from src")
     files = {"datasets/src.yaml": root(), "datasets/out.yaml": odd, "data/1.csv": GOOD}
     ask = Inside(lay_out(tmp_path / "p", files), capsys, monkeypatch, FakeEngine())
     (output,) = one(told(ask), "transform:out")["outputs"]

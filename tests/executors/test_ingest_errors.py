@@ -114,20 +114,6 @@ REFUSED = {
         fix="remove one of these inputs",
         place="datasets/out.yaml:9:23: ",
     ),
-    "a query that is no SQL": Case(
-        files={OUTPUT: derivative(query="selec t, k from src")},
-        code="syntax-error",
-        says="not with 'selec'",
-        fix="correct the text",
-        place="datasets/out.yaml:14:16: ",
-    ),
-    "a query of an unknown table": Case(
-        files={OUTPUT: derivative(query="select * from nowhere")},
-        code="unknown-input",
-        says="the query reads 'nowhere'",
-        fix="correct the name",
-        place="datasets/out.yaml:14:30: ",
-    ),
     "an engine that is not there": Case(
         files={OUTPUT: derivative(engine="datafusion")},
         code="engine-not-installed",
@@ -141,18 +127,6 @@ REFUSED = {
         says="no column named 'kk' in the read schema",
         fix="did you mean 'k'?",
         place="datasets/src.yaml:10:42: ",
-    ),
-    "a root that becomes a derivative": Case(
-        files={SOURCE: derivative("src", "other", "select * from src")},
-        code="kind-changed",
-        says="src: the dataset is a Root, and is declared as a Derivative",
-        fix="declare it under another name",
-    ),
-    "another event time": Case(
-        files={SOURCE: root().replace("eventTimeColumn: t", "eventTimeColumn: happened")},
-        code="vocab-changed",
-        says="src: the names of the system columns differ",
-        fix="put the SetVocab event back",
     ),
 }
 
@@ -169,6 +143,82 @@ def test_a_project_that_is_wrong_is_refused_whole(
     assert done.out == ""
     check_error(done, case)
     assert heads(project) == before
+
+
+@pytest.mark.parametrize(
+    "fetch", ["{kind: FilesGlob, path: new/*.csv}", "{kind: Url, url: 'file:new/1.csv'}"]
+)
+def test_a_source_waits_for_its_first_file(run: Inside, project: Path, fetch: str) -> None:
+    reader = derivative("reader", "new")
+    lay_out(project, {"datasets/new.yaml": root("new", fetch=fetch), "datasets/r.yaml": reader})
+    planned = run("plan")
+    assert planned.code == 0
+    assert "nothing was read yet; no file is there yet: " in planned.out
+    first = run("apply", "--yes")
+    assert (first.code, first.err.count("[source-not-found]: new: ")) == (0, 1)
+    assert "datasets/new.yaml:4:9: warning[source-not-found]: new: " in first.err
+    waiting = run("plan", "--detailed-exitcode")
+    assert waiting.code == 0, waiting.out
+    assert "no file is there yet: " in waiting.out
+    assert run("apply", "--yes").code == 0
+    lay_out(project, {"new/1.csv": GOOD})
+    assert run("plan", "--detailed-exitcode").code == 2
+    last = run("apply", "--yes")
+    assert (last.code, "warning" in last.err) == (0, False)
+    assert run("plan", "--detailed-exitcode").code == 0
+    lay_out(project, {"new/1.csv": None})
+    assert run("plan", "--detailed-exitcode").code == 0
+    gone = run("apply", "--yes")
+    assert (gone.code, "[source-not-found]: new: " in gone.err) == (0, "Url" in fetch)
+
+
+ALONE = {
+    "a query that is no SQL": Case(
+        files={OUTPUT: derivative(query="selec t, k from src")},
+        code="syntax-error",
+        says="not with 'selec'",
+        fix="correct the text",
+        place="datasets/out.yaml:14:16: ",
+    ),
+    "a query of an unknown table": Case(
+        files={OUTPUT: derivative(query="select * from nowhere")},
+        code="unknown-input",
+        says="the query reads 'nowhere'",
+        fix="correct the name",
+        place="datasets/out.yaml:14:30: ",
+    ),
+    "a root that becomes a derivative": Case(
+        files={SOURCE: derivative("src", "other", "select * from src")},
+        code="kind-changed",
+        says="src: the dataset is a Root, and is declared as a Derivative",
+        fix="declare it under another name",
+    ),
+    "another event time": Case(
+        files={SOURCE: root().replace("eventTimeColumn: t", "eventTimeColumn: happened")},
+        code="vocab-changed",
+        says="src: the names of the system columns differ",
+        fix="put the SetVocab event back",
+    ),
+}
+
+
+@pytest.mark.parametrize("case", ALONE.values(), ids=ALONE)
+def test_a_definition_that_cannot_be_carried_out_is_left_out_with_its_readers(
+    run: Inside, project: Path, case: Case
+) -> None:
+    before = heads(project)
+    lay_out(project, {**case.files, "other/2.csv": "t,k,v\n2024-02-01,new,1\n"})
+    planned = run("plan")
+    assert planned.code == 1
+    assert f"error[{case.code}]" in planned.out
+    assert "ingest     1 new file: 2.csv" in planned.out
+    done = run("apply", "--yes")
+    assert done.code == 4
+    assert re.search(rf"^{re.escape(case.place)}.*error\[{case.code}\]: ", done.err, re.MULTILINE)
+    assert case.says in done.err
+    assert case.fix in done.err
+    assert "[1/1] ok      ingest:other" in done.err
+    assert len(before.items() - heads(project).items()) == 1
 
 
 def zipped(*names: str) -> bytes:
@@ -217,23 +267,6 @@ FAILING = {
         code="fetch",
         says=r"src: the name of the file '\udcff.csv' is not UTF-8",
         fix="rename the file",
-    ),
-    "a file that vanished after the definition": Case(
-        first={SOURCE: root(fetch=url("file:one.csv")), "one.csv": GOOD},
-        files={"one.csv": None},
-        code="source-not-found",
-        says="one.csv",
-        fix="put the file there",
-    ),
-    "a pattern that matches nothing": Case(
-        first={
-            "datasets/new.yaml": root("new", fetch="{kind: FilesGlob, path: nothing/*.csv}"),
-        },
-        files={},
-        code="source-not-found",
-        says="new: no file matches nothing/*.csv",
-        fix="relative to the project folder",
-        place="datasets/new.yaml:4:9: ",
     ),
     "a gzip file that was cut off": Case(
         first=packed(GZIP, gzip.compress(GOOD.encode())),

@@ -122,5 +122,5 @@ def _plan(root: Path) -> None:
             engines={"spark": "4.0"},
             project_hash=project_hash(loaded.declared),
         )
-        named = replace(made, project=loaded.config.name, target="dev")
+        named = replace(made, project=loaded.config.name, target="dev", refused={})
         assert from_json(json.loads(canonical(to_json(named)))) == named

@@ -31,7 +31,6 @@ from odfbuild.planner.sql.query import (
     Reason,
     diagnostics,
     examine,
-    order_findings,
     steps_of,
 )
 
@@ -359,19 +358,11 @@ class SparkEngine:
 
 def _by_types(facts: QueryFacts, work: TransformWork) -> tuple[Diagnostic, ...]:
     """Return what is wrong with a query for the columns of its inputs: order of rows, versions."""
-    from odfbuild.planner.sql.sums import sums_of
-    from odfbuild.planner.sql.temporal_checks import column_problems
+    from odfbuild.planner.sql.typed_findings import typed_findings
 
-    seen = seen_columns(work)
-    sums = sums_of(facts.steps, seen)
-    findings = [
-        each
-        for number, step in enumerate(facts.steps)
-        for each in order_findings(number, step.text, sums[number])
-    ]
     times = {each.alias: each.vocab.event_time_column for each in work.inputs}
-    findings += column_problems(facts.steps, seen, times)
-    return diagnostics(replace(facts, findings=tuple(findings)))
+    findings = typed_findings(facts.steps, seen_columns(work), times)
+    return diagnostics(replace(facts, findings=findings))
 
 
 def _facts(

@@ -68,7 +68,8 @@ def columns_alike(
     if known is not None:
         return known
     found = columns_of(steps, inputs)
-    if not found.unknown_columns and _are_plain(found, steps[-1].text if steps else ""):
+    wrong = found.unknown_columns or found.unknown_functions
+    if not wrong and _are_plain(found, steps[-1].text if steps else ""):
         if len(_COLUMNS) >= _MOST:
             _COLUMNS.clear()
         _COLUMNS[key] = found

@@ -7,8 +7,16 @@ from dataclasses import replace
 
 from odfbuild.odf.events import DataField, DataType, DataTypeDecimal, DataTypeList, DataTypeStruct
 from odfbuild.planner.sql import spark_types
-from odfbuild.planner.sql.expressions import Expressions, fit, integer
-from odfbuild.planner.sql.functions import AGGREGATES, RANKINGS, SCALARS
+from odfbuild.planner.sql.expressions import Expressions, UnknownFunction, fit, integer
+from odfbuild.planner.sql.functions import (
+    AGGREGATES,
+    RANKINGS,
+    SCALARS,
+    WINDOW_PARTS,
+    WINDOWED,
+)
+from odfbuild.planner.sql.refusals import FORBIDDEN
+from odfbuild.planner.sql.registry import ALLOWED
 from odfbuild.planner.sql.scope import Scope
 from odfbuild.planner.sql.shape import Call, Column, Field, Lambda, Literal, Over, StarExpr
 from odfbuild.planner.sql.spark_types import BOOLEAN, STRING, unwrapped
@@ -30,6 +38,7 @@ CASTS: dict[str, DataType] = {
     "timestamp": spark_types.TIMESTAMP,
     "decimal": DataTypeDecimal(10, 0),
 }
+_NAMES = ALLOWED | FORBIDDEN.keys() | WINDOWED | WINDOW_PARTS
 _ROUNDING = {"round", "bround", "floor", "ceil", "ceiling"}
 _ORDERED_SETS = {"mode", "percentile_cont", "percentile_disc"}  # they give what they are ordered by
 _SECONDS = {"second", "seconds", "sec", "secs", "s"}
@@ -54,6 +63,8 @@ class Calls(Expressions):
         rule = SCALARS.get(expr.name) or RANKINGS.get(expr.name)
         if rule is not None:
             return rule(args)
+        if expr.name not in _NAMES:
+            self.unknown_functions.append(UnknownFunction(expr.name, self.step, expr.place))
         to = CASTS.get(expr.name)
         return cast(args[0], to) if to is not None and len(args) == 1 else UNKNOWN
 

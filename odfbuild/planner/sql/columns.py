@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from odfbuild.odf.events import DataSchema, DataType, DataTypeOption
-from odfbuild.planner.sql.expressions import UnknownColumn
+from odfbuild.odf.events import DataSchema, DataType, DataTypeNull, DataTypeOption
+from odfbuild.planner.sql.expressions import UnknownColumn, UnknownFunction
 from odfbuild.planner.sql.output_columns import (
     Attribute,
     ColumnRef,
@@ -21,7 +21,7 @@ from odfbuild.planner.sql.output_columns import (
 )
 from odfbuild.planner.sql.query import QueryStep
 from odfbuild.planner.sql.relations import Relations
-from odfbuild.planner.sql.spark_types import as_stored
+from odfbuild.planner.sql.spark_types import Interval, as_stored
 from odfbuild.planner.sql.statement import Place, SqlTextError
 from odfbuild.planner.sql.temporal import as_of_joins
 from odfbuild.planner.sql.temporal_checks import missing
@@ -38,7 +38,8 @@ class OutputColumn:
     `type` is what is stored, None where it cannot be told; DataTypeOption where it may be null.
     `sources` are the columns whose values come out in it, also as conditions of a CASE; `place` is
     the step and where in its text the column is made.  `copied` says that the values come out as
-    they are; null may stand for those of the other side of an outer join.
+    they are; null may stand for those of the other side of an outer join.  `unstorable` is the
+    name of a type that is known and that no slice has.
     """
 
     name: str
@@ -46,6 +47,7 @@ class OutputColumn:
     sources: frozenset[ColumnRef]
     place: tuple[int, Place] | None
     copied: bool = False
+    unstorable: str | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -56,7 +58,8 @@ class QueryColumns:
     columns that decide on rows, groups or order, in any step.  `star_inputs` are the inputs whose
     columns a star takes in, whatever they are.  `places` is the first place where each column is
     named, by a star's exclusion too; a column that a star takes in has the star's place only if
-    nothing names it.  `unknown_columns` are names that no relation in scope has.
+    nothing names it.  `unknown_columns` are names that no relation in scope has,
+    `unknown_functions` those that the engine does not have.
     """
 
     outputs: tuple[OutputColumn, ...] | None
@@ -65,6 +68,7 @@ class QueryColumns:
     unknown: str | None
     places: Mapping[ColumnRef, tuple[int, Place]] = field(default_factory=dict)
     unknown_columns: tuple[UnknownColumn, ...] = ()
+    unknown_functions: tuple[UnknownFunction, ...] = ()
 
 
 def columns_of(steps: Sequence[QueryStep], inputs: Mapping[str, DataSchema | None]) -> QueryColumns:
@@ -96,6 +100,7 @@ def columns_of(steps: Sequence[QueryStep], inputs: Mapping[str, DataSchema | Non
         unknown=unknown if steps else "there is no query",
         places=reader.places,
         unknown_columns=tuple(reader.unknown_columns),
+        unknown_functions=tuple(dict.fromkeys(reader.unknown_functions)),
     )
 
 
@@ -137,7 +142,18 @@ def _outputs(rows: Rows) -> tuple[tuple[OutputColumn, ...] | None, str | None]:
 def _output(column: Attribute) -> OutputColumn:
     kind = as_stored(column.value.kind)
     known = DataTypeOption(kind) if kind is not None and column.value.nullable else kind
-    return OutputColumn(column.name, known, column.sources, column.place, column.copied)
+    return OutputColumn(
+        column.name, known, column.sources, column.place, column.copied, _unstorable(column)
+    )
+
+
+def _unstorable(column: Attribute) -> str | None:
+    match column.value.kind:
+        case Interval():
+            return "INTERVAL"
+        case DataTypeNull():
+            return "VOID"
+    return None
 
 
 def _reason(parts: Iterable[OpenPart]) -> str:

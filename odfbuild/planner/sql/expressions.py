@@ -47,7 +47,7 @@ from odfbuild.planner.sql.types import (
     wider,
 )
 
-__all__ = ["Expressions", "UnknownColumn", "fit", "integer"]
+__all__ = ["Expressions", "UnknownColumn", "UnknownFunction", "fit", "integer"]
 
 _SURE = {"is null", "is not null", "<=>", "is", "is distinct from"}
 _ARITHMETIC = {"+", "-", "*", "/", "%", "div"}
@@ -69,6 +69,15 @@ class UnknownColumn:
     ambiguous: bool = False
 
 
+@dataclass(frozen=True, slots=True)
+class UnknownFunction:
+    """A call of a function that the engine does not have."""
+
+    name: str
+    step: int
+    place: Place | None
+
+
 class Expressions(ABC):
     """Reads expressions; what it gathers is shared by all queries of a transform."""
 
@@ -77,6 +86,7 @@ class Expressions(ABC):
         self.shaping: set[ColumnRef] = set()
         self.places: dict[ColumnRef, tuple[int, Place]] = {}
         self.unknown_columns: list[UnknownColumn] = []
+        self.unknown_functions: list[UnknownFunction] = []
         self.step = 0
 
     @abstractmethod

@@ -13,7 +13,7 @@ from odfbuild.planner.sql import spark_types as of
 from odfbuild.planner.sql.function_rules import Rule
 from odfbuild.planner.sql.types import UNKNOWN, negative
 
-__all__ = ["AGGREGATES", "ORDERED", "RANKINGS", "SCALARS", "UNTYPED", "WINDOWED"]
+__all__ = ["AGGREGATES", "ORDERED", "RANKINGS", "SCALARS", "UNTYPED", "WINDOWED", "WINDOW_PARTS"]
 
 
 def _all(rule: Rule, names: str) -> dict[str, Rule]:
@@ -212,4 +212,7 @@ RANKINGS: Mapping[str, Rule] = {
 """Functions that need a window."""
 
 WINDOWED = frozenset({"window", "session_window", "window_time", "tumble", "hop", "session"})
+WINDOW_PARTS = frozenset(
+    f"{w}_{part}" for w in ("tumble", "hop", "session") for part in ("start", "end", "rowtime")
+)
 """Functions of event time, which group rows or take them apart."""

@@ -5,16 +5,21 @@ from __future__ import annotations
 from collections.abc import Collection, Sequence
 
 from odfbuild.planner.sql.calls import CASTS
-from odfbuild.planner.sql.functions import AGGREGATES, ORDERED, RANKINGS, SCALARS, UNTYPED, WINDOWED
+from odfbuild.planner.sql.functions import (
+    AGGREGATES,
+    ORDERED,
+    RANKINGS,
+    SCALARS,
+    UNTYPED,
+    WINDOW_PARTS,
+    WINDOWED,
+)
 from odfbuild.planner.sql.generators import GENERATORS
 from odfbuild.planner.sql.shape import Call, Expr, Group, Literal, Select, Subquery, Unknown, walk
 
 __all__ = ["is_aggregate", "keys_of", "obstacle", "refusal", "some"]
 
 _MORE = {"struct", "named_struct", "extract", "date_part", "datepart", "round", "mod", "pmod"}
-_PARTS = {
-    f"{w}_{part}" for w in ("tumble", "hop", "session") for part in ("start", "end", "rowtime")
-}
 _ALLOWED = (SCALARS.keys() | UNTYPED | CASTS.keys() | _MORE) - WINDOWED
 
 
@@ -38,7 +43,7 @@ def obstacle(
 
 
 def _is_allowed(call: Call, also: Collection[str], *, timed: bool) -> bool:
-    if call.name in WINDOWED or call.name in _PARTS:
+    if call.name in WINDOWED or call.name in WINDOW_PARTS:
         return timed
     return call.name in _ALLOWED or (call.name in also and call.name not in ORDERED)
 

@@ -1,0 +1,30 @@
+"""What may be wrong with a query for the columns of its inputs: order of rows, versions.  Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from odfbuild.odf.events import DataSchema
+from odfbuild.planner.sql.findings import Finding
+from odfbuild.planner.sql.query import QueryStep, order_findings
+from odfbuild.planner.sql.sums import sums_of
+from odfbuild.planner.sql.temporal_checks import column_problems
+
+__all__ = ["typed_findings"]
+
+
+def typed_findings(
+    steps: Sequence[QueryStep], inputs: Mapping[str, DataSchema], times: Mapping[str, str]
+) -> tuple[Finding, ...]:
+    """Return what keeps a query from being computed in portions.
+
+    `inputs` have the columns that a query sees, `times` the event times of each.  Raises
+    SqlTextError.
+    """
+    sums = sums_of(steps, inputs)
+    found = [
+        each
+        for number, step in enumerate(steps)
+        for each in order_findings(number, step.text, sums[number])
+    ]
+    return (*found, *column_problems(steps, inputs, times))
