@@ -8,16 +8,13 @@ from typing import TypeAlias
 
 from odfbuild.planner.sql.spans import Span
 
-__all__ = ["AROUND", "SHARED", "Edit", "Edits", "Parts"]
+__all__ = ["SHARED", "Edit", "Edits", "Parts"]
 
 Parts: TypeAlias = "tuple[str | Span, ...]"
 """A text of new pieces and copies of old ones."""
 
 SHARED = -1
 """The owner of edits that belong to a window, not to one call."""
-
-AROUND = -2
-"""The owner of edits that stand around a SELECT; no copy has them."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

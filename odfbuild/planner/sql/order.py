@@ -8,8 +8,8 @@ threads may show.  Where values can decide, the text is changed in place, else i
     max_by(v, t)                     max_by(v, IF((t) IS NULL, NULL, struct((t), (v))))
     select a, b ... order by a limit 3       select a, b ... order by a, 1, 2 limit 3
     select * ... qualify row_number() over (order by v) = 1
-        select * except (__odf_q1) from (select *, row_number() over (order by v, struct(*))
-        as __odf_q1 ... qualify __odf_q1 = 1)
+        select * except (__odf_row1) from (select *, struct(*) as __odf_row1 ...
+        qualify row_number() over (order by v, __odf_row1) = 1)
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from odfbuild.planner.sql.carry import CarriedText
-from odfbuild.planner.sql.edits import AROUND, SHARED, Edits, Parts
+from odfbuild.planner.sql.edits import SHARED, Edits, Parts
 from odfbuild.planner.sql.moments import MOMENTS, PAIRED_MOMENTS, moment, paired_moment
 from odfbuild.planner.sql.refusals import MANY_ROWS
 from odfbuild.planner.sql.select_lists import (
@@ -66,15 +66,12 @@ class _Ordering:
         self.spans = Spans(text, tokens_of(text))
         self.edits = Edits(text)
         self.problems: list[Unordered] = []
-        self.moved: dict[range, list[str]] = {}  # names of the calls of QUALIFY, by their SELECT
+        self.named: dict[range, str] = {}  # what QUALIFY calls the rows of its SELECT
         for call in self.spans.calls():
             if call.name in _KNOWN:
                 self._call(call)
-        for select, names in self.moved.items():
-            start, end = self._with_qualify(select)
-            listed = ", ".join(names)
-            self.edits.add((start, start), ("SELECT * EXCEPT (", listed, ") FROM ("), AROUND)
-            self.edits.add((end, end), (")",), AROUND, closes=True)
+        for select, name in self.named.items():
+            self._name_rows(select, name)
         self._clauses()
         self.problems.sort(key=lambda each: each.what.place.start)
 
@@ -195,41 +192,38 @@ class _Ordering:
         self.edits.add(over.name, parts, SHARED)
 
     def _is_reached(self, call: Spoken, select: range) -> bool:
-        """Tell whether a call stands where `struct(*)` means something, or can be moved there."""
-        found = (self.spans.of_select(select, clause) for clause in ("QUALIFY", "ORDER_BY"))
-        is_behind = any(at is not None and at < call.at for at in found)
-        return not is_behind or self._move(call, select)
-
-    def _move(self, call: Spoken, select: range) -> bool:
-        """Work a call of QUALIFY out in the SELECT list, where its window can name all columns."""
-        found = (self.spans.of_select(select, each) for each in ("SELECT", "QUALIFY", "ORDER_BY"))
-        begin, at, order = found
-        items = self.spans.items(select)
-        if begin is None or at is None or not items or (order is not None and order < call.at):
+        """Tell whether a call stands where `struct(*)` means something, or can be named."""
+        begin, at, order = (
+            self.spans.of_select(select, each) for each in ("SELECT", "QUALIFY", "ORDER_BY")
+        )
+        if order is not None and order < call.at:
             return False
-        grouped = self.spans.group(select) is not None
-        if grouped or self.spans.kinds[begin + 1] == "DISTINCT":
+        if at is None or at > call.at:
+            return True
+        can = begin is not None and self.spans.kinds[begin + 1] != "DISTINCT"
+        if not can or self.spans.group(select) is not None or not self.spans.items(select):
             return False
-        name = f"__odf_q{1 + sum(map(len, self.moved.values()))}"
-        self.moved.setdefault(select, []).append(name)
-        span, last = (call.start, call.end), items[-1][1]
-        self.edits.add(span, (name,), call.at - 1, inner=call.at)
-        self.edits.add((last, last), (", ", span, f" AS {name}"), call.at - 1)
+        self.named.setdefault(select, f"__odf_row{len(self.named) + 1}")
         return True
 
-    def _with_qualify(self, select: range) -> Span:
-        """Return a SELECT to the end of its QUALIFY, and further where nothing is united."""
+    def _name_rows(self, select: range, name: str) -> None:
+        """Put `struct(*)` into the list of a SELECT with QUALIFY, and take it out again."""
         begin = self.spans.of_select(select, "SELECT") or select.start
-        after = (self.spans.of_select(select, each) for each in _AFTER)
-        end = min((n for n in after if n is not None), default=select.stop)
-        if not self.spans.is_united(select):
-            end = select.stop
-        return self.spans.span(begin, end)
+        end = select.stop
+        if self.spans.is_united(select):  # what stands behind is for all that are united
+            after = (self.spans.of_select(select, each) for each in _AFTER)
+            end = min((n for n in after if n is not None), default=end)
+        start, stop = self.spans.span(begin, end)
+        last = self.spans.items(select)[-1][1]
+        self.edits.add((start, start), (f"SELECT * EXCEPT ({name}) FROM (",), begin)  # noqa: S608
+        self.edits.add((last, last), (f", struct(*) AS {name}",), len(self.spans.tokens))
+        self.edits.add((stop, stop), (")",), begin, closes=True)
 
     def _keys(self, call: Spoken, select: range) -> Sequence[str | Span] | None:
         """Return what tells the rows of a SELECT apart."""
         if self.spans.group(select) is None:
-            return ("struct(*)",)
+            at = self.spans.of_select(select, "QUALIFY")
+            return (self.named[select] if at is not None and at < call.at else "struct(*)",)
         keys = group_keys(self.spans, select)
         if keys is None:
             fix = "group in a subquery, and number the rows of that"

@@ -83,19 +83,24 @@ SETTLED = {
         "select k from i where n in (select n from i order by t, 1 limit length(k))"
     ),
     "select k from i qualify row_number() over (partition by k order by n) = 1": (
-        "SELECT * EXCEPT (__odf_q1) FROM (select k, row_number() over (partition by k order by n, "
-        "struct(*)) AS __odf_q1 from i qualify __odf_q1 = 1)"
+        "SELECT * EXCEPT (__odf_row1) FROM (select k, struct(*) AS __odf_row1 from i "
+        "qualify row_number() over (partition by k order by n, __odf_row1) = 1)"
     ),
-    "select * from i qualify avg(n) over w > 1 window w as (order by t rows 1 preceding) "
-    "order by t limit 2": (
-        "SELECT * EXCEPT (__odf_q1) FROM (select *, (CAST(sum(CAST(n AS DECIMAL(38, 0))) "
-        "over (order by t, struct(*) rows 1 preceding) AS DOUBLE) / nullif(count(n) over "
-        "(order by t, struct(*) rows 1 preceding), 0)) AS __odf_q1 from i qualify __odf_q1 > 1 "
-        "window w as (order by t rows 1 preceding) order by t, 1, 2, 3, 4 limit 2)"
+    "select * from i qualify avg(n) over w > 1 window w as (order by t rows 1 preceding)": (
+        "SELECT * EXCEPT (__odf_row1) FROM (select *, struct(*) AS __odf_row1 from i qualify "
+        "(CAST(sum(CAST(n AS DECIMAL(38, 0))) over (order by t, __odf_row1 rows 1 preceding) "
+        "AS DOUBLE) / nullif(count(n) over (order by t, __odf_row1 rows 1 preceding), 0)) > 1 "
+        "window w as (order by t rows 1 preceding))"
+    ),
+    "select n as u, k from i qualify lag(k) over (partition by u order by t desc) = 'p' "
+    "order by t desc limit 2": (
+        "SELECT * EXCEPT (__odf_row1) FROM (select n as u, k, struct(*) AS __odf_row1 from i "
+        "qualify lag(k) over (partition by u order by t desc, __odf_row1) = 'p' "
+        "order by t desc, 1, 2 limit 2)"
     ),
     "select k from i qualify 1 = ntile(2) over (order by n) union all select k from i": (
-        "SELECT * EXCEPT (__odf_q1) FROM (select k, ntile(2) over (order by n, struct(*)) "
-        "AS __odf_q1 from i qualify 1 = __odf_q1) union all select k from i"
+        "SELECT * EXCEPT (__odf_row1) FROM (select k, struct(*) AS __odf_row1 from i "
+        "qualify 1 = ntile(2) over (order by n, __odf_row1)) union all select k from i"
     ),
     "select last_value(n) over (order by t desc, k desc) l, first(x) over w from i "
     "window w as (order by n range between 1 preceding and current row)": (

@@ -326,16 +326,14 @@ class _Grammar:
         every = [name for name, each in values.names() if "." not in name or not each.fields]
         total = ", ".join(dict.fromkeys([f"{by[0]} desc", *every]))
         number = values.any(BIGINT, 1)[0]
-        forms = [f"count(*) over (partition by {key}) > 1",
-                 f"rank() over (partition by {key} order by {by[0]}) <= 2"]  # fmt: skip
-        if not any(each.hidden for each in scope):  # Spark fails on struct(*) of USING beside
-            forms += [  # a name of the same SELECT list
-                f"row_number() over (partition by {key} order by {total}) = 1",
-                f"2 >= row_number() over (partition by {key} order by {total})",
-                f"coalesce(lag({number}) over (partition by {key} order by {total}), 0) < 2",
-                f"last_value({by[0]}) over (partition by {key} order by {by[0]} desc) is not null",
-            ]
-        return draw.one(forms)
+        return draw.one(
+            (f"row_number() over (partition by {key} order by {total}) = 1",
+             f"count(*) over (partition by {key}) > 1",
+             f"rank() over (partition by {key} order by {by[0]}) <= 2",
+             f"2 >= row_number() over (partition by {key} order by {total})",
+             f"coalesce(lag({number}) over (partition by {key} order by {total}), 0) < 2",
+             f"last_value({by[0]}) over (partition by {key} order by {by[0]} desc) is not null")
+        )  # fmt: skip
 
     def _named_window(self, text: str, qualify: str) -> str:
         """Return a query with a window, where it has one, under a name."""
