@@ -1,0 +1,14 @@
+"""What plan passes, apply carries out; whatever check refuses, plan refuses."""
+
+from pathlib import Path
+
+import pytest
+
+from tests.agreement.engine import DuckEngine
+from tests.agreement.outcome import Difference, differences
+
+
+@pytest.mark.parametrize("seed", range(1000, 1012))
+def test_plan_and_apply_agree_on_random_projects(seed: int, tmp_path: Path) -> None:
+    found = list(differences(seed, tmp_path / "project", DuckEngine()))
+    assert not [f"{each.law}\n{each.said}" for each in found if isinstance(each, Difference)]
