@@ -214,8 +214,6 @@ def _url(
 ) -> Fetched | UpToDate:
     url = substitute_url(step.url.strip(), env)
     scheme = url.partition(":")[0].lower()
-    if isinstance(step.event_time, EventTimeSourceFromPath):
-        raise _incompatible("FromPath", "Url", "FromMetadata or FromSystemTime")
     if scheme == "file":
         path = file_of(url, project_dir)
         reach(str(path))
@@ -270,14 +268,25 @@ def _file(
         return UpToDate()
     _readable(path)
     changed = Timestamp.from_millis(millis)
-    by_clock = isinstance(step.event_time, EventTimeSourceFromSystemTime)
     return Fetched(
         path=path,
         state=SourceState(source_name=_SOURCE, kind=LAST_MODIFIED, value=str(changed)),
-        event_time=now if by_clock else changed,
+        event_time=_of_url(step, changed, now),
         has_more=False,
         name=_shown(path, project_dir),
     )
+
+
+def _of_url(step: FetchStepUrl, changed: Timestamp | None, now: Timestamp) -> Timestamp | None:
+    """Return the event time of what a url gave; a pattern looks at its path as it is declared."""
+    match step.event_time:
+        case EventTimeSourceFromPath(pattern=pattern, timestamp_format=form):
+            path = step.url.strip().partition("#")[0].partition("?")[0]
+            return from_name(path, pattern, form)
+        case EventTimeSourceFromSystemTime():
+            return now
+        case EventTimeSourceFromMetadata() | None:
+            return changed
 
 
 def _remote(
@@ -288,11 +297,10 @@ def _remote(
         return UpToDate()
     changed = _http_date(answer.last_modified)
     keep_version(cache, request.url, Version(answer.etag, answer.last_modified))
-    by_clock = isinstance(step.event_time, EventTimeSourceFromSystemTime)
     return Fetched(
         path=answer.path,
         state=_remote_state(answer.etag, changed),
-        event_time=now if by_clock else changed,
+        event_time=_of_url(step, changed, now),
         has_more=False,
         name=request.name,
         temporary=True,

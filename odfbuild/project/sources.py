@@ -22,7 +22,6 @@ from odfbuild.odf.events import (
     DataTypeUInt32,
     DataTypeUInt64,
     EventTimeSourceFromMetadata,
-    EventTimeSourceFromPath,
     FetchStep,
     FetchStepContainer,
     FetchStepFilesGlob,
@@ -65,7 +64,7 @@ def check_fetch(fetch: FetchStep, path: _Steps, findings: Findings) -> None:
     if isinstance(fetch, FetchStepUrl):
         _check_url(fetch.url, (*path, "url"), findings)
         _check_headers(fetch, (*path, "headers"), findings)
-        check_event_time(fetch.event_time, EventTimeSourceFromPath, path, findings)
+        check_event_time(fetch.event_time, None, path, findings)
     elif isinstance(fetch, FetchStepFilesGlob):
         _check_glob(fetch.path, (*path, "path"), findings)
         check_event_time(fetch.event_time, EventTimeSourceFromMetadata, path, findings)

@@ -93,9 +93,9 @@ DEFINITIONS = {
         "event-time-source", "FromMetadata",
         fetch="{kind: FilesGlob, path: 'data/*', eventTime: {kind: FromMetadata}}",
     ),
-    "an event time out of the path of a url": refused(
-        "event-time-source", "FromPath",
-        fetch=url("http://127.0.0.1/data", ", eventTime: {kind: FromPath, pattern: '(x)'}"),
+    "a pattern for the path of a url that is none": refused(
+        "event-time-pattern", "(",
+        fetch=url("http://127.0.0.1/data", ", eventTime: {kind: FromPath, pattern: '(x'}"),
     ),
     "a pattern that is none": refused(
         "event-time-pattern", "(",

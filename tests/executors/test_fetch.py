@@ -24,6 +24,7 @@ from odfbuild.executors.fetch import (
     UnreachableError,
     UnsupportedSourceError,
     UpToDate,
+    _of_url,
     fetch,
     is_local,
     pending,
@@ -159,10 +160,14 @@ class TestFileUrl:
         step = FetchStepUrl(url="file:x.csv", event_time=EventTimeSourceFromSystemTime())
         assert news(step, tmp_path).event_time == NOW
 
-    def test_event_time_from_the_path_is_refused(self, tmp_path: Path) -> None:
-        step = FetchStepUrl(url="file:x.csv", event_time=EventTimeSourceFromPath(pattern="(.)"))
-        with pytest.raises(UnsupportedSourceError, match="FromPath"):
-            fetched(step, tmp_path)
+    @pytest.mark.parametrize("more", ["", "?v=2024-09-09", "#2024-09-09"])
+    def test_event_time_from_the_path_of_a_url_as_declared(self, more: str, tmp_path: Path) -> None:
+        write(tmp_path / "2024-03-04.csv")
+        by_path = EventTimeSourceFromPath(pattern=r"(\d+-\d+-\d+)\.csv$")
+        step = FetchStepUrl(url="file:2024-03-04.csv", event_time=by_path)
+        assert news(step, tmp_path).event_time == Timestamp.parse("2024-03-04T00:00:00Z")
+        declared = replace(step, url=f"https://h/2024-03-04.csv{more}")
+        assert _of_url(declared, None, NOW) == Timestamp.parse("2024-03-04T00:00:00Z")
 
     @pytest.mark.parametrize("state", [etag("x"), last_modified("yesterday")])
     def test_a_state_of_another_kind_or_form_counts_as_none(
