@@ -309,7 +309,7 @@ _CHANGES: tuple[Callable[[Drawn], str | None], ...] = (
 
 _ROOT_FAULTS = (
     "time typo", "no key", "system column", "twice", "bad type", "bad glob", "preprocess column",
-    "preprocess function", "preprocess time",
+    "preprocess function",
 )  # fmt: skip
 
 
@@ -341,7 +341,6 @@ def _source(name: str, root: _Root) -> dict[str, Any]:
     preprocess = {
         "preprocess column": f"select {names}, nowhere as y from input",
         "preprocess function": f"select {names}, floor_of(k) as y from input",
-        "preprocess time": "select k from input",
     }.get(root.fault)
     if preprocess:
         source["preprocess"] = {"kind": "Sql", "engine": "spark", "query": preprocess}
