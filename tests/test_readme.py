@@ -27,9 +27,12 @@ class Shown:
     output: tuple[str, ...]
 
 
-def commands(text: str) -> Iterator[Shown]:
-    """Yield the commands of `sh` blocks; a `text` block just below is the output of the last."""
-    begin = text.index(BEGIN)
+def commands(text: str, heading: str = "# ") -> Iterator[Shown]:
+    """Yield the commands of `sh` blocks below a heading.
+
+    A `text` block just below one is the output of its last command.
+    """
+    begin = text.index(heading)
     blocks = list(BLOCK.finditer(text, begin))
     for at, block in enumerate(blocks):
         if block[1] != "sh":
@@ -76,7 +79,7 @@ def squeezed(line: str) -> str:
 @pytest.mark.spark
 def test_every_command_of_the_readme_does_what_it_shows(tmp_path: Path) -> None:
     folder = tmp_path
-    shown = list(commands(README.read_text("utf-8")))
+    shown = list(commands(README.read_text("utf-8"), BEGIN))
     assert len(shown) > 5
     for step in shown:
         place = f"README.md:{step.line}: {step.command}"

@@ -191,7 +191,7 @@ def news_text(reason: SourceHasNews) -> str:
     if len(names) == 1 and "${{" in names[0]:
         return f"{names[0]} has to be looked at"
     if reason.is_absent:
-        return f"no file is there yet: {names[0]}"
+        return f"no file to read yet: {names[0]}"
     return f"{count(len(names), 'new file')}: {_some(names)}"
 
 

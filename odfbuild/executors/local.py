@@ -120,7 +120,9 @@ def _pending_glob(
         found = news(step, state, project_dir, listings, reach)
     except FetchError:
         found = None
-    return (step.path,) if found is None else tuple(Path(path).name for path in found)
+    if found is None:  # names of files have no slash, so this one says what is looked for
+        return (step.path if "/" in step.path else f"./{step.path}",)
+    return tuple(Path(path).name for path in found)
 
 
 def pending_bytes(

@@ -55,17 +55,18 @@ class FirstRun:
 class SourceHasNews:
     """A local source holds files that were not ingested yet, in the order in which they will be.
 
-    A source that is not there, or whose name is known once it is read only, stands for itself.
+    A source that is not there stands for itself, by a path with a slash or a `file:` url, which no
+    name of a file is; so does one whose name is known once it is read only.
     """
 
     names: tuple[str, ...]
 
     @property
     def is_absent(self) -> bool:
-        """Tell whether no file is there yet: what stands here is where one is looked for."""
+        """Tell whether no file to read yet: what stands here is where one is looked for."""
         first = self.names[0]
-        odd = first.startswith("file:") or bool(set(first) & set("/*"))
-        return len(self.names) == 1 and odd and "${{" not in first
+        sought = "/" in first or first.startswith("file:")
+        return len(self.names) == 1 and sought and "${{" not in first
 
 
 @dataclass(frozen=True, slots=True)

@@ -46,6 +46,7 @@ from odfbuild.odf.events import (
     SourceState,
 )
 from odfbuild.odf.timestamp import Timestamp
+from odfbuild.planner.reasons import SourceHasNews
 from tests.cases import load
 from tests.servers import Page, Server, serving
 
@@ -461,6 +462,19 @@ class TestPending:
         assert pending(step, etag("a.csv"), tmp_path) == ("b.csv", "c.csv")
         assert pending(step, etag("c.csv"), tmp_path) == ()
 
+    @pytest.mark.parametrize("path", ["x.csv", "*.csv", "in/x.csv", "in/*.csv"])
+    def test_a_glob_without_a_file_is_told_from_a_file(self, path: str, tmp_path: Path) -> None:
+        assert SourceHasNews(pending(FetchStepFilesGlob(path=path), None, tmp_path)).is_absent
+        write(tmp_path / path.replace("*", "*x"))
+        found = SourceHasNews(pending(FetchStepFilesGlob(path=path), None, tmp_path))
+        assert not found.is_absent
+
+    @pytest.mark.parametrize("url", ["file:x.csv", "file:in/x.csv"])
+    def test_a_url_without_a_file_is_told_from_a_file(self, url: str, tmp_path: Path) -> None:
+        assert SourceHasNews(pending(FetchStepUrl(url=url), None, tmp_path)).is_absent
+        write(tmp_path / url.removeprefix("file:"))
+        assert not SourceHasNews(pending(FetchStepUrl(url=url), None, tmp_path)).is_absent
+
     def test_a_file_url_is_news_when_its_time_is_another(self, tmp_path: Path) -> None:
         write(tmp_path / "x.csv")
         step = FetchStepUrl(url="file:x.csv")
@@ -472,7 +486,7 @@ class TestPending:
 
     def test_what_is_missing_is_left_to_the_fetch_to_report(self, tmp_path: Path) -> None:
         assert pending(FetchStepUrl(url="file:x.csv"), None, tmp_path) == ("file:x.csv",)
-        assert pending(FetchStepFilesGlob(path="*.csv"), None, tmp_path) == ("*.csv",)
+        assert pending(FetchStepFilesGlob(path="*.csv"), None, tmp_path) == ("./*.csv",)
 
     def test_a_url_with_a_template_is_left_to_the_fetch(self, tmp_path: Path) -> None:
         step = FetchStepUrl(url="file:${{ env.NAME }}.csv")
