@@ -115,6 +115,7 @@ ITALY = {
             "totale_casi": "national.totale_casi regions.totale_casi",
         },
         {"national": "it.covid.national", "regions": "it.covid.regions"},
+        rows="regions.data",
     ),
     "org.openflights.airlines": root(AIRLINE),
     "org.openflights.airlines.repaired": root(AIRLINE),

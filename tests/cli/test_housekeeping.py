@@ -188,7 +188,7 @@ def test_a_plan_says_who_cannot_go_on_and_what_to_do(run: Inside) -> None:
     done = run("plan")
     assert done.code == 0
     assert "out cannot go on, as src was rewritten" in done.out + done.err
-    assert "anew in the same plan: odfbuild compact src --downstream." in done.out + done.err
+    assert "to make it anew: odfbuild rebuild out" in done.out + done.err
     plan = json.loads(run("plan", "-o", "json").out)
     (step,) = plan["steps"]
     assert [each["kind"] for each in step["reasons"]] == ["InputRewritten"]
