@@ -1,10 +1,13 @@
 """A run that finds another at work on the same datasets says who, and waits, skips or stops."""
 
 import subprocess
+import sys
 import threading
+import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -94,13 +97,22 @@ def test_what_follows_from_a_busy_dataset_is_left_out_too(run: Inside) -> None:
     assert all(after[each] != before[each] for each in before)
 
 
+def once_told(word: str, do: Callable[[], None]) -> None:
+    """Do something once a word was written to the standard error that a test captures."""
+    captured: Any = sys.stderr
+    ends = time.monotonic() + 60
+    while word not in captured.getvalue() and time.monotonic() < ends:
+        time.sleep(0.01)
+    do()
+
+
 @pytest.mark.parametrize("arguments", COMMANDS, ids=lambda each: each[0])
 def test_waiting_is_the_default_and_is_told_once(
     run: Inside, arguments: tuple[str, ...], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     before = heads(run.project)
     with held(run.project, "src", "out") as let_go:
-        end = threading.Timer(0.6, let_go)
+        end = threading.Thread(target=once_told, args=("waiting", let_go))
         end.start()
         done = run(*arguments)
         end.join()

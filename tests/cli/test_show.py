@@ -134,7 +134,7 @@ def test_the_last_rows_are_shown_in_their_order(project: Path) -> None:
 
 def test_a_dataset_without_rows_is_shown_too(project: Path) -> None:
     lay_out(project, {"datasets/new.yaml": root("new", fetch="{kind: FilesGlob, path: no/*}")})
-    assert without_jvm("apply", "--yes", cwd=project).code == 4
+    assert without_jvm("apply", "--yes", cwd=project).code == 0
     assert odfbuild("show", "new", "-o", "json", cwd=project).out == "[]\n"
     assert odfbuild("show", "new", "-o", "ndjson", cwd=project).out == ""
     done = odfbuild("show", "new", cwd=project)
