@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from odfbuild.errors import InvalidQueryError
-from odfbuild.executors import ingest, readers, together
+from odfbuild.executors import column_policy, ingest, together
 from odfbuild.executors.engine import IngestRequest
 from odfbuild.executors.frames import Frame
 from odfbuild.executors.together import goes_together
@@ -131,11 +131,11 @@ def test_a_large_file_is_not_read_before_its_turn(
 ) -> None:
     read: list[str] = []
 
-    def counted(*given: Any, name: str, **more: Any) -> Frame | None:
+    def counted(*given: Any, name: str, **more: Any) -> Any:
         read.append(Path(name).name)
-        return readers.read(*given, name=name, **more)
+        return column_policy.read_columns(*given, name=name, **more)
 
-    monkeypatch.setattr(ingest, "read", counted)
+    monkeypatch.setattr(ingest, "read_columns", counted)
     shop = Workshop(tmp_path)
     fill(shop, "abc")
     shop.file("001.csv", *(f"2024-01-01,{key},1" for key in range(2000)))
