@@ -54,7 +54,8 @@ def test_a_file_that_does_not_fit_holds_back_the_later_ones(whole: Building) -> 
         assert step.rows[REGIONS] == sum(per_file[: FIRST_FILES[number + 1]])
         assert f"as-published/{refused.name}: " in step.done.err
         theirs, ours = header(refused), declared_names(declarations()[number])
-        for some, others in ((theirs, ours), (ours, theirs)):
+        is_one_name = "set `separator: " in step.done.err  # the whole line is, then
+        for some, others in () if is_one_name else ((theirs, ours), (ours, theirs)):
             lacking = [name for name in some if name not in others]
             assert all(name in step.done.err for name in lacking[:10])
         assert step.rows[POSITIVES] == 0
