@@ -72,8 +72,8 @@ def _own_home() -> Iterator[None]:
             XDG_CONFIG_HOME=str(Path(home) / ".config"),
             ODFBUILD_CLASS_ARCHIVE="off",
         )
-        os.environ.pop("CI", None)
-        os.environ.pop("ODFBUILD_POLICY", None)
+        for name in ("CI", "ODFBUILD_POLICY", "COLUMNS", "LINES"):  # the last two by pytest-xdist
+            os.environ.pop(name, None)
         _trust_test_projects(Path(home))
         yield
         os.environ.clear()
