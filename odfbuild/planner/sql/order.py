@@ -342,6 +342,9 @@ class _Ordering:
         for at, kind in enumerate(self.spans.kinds):
             if kind in {"LIMIT", "OFFSET"} and self.spans.is_clause(at):
                 self._first_rows(at)
+            elif kind == "L_PAREN" and at > 1 and self.spans.kinds[at - 2] == "DOT":
+                name = self._of(self.spans.span(at - 1, at))  # rules know functions by plain names
+                self._refuse_at(at - 1, f"{name}() by a qualified name", f"write {name}(...)")
             elif kind in _CLAUSES:
                 self._refuse_at(at, self.spans.tokens[at].text.upper(), _CLAUSES[kind])
 
@@ -359,7 +362,8 @@ class _Ordering:
         if self._of(keys[0]).upper().split()[0] == "ALL":
             self._refuse_at(at, f"{clause} behind ORDER BY ALL", "write them out: order by 1, 2")
             return
-        twice = clause == "OFFSET" and self.spans.of_select(select, "LIMIT") is not None
+        limit = self.spans.of_select(select, "LIMIT") if clause == "OFFSET" else None
+        twice = limit is not None and self.spans.kinds[limit + 1] != "ALL"
         if self.sums is None or twice:
             return
         columns = count(self.spans, select, self.sums.stars)

@@ -16,7 +16,8 @@ _STAR = re.compile(r"(?:distinct\s+)?(?:.*\.\s*)?(\*)\s*(?:except\s*\(.*)?", re.
 _DIRECTION = re.compile(
     r"(?:(?<=[\s)])(?P<way>ASC|DESC))?(?:\s+NULLS\s+(?P<nulls>FIRST|LAST))?$", re.IGNORECASE
 )
-_COUNTED = {"explode", "explode_outer"}
+_SEVERAL = re.compile(rf"\b(?:{'|'.join(sorted(SEVERAL_ROWS))})\b", re.IGNORECASE)
+"""Words of what gives several columns, or one or two, as `explode` of an array or a map."""
 
 
 def count(spans: Spans, select: range, stars: Mapping[int, tuple[str, ...]]) -> int | None:
@@ -35,7 +36,7 @@ def count(spans: Spans, select: range, stars: Mapping[int, tuple[str, ...]]) -> 
             found += len(names := stars.get(item[0] + star.start(1), ()))
             if not names:
                 return None
-        elif text.partition("(")[0].strip().lower() in SEVERAL_ROWS - _COUNTED:
+        elif _SEVERAL.search(text):
             return None
         else:
             found += 1

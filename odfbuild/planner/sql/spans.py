@@ -18,6 +18,7 @@ Span = tuple[int, int]
 _SET = frozenset({"UNION", "EXCEPT", "INTERSECT"})
 _ORDERS = frozenset({"ORDER_BY", "SORT_BY"})
 _FRAMES = frozenset({"ROWS", "RANGE"})
+_FRAME_ENDS = frozenset({"PRECEDING", "FOLLOWING", "ROW"})
 _CLAUSES = frozenset({"PARTITION_BY", "DISTRIBUTE_BY", "CLUSTER_BY", "R_PAREN"}) | _ORDERS | _FRAMES
 _COMPARED = frozenset(
     {"EQ", "NEQ", "LT", "LTE", "GT", "GTE", "IN", "LIKE", "BETWEEN", "AND", "OR", "ON", "JOIN"}
@@ -29,6 +30,7 @@ _BEFORE_NAMES = (
     | {"SELECT", "DISTINCT", "NOT", "HAVING", "QUALIFY", "L_PAREN", "PLUS", "DASH", "SLASH"}
     | {"PARTITION_BY", "CASE", "WHEN", "ELSE"}
 )
+_BEFORE_KEYS = (_BEFORE_NAMES | _CLAUSES) - _FRAMES - {"L_PAREN", "R_PAREN"}
 _BEHIND_NAMES = _COMPARED | {"R_PAREN", "IS", "END"}
 _ENDS = _ORDERS | frozenset(
     ["HAVING", "QUALIFY", "CLUSTER_BY", "DISTRIBUTE_BY", "LIMIT", "OFFSET", "WINDOW"]
@@ -251,7 +253,7 @@ class Spans:
     def _over(self, opened: int) -> Over:
         close = self.closing[opened]
         own = [n for n in range(opened + 1, close) if self.around[n] == opened]
-        framed = next((n for n in own if self.kinds[n] in _FRAMES), close)
+        framed = self._frame(own, close)
         ordered = next((n for n in own if self.kinds[n] in _ORDERS), None)
         keys = () if ordered is None else self._parted(ordered + 1, framed, opened)
         return Over(
@@ -261,6 +263,18 @@ class Spans:
             frame=" ".join(token.text.upper() for token in self.tokens[framed:close]),
             based=self.kinds[opened + 1] not in _CLAUSES,
         )
+
+    def _frame(self, own: Sequence[int], close: int) -> int:
+        """Return where the frame of a window begins, `close` without one.
+
+        A frame ends with PRECEDING, FOLLOWING or ROW; `rows` and `range` are names, too.
+        """
+        if not own or self.tokens[own[-1]].text.upper() not in _FRAME_ENDS:
+            return close
+        begins = [
+            n for n in own if self.kinds[n] in _FRAMES and self.kinds[n - 1] not in _BEFORE_KEYS
+        ]
+        return begins[-1] if begins else close
 
     def _is_set(self, number: int) -> bool:
         """Tell whether a word joins two queries: the EXCEPT of a star does not."""

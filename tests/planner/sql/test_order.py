@@ -69,6 +69,20 @@ SETTLED = {
     "select max_by(n, t, 2) from i": (
         "select max_by(n, IF((t) IS NULL, NULL, struct((t), (n))), 2) from i"
     ),
+    "select max(n) over (order by range, t rows 1 preceding) from (select *, x as range from i)": (
+        "select max(n) over (order by range, t, struct(*) rows 1 preceding) "
+        "from (select *, x as range from i)"
+    ),
+    "select max(n) over (order by n + rows rows between 1 preceding and current row) from i": (
+        "select max(n) over (order by n + rows, struct(*) rows between 1 preceding and current row)"
+        " from i"
+    ),
+    "select row_number() over (partition by rows order by range) r from i": (
+        "select row_number() over (partition by rows order by range, struct(*)) r from i"
+    ),
+    "select k, n from i order by n limit all offset 2": (
+        "select k, n from i order by n, 1, 2 limit all offset 2"
+    ),
     "select * from i order by n desc limit 3 offset 1;": (
         "select * from i order by n desc, 1, 2, 3, 4 limit 3 offset 1;"
     ),
@@ -212,6 +226,19 @@ REFUSED = {
         "avg() of values of a type that cannot be told"
     ),
     "select n from i limit length('ab')": "LIMIT without ORDER BY",
+    "select system.builtin.first(n) from i group by k": "first() by a qualified name",
+    "select builtin . `row_number` () over (order by n) r from i": (
+        "`row_number`() by a qualified name"
+    ),
+    "select distinct posexplode(array(n)), k from i order by k limit 3": (
+        "LIMIT over columns that cannot be counted"
+    ),
+    "select inline /* structs */ (array(struct(n, k))) from i order by k limit 3": (
+        "LIMIT over columns that cannot be counted"
+    ),
+    "select explode(map(n, k)), t from i order by t limit 3": (
+        "LIMIT over columns that cannot be counted"
+    ),
     "select n from i where n in (select n from i limit 1 offset 2)": "LIMIT without ORDER BY",
     "select n from (select n from i order by n) offset 2": "OFFSET without ORDER BY",
     "select n from i sort by n limit 3": "LIMIT without ORDER BY",
@@ -231,7 +258,8 @@ def test_what_values_do_not_decide_is_refused_by_name(text: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "text", [t for t in REFUSED if "(x)" not in t and "from_json" not in t and "posex" not in t]
+    "text",
+    [t for t in REFUSED if "(x)" not in t and "from_json" not in t and "counted" not in REFUSED[t]],
 )
 def test_the_refusal_needs_no_types_and_tells_the_place(text: str) -> None:
     found = facts(text).about(Reason.ORDER)
