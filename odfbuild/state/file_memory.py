@@ -174,10 +174,11 @@ def _names(blocks: Iterable[tuple[Multihash, MetadataBlock]]) -> frozenset[str]:
 
 
 def _undone(dataset: Dataset, old: Multihash | None, head: Multihash) -> frozenset[str]:
-    """Return the blocks that setting a chain back took from its end; none of another change."""
+    """Return the blocks of a chain as it was that are no longer in it; none if these are gone."""
     if old is None:
         return frozenset()
+    stands = {hash for hash, _ in dataset.blocks(upto=head)}
     try:
-        return frozenset(str(hash) for hash, _ in dataset.blocks(after=head, upto=old))
+        return frozenset(str(hash) for hash, _ in dataset.blocks(upto=old) if hash not in stands)
     except OdfBuildError:
         return frozenset()

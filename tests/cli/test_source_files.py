@@ -266,6 +266,19 @@ def test_a_chain_that_was_set_back_has_its_files_read_as_it_says(run: Inside) ->
     assert table(run) == {"x": 5, "y": 1}
 
 
+def test_a_chain_that_was_set_back_and_goes_on_has_its_files_read_as_it_says(run: Inside) -> None:
+    made(run, "UpsertStream", {"a.csv": "x,1\n", "b.csv": "y,1\n"}, "changed")
+    before = source(run).head()
+    put(run, "a.csv", "x,5\nz,1\n")
+    assert run("apply", "--yes").code == 0
+    assert run("reset", "src", str(before), "--yes").code == 0
+    assert run("watermark", "src", "2030-01-01T00:00:00Z").code == 0
+    assert run("plan", "--detailed-exitcode").code == 2
+    assert run("apply", "--yes").code == 0
+    assert table(run) == {"x": 5, "y": 1, "z": 1}
+    assert run("plan", "--detailed-exitcode").code == 0
+
+
 def test_a_compacted_chain_still_knows_its_files(run: Inside) -> None:
     made(run, "Append", {"a.csv": "x,1\n", "b.csv": "y,1\n", "c.csv": "z,1\n"})
     assert run("compact", "src", "--yes").code == 0
