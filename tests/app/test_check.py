@@ -61,6 +61,7 @@ REFUSED = {
     "select t, interval '1' day as i from src": ("unstorable-type", "i", "INTERVAL"),
     "select t, null as z from src": ("unstorable-type", "z", "VOID"),
     "select t, array(struct(v)) as l from src": ("unhashable-type", "l", "to_json(...)"),
+    "select t, struct() as s from src": ("unhashable-type", "s", "to_json(...)"),
     "select u as t, k from src": ("null-event-time", "t", "WHERE ... IS NOT NULL"),
     OUTER: ("null-event-time", "t", "coalesce(..., ...) AS t"),
     "select max(t) as t, count(*) as n from src": ("null-event-time", "t", "HAVING count(*) > 0"),
