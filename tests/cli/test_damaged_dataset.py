@@ -63,8 +63,8 @@ def damage(project: Path, name: str, how: str, draw: random.Random) -> None:
         "no head": folder / "refs/head",
         "closed": draw.choice([state / "names" / name, folder / "refs/head"]),
     }.get(how, draw.choice(blocks))
-    for each in state.glob("index.sqlite*"):
-        if draw.random() < 0.7:
+    if draw.random() < 0.7:
+        for each in state.glob("index.sqlite*"):
             each.unlink()
     if how == "closed":
         path.unlink()
