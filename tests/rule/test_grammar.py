@@ -5,7 +5,6 @@ Many more: `python -m tests.rule.grammar --pairs 1000 --from SEED`, which says h
 
 from collections import Counter
 from collections.abc import Iterable, Iterator
-from dataclasses import replace
 
 import pytest
 
@@ -16,30 +15,37 @@ from tests.rule.grammar.choices import Choices, smaller
 from tests.rule.grammar.oracles import PlainSpark
 from tests.rule.grammar.pairs import Pair, columns_of, drawn_pair, outcome
 from tests.rule.grammar.queries import Composed
+from tests.rule.grammar.tables import drawn_history, table
 
 _DRAWN = 150
 _AT = "timestamp'2020-01-01 00:00:00' as event_time"
 _FORMERLY_WRONG = {  # with revision 1 of the engine: a star hid the key
-    2069: Composed(
-        (
+    "history 2069 0": (
+        (table("a", "n email l h"), table("b", "n email z l"), table("c", "m w z l K")),
+        Composed(
             (
-                None,
-                f"select *, {_AT} from (select * except (r) from (select z.* except (n), "
-                "cast(size(array(n, n)) as bigint) as n, rank() over (partition by p.k order by "
-                "n desc) as r from b as p) q where r = 1) q",
-            ),
-        )
+                (
+                    None,
+                    f"select *, {_AT} from (select * except (r) from (select z.* except (n), "
+                    "cast(size(array(n, n)) as bigint) as n, rank() over (partition by p.k order "
+                    "by n desc) as r from b as p) q where r = 1) q",
+                ),
+            )
+        ),
     ),
-    2170: Composed(
-        (
-            ("s1", "select d.* except (w) from a as d where (d.n is null and d.h)"),
+    "history 2170 0": (
+        (table("a", "n m email w z l h"), table("b", "m l h")),
+        Composed(
             (
-                None,
-                "select * from (select coalesce(concat(k, 'x'), 'p') as z, event_time + "
-                "interval '1' hour as event_time, a.z.* except (k), dense_rank() over "
-                "(partition by a.n order by a.w desc) as r from a) q where r = 1",
-            ),
-        )
+                ("s1", "select d.* except (w) from a as d where (d.n is null and d.h)"),
+                (
+                    None,
+                    "select * from (select coalesce(concat(k, 'x'), 'p') as z, event_time + "
+                    "interval '1' hour as event_time, a.z.* except (k), dense_rank() over "
+                    "(partition by a.n order by a.w desc) as r from a) q where r = 1",
+                ),
+            )
+        ),
     ),
 }
 
@@ -85,7 +91,10 @@ def plain(tmp_path_factory: pytest.TempPathFactory) -> Iterator[PlainSpark]:
 
 @pytest.mark.spark
 def test_steps_leave_what_plain_batch_sql_gives(engine: SparkEngine, plain: PlainSpark) -> None:
-    pairs = [replace(drawn_pair(seed), query=query) for seed, query in _FORMERLY_WRONG.items()]
+    pairs = [
+        Pair(tables, query, drawn_history(Choices(seed), tables), ((), ()))
+        for seed, (tables, query) in _FORMERLY_WRONG.items()
+    ]
     _check(engine, plain, [*pairs, *map(drawn_pair, range(18))])
 
 

@@ -21,10 +21,17 @@ from tests.rule.grammar.values import LATEST, Values
 
 __all__ = ["Composed", "composed"]
 
-_NAMES = ("k", "n", "email", "m", "x", "K", "w", "y", "z", "N", "u")
+_NAMES = ("k", "n", "email", "m", "x", "K", "w", "y", "z", "N", "u", "rows", "range", "first")
 _TIME = "event_time"
+_E = Column("e", STRING)
 _CLOSED = "/*closed {}*/"
 _TOTAL = re.compile(r"/\*total (.*?)\*/")
+_CALL = re.compile(r"(?<![\w.`])([a-z_]+)\(")
+_NO_FUNCTION = {
+    *("cast", "cube", "except", "exists", "filter", "grouping_id", "if", "in", "pivot", "rollup"),
+    *("values", "window"),
+}
+_SPELLINGS = ("system.builtin.{}(", "builtin.{}(", "`system`.`builtin`.`{}`(", "`{}`(", "{} (")
 
 Columns = tuple[Column, ...]
 
@@ -79,12 +86,26 @@ def composed(draw: Choices, tables: Sequence[Table]) -> Composed:
     for number in range(draw.weighted([(75, 0), (20, 1), (5, 2)])):
         text, columns = _Grammar(draw, room=1 + draw.below(2)).query(known)
         text, columns = _storable(text, columns)
-        steps.append((f"s{number + 1}", text))
+        steps.append((f"s{number + 1}", _spelt(draw, text)))
         if draw.chance(50):  # else the step may never be read
             known = dict([draw.one(tuple(known.items()))])
         known[f"s{number + 1}"] = columns
     text, columns = _Grammar(draw, room=1 + draw.below(3)).query(known)
-    return Composed((*steps, (None, _final(draw, text, columns))))
+    return Composed((*steps, (None, _spelt(draw, _final(draw, text, columns)))))
+
+
+def _spelt(draw: Choices, text: str) -> str:
+    """Return a query with one of its functions named in another way, or a comment in it."""
+    if draw.chance(6):
+        gaps = [each.start() for each in re.finditer(r" (?=limit|offset|order|over|group)", text)]
+        at = draw.one(gaps) if gaps else len(text)
+        return f"{text[:at]} {draw.one(('/* c */', '-- c' + chr(10)))}{text[at:]}"
+    calls = [each for each in _CALL.finditer(text) if each.group(1) not in _NO_FUNCTION]
+    if not calls or not draw.chance(12):
+        return text
+    call, form = draw.one(calls), draw.one(_SPELLINGS)
+    name = draw.one((call.group(1), call.group(1).upper()))
+    return text[: call.start()] + form.format(name) + text[call.end() :]
 
 
 def _storable(text: str, columns: Columns) -> tuple[str, Columns]:
@@ -144,9 +165,12 @@ class _Grammar:
         text, columns = _storable(text, columns)
         by = draw.one(("1", draw.one(columns).name)) + draw.one(("", " desc"))
         every = "".join(f", {number}" for number in range(1, len(columns) + 1))
-        clause = draw.one(("limit 2", "limit 3 offset 1", "offset 1", "limit length('pp')"))
+        clause = draw.one(
+            ("limit 2", "limit 3 offset 1", "offset 1", "limit length('pp')", "limit all offset 1",
+             "limit all")
+        )  # fmt: skip
         if draw.chance(50) or not columns:
-            text = f"select * from ({text}) f"
+            text = f"select {draw.one(('', 'distinct '))}* from ({text}) f"
         else:
             text = f"select f.* from ({text}) f"
         return f"select * from ({text} order by {by}/*total {every}*/ {clause}) l", columns
@@ -269,6 +293,11 @@ class _Grammar:
         for number in range(draw.below(4)):
             values = Values(draw, scope, aliases if draw.chance(60) else ())
             generator = number == 0 and draw.chance(5)
+            if generator and draw.chance(40):
+                name, value = values.any(STRING, 1)[0], values.any(BIGINT, 1)[0]
+                fresh.append((f"explode(map(coalesce({name}, 'p'), {value})) as (e, f)", _E))
+                columns += (_E, Column("f", BIGINT))
+                continue
             if generator:
                 text, column = f"explode({values.any(ARRAY, 1)[0]})", Column("e", BIGINT)
             elif windows and draw.chance(15):

@@ -11,7 +11,7 @@ from tests.rule.grammar.relations import ARRAY, BIGINT, BOOLEAN, STRING, TIME, C
 from tests.rule.histories import History, Portion
 from tests.rule.inputs import HOUR, Row
 
-__all__ = ["Table", "drawn_history", "drawn_tables", "literal"]
+__all__ = ["Table", "drawn_history", "drawn_tables", "literal", "table"]
 
 _MILLIS = pa.timestamp("ms", tz="UTC")
 _SYSTEM = [
@@ -38,7 +38,10 @@ _POOL = (
     Column("l", ARRAY),
     Column("h", BOOLEAN),
     Column("K", STRING),
+    Column("rows", BIGINT),
+    Column("range", STRING),
 )
+_RARE = ("K", "rows", "range")
 _VALUES: Mapping[str, Sequence[Any]] = {
     STRING: ["p", "P", "q", "Q", None],
     BIGINT: [1, 2, 3, 0, None],
@@ -72,9 +75,15 @@ def drawn_tables(draw: Choices) -> tuple[Table, ...]:
     """Return two or three inputs, which have a key and some of the same other columns."""
     found = []
     for name in ("a", "b", "c")[: 2 + draw.chance(30)]:
-        columns = tuple(each for each in _POOL if draw.chance(55 if each.name != "K" else 15))
+        columns = tuple(each for each in _POOL if draw.chance(15 if each.name in _RARE else 55))
         found.append(Table(name, (_T, _K, *columns)))
     return tuple(found)
+
+
+def table(name: str, columns: str) -> Table:
+    """Return an input with columns of those names, in this order, after its time and key."""
+    chosen = {each.name: each for each in _POOL}
+    return Table(name, (_T, _K, *(chosen[each] for each in columns.split())))
 
 
 def drawn_history(draw: Choices, tables: Sequence[Table]) -> History:
