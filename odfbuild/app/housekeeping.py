@@ -2,8 +2,8 @@
 
 from collections import deque
 from collections.abc import Collection, Mapping
-from contextlib import suppress
 from dataclasses import dataclass, replace
+from functools import partial
 from time import time_ns
 from typing import TYPE_CHECKING, Any, TypeAlias
 
@@ -28,8 +28,8 @@ from odfbuild.planner.plan_json import canonical
 from odfbuild.planner.rebuild import InputNow, next_watermark, records
 from odfbuild.state.applied import record_applied
 from odfbuild.state.block_refs import UnknownBlockError, find_block
-from odfbuild.state.dataset import Dataset
-from odfbuild.state.file_memory import FilesRead, at_head, keep_files, recall_files, rewritten
+from odfbuild.state.dataset import Dataset, Noting
+from odfbuild.state.file_memory import note_rewritten
 
 if TYPE_CHECKING:
     from odfbuild.app.full_rebuild import NewChain
@@ -183,7 +183,6 @@ def carry_out(
     """
     told = prepared.told
     dataset = project.workspace.dataset(told.id)
-    read = _files_read(project, dataset, prepared)
     if prepared.rewrite is None:
         assert told.head is not None  # noqa: S101 - a reset knows where it goes
         head = told.head
@@ -191,32 +190,35 @@ def carry_out(
     else:
         rebuilds = told.work == REBUILD
         place = dataset.aside() if rebuilds else dataset
-        head = _rewritten(project, place, prepared.rewrite, prepared.on).head
+        noting = _files_noted(project, prepared)
+        head = _rewritten(project, place, prepared.rewrite, prepared.on, noting).head
         if rebuilds:
             head = _made_anew(project, place, engine, prepared) or head
             dataset.set_head(head, prepared.on.head)
-    if read is not None:
-        with suppress(OSError):
-            keep_files(project.workspace.root, told.id, rewritten(read, head))
     record_applied(project.workspace, {told.alias: False})
     return head
 
 
-def _files_read(project: Opened, dataset: Dataset, prepared: Prepared) -> FilesRead | None:
-    """Return the files that a root was read from, whose names a compaction takes out of a chain."""
-    if prepared.rewrite is None or prepared.on.polling is None or not prepared.on.source_state:
+def _files_noted(project: Opened, prepared: Prepared) -> Noting | None:
+    """Return what notes the files of a root, whose names a compaction takes out of a chain."""
+    if prepared.on.polling is None or not prepared.on.source_state:
         return None
     if prepared.chain is not None:  # which reads them again
         return None
-    return at_head(recall_files(project.workspace.root, dataset.id), dataset, prepared.on.head)
+    from odfbuild.executors.source_files import what_was_read
+
+    read = what_was_read(project.workspace, prepared.on)
+    return partial(note_rewritten, project.workspace.root, prepared.told.id, read)
 
 
-def _rewritten(project: Opened, dataset: Dataset, rewrite: Rewrite, on: ChainState) -> ChainState:
+def _rewritten(
+    project: Opened, dataset: Dataset, rewrite: Rewrite, on: ChainState, noting: Noting | None
+) -> ChainState:
     from odfbuild.executors.compacting import rewrite_chain
 
     now = Timestamp.from_millis(time_ns() // 1_000_000)
     with project.workspace.staging() as staging:
-        return rewrite_chain(dataset, rewrite, staging, on=on, now=now)
+        return rewrite_chain(dataset, rewrite, staging, on=on, now=now, noting=noting)
 
 
 def _made_anew(
@@ -249,18 +251,11 @@ def _read_anew(site: "Site", dataset: Dataset, prepared: Prepared, chain: "NewCh
     from odfbuild.app.full_rebuild import EmptySourceError
     from odfbuild.executors.ingest import ingest
 
-    root = site.workspace.root
-    before = recall_files(root, dataset.id)
-    try:
-        ingest(site, dataset, lambda _: None, chain.declared.traits.ingest)
-        state = dataset.state()
-        assert state is not None  # noqa: S101 - it has a Seed
-        if state.last_offset is None and prepared.on.last_offset is not None:
-            raise EmptySourceError(records(prepared.on.last_offset))
-    except BaseException:  # the old chain stays, and what is remembered of its files
-        with suppress(OSError):
-            keep_files(root, dataset.id, before)
-        raise
+    ingest(site, dataset, lambda _: None, chain.declared.traits.ingest)
+    state = dataset.state()
+    assert state is not None  # noqa: S101 - it has a Seed
+    if state.last_offset is None and prepared.on.last_offset is not None:
+        raise EmptySourceError(records(prepared.on.last_offset))
     return state.head
 
 

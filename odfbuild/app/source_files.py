@@ -1,6 +1,7 @@
 """What is told of files that the order of a source passes over: late ones and corrected ones."""
 
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 
 from odfbuild.app.opened import Opened
 from odfbuild.errors import Diagnostic, Level
@@ -91,7 +92,10 @@ def _unread(
             f"files are read in order, and {found.last} was read",
             f"{fix}; {never}",
         )
-    if not found.changed or (rule is Reread.CHANGED and found.again):
+    if rule is Reread.CHANGED:
+        left = tuple(each for each in found.changed if each not in found.again)
+        found = replace(found, changed=left)
+    if not found.changed:
         return
     why = "a file is read once; only its name is in the chain"
     fix = f"put the correction into a file of another name, or: {back}"

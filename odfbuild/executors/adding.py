@@ -39,7 +39,7 @@ from odfbuild.odf.events import (
 from odfbuild.odf.schema import SchemaEvolutionError
 from odfbuild.odf.timestamp import Timestamp
 from odfbuild.planner.policy import AS_USUAL, IngestOptions
-from odfbuild.state.dataset import Dataset
+from odfbuild.state.dataset import Dataset, Noting
 from odfbuild.state.prepared import Prepared
 from odfbuild.state.push_ids import PUSH_ID
 
@@ -56,7 +56,8 @@ class Intake:
 
     `frame` is None if nothing in the input could be read as rows; `event_time` is for rows that
     have none; `state` is what the chain knows of the source from now on, None for no change.
-    `besides` is what the reader told beyond the rows.
+    `besides` is what the reader told beyond the rows.  `noting` is called with the state that has
+    the rows: before that becomes the head, or when it is the head already.
     """
 
     name: str
@@ -64,6 +65,7 @@ class Intake:
     event_time: Timestamp
     state: SourceState | None
     besides: Besides | None = None
+    noting: Noting | None = None
 
 
 _OF_ROWS: Final = frozenset({"merge-input", NullValuesError.code, InvalidChangelogError.code})
@@ -161,8 +163,10 @@ def _store(receiver: Receiver, intake: Intake, merged: Frame | None, staging: Pa
         head = None
         if events:
             prepared = Prepared(events, receiver.now, staged_files(sealed))
-            state = receiver.dataset.commit(prepared, on=receiver.state)
+            state = receiver.dataset.commit(prepared, on=receiver.state, noting=intake.noting)
             head = state.head
+        elif intake.noting is not None:
+            intake.noting(state)
     found = (*times_cut(intake.name, cut), *repeated, *found)
     told = replace(told, checks=(*told.checks, *found)) if found else told
     if not events and not told:

@@ -32,7 +32,7 @@ from odfbuild.odf.identity import Multihash
 from odfbuild.odf.opaque import refuse_opaque
 from odfbuild.odf.timestamp import Timestamp
 from odfbuild.planner.compaction import Keep, Merge, Rewrite
-from odfbuild.state.dataset import Dataset
+from odfbuild.state.dataset import Dataset, Noting
 from odfbuild.state.prepared import Prepared, StagedFile
 from odfbuild.state.stores import InconsistentSliceError
 
@@ -70,13 +70,14 @@ def rewrite_chain(
     *,
     on: ChainState,
     now: Timestamp,
+    noting: Noting | None = None,
 ) -> ChainState:
     """Carry out a rewrite that was worked out for a state, and return the new one.
 
-    `staging` is a folder in the workspace.  Raises, with the chain untouched: HeadMovedError;
-    DamagedDataError, LostDataError or InconsistentSliceError when a slice is not what its block
-    says; UnsupportedVariantError when an event is of a newer version of the format, which
-    only who knows it can write again.
+    `staging` is a folder in the workspace; `noting` is called as by `Dataset.rewrite`.  Raises,
+    with the chain untouched: HeadMovedError; DamagedDataError, LostDataError or
+    InconsistentSliceError when a slice is not what its block says; UnsupportedVariantError when an
+    event is of a newer version of the format, which only who knows it can write again.
     """
     base = _base(dataset, rewrite.kept, on.head)
     state = dataset.state(base)
@@ -92,7 +93,7 @@ def rewrite_chain(
         dataset.set_head(base, on.head)
         return state
     prepared = Prepared(tuple(work.events), max(now, on.system_time), tuple(work.files))
-    return dataset.rewrite(prepared, base, on)
+    return dataset.rewrite(prepared, base, on, noting=noting)
 
 
 def _base(dataset: Dataset, kept: int, expected: Multihash) -> Multihash:

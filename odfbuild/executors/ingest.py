@@ -63,22 +63,9 @@ def ingest(
     the engine and the commit; earlier rounds stand.
     """
     files = SourceFiles(site.workspace, dataset, site.project_dir)
-    try:
-        _ingest(site, dataset, done, options, files)
-    finally:
-        files.keep()
-
-
-def _ingest(
-    site: Site,
-    dataset: Dataset,
-    done: Callable[[Round], None],
-    options: IngestOptions,
-    files: SourceFiles,
-) -> None:
     folder = site.workspace.cache / "fetch" / dataset.id.multibase
     more, one_by_one, lost = True, False, 0
-    again: list[Path] | None = None
+    again: list[list[Path]] | None = None
     while more:
         state = dataset.state()
         if state is None or state.polling is None:
@@ -114,6 +101,7 @@ def _ingest(
         except _FailedTogether:
             one_by_one = True
         except HeadMovedError as error:
+            again = None
             lost += 1
             if lost == ATTEMPTS or error.actual is None:
                 raise
@@ -159,15 +147,27 @@ def _round(polling: _Polling, done: Callable[[Round], None], *, together: bool) 
     return last.has_more
 
 
-def _read_again(polling: _Polling, path: Path, done: Callable[[Round], None]) -> None:
-    """Read a file that the order of its source passes over; its state stays as it is."""
+def _read_again(polling: _Polling, paths: list[Path], done: Callable[[Round], None]) -> None:
+    """Read files that the order of the source passes over; its state stays as it is.
+
+    The head moves once, after the last one: none of them counts while those after it are missing.
+    """
     receiver = polling.receiver
     assert isinstance(polling.source.fetch, FetchStepFilesGlob)  # noqa: S101 - nothing else has any
     assert polling.known is not None  # noqa: S101 - else nothing is passed over
-    fetched = named_file(
-        polling.source.fetch, path, polling.known, receiver.now, receiver.site.project_dir
-    )
-    _take_in(polling, fetched, done, together=False)
+    aside, state, rounds = receiver.dataset.aside(), receiver.state, list[Round]()
+    for path in paths:
+        fetched = named_file(
+            polling.source.fetch, path, polling.known, receiver.now, receiver.site.project_dir
+        )
+        beside = replace(polling, receiver=replace(receiver, dataset=aside, state=state))
+        with receiver.site.workspace.staging() as staging:
+            added = add(beside.receiver, _intake(beside, fetched, staging), staging)
+        state = added.state
+        rounds += () if added.round is None else (added.round,)
+    receiver.dataset.follow(aside, receiver.state)
+    for each in rounds:
+        done(each)
 
 
 def _keep(fetched: Fetched, error: OdfBuildError, folder: Path) -> None:
@@ -190,21 +190,20 @@ def _take_in(
         first = _intake(polling, fetched, staging)
         following = _following(polling, fetched, first, staging) if together else []
         if not following:
-            _took(polling, fetched, add(receiver, first, staging), done)
+            _took(add(receiver, first, staging), done)
             return fetched
         intakes = (first, *(intake for _, intake in following))
         rounds = add_together(receiver, intakes, staging)
         try:
-            _took(polling, fetched, next(rounds), done)
+            _took(next(rounds), done)
         except EngineError as error:
             raise _FailedTogether from error
-        for (each, _), added in zip(following, rounds, strict=True):
-            _took(polling, each, added, done)
+        for added in rounds:
+            _took(added, done)
         return following[-1][0]
 
 
-def _took(polling: _Polling, fetched: Fetched, added: Added, done: Callable[[Round], None]) -> None:
-    polling.files.took(fetched.path, added.state.head)
+def _took(added: Added, done: Callable[[Round], None]) -> None:
     if added.round is not None:
         done(added.round)
 
@@ -239,11 +238,17 @@ def _following(
 
 def _intake(polling: _Polling, fetched: Fetched, staging: Path) -> Intake:
     source, receiver = polling.source, polling.receiver
+    globs = isinstance(source.fetch, FetchStepFilesGlob)
+    noting = polling.files.begin(fetched.path) if globs else None
     if fetched.is_empty:
-        return Intake(name=fetched.name, frame=None, event_time=receiver.now, state=fetched.state)
+        return Intake(
+            name=fetched.name,
+            frame=None,
+            event_time=receiver.now,
+            state=fetched.state,
+            noting=noting,
+        )
     site = receiver.site
-    if isinstance(source.fetch, FetchStepFilesGlob):
-        polling.files.begin(fetched.path)
     around = Surroundings(site.project_dir, site.env, site.permissions, (site.workspace.root,))
     path = prepare(source.prepare or (), fetched.path, staging, name=fetched.name, around=around)
     frame, besides = read_columns(
@@ -260,6 +265,7 @@ def _intake(polling: _Polling, fetched: Fetched, staging: Path) -> Intake:
         event_time=fetched.event_time or receiver.now,
         state=fetched.state,
         besides=besides,
+        noting=noting,
     )
 
 

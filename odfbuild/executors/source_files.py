@@ -6,18 +6,18 @@ than when it was read is corrected.  Size and time of modification are compared,
 holds only where these differ.
 
 Corrected files of an UpsertStream are read again together with all that were read after them, in
-order, so that the last word on each key is that of the latest file; of a Snapshot only the last
-file is, as each is the whole table.  The marks for that are on disk before the first one is read.
+order and in one move of the head, so that the last word on each key is that of the latest file; of
+a Snapshot only the last file is, as each is the whole table.
 """
 
 import hashlib
 import os
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from odfbuild.errors import OdfBuildError, StateError
+from odfbuild.errors import OdfBuildError
 from odfbuild.executors.local import (
     ETAG,
     SOURCE_NAME,
@@ -36,22 +36,23 @@ from odfbuild.odf.events import (
     SetPollingSource,
     SourceState,
 )
-from odfbuild.odf.identity import Multihash
 from odfbuild.planner.policy import Reread
 from odfbuild.regular_files import open_regular
 from odfbuild.state.dataset import Dataset
 from odfbuild.state.file_memory import (
-    AGAIN,
-    FOLDER,
     FileRead,
     FilesRead,
-    at_head,
-    keep_files,
-    recall_files,
+    Place,
+    Seen,
+    files_read,
+    keep_seen,
+    note_readings,
+    recall_readings,
+    recall_seen,
 )
 from odfbuild.state.workspace import Workspace
 
-__all__ = ["PassedOver", "SourceFiles", "files_mark", "passed_over"]
+__all__ = ["PassedOver", "SourceFiles", "files_mark", "passed_over", "what_was_read"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -109,9 +110,20 @@ def passed_over(
     if looked is None:
         return PassedOver()
     if not workspace.is_read_only:
-        with suppress(OSError):
+        with suppress(OdfBuildError):
             looked.keep(workspace.root)
     return looked.found(rule)
+
+
+def what_was_read(workspace: Workspace, state: ChainState) -> FilesRead:
+    """Return the files that a chain has read up to a state."""
+    return _what_was_read(workspace, state)[0]
+
+
+def _what_was_read(workspace: Workspace, state: ChainState) -> tuple[FilesRead, Seen]:
+    id, head = state.dataset, Place(str(state.head), state.sequence)
+    readings, seen = recall_readings(workspace.root, id), recall_seen(workspace.root, id)
+    return files_read(workspace.dataset(id), head, readings, seen)
 
 
 def _looked_at(
@@ -125,9 +137,7 @@ def _looked_at(
     step, known = source.fetch, state.source_state.get(SOURCE_NAME)
     if not isinstance(step, FetchStepFilesGlob) or known is None or known.kind != ETAG:
         return None
-    before = recall_files(workspace.root, state.dataset)
-    memory = at_head(before, workspace.dataset(state.dataset), state.head)
-    looked = _Look(source, state, before, memory, project_dir)
+    looked = _Look(source, state, *_what_was_read(workspace, state), project_dir)
     looked.at(_passed(step, known, project_dir, listings))
     return looked
 
@@ -145,20 +155,22 @@ def _passed(
 
 
 class _Look:
-    """One look at files: `memory` is what is known after it."""
+    """One look at the files that a chain has `read`; `seen` is what was found out before."""
 
     def __init__(
         self,
         source: SetPollingSource,
         state: ChainState,
-        before: FilesRead,
-        memory: FilesRead,
+        read: FilesRead,
+        seen: Seen,
         project_dir: Path,
     ) -> None:
-        self.memory = memory
+        self.read = read
+        self._seen = seen
         self._source = source
         self._state = state
-        self._before = before
+        self._looked: dict[str, tuple[int, int, str | None]] = {}
+        self._met: list[FileRead] = []  # that count as read as they are
         self.present: list[str] = []  # of those that were read, in order
         self.late: list[str] = []
         self.changed: list[str] = []
@@ -166,12 +178,10 @@ class _Look:
 
     def at(self, paths: Sequence[str]) -> None:
         """Look at the files before the last name, in order."""
-        memory = self.memory
-        known = {os.path.basename(path): path for path in memory.files}  # noqa: PTH119
-        names = memory.names | known.keys()
+        names, files = self.read.names, self.read.files
+        known = {os.path.basename(path): path for path in files}  # noqa: PTH119
         here = {self._shown(path) for path in paths}
-        taken = {os.path.basename(path) for path in memory.files if path in here}  # noqa: PTH119
-        files, looked = dict(memory.files), {}
+        taken = {os.path.basename(path) for path in files if path in here}  # noqa: PTH119
         for path in paths:
             shown, name = self._shown(path), os.path.basename(path)  # noqa: PTH119
             try:
@@ -180,36 +190,28 @@ class _Look:
                 continue
             read = files.get(shown)
             if read is None:
-                if name not in names or name in taken:
+                if name in taken or (name not in names and name not in known):
                     self.late.append(shown)
                     continue
                 taken.add(name)
-                read = FileRead(at.st_size, at.st_mtime_ns, None, "")
                 if name in known:  # it was moved
-                    read = files.pop(known[name])
-                files[shown] = read
+                    read = files[known[name]]
+                else:
+                    read = FileRead(shown, at.st_size, at.st_mtime_ns, None, names[name])
+                    self._met.append(read)
             self.present.append(shown)
-            if read.digest != AGAIN and (read.size, read.mtime) == (at.st_size, at.st_mtime_ns):
-                continue
-            now = self._looked(path, shown, at, read)
-            if read.digest not in (None, AGAIN) and now.digest == read.digest:
-                files[shown] = replace(read, mtime=at.st_mtime_ns)
-                continue
-            looked[shown] = now
-            self.changed.append(shown)
-        self.memory = replace(memory, files=files, looked=looked)
+            if (read.size, read.mtime) != (at.st_size, at.st_mtime_ns):
+                digest = self._digest(path, shown, at, read)
+                if digest is None or digest != read.digest:
+                    self.changed.append(shown)
 
     def keep(self, root: Path) -> None:
-        """Remember what was found out.  Raises OSError."""
-        if self.memory != self._before:
-            keep_files(root, self._state.dataset, self.memory)
-            self._before = self.memory
-
-    def mark(self, root: Path, paths: Sequence[str]) -> None:
-        """Have files read again, whatever happens now.  Raises OSError."""
-        marked = {path: replace(self.memory.files[path], digest=AGAIN) for path in paths}
-        self.memory = replace(self.memory, files={**self.memory.files, **marked})
-        self.keep(root)
+        """Remember what was found out.  Raises StateError."""
+        note_readings(root, self._state.dataset, self._met)
+        self._met.clear()
+        seen = replace(self._seen, looked=self._looked)
+        if seen != recall_seen(root, self._state.dataset):
+            keep_seen(root, self._state.dataset, seen)
 
     def found(self, rule: Reread | None) -> PassedOver:
         """Return what is passed over, and what a rule has read of it."""
@@ -231,7 +233,7 @@ class _Look:
     def _lost(self, step: FetchStepFilesGlob, first: str) -> str | None:
         """Return a file that was read after a corrected one, and is gone."""
         here = {os.path.basename(path) for path in self.present}  # noqa: PTH119
-        read = {os.path.basename(path) for path in self.memory.files} | self.memory.names  # noqa: PTH119
+        read = {os.path.basename(path) for path in self.read.files} | {*self.read.names}  # noqa: PTH119
         start = position(step, os.path.basename(first))  # noqa: PTH119
         for name in sorted(read - here):
             try:
@@ -241,15 +243,15 @@ class _Look:
                 return name
         return None
 
-    def _looked(self, path: str, shown: str, at: os.stat_result, read: FileRead) -> FileRead:
-        """Return a file as it is; it is read only where its size says nothing."""
-        before = self.memory.looked.get(shown)
-        if before is not None and (before.size, before.mtime) == (at.st_size, at.st_mtime_ns):
-            return before
-        digest = None
-        if at.st_size == read.size and read.digest not in (None, AGAIN):
+    def _digest(self, path: str, shown: str, at: os.stat_result, read: FileRead) -> str | None:
+        """Return a digest of a file, None where its size says that it is another one."""
+        if at.st_size != read.size or read.digest is None:
+            return None
+        size, mtime, digest = self._seen.looked.get(shown, (None, None, None))
+        if digest is None or (size, mtime) != (at.st_size, at.st_mtime_ns):
             digest = _digest(path)
-        return FileRead(at.st_size, at.st_mtime_ns, digest, "")
+        self._looked[shown] = (at.st_size, at.st_mtime_ns, digest)
+        return digest
 
     def _shown(self, path: str) -> str:
         return path.removeprefix(self._root)
@@ -262,67 +264,46 @@ class SourceFiles:
         self._workspace = workspace
         self._dataset = dataset
         self._project = project_dir
-        self._begun: dict[Path, FileRead] = {}
-        self._read: dict[str, FileRead] = {}
+        self._known: dict[str, str | None] = {}
 
     def again(
         self, source: SetPollingSource, state: ChainState, rule: Reread | None, reach: Reach
-    ) -> list[Path]:
-        """Return the files that a rule has read, in order, and mark them where that is needed.
+    ) -> list[list[Path]]:
+        """Return the files that a rule has read, in order; those of one list go together.
 
-        Raises what `reach` does, and StateError where no mark can be made.
+        Raises what `reach` does, and StateError where nothing can be remembered.
         """
         if rule is None or rule is Reread.NEVER:
             return []
         looked = _looked_at(self._workspace, source, state, self._project)
-        again = () if looked is None else looked.found(rule).again
-        if looked is None or not again:
+        if looked is None:
             return []
-        paths = [self._project / path for path in again]
-        _check_reach(source.fetch, paths, self._project, reach)
-        if rule is Reread.CHANGED:
-            try:
-                looked.mark(self._workspace.root, again)
-            except OSError as error:
-                raise StateError(
-                    what=f"cannot write into {self._workspace.root / FOLDER}: {error.strerror}",
-                    why="which files are being read again has to outlast a crash",
-                    fix="allow the writing, then run the same command again",
-                ) from None
-        return paths
+        looked.keep(self._workspace.root)
+        self._known = {path: each.digest for path, each in looked.read.files.items()}
+        paths = [self._project / path for path in looked.found(rule).again]
+        if paths:
+            _check_reach(source.fetch, paths, self._project, reach)
+        return [paths] if rule is Reread.CHANGED and paths else [[path] for path in paths]
 
-    def begin(self, path: Path) -> None:
-        """Look at a file before it is read."""
-        with suppress(OSError):
-            at = path.stat()
-            self._begun[path] = FileRead(at.st_size, at.st_mtime_ns, _digest(path), "")
+    def begin(self, path: Path) -> Callable[[ChainState], None]:
+        """Look at a file before it is read; return what notes that a state has its rows.
 
-    def took(self, path: Path, head: Multihash) -> None:
-        """Note that a file was read, as it was before: its rows are below this head."""
-        begun = self._begun.pop(path, None)
-        if begun is not None:
-            self._read[str(path).removeprefix(f"{self._project}{os.sep}")] = replace(
-                begun, block=str(head)
-            )
+        The noting raises StateError.
+        """
+        shown = str(path).removeprefix(f"{self._project}{os.sep}")
+        try:
+            at, digest = path.stat(), _digest(path)
+        except OSError:
+            digest = None  # the reading says so
 
-    def keep(self) -> None:
-        """Remember what was read; where that cannot be, files count as read as they are found."""
-        if not self._read:
-            return
-        with suppress(OSError, OdfBuildError):
-            head = self._dataset.head()
-            if head is None:
+        def note(state: ChainState) -> None:
+            if digest is None or self._known.get(shown) == digest:
                 return
-            memory = recall_files(self._workspace.root, self._dataset.id)
-            memory = at_head(memory, self._dataset, head)
-            files = {**memory.files, **self._read}
-            looked = {path: each for path, each in memory.looked.items() if path not in files}
-            keep_files(
-                self._workspace.root,
-                self._dataset.id,
-                replace(memory, files=files, looked=looked),
-            )
-        self._read.clear()
+            place = Place(str(state.head), state.sequence)
+            read = FileRead(shown, at.st_size, at.st_mtime_ns, digest, place)
+            note_readings(self._workspace.root, self._dataset.id, (read,))
+
+        return note
 
 
 def _digest(path: str | Path) -> str | None:

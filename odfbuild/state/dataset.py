@@ -4,7 +4,7 @@ Several files become real at one instant: everything that a new head reaches is 
 hash before the head is swapped, so a crash leaves the old head or the new one, never between.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
@@ -30,9 +30,18 @@ from odfbuild.state.prepared import Prepared, StagedFile
 from odfbuild.state.seen_heads import DamagedSeenHeadError, SeenHeads
 from odfbuild.state.stores import Stores, check_files, check_present
 
-__all__ = ["Dataset", "ForeignChainError", "NotInChainError", "Stores", "WrongStateError"]
+__all__ = [
+    "Dataset",
+    "ForeignChainError",
+    "NotInChainError",
+    "Noting",
+    "Stores",
+    "WrongStateError",
+]
 
 _KEPT_BYTES = 64 << 20
+Noting = Callable[[ChainState], None]
+"""Writes down what is true of a chain in a state, before that becomes the head."""
 
 
 class NotInChainError(StateError):
@@ -218,17 +227,19 @@ class Dataset:
         on: ChainState | None,
         *,
         profile: Profile = Profile.SPEC,
+        noting: Noting | None = None,
     ) -> ChainState:
         """Append the prepared events to the state that they were made from; return the new one.
 
-        `on` is None for a new chain.  The head is never read in its place: what was worked out from
+        `on` is None for a new chain.  `noting` is called when all is on disk but the head; what it
+        raises leaves that as it was.  The head is never read in its place: what was worked out from
         one state cannot be put after another.  Raises, having changed nothing: HeadMovedError when
         the head is not that of `on`; RejectedBlockError when the chain forbids a block;
         CorruptObjectError, MissingObjectError or InconsistentSliceError when a staged file is not
         what the events say of it.
         """
         expected = self._still(on)
-        return self._put(on, prepared, expected, profile)
+        return self._put(on, prepared, expected, profile, noting)
 
     def rewrite(
         self,
@@ -237,6 +248,7 @@ class Dataset:
         on: ChainState,
         *,
         profile: Profile = Profile.SPEC,
+        noting: Noting | None = None,
     ) -> ChainState:
         """Put the prepared events after `base`, in the place of what leads from there to `on`.
 
@@ -245,7 +257,7 @@ class Dataset:
         """
         expected = self._still(on)
         self._back(expected, base)
-        return self._put(self.state(base), prepared, expected, profile, rewrites=True)
+        return self._put(self.state(base), prepared, expected, profile, noting, rewrites=True)
 
     def aside(self) -> "Dataset":
         """Return the dataset with a head of its own in memory, where this one's is now.
@@ -256,6 +268,16 @@ class Dataset:
         if (head := self.head()) is not None:
             heads.swap(HEAD, expected=None, new=head)
         return Dataset(self.id, replace(self.stores, heads=heads))
+
+    def follow(self, other: "Dataset", on: ChainState) -> ChainState:
+        """Append what another one has after a state, such as this one `aside`; return the new one.
+
+        Raises as `commit` does.
+        """
+        blocks, head = self.stores.blocks, other.head()
+        if head == on.head:
+            return on
+        return self.append([blocks.get(hash) for hash, _ in other.blocks(on.head, head)], on)
 
     def set_head(self, to: Multihash, expected: Multihash | None) -> None:
         """Make `to` the last block: an earlier one, or one that was the head before.
@@ -281,6 +303,7 @@ class Dataset:
         prepared: Prepared,
         expected: Multihash | None,
         profile: Profile,
+        noting: Noting | None,
         *,
         rewrites: bool = False,
     ) -> ChainState:
@@ -293,7 +316,8 @@ class Dataset:
             hash = block_hash(data)
             state = fold(state, block, hash)
             encoded[hash] = data
-        return self._make_real(prepared.files, encoded, state, expected, rewrites=rewrites)
+        files = prepared.files
+        return self._make_real(files, encoded, state, expected, noting, rewrites=rewrites)
 
     def append(
         self,
@@ -314,7 +338,7 @@ class Dataset:
             check_present(block.event, self.stores, {})
             state = fold(state, block, hash)
             blocks[hash] = data
-        return self._make_real((), blocks, state, expected)
+        return self._make_real((), blocks, state, expected, None)
 
     def _still(self, on: ChainState | None) -> Multihash | None:
         """Return the head of a state; refuse early what the swap would refuse in the end.
@@ -335,6 +359,7 @@ class Dataset:
         blocks: Mapping[Multihash, bytes],
         state: ChainState | None,
         expected: Multihash | None,
+        noting: Noting | None,
         *,
         rewrites: bool = False,
     ) -> ChainState:
@@ -355,6 +380,8 @@ class Dataset:
             stores.data.put({each.hash: each.path for each in files if each.kind == "data"})
             stores.checkpoints.put({each.hash: each.path for each in files if each.kind != "data"})
             stores.blocks.put(blocks)
+            if noting is not None:
+                noting(state)
             self._swap(state, expected, rewrites=rewrites)
         self._index.put(state)
         return state

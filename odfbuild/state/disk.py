@@ -1,4 +1,4 @@
-"""The steps that make things last: every durable change of a workspace is made of these six.
+"""The steps that make things last: every durable change of a workspace is made of these seven.
 
 They are gathered behind one small class so that tests can cut a change off after any of them.
 """
@@ -15,7 +15,7 @@ from odfbuild.regular_files import open_descriptor
 __all__ = ["Disk", "pending", "read_file"]
 
 _CHUNK = 1 << 16
-_LASTING: set[Path] = set()  # folders whose own names this process had put on disk
+_LASTING: set[Path] = set()  # what this process had its own name put on disk of
 
 
 class Disk:
@@ -29,6 +29,22 @@ class Disk:
             while left:
                 left = left[file.write(left) :]
             os.fsync(file.fileno())
+
+    def append(self, path: Path, data: bytes) -> None:
+        """Add bytes to the end of a file at once, on disk on return; it is made if there is none.
+
+        OSError for a link and for a pipe.
+        """
+        is_new = path not in _LASTING or not path.exists()
+        flags = os.O_WRONLY | os.O_APPEND | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK
+        opened = os.open(path, flags | os.O_CREAT if is_new else flags, 0o666)
+        with open(opened, "ab", buffering=0) as file:  # noqa: PTH123
+            if file.write(data) != len(data):
+                raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+            os.fsync(file.fileno())
+        if is_new:
+            self.sync(path.parent)
+            _LASTING.add(path)
 
     def sync(self, path: Path) -> None:
         """Have the content of a file, or the names in a folder, on disk on return."""

@@ -28,7 +28,15 @@ _DATASET = re.compile(r"fed01[0-9a-f]{64}")
 _PENDING = re.compile(r"\.pending-[0-9a-f]{16}")
 _PROCESS = re.compile(r"([0-9]{1,9})-[0-9a-f]{8}")
 _PARTS = ("refs", "blocks", "data", "checkpoints")
-_BY_DATASET = ("fetch", "merge", "drift", "push", "locks")  # folders of the cache
+_BY_DATASET = (
+    "empty-steps",
+    "fetch",
+    "files",
+    "merge",
+    "drift",
+    "push",
+    "locks",
+)  # folders of the cache
 
 
 class Kind(Enum):

@@ -5,7 +5,9 @@ from pathlib import Path
 
 import pytest
 
+from odfbuild.executors.source_files import what_was_read
 from odfbuild.odf.refs import DatasetAlias
+from odfbuild.state.file_memory import FilesRead
 from odfbuild.state.workspace import Workspace
 from tests.engines import FakeEngine
 from tests.inside import Inside, heads, lay_out
@@ -29,10 +31,10 @@ def rows(run: Inside, name: str) -> list[dict[str, object]]:
     return [{key: row[key] for key in row if key != "system_time"} for row in shown]
 
 
-def remembered(project: Path) -> dict[str, bytes]:
+def remembered(project: Path) -> list[FilesRead]:
     """Return what is known of the files that were read."""
-    found = (project / ".odfbuild" / "sources").glob("*")
-    return {path.name: path.read_bytes() for path in found}
+    workspace = Workspace(project / ".odfbuild")
+    return [what_was_read(workspace, state) for state in workspace.states().values()]
 
 
 def head_of(project: Path, name: str) -> str:

@@ -4,12 +4,14 @@ import json
 import os
 import random
 import shutil
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 import pyarrow.parquet as pq
 import pytest
 
+from odfbuild.app import housekeeping
 from odfbuild.executors import ingest
 from odfbuild.odf.refs import DatasetAlias
 from odfbuild.state.dataset import Dataset
@@ -177,26 +179,100 @@ def test_the_last_word_on_a_key_stays_that_of_the_latest_file(run: Inside) -> No
     assert run("plan", "--detailed-exitcode").code == 0
 
 
-def test_a_reading_that_was_cut_off_goes_on_with_the_files_after_it(
-    run: Inside, monkeypatch: pytest.MonkeyPatch
-) -> None:
+@pytest.mark.parametrize("gone", [False, True])
+def test_files_are_read_again_all_together_or_not_at_all(run: Inside, gone: bool) -> None:
     made(run, "UpsertStream", {"a.csv": "x,1\ny,1\n", "b.csv": "x,2\n"}, "changed")
+    head = source(run).head()
     put(run, "a.csv", "x,1\ny,5\n")
-    take_in = ingest._take_in
-    taken: list[int] = []
+    put(run, "b.csv", "x,two\n")
+    assert run("apply", "--yes").code != 0
+    assert (source(run).head(), table(run)) == (head, {"x": 2, "y": 1})
+    assert "files to read again, as one changed: data/a.csv, data/b.csv" in run("plan").out
+    if gone:
+        (run.project / "data" / "b.csv").unlink()
+        for _ in range(2):
+            said = both(run("plan"))
+            assert "data/a.csv" in said
+            assert "1 file changed since the reading, not read again" in said
+        return
+    put(run, "b.csv", "x,3\n")
+    assert run("apply", "--yes").code == 0
+    assert table(run) == {"x": 3, "y": 5}
+    assert run("plan", "--detailed-exitcode").code == 0
 
-    def cut_off(*arguments: Any, **more: Any) -> Any:
-        if taken:
-            raise OSError("no power")
-        taken.append(1)
-        return take_in(*arguments, **more)
+
+def test_a_chain_set_back_and_forth_knows_what_it_has_read(run: Inside) -> None:
+    made(run, "UpsertStream", {"a.csv": "x,1\n", "b.csv": "y,1\n"}, "changed")
+    before = source(run).head()
+    put(run, "a.csv", "x,5\n")
+    assert run("apply", "--yes").code == 0
+    after = source(run).head()
+    assert run("reset", "src", str(before), "--yes").code == 0
+    assert run("plan", "--detailed-exitcode").code == 2
+    put(run, "a.csv", "x,7\n")
+    assert run("reset", "src", str(after), "--yes").code == 0
+    assert "data/a.csv" in run("plan").out
+    assert run("apply", "--yes").code == 0
+    assert table(run) == {"x": 7, "y": 1}
+
+
+def test_a_file_that_was_read_while_it_was_empty_has_changed(run: Inside) -> None:
+    made(run, "Append", {"a.csv": "", "b.csv": "b,1\n"})
+    put(run, "a.csv", "a,1\n")
+    assert codes(run) == ["changed-files"]
+
+
+@pytest.mark.parametrize("merge", ["Append", "UpsertStream"])
+def test_what_was_read_is_known_where_the_run_was_killed_after_the_commit(
+    run: Inside, merge: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def killed(*_: Any) -> None:
+        raise KeyboardInterrupt
 
     with monkeypatch.context() as patch:
-        patch.setattr(ingest, "_take_in", cut_off)
-        assert run("apply", "--yes").code != 0
-    assert table(run) == {"x": 1, "y": 5}
-    assert run("apply", "--yes").code == 0
-    assert table(run) == {"x": 2, "y": 5}
+        patch.setattr(ingest, "_took", killed)
+        with suppress(AssertionError):
+            made(run, merge, {"a.csv": "x,1\n"}, "changed" if merge == "UpsertStream" else None)
+    assert table(run) == {"x": 1}
+    put(run, "a.csv", "x,2\n")
+    assert "data/a.csv" in both(run("plan"))
+
+
+def test_a_source_whose_reading_anew_ends_without_a_head_has_its_corrections(
+    run: Inside, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made(run, "Append", {"a.csv": "x,1\n", "b.csv": "y,1\n"})
+    put(run, "a.csv", "x,2\n")
+
+    def killed(*_: Any) -> None:
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Dataset, "set_head", killed)
+        assert run("rebuild", "src", "--full", "--yes").code != 0
+    assert codes(run) == ["changed-files"]
+    assert run("rebuild", "src", "--full", "--yes").code == 0
+    assert (codes(run), table(run)) == ([], {"x": 2, "y": 1})
+
+
+def test_a_chain_knows_its_files_where_its_compaction_was_killed(
+    run: Inside, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made(run, "Append", {"a.csv": "x,1\n", "b.csv": "y,1\n", "c.csv": "z,1\n"})
+    before = source(run).head()
+
+    def killed(*_: Any, **__: Any) -> None:
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        patch.setattr(housekeeping, "record_applied", killed)
+        assert run("compact", "src", "--yes").code != 0
+    assert source(run).head() != before
+    assert codes(run) == []
+    put(run, "b.csv", "y,5\n")
+    assert codes(run) == ["changed-files"]
+    assert run("reset", "src", str(before), "--yes").code == 0
+    assert codes(run) == ["changed-files"]
 
 
 def test_a_corrected_file_stays_unread_where_one_after_it_is_gone(run: Inside) -> None:
@@ -222,6 +298,15 @@ def test_of_a_snapshot_only_the_last_file_is_read_again(run: Inside) -> None:
     assert run("apply", "--yes").code == 0
     assert table(run) == {"x": 3}
     assert codes(run) == ["changed-files"]
+
+
+def test_of_a_snapshot_the_file_that_stays_unread_is_named_beside_the_last(run: Inside) -> None:
+    made(run, "Snapshot", {"a.csv": "x,1\n", "b.csv": "x,2\n"}, "changed")
+    put(run, "a.csv", "x,7\n")
+    put(run, "b.csv", "x,3\n")
+    said = both(run("plan"))
+    assert "files to read again, as one changed: data/b.csv" in said
+    assert "not read again: data/a.csv" in said
 
 
 def test_what_is_meant_to_stay_unread_is_not_warned_of(run: Inside) -> None:

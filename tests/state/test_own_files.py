@@ -21,8 +21,13 @@ from odfbuild.odf.chain_bytes import from_bytes
 from odfbuild.odf.digest import physical_hash
 from odfbuild.odf.identity import DatasetId
 from odfbuild.state import settled
-from odfbuild.state.checksum import checked_object, object_with_check_sum, with_check_sum
-from odfbuild.state.file_memory import recall_clear, recall_files
+from odfbuild.state.checksum import (
+    check_sum,
+    checked_object,
+    object_with_check_sum,
+    with_check_sum,
+)
+from odfbuild.state.file_memory import recall_clear, recall_readings, recall_seen
 from odfbuild.state.lock import read_note
 from odfbuild.state.runs import list_runs, read_plan
 
@@ -84,6 +89,18 @@ def _checked(of: str, read: Callable[[Path], Any]) -> Callable[[Path], Any]:
     return with_sum
 
 
+def _lines(of: str, read: Callable[[Path], Any]) -> Callable[[Path], Any]:
+    """Give each line of a file the checksum of its text."""
+
+    def with_sums(path: Path) -> Any:
+        if path.is_file():
+            lines = path.read_bytes().decode("utf-8", "replace").split("\n")
+            path.write_text("\n".join(f"{check_sum(each, of)} {each}" for each in lines), "utf-8")
+        return read(path)
+
+    return with_sums
+
+
 _ID = DatasetId(bytes(32))
 
 READERS: dict[str, Callable[[Path], Any]] = {
@@ -93,9 +110,14 @@ READERS: dict[str, Callable[[Path], Any]] = {
     "version, checked": _checked("u", _as("version.json", lambda at: kept_version(at, "u").etag)),
     "drift": lambda path: known_drift(path) or None,
     "drift, checked": _checked("x", _drift),
-    "sources": _as(f"sources/{_ID.multibase}", lambda at: recall_files(at, _ID).head),
-    "sources, checked": _checked(
-        _ID.multibase, _as(f"sources/{_ID.multibase}", lambda at: recall_files(at, _ID).head)
+    "sources": _as(f"sources/{_ID.multibase}", lambda at: recall_readings(at, _ID) or None),
+    "sources, checked": _lines(
+        _ID.multibase,
+        _as(f"sources/{_ID.multibase}", lambda at: recall_readings(at, _ID) or None),
+    ),
+    "files": _as(f"cache/files/{_ID.multibase}", lambda at: recall_seen(at, _ID).head),
+    "files, checked": _checked(
+        _ID.multibase, _as(f"cache/files/{_ID.multibase}", lambda at: recall_seen(at, _ID).head)
     ),
     "clear files": _as("cache/clear-files.json", lambda at: recall_clear(at) or None),
     "summary": _as("runs/r1/summary.json", lambda at: list_runs(at).runs or None),
