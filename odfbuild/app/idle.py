@@ -30,6 +30,7 @@ from odfbuild.project.fingerprint import Fingerprint, is_unchanged
 from odfbuild.project.permitted import policy_mark
 from odfbuild.regular_files import MOST, read_regular
 from odfbuild.state.disabled import disabled_folders
+from odfbuild.state.empty_steps import EMPTY_STEPS
 from odfbuild.state.file_memory import FOLDER
 from odfbuild.state.settled import (
     Answer,
@@ -180,11 +181,16 @@ def context(project: Opened) -> str:
 
 
 def sources_mark(project: Opened) -> str:
-    """Return what becomes another text when something is remembered of files that were read."""
+    """Return what becomes another text when something is remembered of reads or steps."""
+    root = project.workspace.root
+    return "".join(f"\0{_changed(each)}" for each in (root / FOLDER, root / "cache" / EMPTY_STEPS))
+
+
+def _changed(folder: Path) -> int:
     try:
-        return f"\0{(project.workspace.root / FOLDER).stat().st_mtime_ns}"
+        return folder.stat().st_mtime_ns
     except OSError:
-        return ""
+        return 0
 
 
 def _content(path: Path) -> str | None:

@@ -1,6 +1,6 @@
 """Make plans: files and chains in, a plan out."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from odfbuild.app.disabled import disabled_notes, disabled_sources
@@ -27,6 +27,7 @@ from odfbuild.errors import Level, OdfBuildError, ProjectErrors
 from odfbuild.executors.source_files import PassedOver
 from odfbuild.odf.chain import ChainState
 from odfbuild.odf.events import SetPollingSource
+from odfbuild.odf.identity import DatasetId
 from odfbuild.odf.refs import DatasetAlias
 from odfbuild.planner.declared import Declared
 from odfbuild.planner.evolution.gate import Allowance
@@ -38,6 +39,7 @@ from odfbuild.planner.policy import last_names
 from odfbuild.planner.steps import Again, SourceLook
 from odfbuild.project.load import Project
 from odfbuild.project.revision import at_revision
+from odfbuild.state.empty_steps import recall_empty_steps
 
 __all__ = ["Asked", "Made", "make", "make_whole"]
 
@@ -242,6 +244,7 @@ def _planned(
             examined=examined(loaded.declared, current),
             rewritten={} if against else rewritten_inputs(project.workspace, current),
             disabled=disabled,
+            at_rest=() if against else _at_rest(project, current),
             again={
                 each.alias: Again(rule.value, found.again)
                 for each in loaded.declared
@@ -264,6 +267,11 @@ def _planned(
         target=project.target,
         workspace=project.config.target(project.target).workspace,
     )
+
+
+def _at_rest(project: Opened, current: Mapping[DatasetAlias, ChainState]) -> Collection[DatasetId]:
+    heads = {state.dataset: state.head for state in current.values()}
+    return recall_empty_steps(project.workspace.root, heads, engines()["spark"])
 
 
 def _refuse_literal_secrets(project: Opened, loaded: Project, plan: Plan) -> None:

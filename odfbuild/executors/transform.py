@@ -55,11 +55,12 @@ from odfbuild.odf.timestamp import Timestamp
 from odfbuild.planner.bind import Batch, BoundInput, PendingInput, bind
 from odfbuild.planner.engines import made_by_another
 from odfbuild.planner.input_schema import input_schema
-from odfbuild.planner.rebuild import InputNow, diverged
+from odfbuild.planner.rebuild import InputNow, diverged, why_stale
 from odfbuild.planner.restating import restated, restates
 from odfbuild.planner.sql.query import examine, steps_of
 from odfbuild.planner.sql.waiting import waits
 from odfbuild.state.dataset import Dataset, NotInChainError
+from odfbuild.state.empty_steps import keep_empty_step
 from odfbuild.state.prepared import Prepared
 
 __all__ = [
@@ -110,6 +111,7 @@ def _attempt(site: Site, dataset: Dataset, done: Callable[[Round], None]) -> Cha
     pending = [_pending(state, alias, each, name) for alias, each in opened]
     batch = bind(state, pending)
     if batch is None:
+        _keep_empty(site, state, pending)
         return None
     _refuse_version(name, state.transform.transform)
     now = max(site.clock(), state.system_time)
@@ -128,6 +130,7 @@ def _attempt(site: Site, dataset: Dataset, done: Callable[[Round], None]) -> Cha
         checkpoint = checkpoint_of_step(state, work)
         events = _events(state, batch, sealed, checkpoint)
         if not events:
+            _keep_empty(site, state, pending)
             return None
         names = ", ".join(each.alias for each in batch.inputs if each.slices)
         cut = () if sealed is None else times_cut(f"the result of {name()}", sealed.cut)
@@ -137,6 +140,15 @@ def _attempt(site: Site, dataset: Dataset, done: Callable[[Round], None]) -> Cha
         records, read = (0, None) if sealed is None else (sealed.records, sealed.read)
         done(Round(names, len(events), records, told, read, left.head))
         return left
+
+
+def _keep_empty(site: Site, state: ChainState, inputs: Sequence[PendingInput]) -> None:
+    """Remember that a step changes nothing while its inputs are where they are, if one is due."""
+    if state.transform is not None and why_stale(state, [each.now for each in inputs]):
+        heads = {each.now.state.dataset: each.now.state.head for each in inputs}
+        engine = engine_version(state.transform.transform.engine) or ""
+        root = site.workspace.root
+        keep_empty_step(root, state.dataset, {state.dataset: state.head, **heads}, engine)
 
 
 def needs_engine(state: ChainState, batch: Batch) -> bool:

@@ -73,7 +73,8 @@ class Wanted:
     of chains.  `locked` are data schemas that an engine gave for the definitions as declared,
     `examined` facts of queries that were worked out before, `rewritten` the inputs of datasets that
     no longer hold the block that was read from them last, `disabled` the datasets whose sources are
-    not used, `again` the files that a rule has read though their order passes them over.
+    not used, `again` the files that a rule has read though their order passes them over, `at_rest`
+    the derivatives whose next step is known to change nothing.
     """
 
     data: bool = True
@@ -84,6 +85,7 @@ class Wanted:
     rewritten: Mapping[DatasetAlias, Collection[DatasetId]] = field(default_factory=dict)
     disabled: Collection[DatasetAlias] = ()
     again: Mapping[DatasetAlias, Again] = field(default_factory=dict)
+    at_rest: Collection[DatasetId] = ()
 
 
 def make_plan(
@@ -206,7 +208,9 @@ def _steps(
 ) -> tuple[Step, ...]:
     by_id = {state.dataset: alias for alias, state in moves.current.items()}
     entries = {each.new: each for each in policy.moved}
-    steps = Steps(moves.current, by_id, wanted.rewritten, wanted.disabled, wanted.again)
+    steps = Steps(
+        moves.current, by_id, wanted.rewritten, wanted.disabled, wanted.again, wanted.at_rest
+    )
     for each in declared:
         if each.alias in moves.old:
             old = moves.old[each.alias]

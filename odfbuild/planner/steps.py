@@ -53,7 +53,8 @@ class Steps:
     """Builds the steps of one plan, dataset by dataset, inputs before what reads them.
 
     `rewritten` has the inputs of datasets that no longer hold what was read from them, `disabled`
-    the datasets whose sources are not used, `again` files that a rule has read.
+    the datasets whose sources are not used, `again` files that a rule has read, `at_rest` those
+    whose next step changes nothing by what is there.
     """
 
     current: Mapping[DatasetAlias, ChainState]
@@ -61,6 +62,7 @@ class Steps:
     rewritten: Mapping[DatasetAlias, Collection[DatasetId]] = field(default_factory=dict)
     disabled: Collection[DatasetAlias] = ()
     again: Mapping[DatasetAlias, Again] = field(default_factory=dict)
+    at_rest: Collection[DatasetId] = ()
     steps: list[Step] = field(default_factory=list)
     last_step: dict[DatasetAlias, str] = field(default_factory=dict)
     created_by: dict[DatasetAlias, str] = field(default_factory=dict)
@@ -125,7 +127,9 @@ class Steps:
             refs = tuple(source.dataset_ref for source in transform.inputs)
             self._add(each, "transform", Transform(refs), (), lost)
             return
-        reasons: list[Reason] = [*self._why_stale(state, inputs)]
+        rests = state is not None and state.dataset in self.at_rest
+        is_same = rests and each.alias not in self.last_step
+        reasons: list[Reason] = [] if is_same else [*self._why_stale(state, inputs)]
         if state is not None and (each.alias in self.restating or restates(state)):
             reasons.insert(0, HistoryRestated(records(state.last_offset)))
         reasons += [InputMayAdvance(alias) for alias in named if alias in self.moves]
