@@ -7,9 +7,11 @@ import signal
 import sys
 import threading
 from contextlib import suppress
+from functools import cache
 from typing import Annotated
 
 import typer
+from typer.core import TyperGroup
 from typer.exceptions import Exit, TyperException
 
 from odfbuild import __version__
@@ -176,9 +178,14 @@ def _tell_damage(said: str | None) -> None:
 
 def _run(arguments: list[str]) -> None:
     """Run a command; typer's own entry would turn interrupts and broken pipes into its words."""
-    command = typer.main.get_command(app)
-    with command.make_context("odfbuild", arguments) as context:
-        command.invoke(context)
+    with _command().make_context("odfbuild", arguments) as context:
+        _command().invoke(context)
+
+
+@cache
+def _command() -> TyperGroup:
+    """Return what reads command lines: made once, for who runs several in one process."""
+    return typer.main.get_group(app)
 
 
 def _complete(asked: str) -> int:
