@@ -12,12 +12,14 @@ import pytest
 from odfbuild.cli.main import main
 from odfbuild.executors.engine import Engine
 from odfbuild.executors.spark import engine as spark
+from tests.children import Children
 from tests.engines import FakeEngine
-from tests.projects import REPOSITORY, Done, environment, run
+from tests.projects import REPOSITORY, Done, environment
 
 __all__ = ["Inside", "command", "heads", "lay_out", "without_jvm"]
 
 _SELF = (sys.executable, "-m", "tests.inside")
+_CHILDREN = Children()
 
 
 class Inside:
@@ -49,7 +51,7 @@ class Inside:
 
 def without_jvm(*arguments: str, cwd: Path, **more: str) -> Done:
     """Run odfbuild to its end in a process of its own, with the engine of the tests."""
-    return run([*_SELF, *arguments], cwd, {"PYTHONPATH": str(REPOSITORY), **more})
+    return _CHILDREN.run(arguments, cwd, environment(PYTHONPATH=str(REPOSITORY), **more))
 
 
 def command(*arguments: str) -> tuple[list[str], dict[str, str]]:
