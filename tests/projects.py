@@ -7,7 +7,16 @@ import sys
 from dataclasses import dataclass
 from pathlib import Path
 
-__all__ = ["EXAMPLES", "REPOSITORY", "Done", "environment", "odfbuild", "probe", "shell"]
+__all__ = [
+    "EXAMPLES",
+    "REPOSITORY",
+    "Done",
+    "await_said",
+    "environment",
+    "odfbuild",
+    "probe",
+    "shell",
+]
 
 REPOSITORY = Path(__file__).parents[1]
 EXAMPLES = REPOSITORY / "examples"
@@ -65,6 +74,18 @@ def probe(*arguments: str, cwd: Path) -> tuple[set[str], set[str]]:
     seen = json.loads(done.stderr.splitlines()[-1])
     assert seen["code"] == 0, done.stderr
     return set(seen["modules"]), {Path(program).name for program in seen["started"]}
+
+
+def await_said(process: "subprocess.Popen[str]", *texts: str) -> str:
+    """Read standard error until all of this was said, each in a line; return what was read."""
+    assert process.stderr is not None
+    said, left = "", set(texts)
+    while left:
+        line = process.stderr.readline()
+        assert line, f"it ended without {left}: {said}"
+        said += line
+        left = {text for text in left if text not in line}
+    return said
 
 
 def run(arguments: list[str], cwd: Path, more: dict[str, str]) -> Done:

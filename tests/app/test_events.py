@@ -3,6 +3,7 @@
 import itertools
 import threading
 from collections.abc import Mapping
+from datetime import datetime
 from types import SimpleNamespace
 from typing import Any
 
@@ -38,4 +39,5 @@ def test_an_event_waits_for_its_turn_before_it_reads_the_clock() -> None:
     for each in threads:
         each.join()
     assert [each["event"] for each in heard] == ["first", "second"]
-    assert [each["time"] for each in heard] == sorted(each["time"] for each in heard)
+    times = [datetime.fromisoformat(each["time"]) for each in heard]
+    assert times == sorted(times)

@@ -6,6 +6,7 @@ import subprocess
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
+from datetime import datetime
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +16,7 @@ from odfbuild.errors import EngineFailedError
 from tests.cli.market import SETTINGS
 from tests.engines import FakeEngine
 from tests.inside import Inside, command, lay_out, without_jvm
+from tests.projects import await_said
 from tests.texts import GOOD, derivative, root
 
 Event = dict[str, Any]
@@ -30,7 +32,8 @@ def events(text: str) -> list[Event]:
     for each in found:
         each.pop("check", None)  # of a record alone
     assert len({each["run"] for each in found}) <= 1
-    assert [each["time"] for each in found] == sorted(each["time"] for each in found)
+    times = [datetime.fromisoformat(each["time"]) for each in found]
+    assert times == sorted(times)
     return found
 
 
@@ -98,15 +101,6 @@ def has_process(word: str) -> bool:
             if word.encode() in line.read_bytes():
                 return True
     return False
-
-
-def await_said(process: "subprocess.Popen[str]", *texts: str) -> None:
-    assert process.stderr is not None
-    left = set(texts)
-    while left:
-        line = process.stderr.readline()
-        assert line, f"it ended without {left}"
-        left = {text for text in left if text not in line}
 
 
 def test_a_run_is_told_by_the_lines_of_its_record(run: Inside, project: Path) -> None:

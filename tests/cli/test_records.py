@@ -2,6 +2,7 @@
 
 import json
 import os
+from datetime import datetime
 from pathlib import Path
 from typing import Any
 
@@ -62,7 +63,8 @@ def test_an_apply_is_recorded_step_by_step_with_heads(run: Inside, project: Path
     assert {found[0] for found in known.values()} == set(before.values())
     assert {found[-1] for found in known.values()} == set(after.values())
     assert all(found[1] == found[2] for found in known.values())
-    assert [each["time"] for each in told] == sorted(each["time"] for each in told)
+    times = [datetime.fromisoformat(each["time"]) for each in told]
+    assert times == sorted(times)
 
 
 def test_the_plan_of_a_record_can_be_looked_at(project: Path) -> None:

@@ -12,6 +12,7 @@ import pytest
 from odfbuild.cli.signals import ended_by, heeding
 from odfbuild.state.lock import is_locked
 from tests.inside import command, heads, lay_out
+from tests.projects import await_said
 from tests.texts import GOOD, root
 
 BOTH = [signal.SIGTERM, signal.SIGHUP]
@@ -55,12 +56,12 @@ def test_a_download_that_hangs_is_given_up_and_its_program_ended(
     until = time.monotonic() + 60
     while not running(tmp_path.name) and time.monotonic() < until:
         time.sleep(0.05)
-    time.sleep(0.2)
     assert running(tmp_path.name)
-    process.send_signal(sign)  # ends after the open slice,
-    time.sleep(0.5)
+    process.send_signal(sign)
+    begun = await_said(process, "ends after the open slices")
     process.send_signal(sign)  # at once
     _, said = process.communicate(timeout=60)
+    said = begun + said
     assert process.returncode == 128 + sign, said
     assert "Traceback" not in said
     while running(tmp_path.name):

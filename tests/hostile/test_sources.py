@@ -216,7 +216,7 @@ def test_an_answer_of_http_without_end_is_an_error(
 @pytest.mark.parametrize("first", [[], [b"220 come in\r\n"]], ids=["the greeting", "a command"])
 def test_an_answer_of_ftp_without_end_is_an_error(first: list[bytes], tmp_path: Path) -> None:
     with babbling(first, LINES) as port:
-        request = Request(url=f"ftp://127.0.0.1:{port}/a.csv", name="h", timeout=5)
+        request = Request(url=f"ftp://127.0.0.1:{port}/a.csv", name="h", timeout=60)
         with pytest.raises(UnreachableError, match="cannot be fetched") as caught:
             ftp.download(request, tmp_path / "cache", pause=lambda _: None)
     assert "answer has more than" in caught.value.why

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from tests.inside import lay_out
-from tests.projects import environment
+from tests.projects import await_said, environment
 from tests.texts import GOOD, root
 
 
@@ -45,10 +45,12 @@ def test_signals_while_java_starts_break_the_step_off(tmp_path: Path, times: int
     until = time.monotonic() + 60
     while not (javas(project) and begun(project, "ingest:a")) and time.monotonic() < until:
         time.sleep(0.01)
-    for _ in range(times):
+    process.send_signal(signal.SIGTERM)
+    said = await_said(process, "ends after the open slices")
+    for _ in range(times - 1):
         process.send_signal(signal.SIGTERM)
         time.sleep(0.1)
-    _, said = process.communicate(timeout=60)
+    said += process.communicate(timeout=60)[1]
     assert process.returncode == 128 + signal.SIGTERM, said
     assert "Traceback" not in said
     assert "FAILED" not in said
