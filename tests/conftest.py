@@ -6,6 +6,7 @@ import signal
 import tempfile
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import HealthCheck, settings
@@ -22,6 +23,16 @@ _TESTS = itertools.count()
 
 
 _LIMITS = {"slow": 4 * 3_600, "spark": 900}
+_BUILT_ONCE = ("tests/real/",)
+_LONG = tuple(
+    f"tests/{each}"
+    for each in (
+        "bad/", "faults/", "test_plan_laws", "test_ci_templates", "test_hostile_projects",
+        "executors/test_compacting", "executors/test_forged_chains", "executors/test_runner",
+        "executors/test_query_changes", "cli/test_apply", "cli/test_housekeeping",
+        "hostile/test_server", "app/", "cli/test_events", "cli/test_forged_projects",
+    )
+)  # fmt: skip
 
 
 def pytest_configure() -> None:
@@ -37,7 +48,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 @pytest.hookimpl(trylast=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Begin with the files that take long, those that need a JVM: then no process is left waiting.
+    """Begin with the files that need a JVM, then others that take long: no process is left waiting.
 
     With several processes this needs --no-loadscope-reorder.  A test that names no limit of its
     own has that of its kind, which is far from what it takes: it is to end a test that hangs.
@@ -46,7 +57,27 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
         for kind, seconds in _LIMITS.items():
             if item.get_closest_marker(kind) and not item.get_closest_marker("timeout"):
                 item.add_marker(pytest.mark.timeout(seconds))
-    items.sort(key=lambda item: item.get_closest_marker("spark") is None)
+    items.sort(
+        key=lambda item: (
+            item.get_closest_marker("spark") is None,
+            not item.nodeid.startswith(_LONG),
+        )
+    )
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
+    """Give the files of a folder that share what takes long to build to one process."""
+    if config.getoption("dist") != "loadfile":
+        return None
+    from xdist.scheduler import LoadFileScheduling
+
+    class Scheduling(LoadFileScheduling):  # type: ignore[misc]
+        def _split_scope(self, nodeid: str) -> str:
+            shared = (each for each in _BUILT_ONCE if nodeid.startswith(each))
+            return next(shared, super()._split_scope(nodeid))
+
+    return Scheduling(config, log)
 
 
 @pytest.fixture

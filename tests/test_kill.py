@@ -21,8 +21,9 @@ pytestmark = pytest.mark.spark
 
 NAMES = ("left", "right", "copy", "both")
 DEFINED, BLOCKS = 12, 24  # of an unbroken run: blocks before the first data, and all
-KILLED_AT = (0, 1, 7, 13, 17, 21)  # blocks on disk; 0: the JVM was started
-INTERRUPTED_AT = 9
+KILL, INTERRUPT = signal.SIGKILL, signal.SIGINT
+STOPS = ((KILL, 0), (KILL, 13), (INTERRUPT, 9))  # blocks on disk; 0: the JVM was started
+MORE_STOPS = tuple((KILL, blocks) for blocks in (1, 7, 17, 21))
 BOTH = """\
 kind: DatasetSnapshot
 version: 1
@@ -125,11 +126,13 @@ def check_gone(project: Path) -> None:
 
 
 @pytest.mark.skipif(not Path("/proc/self/cmdline").exists(), reason="looks for processes in /proc")
+@pytest.mark.parametrize("stops", [STOPS, pytest.param(MORE_STOPS, marks=pytest.mark.slow)])
 def test_after_any_end_the_next_run_gives_the_rows_of_an_unbroken_one(
     jvm: None,
     tmp_path: Path,
     capsys: pytest.CaptureFixture[str],
     monkeypatch: pytest.MonkeyPatch,
+    stops: tuple[tuple[signal.Signals, int], ...],
 ) -> None:
     unbroken = Inside(lay_out_project(tmp_path / "unbroken"), capsys, monkeypatch)
     assert unbroken("apply", "--yes").code == 0
@@ -137,8 +140,7 @@ def test_after_any_end_the_next_run_gives_the_rows_of_an_unbroken_one(
     assert [len(expected[name]) for name in NAMES] == [4, 4, 4, 8]
     assert blocks(unbroken.project) == BLOCKS
 
-    stops = [(moment, signal.SIGKILL) for moment in KILLED_AT]
-    for moment, sign in [*stops, (INTERRUPTED_AT, signal.SIGINT)]:
+    for sign, moment in stops:
         project = lay_out_project(tmp_path / f"{sign.name}-{moment}")
         code, said = stop_at(project, moment, sign)
         ends = {130 if sign is signal.SIGINT else -sign} | ({0} if moment > DEFINED else set())

@@ -38,6 +38,7 @@ from odfbuild.odf.timestamp import Timestamp
 from odfbuild.state.lock import open_locked
 from odfbuild.state.prepared import Prepared
 from odfbuild.state.workspace import Workspace
+from tests.effort import examples
 from tests.engines import FakeEngine
 from tests.oracles import merge as oracle
 
@@ -216,7 +217,9 @@ def by_all(found: Sequence[Row], *, in_order: bool) -> list[list[Any]]:
 
 
 @pytest.mark.parametrize("merge", [LEDGER, SNAPSHOT, UPSERT], ids=lambda it: type(it).__name__)
-@settings(max_examples=25, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(
+    max_examples=examples(10, 25), suppress_health_check=[HealthCheck.function_scoped_fixture]
+)
 @given(steps=st.lists(st.tuples(inputs, happenings), min_size=2, max_size=6))
 @pytest.mark.usefixtures("eager")
 def test_rows_do_not_depend_on_what_is_kept_of_the_history(

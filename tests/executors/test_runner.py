@@ -2,6 +2,7 @@
 
 import multiprocessing
 import os
+import sys
 from itertools import pairwise
 from pathlib import Path
 
@@ -216,6 +217,10 @@ DECLARED = (ledger(), copy("out", "src"))
 
 
 def test_after_a_crash_at_any_step_the_next_run_finishes_without_doubles(tmp_path: Path) -> None:
+    (tmp_path / "unbroken").mkdir()
+    unbroken = Workshop(tmp_path / "unbroken")
+    unbroken.file("1.csv", "2024-01-01,a,1")
+    unbroken.apply(DECLARED)  # from here on all is imported that an apply imports
     step, code = 0, KILLED
     while code == KILLED:
         folder = tmp_path / str(step)
@@ -237,7 +242,8 @@ def test_after_a_crash_at_any_step_the_next_run_finishes_without_doubles(tmp_pat
 def _in_a_child(folder: Path, step: int) -> int:
     """Apply in a process that ends at its n-th durable step; return how it ended."""
     context = multiprocessing.get_context("forkserver")
-    context.set_forkserver_preload([__name__])
+    there = [each for each in sys.modules if each.startswith(("odfbuild.", "sqlglot.", "Crypto."))]
+    context.set_forkserver_preload([__name__, *there])
     child = context.Process(target=_build, args=(folder, step))
     child.start()
     child.join()

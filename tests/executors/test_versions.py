@@ -17,6 +17,7 @@ from odfbuild.executors.changelog import InvalidChangelogError
 from odfbuild.executors.standing import standing
 from odfbuild.odf.schema import parse_ddl
 from odfbuild.odf.timestamp import Timestamp
+from tests.effort import examples
 from tests.executors.changelogs import NOON, SYSTEM, VOCAB, Change, Row, values, written
 from tests.executors.version_logs import in_force, plain, versions
 
@@ -64,7 +65,7 @@ def found(paths: Sequence[Path], key: Sequence[str], at: Any) -> list[Row]:
     return [row for batch in batches for row in batch.to_pylist()]
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=examples(60, 150), deadline=None)
 @given(histories(), st.sampled_from(KEYS), st.sampled_from([1, 3, 1000]), st.integers(-1, HOURS))
 def test_each_key_has_the_version_that_a_plain_reading_finds(
     history: list[list[Change]], key: Sequence[str], chunk: int, hour: int
@@ -78,7 +79,7 @@ def test_each_key_has_the_version_that_a_plain_reading_finds(
     assert Counter(map(values, rows)) == Counter(map(values, wanted))
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=examples(50, 100), deadline=None)
 @given(histories(), st.sampled_from(KEYS))
 def test_after_all_times_a_key_has_the_greatest_of_its_rows_that_stand(
     history: list[list[Change]], key: Sequence[str]

@@ -23,6 +23,7 @@ from odfbuild.executors.weighted import weighted
 from odfbuild.odf.arrow import from_arrow
 from odfbuild.odf.events import DatasetVocabulary, OffsetInterval, TransformSql
 from odfbuild.planner.sql.query import examine, steps_of
+from tests.effort import examples
 
 Row: TypeAlias = dict[str, Any]
 Rows: TypeAlias = Mapping[str, Sequence[Row]]
@@ -151,7 +152,7 @@ def _millis(time: Any) -> int:
     return int(time.timestamp() * 1000)
 
 
-@settings(deadline=None, max_examples=300)
+@settings(deadline=None, max_examples=examples(100, 300))
 @given(st.sampled_from(list(QUERIES)), st.tuples(*[_records()] * 3))
 def test_what_is_new_adds_up_to_the_difference(
     text: str, records: tuple[_Records, _Records, _Records]

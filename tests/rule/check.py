@@ -7,11 +7,14 @@ import argparse
 import tempfile
 import traceback
 from collections.abc import Sequence
+from itertools import count
 from pathlib import Path
 from random import Random
 
 import pytest
 
+from odfbuild.executors.engine import TransformWork
+from odfbuild.executors.slices import Sealed
 from odfbuild.executors.spark.engine import SparkEngine
 from tests.rule.batch import Batch
 from tests.rule.bits import as_a_whole
@@ -23,8 +26,12 @@ from tests.rule.shapes import SHAPES, Shape
 
 __all__ = ["NUMBERS", "check", "check_number", "numbered"]
 
-# the second history of a shape is computed in all ways, so it stands for both in a short run
-NUMBERS = pytest.mark.parametrize("number", [1, pytest.param(0, marks=pytest.mark.slow)])
+# the second history of a shape is computed in all ways now and then, so it stands for all in a
+# short run; the fourth is computed in all ways at every step
+NUMBERS = pytest.mark.parametrize(
+    "number", [1, *(pytest.param(each, marks=pytest.mark.slow) for each in (0, 3))]
+)
+_BEGUN, _EVERY = 1, 3  # the first step that finds something from before, and then each third
 
 
 def numbered(shape: Shape, number: int) -> History:
@@ -36,13 +43,26 @@ def numbered(shape: Shape, number: int) -> History:
 def check_number(engine: SparkEngine, folder: Path, shape: Shape, number: int) -> None:
     """Check a history by its number, in a folder of its own.
 
-    Every other one is computed in all ways that there are, unless new rows are all that it looks
-    at: then rows may come and go.
+    Every other one is computed in all ways that there are, the first of them at some steps, unless
+    new rows are all that it looks at: then rows may come and go.
     """
     own = folder / f"{number}"
     own.mkdir()
-    step = as_a_whole if number % 2 and not shape.by_row else sealed
+    step: Step = sealed
+    if number % 2 and not shape.by_row:
+        step = at_some_steps(as_a_whole) if number == 1 else as_a_whole
     check(engine, own, shape, numbered(shape, number), step)
+
+
+def at_some_steps(thorough: Step) -> Step:
+    """Return how to run a history's steps: the second and each third from there thoroughly."""
+    numbers = count()
+
+    def step(engine: SparkEngine, work: TransformWork, start: int) -> Sealed:
+        chosen = thorough if next(numbers) % _EVERY == _BEGUN else sealed
+        return chosen(engine, work, start)
+
+    return step
 
 
 def check(
