@@ -17,7 +17,7 @@ from tests.rule.grammar.pairs import Pair, columns_of, drawn_pair, outcome
 from tests.rule.grammar.queries import Composed
 from tests.rule.grammar.tables import drawn_history, table
 
-_DRAWN = 150
+_DRAWN = 300
 _AT = "timestamp'2020-01-01 00:00:00' as event_time"
 _FORMERLY_WRONG = {  # with revision 1 of the engine: a star hid the key
     "history 2069 0": (

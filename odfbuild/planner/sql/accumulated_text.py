@@ -272,7 +272,9 @@ class _Writer:
 
     def _aggregate(self, call: Call) -> str:
         assert call.place is not None  # noqa: S101 - it was found by it
-        spoken = self.calls[call.place.start]
+        spoken = self.calls.get(call.place.start)
+        if spoken is None:  # its name is qualified
+            raise Unspoken
         if call.name == "count" and isinstance(call.args[0], StarExpr):
             if call.args[0].qualifier or call.args[0].excluded:
                 raise Unspoken

@@ -92,6 +92,8 @@ def test_equal_arguments_are_kept_once() -> None:
 
 
 WITHOUT = {
+    "qualified": "select k, builtin.max(v) as m from a group by k",
+    "qualified twice": "select k, system.builtin.count(v) as m from a group by k",
     "a sum that may overflow on the way": "select k, sum(big) as s from a group by k",
     "an average of too many digits": "select k, avg(mid) as s from a group by k",
     "a sum of doubles": "select k, sum(x) as s from a group by k",

@@ -74,7 +74,10 @@ def columns_of(tables: Sequence[Table]) -> dict[str, DataSchema]:
 
 def outcome(engine: SparkEngine, plain: PlainSpark, pair: Pair) -> Outcome:
     """Play the history, and compare its last state and one before with what the oracles say."""
-    kind = query_class(steps_of(pair.query.transform), columns_of(pair.tables)).name
+    try:
+        kind = query_class(steps_of(pair.query.transform), columns_of(pair.tables)).name
+    except Exception as error:
+        return Outcome("fails", "", f"{type(error).__name__}: {error}")
     states = _states(pair)
     plain.ask(pair.query, [asked for _, asked in states])
     ours: dict[int, Counter[str]] | str
