@@ -40,6 +40,7 @@ from odfbuild.planner.evolution.derive import Made, makes_of_events
 from odfbuild.planner.plan import Append, Plan
 from odfbuild.planner.sql.expressions import UnknownColumn, UnknownFunction
 from odfbuild.planner.sql.findings import Finding, words
+from odfbuild.planner.sql.misuse import misuses
 from odfbuild.planner.sql.row_by_row import is_aggregate
 from odfbuild.planner.sql.shape import Select, walk
 from odfbuild.planner.sql.statement import Place
@@ -243,10 +244,14 @@ def _is_refused(assessment: Assessment | None) -> bool:
 def _problems(each: Declared, made: Made) -> Iterator[Diagnostic]:
     path = _path(each)
     unknown = () if made.query is None else made.query.unknown_columns
+    outputs = () if made.query is None else made.query.outputs or ()
     for column in unknown:
-        yield _unknown(each, path, column)
+        own = (column.step, column.place)
+        yield _unknown(each, path, column, [o.name for o in outputs if o.place != own])
     for function in () if made.query is None else made.query.unknown_functions:
         yield _no_function(each, path, function)
+    for found in () if made.query is None else misuses(made.steps):
+        yield _found(each, found)
     yield from _unstorable(each, path, made)
     yield from _misnamed(each, path, made)
     lost = made.columns is not None and made.lost_time and not unknown
@@ -382,7 +387,12 @@ def _query_place(step: int, place: Place) -> QueryPlace:
     return QueryPlace(step, place.start, place.length)
 
 
-def _unknown(each: Declared, path: tuple[str | int, ...], column: UnknownColumn) -> Diagnostic:
+def _unknown(
+    each: Declared,
+    path: tuple[str | int, ...],
+    column: UnknownColumn,
+    aliases: Collection[str],
+) -> Diagnostic:
     at = None
     if column.place is not None:
         at = _query_place(column.step, column.place)
@@ -392,6 +402,11 @@ def _unknown(each: Declared, path: tuple[str | int, ...], column: UnknownColumn)
     else:
         what = f"nothing that the query reads has a column '{column.name}'"
         fix = f"did you mean '{column.near}'?" if column.near else "correct the name"
+        if column.name in aliases and not column.near:
+            fix = (
+                f"'{column.name}' is named in the SELECT list only: repeat its expression here, or "
+                "filter in a query around this one"
+            )
     return Diagnostic(
         code="unknown-column",
         what=what,

@@ -1,6 +1,6 @@
 """Make plans: files and chains in, a plan out."""
 
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from odfbuild.app.disabled import disabled_notes, disabled_sources
@@ -23,7 +23,7 @@ from odfbuild.app.project_files import ProjectFiles, read_at_once
 from odfbuild.app.remembering import Seen, remember
 from odfbuild.app.source_files import files_notes
 from odfbuild.app.sources import Files, Links, linked_uses, look
-from odfbuild.errors import Level, OdfBuildError, ProjectErrors
+from odfbuild.errors import Diagnostic, Level, OdfBuildError, ProjectErrors
 from odfbuild.executors.source_files import PassedOver
 from odfbuild.odf.chain import ChainState
 from odfbuild.odf.events import SetPollingSource
@@ -261,6 +261,7 @@ def _planned(
             *plan.notes,
             *disabled_notes(project, loaded.declared, disabled),
             *files_notes(loaded.declared, passed),
+            *_idle_moves(project, loaded.declared),
         ),
         outside=uses_of(project.config, project.target, project.root, loaded.declared),
         project=project.config.name,
@@ -272,6 +273,14 @@ def _planned(
 def _at_rest(project: Opened, current: Mapping[DatasetAlias, ChainState]) -> Collection[DatasetId]:
     heads = {state.dataset: state.head for state in current.values()}
     return recall_empty_steps(project.workspace.root, heads, engines()["spark"])
+
+
+def _idle_moves(project: Opened, declared: Sequence[Declared]) -> Iterator[Diagnostic]:
+    """Yield moves of the project that move nothing."""
+    if project.policy.moved:
+        from odfbuild.planner.evolution.renames import idle_moves
+
+        yield from idle_moves(declared, project.policy.moved)
 
 
 def _refuse_literal_secrets(project: Opened, loaded: Project, plan: Plan) -> None:

@@ -25,6 +25,7 @@ __all__ = [
     "refuse_taken",
     "replace_file",
     "replace_files",
+    "require_folder",
     "write_new",
     "write_output",
 ]
@@ -34,6 +35,12 @@ class AlreadyThereError(ProjectError):
     """A file that would be written is there already."""
 
     code = "already-there"
+
+
+class NoFolderError(ProjectError):
+    """The folder of a file that would be written is not there."""
+
+    code = "no-folder"
 
 
 class TooLargeError(ProjectError):
@@ -181,10 +188,20 @@ def _taken(path: Path) -> AlreadyThereError:
     )
 
 
+def require_folder(path: Path) -> None:
+    """Raise NoFolderError if a file cannot be written for want of its folder."""
+    if not path.parent.is_dir():
+        raise NoFolderError(
+            what=f"there is no folder {path.parent}",
+            why=f"{path.name} was to be written there",
+            fix=f"make it: mkdir -p {path.parent}",
+        )
+
+
 def write_output(path: Path, text: str) -> None:
     """Write a text to a file at once; into a pipe or device as it comes.
 
-    Raises CheckoutLinkError.
+    Raises CheckoutLinkError, NoFolderError.
     """
     refuse_links(path)
     data = text.encode("utf-8", "backslashreplace")
@@ -192,6 +209,7 @@ def write_output(path: Path, text: str) -> None:
     if real.exists() and not real.is_file():
         real.write_bytes(data)
         return
+    require_folder(path)
     near, disk = pending(real.parent), Disk()
     try:
         disk.write(near, data)

@@ -139,13 +139,16 @@ def _together(notes: Sequence[Diagnostic]) -> Iterator[Diagnostic]:
 
 
 def _note(note: Diagnostic, paint: Paint) -> str:
-    """Return a note as one line; of an error also the excerpt, why, and the way on."""
+    """Return a note as one line; of a warning also the way on, of an error all that is known."""
     level = f"{note.level.value}[{printable(note.code)}]"
     if note.level is Level.ERROR:
         text = render_diagnostic(note).replace(level, paint(level, _LEVELS[note.level]), 1)
         return "".join(f"  {line}\n" for line in text.splitlines())
     place = "" if note.span is None else f"{place_text(note.span)}: "
-    return f"  {place}{paint(level, _LEVELS[note.level])}: {printable(note.what)}"
+    line = f"  {place}{paint(level, _LEVELS[note.level])}: {printable(note.what)}"
+    if note.level is Level.WARNING and note.fix:
+        line += f"\n    fix: {printable(note.fix)}"
+    return line
 
 
 def _blocks(steps: Sequence[Step]) -> str:

@@ -164,10 +164,12 @@ def _rows(batches: "Iterable[pa.RecordBatch]") -> Iterator[tuple[object, ...]]:
 @contextmanager
 def _file(path: Path) -> Iterator[IO[bytes]]:
     """Open a file that takes the place of another when all of it is written; a pipe as it is."""
+    from odfbuild.cli.files import require_folder
     from odfbuild.project.checkout_links import refuse_links
     from odfbuild.state.disk import Disk, pending
 
     refuse_links(path)
+    require_folder(path)
     real = path.resolve()
     if real.exists() and not real.is_file():
         with suppress(BrokenPipeError), real.open("wb") as file:  # its reader has seen enough

@@ -190,6 +190,8 @@ def news_text(reason: SourceHasNews) -> str:
     names = reason.names
     if len(names) == 1 and "${{" in names[0]:
         return f"{names[0]} has to be looked at"
+    if reason.is_absent and names[0].endswith("/"):
+        return f"no file to read: {names[0]} is a folder; its files are {names[0]}*"
     if reason.is_absent:
         return f"no file to read yet: {names[0]}"
     return f"{count(len(names), 'new file')}: {_some(names)}"

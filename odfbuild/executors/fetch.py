@@ -156,6 +156,12 @@ def _glob(
     reach: Reach,
 ) -> Fetched | UpToDate:
     found = news(step, state, project_dir, reach=reach)
+    if found is None and (project_dir / step.path).is_dir():
+        raise AbsentError(
+            what=f"{step.path} is a folder",
+            why="a path of FilesGlob names files",
+            fix=f"name the files in it, such as {step.path.rstrip('/')}/*.csv",
+        )
     if found is None:
         raise AbsentError(
             what=f"no file matches {step.path}",

@@ -120,6 +120,8 @@ def _pending_glob(
         found = news(step, state, project_dir, listings, reach)
     except FetchError:
         found = None
+    if found is None and (project_dir / step.path).is_dir():
+        return (f"{step.path.rstrip('/')}/",)
     if found is None:  # names of files have no slash, so this one says what is looked for
         return (step.path if "/" in step.path else f"./{step.path}",)
     return tuple(Path(path).name for path in found)

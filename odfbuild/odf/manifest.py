@@ -137,7 +137,9 @@ def _unsupported(kind: str, version: object, known: tuple[int, ...]) -> Problem:
     return Problem(
         path=("version",),
         code="unsupported-version",
-        what=f"version {version!r} of {kind} is not supported",
+        what=f"{kind} says no version"
+        if version is None
+        else f"version {version!r} of {kind} is not supported",
         why=f"known: {shown}",
         fix=f"write `version: {known[0]}`",
     )

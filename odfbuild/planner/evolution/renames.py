@@ -4,7 +4,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from difflib import SequenceMatcher
 
-from odfbuild.errors import Diagnostic, SourceSpan
+from odfbuild.errors import Diagnostic, Level, SourceSpan
 from odfbuild.odf.chain_state import ChainState
 from odfbuild.odf.events import (
     AddPushSource,
@@ -19,7 +19,7 @@ from odfbuild.planner.declared import Declared
 from odfbuild.planner.policy import Moved, last_names
 from odfbuild.planner.sql.query import steps_of
 
-__all__ = ["Moves", "Renamed", "apply_moved", "find_renames", "unfinished_moves"]
+__all__ = ["Moves", "Renamed", "apply_moved", "find_renames", "idle_moves", "unfinished_moves"]
 
 _LIKE = 0.9
 _MOST = 50  # of datasets with the same sources: beyond, names are all that tells them apart
@@ -96,6 +96,22 @@ def unfinished_moves(declared: Sequence[Declared], moved: Sequence[Moved]) -> It
                     what = f"{each.alias} reads '{ref}', which is moved to '{last}'"
                     span = each.span(("metadata", at, "inputs", n, "datasetRef"))
                     yield _unfinished(what, ref, last, span)
+
+
+def idle_moves(declared: Sequence[Declared], moved: Sequence[Moved]) -> Iterator[Diagnostic]:
+    """Yield moves to a name that no definition has: nothing is moved."""
+    names = {each.alias for each in declared}
+    lasts = last_names(moved)
+    for entry in moved:
+        if entry.old not in names and lasts.get(entry.old, entry.old) not in names:
+            yield Diagnostic(
+                code="moved",
+                what=f"'{entry.old}' is moved to '{entry.new}', and no dataset is called so",
+                why="a dataset that was moved is declared under its new name",
+                fix="correct the names, or remove the entry of moved:",
+                span=entry.span,
+                level=Level.WARNING,
+            )
 
 
 def _unfinished(what: str, old: DatasetAlias, new: DatasetAlias, span: SourceSpan) -> Diagnostic:

@@ -24,6 +24,10 @@ class Reason(Enum):
     LOOSE_WINDOW = "loose-window"
     WINDOW_LENGTH = "window-length"
     TEMPORAL = "temporal-table"
+    AGGREGATE = "misplaced-aggregate"
+    UNGROUPED = "ungrouped-column"
+    WIDTHS = "set-columns"
+    UNFILLED = "unfilled-query"
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,6 +42,30 @@ class Finding:
     step: int
     place: Place
     hint: str = ""
+
+
+_FORM = {
+    Reason.AGGREGATE: (
+        "{}: no group is made yet where that stands",
+        "WHERE, ON and GROUP BY look at single rows, an aggregate at the rows of a group",
+        "write the condition in HAVING, or group in a query of its own and filter outside",
+    ),
+    Reason.UNGROUPED: (
+        "the column '{}' is neither grouped by nor inside of an aggregate",
+        "a group becomes one row, and its rows may have several values there",
+        "add it to GROUP BY, or say which value is meant: max({})",
+    ),
+    Reason.WIDTHS: (
+        "{}",
+        "the columns of both sides are put together by their places",
+        "select as many on both sides",
+    ),
+    Reason.UNFILLED: (
+        "nothing stands for {} in this query",
+        "a query has no parameters, and a definition that is no template is not rendered",
+        "write the value; or make the file a template, its name ending in .yaml.j2",
+    ),
+}
 
 
 def words(found: Finding) -> tuple[str, str, str]:
@@ -97,6 +125,9 @@ def words(found: Finding) -> tuple[str, str, str]:
                 "rows of one primary key are versions, each from its event time on",
                 found.hint,
             )
+        case Reason.AGGREGATE | Reason.UNGROUPED | Reason.WIDTHS | Reason.UNFILLED:
+            what, why, fix = _FORM[found.reason]
+            return what.format(found.name), why, fix.format(found.name)
         case Reason.ENVIRONMENT | Reason.FOREIGN_CODE:
             return (
                 f"{found.name} is not allowed in a query",
@@ -112,9 +143,9 @@ def _unknown_input(found: Finding) -> tuple[str, str, str]:
             "a dot outside backticks separates a database from a table, and there are none here",
             f"write `{found.name}` in backticks",
         )
-    guess = f"did you mean `{found.hint}`? " if found.hint else ""
+    guess = f"did you mean `{found.hint}`? Otherwise " if found.hint else ""
     return (
         f"the query reads {found.name!r}, which is not one of its inputs",
         "a query sees its declared inputs and its own earlier steps, letter case included",
-        f"{guess}Declare the input, or correct the name",
+        f"{guess}declare the input, or correct the name",
     )

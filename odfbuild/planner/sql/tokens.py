@@ -19,7 +19,16 @@ from odfbuild.planner.sql.statement import (
     is_undated,
 )
 
-__all__ = ["calls", "exclusion", "mended", "outline", "place_at", "select_starts", "words"]
+__all__ = [
+    "calls",
+    "exclusion",
+    "mended",
+    "outline",
+    "place_at",
+    "select_starts",
+    "unfilled",
+    "words",
+]
 
 _LIKE = frozenset({TokenType.LIKE, TokenType.ILIKE, TokenType.RLIKE})
 _BEHIND_SELECT = frozenset({TokenType.HINT, TokenType.ALL})
@@ -64,6 +73,12 @@ def mended(tokens: Sequence[Any]) -> list[Any]:
             place = (token.line, token.col, token.start, token.end)
             found[at] = type(token)(TokenType.VAR, token.text, *place)
     return found
+
+
+_BEFORE_PATHS = {  # value:path
+    *(TokenType.VAR, TokenType.IDENTIFIER, TokenType.R_PAREN, TokenType.R_BRACKET),
+    TokenType.STRING,
+}
 
 
 def select_starts(tokens: Sequence[Any]) -> tuple[int, ...]:
@@ -133,6 +148,22 @@ def words(tokens: Sequence[Any]) -> Iterator[Name]:
             and after not in _BEHIND_NAMES
         ):
             yield Name(text, place_at(token))
+        before = kind
+
+
+def unfilled(tokens: Sequence[Any]) -> Iterator[Name]:
+    """Yield parameters, `:name` and `?`, and what a template would put in, `{{ ... }}`."""
+    before, end = None, 0
+    for at, token in enumerate(tokens):
+        kind = token.token_type
+        after = tokens[at + 1].token_type if at + 1 < len(tokens) else None
+        if kind is TokenType.L_BRACE and token.start >= end:
+            yield Name("{{ }}" if after is TokenType.L_BRACE else "{ }", place_at(token))
+            end = token.start + 2
+        elif kind is TokenType.PLACEHOLDER:
+            yield Name("?", place_at(token))
+        elif kind is TokenType.COLON and before not in _BEFORE_PATHS and after is TokenType.VAR:
+            yield Name(f":{tokens[at + 1].text}", place_at(token))
         before = kind
 
 

@@ -1,0 +1,1 @@
+"""Mistakes that users make, and what they are answered."""

@@ -1,0 +1,68 @@
+"""What Spark refuses of a query for its form: found with its place, and nothing that is right."""
+
+import pytest
+
+from odfbuild.planner.sql.findings import Reason
+from odfbuild.planner.sql.misuse import misuses
+from odfbuild.planner.sql.query import QueryStep
+
+WRONG = {
+    "select k, v, sum(n) as s from a group by k": (Reason.UNGROUPED, "v"),
+    "select k, sum(n) as s from a": (Reason.UNGROUPED, "k"),
+    "select k, upper(v) as v2 from a group by k": (Reason.UNGROUPED, "v"),
+    "select a.v, count(*) as c from a group by k": (Reason.UNGROUPED, "a.v"),
+    "select * from (select v, max(n) as m from a group by k) q": (Reason.UNGROUPED, "v"),
+    "with q as (select v, max(n) as m from a group by k) select * from q": (Reason.UNGROUPED, "v"),
+    "select window.start, v, max(n) from a group by window(t, '1 day')": (Reason.UNGROUPED, "v"),
+    "select case when k > 0 then v end as c from a group by k": (Reason.UNGROUPED, "v"),
+    "select k from a where sum(n) > 1": (Reason.AGGREGATE, "sum() in WHERE"),
+    "select a.k from a join b on max(a.n) = b.n": (Reason.AGGREGATE, "max() in ON"),
+    "select count(*) as c from a group by max(n)": (Reason.AGGREGATE, "max() in GROUP BY"),
+    "select k, n from a union all select k from b": (Reason.WIDTHS, "UNION of 2 and 1 columns"),
+    "select k from a except (select k, n from b)": (Reason.WIDTHS, "EXCEPT of 1 and 2 columns"),
+    "select k from a union select n from a union select k, n from b": (
+        Reason.WIDTHS,
+        "UNION of 1 and 2 columns",
+    ),
+    "select k from a where k = :id": (Reason.UNFILLED, ":id"),
+    "select k from a where k = ?": (Reason.UNFILLED, "?"),
+    "select k from {{ table }}": (Reason.UNFILLED, "{{ }}"),
+}
+RIGHT = [
+    "select k, sum(n) as s from a group by all",
+    "select k as y, sum(n) as s from a group by y",
+    "select upper(k) as y, sum(n) as s from a group by y",
+    "select upper(k) as y, concat(k, 'x') as z, sum(n) as s from a group by 1",
+    "select upper(k) as y, sum(n) as s from a group by upper(k)",
+    "select z.k, sum(n) as s from a group by z",
+    "select k, max(n) as m, m + 1 as o from a group by k",
+    "select k, percentile_approx(n, 0.5) as p from a group by k",
+    "select k, first_of_all(v) as p from a group by k",
+    "select k, sum(n) over (partition by v) as s from a",
+    "select k, rank() over (order by sum(n)) as r from a group by k",
+    "select window.start, max(n) as m from a group by window(t, '1 day')",
+    "select k, grouping_id() as g, count(*) as c from a group by rollup(k, v)",
+    "select k, transform(collect_set(v), x -> x) as l from a group by k",
+    "select k from a where n > (select max(n) from b)",
+    "select k from a where exists (select 1 from b group by n having max(b.n) = a.n)",
+    "select k, (select max(b.n) from b where b.k = a.k) as m from a",
+    "select a.k, q.m from a, lateral (select max(b.n) as m, a.v as v2 from b) q",
+    "select k, n from a union all by name select k from b",
+    "select * from a union all select k from b",
+    "select explode(map(k, n)) as (x, y) from a union all select k, n from b",
+    "select inline(l) from a union all select k, n from b",
+    "select k from a where k = '{{ :x ? }}' -- {{ ? :y",
+    "select v:path.to.it as x, l[0]:y as y, '{}':z as z from a",
+    "select k fro a",
+]
+
+
+@pytest.mark.parametrize("text", WRONG)
+def test_what_no_engine_carries_out_is_found(text: str) -> None:
+    ((reason, name),) = [(each.reason, each.name) for each in misuses([QueryStep(None, text)])]
+    assert (reason, name) == WRONG[text]
+
+
+@pytest.mark.parametrize("text", RIGHT)
+def test_what_may_be_right_is_left_alone(text: str) -> None:
+    assert list(misuses([QueryStep(None, text)])) == []
