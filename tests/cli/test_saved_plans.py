@@ -85,7 +85,7 @@ def test_a_plan_without_changes_is_saved_too(cli: Within) -> None:
 def test_a_folder_that_is_not_there_is_an_error_in_words(cli: Within) -> None:
     done = cli("plan", "--out", "nowhere/plan.json")
     assert (done.code, done.out) == (1, "")
-    assert "error[system]: No such file or directory" in done.err
+    assert "error[no-folder]: there is no folder nowhere\n" in done.err
 
 
 def test_a_pipe_is_written_to_and_not_replaced(tmp_path: Path) -> None:
