@@ -1,6 +1,6 @@
 """Take datasets away that the project no longer declares: worked out, to be done as an undo is."""
 
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterator, Mapping
 
 from odfbuild.app.loading import load
 from odfbuild.app.opened import Opened
@@ -12,7 +12,7 @@ from odfbuild.planner.declared import Declared
 from odfbuild.planner.housekeeping import extent
 from odfbuild.planner.undo import Back, Undo, diverging, in_order
 
-__all__ = ["prepare_retirement"]
+__all__ = ["prepare_retirement", "refuse_declared"]
 
 
 def prepare_retirement(project: Opened, names: Collection[DatasetAlias]) -> Undo:
@@ -22,16 +22,7 @@ def prepare_retirement(project: Opened, names: Collection[DatasetAlias]) -> Undo
     """
     states = project.workspace.states()
     gone = {states[alias].dataset: alias for alias in names}
-    problems = [
-        *_declared(load(project).declared, gone),
-        *(
-            _moving(entry.old, entry.new)
-            for entry in project.policy.moved
-            if entry.old in names and entry.new not in states
-        ),
-    ]
-    if problems:
-        raise ProjectErrors(problems)
+    refuse_declared(project, gone)
     steps = []
     for id, alias in gone.items():
         blocks = project.workspace.dataset(id).blocks(upto=states[alias].head)
@@ -63,8 +54,23 @@ def prepare_retirement(project: Opened, names: Collection[DatasetAlias]) -> Undo
     )
 
 
+def refuse_declared(project: Opened, gone: Mapping[DatasetId, DatasetAlias]) -> None:
+    """Raise ProjectErrors with every definition of datasets that go, and of what reads them."""
+    there, names = project.workspace.names(), set(gone.values())
+    problems = [
+        *_declared(load(project).declared, gone),
+        *(
+            _moving(entry.old, entry.new)
+            for entry in project.policy.moved
+            if entry.old in names and entry.new not in there
+        ),
+    ]
+    if problems:
+        raise ProjectErrors(problems)
+
+
 def _declared(
-    declared: Collection[Declared], gone: dict[DatasetId, DatasetAlias]
+    declared: Collection[Declared], gone: Mapping[DatasetId, DatasetAlias]
 ) -> Iterator[Diagnostic]:
     names = set(gone.values())
     for each in declared:

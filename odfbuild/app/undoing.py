@@ -17,6 +17,7 @@ from odfbuild.app.resuming import (
     last_head,
     told_of,
 )
+from odfbuild.app.retiring import refuse_declared
 from odfbuild.errors import OdfBuildError, StateError
 from odfbuild.odf.chain import ChainState
 from odfbuild.odf.identity import DatasetId, Multihash
@@ -57,7 +58,8 @@ def prepare_undo(project: Opened, text: str) -> Undo:
     """Work out what taking back a run does; without steps there is nothing to take back.
 
     Raises UnknownRunError, RunGoesOnError, NotResumableError, StalePlanError when a dataset was
-    moved by somebody else since, and MixedBlocksError when one was while the run went on.
+    moved by somebody else since, MixedBlocksError when one was while the run went on, and
+    ProjectErrors with definitions of datasets that would be retired again.
     """
     run = ended_run(project, text)
     moved = list(_moved(project, run))
@@ -78,6 +80,9 @@ def prepare_undo(project: Opened, text: str) -> Undo:
                 "odfbuild log NAME shows the blocks",
             )
         steps.append(_step(project, each))
+    going = {s.id: s.alias for s in steps if s.to is None and s.expected is not None}
+    if going and _is_retirement(project, run.id):
+        refuse_declared(project, going)
     states = project.workspace.states()
     after = _after(project, steps, states)
     ordered = in_order(steps, {**after, **states})
@@ -164,6 +169,17 @@ def _moved(project: Opened, run: RunSummary) -> Iterator[_Moved]:
             why="its plan is damaged",
             fix="odfbuild reset NAME BLOCK sets one dataset back",
         )
+
+
+def _is_retirement(project: Opened, run: str) -> bool:
+    """Tell whether what a run took back, or that run in turn, was the retiring of datasets."""
+    at: object = run
+    while isinstance(at, str):
+        document = read_plan(project.workspace.root, at)
+        if not isinstance(document, dict) or not is_unchanged(document):
+            return False
+        at = document["run"]
+    return True
 
 
 def _taken_back(step: Mapping[str, Any]) -> _Moved:

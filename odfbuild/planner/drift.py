@@ -28,7 +28,7 @@ from odfbuild.planner.declared import Declared
 from odfbuild.planner.diff import Change, diff
 from odfbuild.planner.in_force import in_force
 
-__all__ = ["Drift", "DriftKind", "drift_of_blocks", "drift_of_definition"]
+__all__ = ["Drift", "DriftKind", "drift_of_blocks", "drift_of_definition", "unmanaged_fix"]
 
 Resolve = Callable[[DatasetAlias | DatasetId], DatasetAlias | DatasetId]
 
@@ -81,6 +81,11 @@ class Drift:
     in_force: MetadataEvent | None = None
 
 
+def unmanaged_fix(alias: DatasetAlias) -> str:
+    """Return the way on with a dataset that is not declared."""
+    return f"declare it again to go on with it; to take it away: odfbuild retire {alias}"
+
+
 def drift_of_definition(
     declared: Declared,
     state: ChainState,
@@ -120,7 +125,7 @@ def _defined(declared: Declared, change: Change, now: MetadataEvent | None) -> D
         dataset=declared.alias,
         kind=kind,
         what=what,
-        fix="odfbuild apply makes it as declared again; to keep it, declare it",
+        fix="odfbuild plan shows the way to what is declared; to keep what is in force, declare it",
         span=declared.span(path),
         declared=wanted,
         in_force=now,

@@ -19,6 +19,7 @@ from odfbuild.odf.refs import DatasetAlias
 from odfbuild.planner.changes import Assessment, ChangeClass
 from odfbuild.planner.declared import Declared
 from odfbuild.planner.diff import Change, KindChangedError, VocabChangedError, diff
+from odfbuild.planner.drift import unmanaged_fix
 from odfbuild.planner.engines import outdated_notes
 from odfbuild.planner.evolution.assess import Assessed, assess, verdict
 from odfbuild.planner.evolution.gate import DEFAULT, Allowance
@@ -286,6 +287,6 @@ def _unmanaged(alias: DatasetAlias) -> Diagnostic:
         code="unmanaged",
         what=f"{alias} is in the workspace and no longer declared",
         why="removing a definition deletes nothing: history is permanent",
-        fix=f"declare it again to go on with it; to take it away: odfbuild retire {alias}",
+        fix=unmanaged_fix(alias),
         level=Level.NOTE,
     )

@@ -23,6 +23,7 @@ __all__ = [
     "DivergedInputError",
     "InputNow",
     "diverged",
+    "diverged_fix",
     "diverged_notes",
     "next_watermark",
     "records",
@@ -87,7 +88,7 @@ def next_watermark(output: ChainState, inputs: Sequence[InputNow]) -> Timestamp 
 
 def diverged(alias: str, what: str, name: str = "NAME") -> DivergedInputError:
     """Return the error for an input whose history is not the one that the dataset `name` read."""
-    return DivergedInputError(what=f"{alias} {what}", why=_WHY, fix=_fix(name))
+    return DivergedInputError(what=f"{alias} {what}", why=_WHY, fix=diverged_fix(name))
 
 
 def diverged_notes(declared: "Sequence[Declared]", steps: "Sequence[Step]") -> Iterator[Diagnostic]:
@@ -105,7 +106,7 @@ def diverged_notes(declared: "Sequence[Declared]", steps: "Sequence[Step]") -> I
                 what=f"{each.alias} cannot go on, as {reason.alias} was rewritten; to make it "
                 f"anew: odfbuild rebuild {each.alias}",
                 why=_WHY,
-                fix=_fix(str(each.alias)),
+                fix=diverged_fix(str(each.alias)),
                 span=each.span(()),
                 level=Level.WARNING,
             )
@@ -114,7 +115,8 @@ def diverged_notes(declared: "Sequence[Declared]", steps: "Sequence[Step]") -> I
 _WHY = "history only grows, so this copy of the input is outdated, or was reset or compacted"
 
 
-def _fix(name: str) -> str:
+def diverged_fix(name: str) -> str:
+    """Return the way on of a dataset that read what its input no longer holds."""
     return f"if it was meant, make it anew: odfbuild rebuild {name}; else restore the input's chain"
 
 

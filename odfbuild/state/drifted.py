@@ -14,8 +14,15 @@ from odfbuild.odf.events import AddData, DatasetKind, ExecuteTransform, Metadata
 from odfbuild.odf.identity import DatasetId, Multihash
 from odfbuild.odf.refs import DatasetAlias
 from odfbuild.planner.declared import Declared
-from odfbuild.planner.drift import Drift, DriftKind, drift_of_blocks, drift_of_definition
+from odfbuild.planner.drift import (
+    Drift,
+    DriftKind,
+    drift_of_blocks,
+    drift_of_definition,
+    unmanaged_fix,
+)
 from odfbuild.planner.policy import Moved
+from odfbuild.planner.rebuild import diverged_fix
 from odfbuild.state.applied import Applied, recall_applied
 from odfbuild.state.dataset import Dataset
 from odfbuild.state.reading import ReadOnlyWorkspace
@@ -220,7 +227,7 @@ def _input(each: Declared, name: DatasetAlias | DatasetId, block: Multihash) -> 
         dataset=each.alias,
         kind=DriftKind.INPUT,
         what=f"the chain of {name} no longer holds the block up to which it was read",
-        fix="restore the input's chain, or build this dataset anew under another name",
+        fix=diverged_fix(str(each.alias)),
         block=block,
         span=each.span(()),
     )
@@ -231,7 +238,7 @@ def _undeclared(alias: DatasetAlias) -> Drift:
         dataset=alias,
         kind=DriftKind.UNDECLARED,
         what="it is in the workspace and not declared",
-        fix="declare it, or list it in the file of --ignore-file",
+        fix=f"{unmanaged_fix(alias)}; or list it in the file of --ignore-file",
     )
 
 

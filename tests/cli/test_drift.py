@@ -142,6 +142,10 @@ def test_a_chain_that_was_set_back_is_told_and_so_is_what_read_more_of_it(ask: I
     head.write_text(str(second), "ascii")
     assert ("src", "rewritten") in kinds(ask)
     assert ("out", "input") in kinds(ask)
+    found = json.loads(ask("drift", "-o", "json").out)["drift"]
+    (fix,) = (each["fix"] for each in found if each["kind"] == "input")
+    notes = json.loads(ask("plan", "-o", "json").out)["notes"]
+    assert fix in [each["fix"] for each in notes]
 
 
 def test_names_and_chains_that_lost_each_other_are_told(ask: Inside) -> None:

@@ -46,6 +46,26 @@ def test_names_and_heads_go_and_undo_brings_all_back(run: Inside, project: Path)
     assert run("verify").code == 0
 
 
+def test_what_came_back_and_is_declared_is_not_retired_by_another_undo(
+    run: Inside, project: Path
+) -> None:
+    before = heads(project)
+    definitions = {name: (project / name).read_text("utf-8") for name in BOTH}
+    lay_out(project, BOTH)
+    assert run("retire", "*", "--yes").code == 0
+    assert run("undo", "last", "--yes").code == 0
+    lay_out(project, definitions)
+    refused = run("undo", "last", "--yes")
+    assert refused.code == 1
+    assert refused.err.count("error[still-declared]") == 2
+    assert heads(project) == before
+    lay_out(project, BOTH)
+    assert run("undo", "last", "--yes").code == 0
+    assert heads(project) == {}
+    assert run("undo", "last", "--yes").code == 0
+    assert heads(project) == before
+
+
 def test_what_is_declared_or_read_is_refused_with_its_place(run: Inside, project: Path) -> None:
     before = heads(project)
     declared = run("retire", "out", "--yes")
