@@ -33,16 +33,18 @@ class Found:
     problem: str | None = None
 
 
-def collected(path: Path, name: str, *, keep: bool = False) -> Iterator[Found]:
+def collected(
+    path: Path, name: str, *, keep: bool = False, with_id: bool = False
+) -> Iterator[Found]:
     """Yield the features of a FeatureCollection, whatever the order of its members.
 
-    An empty file has none.  `keep` asks for their texts.  Raises InvalidSourceError for what is
-    no collection.
+    An empty file has none.  `keep` asks for their texts, `with_id` for their ids.  Raises
+    InvalidSourceError for what is no collection.
     """
     stream = JsonStream(_texts(path, name))
     try:
         if stream.peek():
-            yield from _collection(stream, name, keep)
+            yield from _collection(stream, name, keep, with_id)
             stream.finish()
     except NotJsonError as error:
         raise InvalidSourceError(
@@ -52,25 +54,27 @@ def collected(path: Path, name: str, *, keep: bool = False) -> Iterator[Found]:
         ) from None
 
 
-def features_by_line(path: Path, name: str, *, keep: bool = False) -> Iterator[Found]:
-    """Yield the feature of each line that is not blank; `keep` asks for their texts.
+def features_by_line(
+    path: Path, name: str, *, keep: bool = False, with_id: bool = False
+) -> Iterator[Found]:
+    """Yield the feature of each line that is not blank, asked for as by `collected`.
 
     Raises InvalidSourceError for what is plainly no text.
     """
     for number, line in _lines(path, name):
         if line.strip():
-            found = _of_line(number, line)
+            found = _of_line(number, line, with_id)
             yield replace(found, text=line.removesuffix(b"\r")) if keep else found
 
 
-def _collection(stream: JsonStream, name: str, keep: bool) -> Iterator[Found]:
+def _collection(stream: JsonStream, name: str, keep: bool, with_id: bool) -> Iterator[Found]:
     """Yield the features of the object that is next, and check that it is a collection."""
     if stream.peek() != "{":
         raise _astray(f"{name}:{stream.line}: {shown(stream.value())} is not an object")
     lacking = {"type", "features"}
     for key in stream.members():
         if key == "features" and key in lacking:
-            yield from _elements(stream, name, keep)
+            yield from _elements(stream, name, keep, with_id)
         else:
             line, value = stream.line, stream.value()
             if key == "type" and value != "FeatureCollection":
@@ -80,29 +84,29 @@ def _collection(stream: JsonStream, name: str, keep: bool) -> Iterator[Found]:
         raise _astray(f"{name}: the document has no `{max(lacking)}`")
 
 
-def _elements(stream: JsonStream, name: str, keep: bool) -> Iterator[Found]:
+def _elements(stream: JsonStream, name: str, keep: bool, with_id: bool) -> Iterator[Found]:
     if stream.peek() != "[":
         raise _astray(f"{name}:{stream.line}: `features` is not an array")
     for _ in stream.elements():
         line, start = stream.line, stream.consumed
-        found = _feature(stream, line)
+        found = _feature(stream, line, with_id)
         yield replace(found, text=stream.since(start).encode()) if keep else found
         stream.forget()
 
 
-def _feature(stream: JsonStream, line: int) -> Found:
+def _feature(stream: JsonStream, line: int, with_id: bool) -> Found:
     start = stream.consumed
     try:
-        record = read_feature(stream)
+        record = read_feature(stream, with_id=with_id)
     except NotAFeatureError as error:
         return Found(line=line, size=stream.consumed - start, problem=str(error))
     return Found(line=line, size=stream.consumed - start, record=record)
 
 
-def _of_line(number: int, line: bytes) -> Found:
+def _of_line(number: int, line: bytes, with_id: bool) -> Found:
     try:
         stream = JsonStream(iter([line.decode()]))
-        found = _feature(stream, number)
+        found = _feature(stream, number, with_id)
         stream.finish()
     except UnicodeDecodeError as error:
         problem = f"byte {error.start + 1} is not UTF-8"

@@ -1,7 +1,8 @@
 """Read the features of GeoJSON: a record of the properties, and the geometry as text (RFC 7946).
 
 The column `geometry` holds the geometry; a property of that name gives way to it, as in the
-reference.  `id`, `bbox` and members that the format does not know are left out.
+reference.  The `id` of a feature is in its record where that is asked for and no property has the
+name.  `bbox` and members that the format does not know are left out.
 """
 
 from typing import Any, Final
@@ -10,16 +11,17 @@ from odfbuild.executors.readers.geometry import GEOMETRY, geometry_text
 from odfbuild.executors.readers.json_stream import JsonStream, NotJsonError
 from odfbuild.executors.readers.records import shown
 
-__all__ = ["GEOMETRY_COLUMN", "NotAFeatureError", "read_feature"]
+__all__ = ["GEOMETRY_COLUMN", "ID_COLUMN", "NotAFeatureError", "read_feature"]
 
 GEOMETRY_COLUMN: Final = "geometry"
+ID_COLUMN: Final = "id"
 
 
 class NotAFeatureError(ValueError):
     """A value that is JSON, but no feature; the text says why."""
 
 
-def read_feature(stream: JsonStream) -> dict[str, Any]:
+def read_feature(stream: JsonStream, *, with_id: bool = False) -> dict[str, Any]:
     """Return the record of the feature that is next; one that is wrong is read to its end.
 
     Raises NotAFeatureError, and NotJsonError.
@@ -29,7 +31,7 @@ def read_feature(stream: JsonStream) -> dict[str, Any]:
     members = {}
     for key in stream.members():
         members[key] = _geometry(stream) if key == "geometry" else stream.value()
-    return _record(members)
+    return _record(members, with_id=with_id)
 
 
 def _geometry(stream: JsonStream) -> Any:
@@ -41,7 +43,7 @@ def _geometry(stream: JsonStream) -> Any:
         raise stream.broken(str(error)) from None
 
 
-def _record(members: dict[str, Any]) -> dict[str, Any]:
+def _record(members: dict[str, Any], *, with_id: bool) -> dict[str, Any]:
     if members.get("type") != "Feature":
         found = f"is {shown(members['type'])}" if "type" in members else "is missing"
         raise NotAFeatureError(f"`type` {found}, not 'Feature'")
@@ -51,6 +53,8 @@ def _record(members: dict[str, Any]) -> dict[str, Any]:
         if not isinstance(members[name], dict | None):
             raise NotAFeatureError(f"`{name}` is not an object")
     properties = members["properties"] or {}
+    if with_id and ID_COLUMN in members:
+        properties = {ID_COLUMN: members[ID_COLUMN], **properties}
     return {**properties, GEOMETRY_COLUMN: _text(members["geometry"])}
 
 

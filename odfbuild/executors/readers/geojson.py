@@ -1,8 +1,9 @@
 """Read GeoJSON: one collection of features, or a feature a line (ODF 0.34.1, "ReadStep::GeoJson").
 
 Properties become columns, the geometry a column of text, or of well-known binary where the schema
-declares it so.  A file of any size is read in pieces of
-some thousand features.  Without a schema the first 1000 tell it, columns in alphabetical order.
+declares it so.  A declared column `id` that is no property has the ids of the features.  A file of
+any size is read in pieces of some thousand features.  Without a schema the first 1000 tell it,
+columns in alphabetical order.
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -17,7 +18,7 @@ from odfbuild.executors.readers.aside import Aside
 from odfbuild.executors.readers.collection import Found, collected, features_by_line
 from odfbuild.executors.readers.columns import without_rows
 from odfbuild.executors.readers.drift import Besides, Drifting
-from odfbuild.executors.readers.features import GEOMETRY_COLUMN
+from odfbuild.executors.readers.features import GEOMETRY_COLUMN, ID_COLUMN
 from odfbuild.executors.readers.options import declared_schema
 from odfbuild.executors.readers.problems import Rejected, refusal
 from odfbuild.executors.readers.records import build, check_buildable, infer_schema, sieve
@@ -41,9 +42,10 @@ def read_geojson(
 
     Raises InvalidSourceError with lines and columns, UnsupportedReadError for types.
     """
-    keep = besides.aside is not None
-    reader = _Reader(lambda: collected(path, name, keep=keep), name, besides)
-    return reader.read(declared_schema(step), path, staging)
+    keep, declared = besides.aside is not None, declared_schema(step)
+    with_id = declared is not None and ID_COLUMN in declared.names
+    reader = _Reader(lambda: collected(path, name, keep=keep, with_id=with_id), name, besides)
+    return reader.read(declared, path, staging)
 
 
 def read_ndgeojson(
@@ -53,9 +55,12 @@ def read_ndgeojson(
 
     Raises InvalidSourceError with lines and columns, UnsupportedReadError for types.
     """
-    keep = besides.aside is not None
-    reader = _Reader(lambda: features_by_line(path, name, keep=keep), name, besides)
-    return reader.read(declared_schema(step), path, staging)
+    keep, declared = besides.aside is not None, declared_schema(step)
+    with_id = declared is not None and ID_COLUMN in declared.names
+    reader = _Reader(
+        lambda: features_by_line(path, name, keep=keep, with_id=with_id), name, besides
+    )
+    return reader.read(declared, path, staging)
 
 
 class _Reader:

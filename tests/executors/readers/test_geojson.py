@@ -54,6 +54,24 @@ def test_null_properties_and_null_geometries_are_nulls() -> None:
     assert table.to_pylist() == [{"a": 1, "geometry": None}, {"a": None, "geometry": POINT_TEXT}]
 
 
+@pytest.mark.parametrize("kind", [ReadStepGeoJson, ReadStepNdGeoJson])
+@pytest.mark.parametrize(("type", "id"), [("STRING", "n1"), ("BIGINT", 7)])
+def test_the_id_of_a_feature_is_a_column_where_that_is_declared(
+    kind: Any, type: str, id: str | int
+) -> None:
+    step = kind(ddl_schema=(f"id {type}", "a BIGINT", "geometry STRING"))
+    write = document if kind is ReadStepGeoJson else lines
+    text = write(feature({"a": 1}, id=id), feature({"a": 2}))
+    assert rows_of(step, text) == [(id, 1, None), (None, 2, None)]
+    inferred = table_of(kind(), write(feature({"a": 1}, id=id)))
+    assert inferred.column_names == ["a", "geometry"]
+
+
+def test_a_property_called_id_comes_before_the_id_of_the_feature() -> None:
+    step = ReadStepGeoJson(ddl_schema=("id STRING",))
+    assert rows_of(step, document(feature({"id": "mine"}, id="theirs"))) == [("mine",)]
+
+
 def test_a_property_called_geometry_gives_way_to_the_geometry() -> None:
     assert rows_of(DOC, document(feature({"geometry": "flat"}, POINT))) == [(POINT_TEXT,)]
 
