@@ -6,7 +6,7 @@ files of a glob go through the engine together where that makes no difference; i
 there, they go one by one up to it.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -156,18 +156,32 @@ def _read_again(polling: _Polling, paths: list[Path], done: Callable[[Round], No
     assert isinstance(polling.source.fetch, FetchStepFilesGlob)  # noqa: S101 - nothing else has any
     assert polling.known is not None  # noqa: S101 - else nothing is passed over
     aside, state, rounds = receiver.dataset.aside(), receiver.state, list[Round]()
-    for path in paths:
-        fetched = named_file(
-            polling.source.fetch, path, polling.known, receiver.now, receiver.site.project_dir
-        )
-        beside = replace(polling, receiver=replace(receiver, dataset=aside, state=state))
-        with receiver.site.workspace.staging() as staging:
-            added = add(beside.receiver, _intake(beside, fetched, staging), staging)
-        state = added.state
-        rounds += () if added.round is None else (added.round,)
-    receiver.dataset.follow(aside, receiver.state)
+    try:
+        for path in paths:
+            fetched = named_file(
+                polling.source.fetch, path, polling.known, receiver.now, receiver.site.project_dir
+            )
+            beside = replace(polling, receiver=replace(receiver, dataset=aside, state=state))
+            with receiver.site.workspace.staging() as staging:
+                added = add(beside.receiver, _intake(beside, fetched, staging), staging)
+            state = added.state
+            rounds += () if added.round is None else (added.round,)
+        receiver.dataset.follow(aside, receiver.state)
+    except BaseException:
+        _forget(receiver, rounds)
+        raise
     for each in rounds:
         done(each)
+
+
+def _forget(receiver: Receiver, rounds: Iterable[Round]) -> None:
+    """Take back what was kept of rounds that are not to be: what they had to tell is news again."""
+    for each in rounds:
+        if each.told.bad_rows_file is not None:
+            Path(each.told.bad_rows_file).unlink(missing_ok=True)
+    (receiver.site.workspace.cache / "drift" / receiver.dataset.id.multibase).unlink(
+        missing_ok=True
+    )
 
 
 def _keep(fetched: Fetched, error: OdfBuildError, folder: Path) -> None:

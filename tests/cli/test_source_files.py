@@ -201,6 +201,23 @@ def test_files_are_read_again_all_together_or_not_at_all(run: Inside, gone: bool
     assert run("plan", "--detailed-exitcode").code == 0
 
 
+def test_nothing_is_kept_beside_of_files_that_are_not_read_again(run: Inside) -> None:
+    made(run, "UpsertStream", {"a.csv": "x,1\n", "b.csv": "y,2\n"}, "changed")
+    rules = "{reread: changed, bad_rows: divert, max_bad_rows: 1}"
+    lay_out(run.project, {"odfbuild.yaml": f"odfbuild: 1\ndefaults: {{src: {rules}}}\n"})
+    put(run, "a.csv", "x,5\nz,bad\n")
+    put(run, "b.csv", "y,bad\nx,bad\n")
+    assert run("apply", "--yes").code != 0
+    kept = run.project / ".odfbuild" / "bad-rows"
+    assert not [each for each in kept.rglob("*") if each.is_file()]
+    put(run, "b.csv", "y,3\n")
+    done = run("apply", "--yes")
+    assert done.code == 0, done.err
+    assert "bad-rows" in both(done)
+    assert len([each for each in kept.rglob("*") if each.is_file()]) == 1
+    assert table(run) == {"x": 5, "y": 3}
+
+
 def test_a_chain_set_back_and_forth_knows_what_it_has_read(run: Inside) -> None:
     made(run, "UpsertStream", {"a.csv": "x,1\n", "b.csv": "y,1\n"}, "changed")
     before = source(run).head()
