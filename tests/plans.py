@@ -46,6 +46,7 @@ from odfbuild.planner.plan import (
 from odfbuild.planner.policy import BadRows, IngestOptions, RepeatedKeys, Severity
 from odfbuild.planner.reasons import (
     DefinitionChanged,
+    FilesPassedOver,
     FirstRun,
     InputAdvanced,
     InputMayAdvance,
@@ -376,7 +377,12 @@ _spans = st.builds(
 st.register_type_strategy(DatasetAlias, aliases)
 st.register_type_strategy(DatasetId, dataset_ids)
 st.register_type_strategy(Timestamp, timestamps)
-_reasons = st.one_of([st.from_type(each) for each in get_args(Reason)])
+_file_names = st.lists(_texts, min_size=1, max_size=3).map(tuple)
+_of_files: dict[Any, st.SearchStrategy[Reason]] = {  # their fields are not any texts
+    SourceHasNews: st.builds(SourceHasNews, _file_names),
+    FilesPassedOver: st.builds(FilesPassedOver, st.sampled_from(["changed", "late"]), _file_names),
+}
+_reasons = st.one_of([_of_files.get(each, st.from_type(each)) for each in get_args(Reason)])
 _columns = st.builds(
     ColumnChange, path=_texts, kind=_texts, before=st.none() | _texts, after=st.none() | _texts
 )
