@@ -12,9 +12,11 @@ from typing import Any
 
 import pytest
 
+from odfbuild.executors.spark.engine import SparkEngine
 from tests.cli.pipelines_by_hand import PIPELINES
 from tests.cli.within import Within
 from tests.projects import EXAMPLES, REPOSITORY, odfbuild, probe, shell
+from tests.real.building import Building
 
 DATA = Path(os.environ.get("ODFBUILD_EXAMPLE_DATA") or REPOSITORY.parent / "shared" / "data")
 APPEND, RETRACT, CORRECT_FROM, CORRECT_TO = range(4)
@@ -180,9 +182,11 @@ def test_each_revision_of_a_definition_is_a_valid_project(tmp_path: Path) -> Non
 
 @pytest.fixture(scope="module")
 def real(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Return a project that was applied once to the real data."""
+    """Return a project that was applied once to the real data, in the JVM of this process."""
     project = real_project(tmp_path_factory.mktemp("real"))
-    done = odfbuild("apply", "--yes", cwd=project)
+    with SparkEngine(tmp_path_factory.mktemp("jvm"), cores=2) as engine:
+        engine.prepare()
+        done = Building(project).run("apply", "--yes")
     assert "20200331.csv: 19 columns in the file, 16 in the schema" in done.err
     assert done.code == 4  # a renamed column holds back one source, and what is made of it
     return project

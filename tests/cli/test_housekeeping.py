@@ -2,6 +2,7 @@
 
 import json
 import re
+import shutil
 from pathlib import Path
 
 import pytest
@@ -11,22 +12,32 @@ from odfbuild.odf.refs import DatasetAlias
 from odfbuild.state.workspace import Workspace
 from tests.cli.within import Within
 from tests.engines import FakeEngine
-from tests.inside import Inside, heads
+from tests.inside import Inside, heads, without_jvm
 from tests.projects import Done
 
 DAYS = ("3", "4", "5")
+
+
+@pytest.fixture(scope="module")
+def _grown(_built: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Give the root three more slices, and the derivative what it makes of them."""
+    folder = shutil.copytree(_built, tmp_path_factory.mktemp("grown") / "project")
+    for day in DAYS:
+        (folder / "data" / f"{day}.csv").write_text(f"t,k,v\n2024-01-0{day},k{day},1\n")
+        assert without_jvm("apply", "--yes", cwd=folder).code == 0
+    return folder
+
+
+@pytest.fixture
+def project(_grown: Path, tmp_path: Path) -> Path:
+    return shutil.copytree(_grown, tmp_path / "project")
 
 
 @pytest.fixture
 def run(
     project: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> Inside:
-    """Give the root three more slices, and the derivative what it makes of them."""
-    inside = Inside(project, capsys, monkeypatch, FakeEngine())
-    for day in DAYS:
-        (project / "data" / f"{day}.csv").write_text(f"t,k,v\n2024-01-0{day},k{day},1\n")
-        assert inside("apply", "--yes").code == 0
-    return inside
+    return Inside(project, capsys, monkeypatch, FakeEngine())
 
 
 def rows(run: Inside, name: str) -> list[dict[str, object]]:

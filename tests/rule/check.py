@@ -24,7 +24,7 @@ from tests.rule.played import Step, played, sealed
 from tests.rule.rows import counted, standing
 from tests.rule.shapes import SHAPES, Shape
 
-__all__ = ["NUMBERS", "check", "check_number", "numbered"]
+__all__ = ["NUMBERS", "at_some_steps", "check", "check_number", "numbered"]
 
 # the second history of a shape is computed in all ways now and then, so it stands for all in a
 # short run; the fourth is computed in all ways at every step

@@ -134,11 +134,13 @@ def test_a_data_frame_of_spark_is_written_by_it(
     assert list(staging.iterdir()) == []
 
 
+_QUICK = "-XX:+UseSerialGC -XX:TieredStopAtLevel=1"
 _OF_USER = """
 import sys
 import odfbuild
 from pyspark.sql import SparkSession
 session = (SparkSession.builder.master("local[1]").config("spark.ui.enabled", "false")
+    .config("spark.sql.shuffle.partitions", "1").config("spark.sql.codegen.wholeStage", "false")
     .config("spark.sql.session.timeZone", "Asia/Tokyo").getOrCreate())
 frame = session.range(3).selectExpr("concat('k', id) AS k", "id AS v")
 with odfbuild.Pusher(sys.argv[1]) as pusher:
@@ -159,7 +161,8 @@ print(first.records, again.repeated, again.head == first.head, session.range(2).
 def test_a_session_of_the_user_goes_on_beside_a_push(run: Inside, project: Path) -> None:
     done = subprocess.run(
         [sys.executable, "-W", "error::FutureWarning", "-c", _OF_USER, str(project)],
-        env=environment(PYTHONPATH=str(REPOSITORY)), capture_output=True, text=True, check=False,
+        env=environment(PYTHONPATH=str(REPOSITORY), JAVA_TOOL_OPTIONS=_QUICK),
+        capture_output=True, text=True, check=False,
     )  # fmt: skip
     said = done.stdout.splitlines()
     assert done.returncode == 0, done.stderr[-2000:]

@@ -152,7 +152,7 @@ def connect_often(project: Path) -> None:
     """Connect many times in turn, killing some: nothing of it stays in the JVM."""
     connect(project)
     before = inside(project)
-    for _ in range(30):
+    for _ in range(12):
         connect(project)
     kill = "lambda: os.kill(os.getpid(), 9)"
     ended = within(project, f"connect(Path({str(project)!r}), end={kill})")
