@@ -177,6 +177,20 @@ class InvalidQueryError(EngineError):
     code = "invalid-query"
 
 
+class InternalError(OdfBuildError):
+    """A mistake in this program."""
+
+    code = "internal"
+
+    def __init__(self, error: Exception, *, while_: str = "") -> None:
+        during = f", while {while_}" if while_ else ""
+        super().__init__(
+            what=f"{type(error).__name__}: {error}{during}",
+            why="this is a mistake in odfbuild; what was committed before it stands",
+            fix="run again with ODFBUILD_TRACEBACK=1 and report what it prints",
+        )
+
+
 class EngineFailedError(EngineError):
     """The engine failed for a reason that is not the query's."""
 

@@ -93,7 +93,7 @@ def test_every_command_of_the_readme_does_what_it_shows(tmp_path: Path) -> None:
         code = 1 if refused else 3 if gated else 0
         assert done.code == code, f"{place}\n{done.out}{done.err}"
         if step.output:
-            printed = done.err if refused else done.out
+            printed = (refused and done.err) or done.out
             expected = pattern(step.output)
             assert expected.fullmatch(f"{printed.rstrip()}\n"), f"{place}\n{printed}"
 

@@ -425,11 +425,17 @@ def _no_function(
 
     at = None if function.place is None else _query_place(function.step, function.place)
     near = get_close_matches(function.name, sorted(ALLOWED), n=1, cutoff=0.75)
+    why, fix = "a query calls functions that are part of Spark", "correct the name"
+    if function.name.startswith("st_") and function.name not in ALLOWED:
+        why += "; this is one of Apache Sedona, which extends it and is not there"
+        fix = "leave the geometry as it is in its source, or make it another one by a prepare step"
+    elif near:
+        fix = f"did you mean {near[0]}()?"
     return Diagnostic(
         code="unknown-function",
         what=f"there is no function {function.name}()",
-        why="a query calls functions that are part of Spark",
-        fix=f"did you mean {near[0]}()?" if near else "correct the name",
+        why=why,
+        fix=fix,
         span=place_in_query(each, path, at),
     )
 

@@ -1,7 +1,7 @@
 """Load the definitions of an opened project, as they are or as they were in a revision."""
 
 import os
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -9,10 +9,9 @@ from typing import TYPE_CHECKING
 from odfbuild.app.opened import Opened
 from odfbuild.app.outside import path_problems
 from odfbuild.errors import ProjectErrors, StateError
-from odfbuild.odf.identity import DatasetId, sha3_256
+from odfbuild.odf.identity import DatasetId
 from odfbuild.odf.refs import DatasetAlias
-from odfbuild.planner.declared import Declared
-from odfbuild.planner.exclusion import Wrong
+from odfbuild.planner.exclusion import Wrong, stand_in
 from odfbuild.planner.policy import last_names
 from odfbuild.project.admitting import admit, refused_packages
 from odfbuild.project.config import Config, load_config
@@ -40,11 +39,13 @@ def load(
     known: Mapping[DatasetAlias, DatasetId] | None = None,
     granted: Config | None = None,
     tolerated: Collection[str] = (),
+    partly: bool = False,
 ) -> Project:
     """Return the datasets of a project; inputs may be any of `known`, by default the workspace's.
 
     `granted` are the settings of a reviewed revision: only what they switch on is on.
-    Raises ProjectErrors with all that is wrong, but for problems of the codes `tolerated`.
+    Raises ProjectErrors with all that is wrong, but for problems of the codes `tolerated`; what is
+    wrong with one dataset is said in the project if it is loaded `partly`.
     """
     permissions = project.permissions
     loaded = load_project(
@@ -57,10 +58,17 @@ def load(
         permissions=permissions,
         granted=granted,
         tolerated=tolerated,
+        partly=partly,
     )
-    if problems := path_problems(permissions, project.root, loaded.declared):
-        raise ProjectErrors(problems)
-    return loaded
+    problems = list(path_problems(permissions, project.root, loaded.declared))
+    if not problems:
+        return loaded
+    if not partly:
+        raise ProjectErrors([each for _, each in problems])
+    wrong = {alias: list(found) for alias, found in loaded.wrong.items()}
+    for alias, problem in problems:
+        wrong.setdefault(alias, []).append(problem)
+    return replace(loaded, wrong=wrong)
 
 
 def known_names(
@@ -75,7 +83,7 @@ def known_names(
     else:
         names = {alias: state.dataset for alias, state in current.items()}
     damage = (each for each in project.workspace.damage() if isinstance(each, DatasetAlias))
-    lost = {each: DatasetId(sha3_256(str(each).lower().encode()).digest) for each in damage}
+    lost = {each: stand_in(each) for each in damage}
     return {**lost, **project.workspace.names(), **names} if lost else names
 
 
@@ -85,12 +93,13 @@ class MissingNameError(StateError):
     code = "missing-name"
 
 
-def wrong_of(project: Opened, declared: Sequence[Declared]) -> Wrong:
-    """Return the datasets of the workspace that are damaged, or that lost their names."""
-    workspace = project.workspace
+def wrong_of(project: Opened, loaded: Project) -> Wrong:
+    """Return the datasets with a wrong definition, with damage, or without their names."""
+    workspace, declared = project.workspace, loaded.declared
     damaged, names = workspace.damaged(), workspace.names()
     lost = workspace.heads().keys() - set(names.values())
-    if not damaged and not lost:
+    refused = {alias: ProjectErrors(found) for alias, found in loaded.wrong.items()}
+    if not damaged and not lost and not refused:
         return Wrong({})
     errors = dict(damaged)
     if lost:
@@ -100,7 +109,7 @@ def wrong_of(project: Opened, declared: Sequence[Declared]) -> Wrong:
         for alias, left in recall_applied(workspace.root, new).items():
             if left.dataset in lost:
                 errors[alias] = _nameless(alias, left.dataset)
-    return Wrong(errors, names, last_names(project.policy.moved))
+    return Wrong(errors, names, last_names(project.policy.moved), refused)
 
 
 def _nameless(alias: DatasetAlias, id: DatasetId) -> MissingNameError:

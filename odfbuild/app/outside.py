@@ -33,9 +33,8 @@ __all__ = ["path_problems", "uses_of", "uses_of_source"]
 
 def path_problems(
     permissions: Permissions, root: Path, declared: Sequence[Declared]
-) -> list[Diagnostic]:
-    """Return an error for each source whose files lie where none may be read, by its place."""
-    found: list[Diagnostic] = []
+) -> Iterator[tuple[DatasetAlias, Diagnostic]]:
+    """Yield an error for each source whose files lie where none may be read, with its dataset."""
     known: dict[str, bool] = {}
     for each in declared:
         for at, event in enumerate(each.snapshot.metadata):
@@ -51,10 +50,8 @@ def path_problems(
                     path if isinstance(event.fetch, FetchStepFilesGlob) else str(Path(path).parent)
                 )
                 folder = normpath(folder)
-                found.append(
-                    refused(permissions.path_refusal(_written(event.fetch), folder), each, at)
-                )
-    return found
+                refusal = permissions.path_refusal(_written(event.fetch), folder)
+                yield each.alias, refused(refusal, each, at)
 
 
 def refused(error: PathNotPermittedError, each: Declared, at: int) -> Diagnostic:

@@ -112,18 +112,25 @@ def _made(project: Opened, asked: Asked, files: ProjectFiles) -> tuple[Made, See
     """Return a plan, and what it was made of if it is one of the whole project."""
     names, heads = project.workspace.names_mark(), project.workspace.heads()
     current = project.workspace.states()
-    whole = load(project, known_names(project, current))
-    wrong = wrong_of(project, whole.declared)
+    whole = load(project, known_names(project, current), partly=True)
+    wrong = wrong_of(project, whole)
     rest = plannable(whole.declared, current, wrong)
     links: Links = {}
     files_seen = Files()
     renamed = _renamed(project, rest.declared, rest.current)
-    looks = look(project, rest.declared, renamed, links, files_seen) if asked.refresh else {}
+    barred: dict[DatasetAlias, OdfBuildError] = {}
+    looks: Mapping[DatasetAlias, SourceLook] = {}
+    if asked.refresh:
+        looks = look(project, rest.declared, renamed, links, files_seen, barred)
+    if barred:
+        wrong = replace(wrong, refused={**wrong.refused, **barred})
+        rest = plannable(whole.declared, current, wrong)
     passed = files_seen.passed
     sound = replace(whole, declared=rest.declared)
     plan = _planned(project, asked, sound, rest.current, looks, passed)
     if refused := _refused(project, asked, whole, plan, rest.current):
-        rest = plannable(whole.declared, current, _with(project, wrong, refused, current))
+        wrong = _with(project, wrong, refused, current)
+        rest = plannable(whole.declared, current, wrong)
         sound = replace(whole, declared=rest.declared)
         plan = _planned(project, asked, sound, rest.current, looks, passed)
     if links:
@@ -151,17 +158,19 @@ def _compared(project: Opened, asked: Asked, against: str) -> Made:
     name = against.removeprefix("git:")
     with at_revision(project.root, name) as revision:
         called = f"git:{name} ({revision.commit[:12]})"
-        loaded = load(project, granted=settings_at(project, revision.root))
+        loaded = load(project, granted=settings_at(project, revision.root), partly=True)
         before = load_at(project, revision.root, called)
         current: Mapping[DatasetAlias, ChainState] = {}
         if before is not None:
             schemas = locked_schemas(revision.root, before)
             current = imagined(before.declared, engines=engines(), schemas=schemas)
     alone = replace(asked, metadata_only=True)
-    plan = _planned(project, alone, loaded, current, {}, against=called)
-    refused = _refused(project, asked, loaded, plan, current)
-    rest = plannable(loaded.declared, current, _with(project, Wrong({}), refused, current))
-    if rest.left_out:
+    wrong = Wrong({}, refused={a: ProjectErrors(found) for a, found in loaded.wrong.items()})
+    rest = plannable(loaded.declared, current, wrong)
+    sound = replace(loaded, declared=rest.declared)
+    plan = _planned(project, alone, sound, rest.current, {}, against=called)
+    if refused := _refused(project, asked, loaded, plan, rest.current):
+        rest = plannable(loaded.declared, current, _with(project, wrong, refused, current))
         sound = replace(loaded, declared=rest.declared)
         plan = _planned(project, alone, sound, rest.current, {}, against=called)
     return Made(plan, loaded, left_out=rest.left_out)
@@ -175,7 +184,8 @@ def _with(
 ) -> Wrong:
     """Return what is wrong with datasets, and with definitions."""
     names = {**wrong.names, **{alias: state.dataset for alias, state in current.items()}}
-    return replace(wrong, names=names, moved=last_names(project.policy.moved), refused=refused)
+    moved = last_names(project.policy.moved)
+    return replace(wrong, names=names, moved=moved, refused={**wrong.refused, **refused})
 
 
 def _renamed(
@@ -203,7 +213,10 @@ def _refused(
     from odfbuild.app.check import refused_by_engine, refused_definitions
 
     current = _renamed(project, loaded.declared, current)
-    found = refused_definitions(loaded, plan, current)
+    found = dict(refused_definitions(loaded, plan, current))
+    for alias, secrets in _literal_secrets(project, loaded, plan).items():
+        others = found[alias].diagnostics() if alias in found else ()
+        found[alias] = ProjectErrors([*secrets, *others])
     if not asked.engine:
         return found
     from odfbuild.app.engines import spark_of
@@ -253,7 +266,6 @@ def _planned(
             },
         ),
     )
-    _refuse_literal_secrets(project, loaded, plan)
     return replace(
         plan,
         notes=(
@@ -283,22 +295,21 @@ def _idle_moves(project: Opened, declared: Sequence[Declared]) -> Iterator[Diagn
         yield from idle_moves(declared, project.policy.moved)
 
 
-def _refuse_literal_secrets(project: Opened, loaded: Project, plan: Plan) -> None:
-    """Raise ProjectErrors where the plan would put a credential into a chain."""
+def _literal_secrets(
+    project: Opened, loaded: Project, plan: Plan
+) -> Mapping[DatasetAlias, Sequence[Diagnostic]]:
+    """Return the datasets of which the plan would put a credential into a chain."""
+    if project.permissions.literal_secrets:
+        return {}
     new = {
         step.target
         for step in plan.steps
         if isinstance(step.work, Append)
         and any(isinstance(event, SetPollingSource) for event in step.work.events)
     }
-    found = [
-        secret
-        for each in loaded.declared
-        if each.alias in new
-        for secret in literal_secrets(each, Level.ERROR)
-    ]
-    if found and not project.permissions.literal_secrets:
-        raise ProjectErrors(found)
+    declared = (each for each in loaded.declared if each.alias in new)
+    found = {each.alias: list(literal_secrets(each, Level.ERROR)) for each in declared}
+    return {alias: problems for alias, problems in found.items() if problems}
 
 
 def _is_idle(plan: Plan) -> bool:

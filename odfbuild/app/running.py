@@ -49,8 +49,8 @@ def data_plan(project: Opened) -> Data:
 
 def _data_plan(project: Opened, files: ProjectFiles) -> Data:
     current = project.workspace.states()
-    loaded = load(project, known_names(project, current))
-    rest = plannable(loaded.declared, current, wrong_of(project, loaded.declared))
+    loaded = load(project, known_names(project, current), partly=True)
+    rest = plannable(loaded.declared, current, wrong_of(project, loaded))
     loaded, current = replace(loaded, declared=rest.declared), rest.current
     moved = {each.new: each.old for each in project.policy.moved}
     found = as_in_force(loaded.declared, current, moved, engines())

@@ -7,7 +7,7 @@ from typing import TypeAlias
 
 from odfbuild.app.opened import Opened
 from odfbuild.app.outside import refused
-from odfbuild.errors import Diagnostic, ProjectErrors
+from odfbuild.errors import OdfBuildError, ProjectErrors
 from odfbuild.executors.local import (
     SOURCE_NAME,
     Listings,
@@ -64,19 +64,20 @@ def look(
     current: Mapping[DatasetAlias, ChainState],
     links: "Links | None" = None,
     files: "Files | None" = None,
+    barred: dict[DatasetAlias, OdfBuildError] | None = None,
 ) -> dict[DatasetAlias, SourceLook]:
     """Look at the source of each root: names of new files, or that it has to be asked.
 
     `links` takes those on the way to new files that lead out of the project, `files` those that are
-    passed over.  Raises ProjectErrors
-    with the links that lead where nothing may be read.
+    passed over, `barred` the sources with links that lead where nothing may be read; ProjectErrors
+    has them without it.
     """
     listings: Listings = {}
     before = {} if files is None else recall_clear(project.workspace.root)
     if files is not None:
         files.clear.update(before)
     looks: dict[DatasetAlias, SourceLook] = {}
-    refusals: list[Diagnostic] = []
+    refusals: dict[DatasetAlias, OdfBuildError] = {}
     for each in declared:
         source = polling_of(each)
         if source is None:
@@ -92,13 +93,16 @@ def look(
                 if files is not None and state is not None:
                     _note_files(project, each, source, state, files, listings)
             except PathNotPermittedError as error:
-                refusals.append(refused(error, each, each.snapshot.metadata.index(source)))
+                at = each.snapshot.metadata.index(source)
+                refusals[each.alias] = ProjectErrors([refused(error, each, at)])
         else:
             looks[each.alias] = ToAsk(_origin(source.fetch))
     if files is not None and files.clear != before and not project.workspace.is_read_only:
         keep_clear(project.workspace.root, files.clear)
-    if refusals:
-        raise ProjectErrors(refusals)
+    if refusals and barred is None:
+        raise ProjectErrors([found for e in refusals.values() for found in e.diagnostics()])
+    if barred is not None:
+        barred.update(refusals)
     return looks
 
 

@@ -145,8 +145,7 @@ def _apply_planned(project: app.Opened, options: ApplyOptions) -> int:
         is_over = _is_over(project, plan, options)
         tell_left_out(made.left_out)
         if is_over:
-            code = exits.ERROR if made.left_out else exits.DONE
-            return code if plan.verdict.passed else exits.REFUSED
+            return exits.ERROR if made.left_out else _idle_code(plan)
         if not plan.is_empty and not options.yes:
             confirm("apply")
         settle = options.scope.is_plain and not mine.busy
@@ -206,7 +205,7 @@ def _apply_saved(given: Given, file: Path, options: ApplyOptions) -> int:
         moved = moved_datasets(plan, project.workspace.named_heads())
         plan = what_fits(plan, moved, partial=options.partial)
         if _is_over(project, plan, options):
-            return exits.DONE if plan.verdict.passed else exits.REFUSED
+            return _idle_code(plan)
         doing = Running(left_out=bool(moved), begun=mine.begun)
         return carry_out(project, plan, options, doing)
 
@@ -231,7 +230,7 @@ def _apply_rest(given: Given, run: str, options: ApplyOptions) -> int:
             answer_idle(project, options, "Nothing is left to do.\n", plan)
             return exits.DONE
         if _is_over(project, plan, options):
-            return exits.DONE if plan.verdict.passed else exits.REFUSED
+            return _idle_code(plan)
         doing = Running(left_out=bool(stale), follows=found.run.id, begun=mine.begun)
         return carry_out(project, plan, options, doing)
 
@@ -247,6 +246,11 @@ def _is_over(project: app.Opened, plan: Plan, options: ApplyOptions) -> bool:
     if over:
         answer_idle(project, options, "", plan)
     return over
+
+
+def _idle_code(plan: Plan) -> int:
+    """Return how a command ends that has nothing to do, or nothing that may be done."""
+    return exits.DONE if plan.verdict.passed else exits.REFUSED
 
 
 def answer_idle(

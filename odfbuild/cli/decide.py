@@ -108,8 +108,6 @@ def show_plan(given: Given, options: PlanOptions) -> int:
     plan = with_left_out(plan, made.left_out)
     write_reports(reports, lambda output: plan_output(plan, output, manner))
     text, code = plan_output(plan, options.output, manner), _code(plan, options)
-    if made.left_out:
-        code = exits.ERROR
     if made.known is not None and options.is_repeatable:
         made.known.keep(_question(options, manner), code, text)
     with as_it_is(options.output is Output.GITHUB):
@@ -170,7 +168,9 @@ def _saved(plan: Plan, project: app.Opened, options: PlanOptions) -> Plan:
 
 
 def _code(plan: Plan, options: PlanOptions) -> int:
-    """Return the exit code; that sources have to be asked is no change."""
+    """Return the exit code, the one of apply if that does nothing; sources to ask are no change."""
+    if plan.verdict.left_out:
+        return exits.ERROR
     if not plan.verdict.passed:
         return exits.REFUSED
     return exits.CHANGES if options.changes_exit and plan.has_changes else exits.DONE

@@ -216,7 +216,8 @@ def _explain(error: OdfBuildError) -> int:
 
 def _unexpected(error: Exception) -> OdfBuildError:
     """Put what no part of the program foresaw into words; ODFBUILD_TRACEBACK=1 shows its place."""
-    from odfbuild.cli.unexpected import InternalError, SystemFailedError
+    from odfbuild.cli.unexpected import SystemFailedError
+    from odfbuild.errors import InternalError
 
     if os.environ.get("ODFBUILD_TRACEBACK"):
         import traceback

@@ -53,7 +53,8 @@ def scoped(project: app.Opened, scope: Scope) -> app.Made:
 
     declared = made.loaded.declared
     found = chosen(project, declared, scope.select, scope.exclude, plan=lambda: made.plan)
-    left_out = {alias: why for alias, why in made.left_out.items() if alias in found}
+    unread = made.loaded.wrong.keys() - {each.alias for each in declared}
+    left_out = {a: why for a, why in made.left_out.items() if a in found or a in unread}
     plan = restrict(made.plan, found)
     return app.Made(plan, made.loaded, left_out=left_out, files=made.files)
 

@@ -70,7 +70,9 @@ def gate_text(plan: Plan) -> str:
     if verdict.accepted:
         parts.append(f"{verdict.accepted:,} accepted")
     if verdict.errors:
-        parts.insert(0, "1 error" if verdict.errors == 1 else f"{verdict.errors:,} errors")
+        parts[:0] = [count(verdict.errors, "error")]
+    if verdict.left_out:
+        parts.append(f"{count(verdict.left_out, 'dataset')} left out")
     found = f": {', '.join(parts)}" if parts else ""
     if verdict.gate == "off" and verdict.passed:
         return f"Gate: off{found}."

@@ -2,7 +2,7 @@
 
 from odfbuild.errors import OdfBuildError
 
-__all__ = ["InternalError", "SystemFailedError"]
+__all__ = ["SystemFailedError"]
 
 
 class SystemFailedError(OdfBuildError):
@@ -16,17 +16,4 @@ class SystemFailedError(OdfBuildError):
             what=f"{error.strerror or error}{place}",
             why="the operating system refused to read or write a file",
             fix="check that the path is right, may be used, and that the disk has room",
-        )
-
-
-class InternalError(OdfBuildError):
-    """A mistake in this program."""
-
-    code = "internal"
-
-    def __init__(self, error: Exception) -> None:
-        super().__init__(
-            what=f"{type(error).__name__}: {error}",
-            why="this is a mistake in odfbuild; what was committed before it stands",
-            fix="run again with ODFBUILD_TRACEBACK=1 and report what it prints",
         )

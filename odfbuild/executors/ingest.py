@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from odfbuild.errors import EngineError, Level, OdfBuildError
+from odfbuild.errors import EngineError, InternalError, Level, OdfBuildError
 from odfbuild.executors.adding import Added, Intake, Receiver, add, add_together
 from odfbuild.executors.column_policy import read_columns
 from odfbuild.executors.fetch import AbsentError, Fetched, UpToDate, fetch, named_file
@@ -23,6 +23,7 @@ from odfbuild.executors.settled import is_settled
 from odfbuild.executors.site import Site
 from odfbuild.executors.source_files import SourceFiles
 from odfbuild.executors.source_secrets import secrets_of
+from odfbuild.executors.stopping import Enough, StoppedError
 from odfbuild.executors.together import goes_together, has_room, may_follow
 from odfbuild.odf.events import FetchStepFilesGlob, SetPollingSource, SourceState
 from odfbuild.odf.opaque import refuse_opaque
@@ -198,23 +199,45 @@ def _keep(fetched: Fetched, error: OdfBuildError, folder: Path) -> None:
 def _take_in(
     polling: _Polling, fetched: Fetched, done: Callable[[Round], None], *, together: bool
 ) -> Fetched:
-    """Read what was fetched, and maybe files after it, and add them; return the last."""
-    receiver = polling.receiver
-    with receiver.site.workspace.staging() as staging:
-        first = _intake(polling, fetched, staging)
-        following = _following(polling, fetched, first, staging) if together else []
-        if not following:
-            _took(add(receiver, first, staging), done)
-            return fetched
-        intakes = (first, *(intake for _, intake in following))
-        rounds = add_together(receiver, intakes, staging)
+    """Read what was fetched, and maybe files after it, and add them; return the last.
+
+    Raises InternalError with the name of the file for what nobody foresaw, as of a library.
+    """
+    with polling.receiver.site.workspace.staging() as staging:
         try:
-            _took(next(rounds), done)
-        except EngineError as error:
+            return _take_in_file(polling, fetched, staging, done, together=together)
+        except (OdfBuildError, OSError, Enough, _FailedTogether):
+            raise
+        except Exception as error:
+            raise InternalError(error, while_=f"{fetched.name} was read") from error
+
+
+def _take_in_file(
+    polling: _Polling,
+    fetched: Fetched,
+    staging: Path,
+    done: Callable[[Round], None],
+    *,
+    together: bool,
+) -> Fetched:
+    receiver = polling.receiver
+    first = _intake(polling, fetched, staging)
+    following = _following(polling, fetched, first, staging) if together else []
+    if not following:
+        _took(add(receiver, first, staging), done)
+        return fetched
+    intakes = (first, *(intake for _, intake in following))
+    rounds = add_together(receiver, intakes, staging)
+    try:
+        added = next(rounds)
+    except Exception as error:
+        if isinstance(error, EngineError) or not isinstance(error, OdfBuildError | OSError):
             raise _FailedTogether from error
-        for added in rounds:
-            _took(added, done)
-        return following[-1][0]
+        raise
+    _took(added, done)
+    for added in rounds:
+        _took(added, done)
+    return following[-1][0]
 
 
 def _took(added: Added, done: Callable[[Round], None]) -> None:
@@ -240,7 +263,9 @@ def _following(
             if not has_room(frames, following.path.stat().st_size):
                 break
             intake = _intake(polling, following, staging)
-        except OdfBuildError:
+        except StoppedError:
+            raise
+        except Exception:
             break
         if intake.frame is None or not may_follow(frames, intake.frame):
             break

@@ -13,7 +13,7 @@ from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from dataclasses import dataclass, field
 from typing import Protocol, assert_never
 
-from odfbuild.errors import OdfBuildError, PlanError, StateError
+from odfbuild.errors import InternalError, OdfBuildError, PlanError, StateError
 from odfbuild.executors.accept import Stood
 from odfbuild.executors.definition import StalePlanError, existing, write_definition
 from odfbuild.executors.ingest import ingest
@@ -21,6 +21,7 @@ from odfbuild.executors.manner import Manner
 from odfbuild.executors.report import Done, Failed, Interrupted, Outcome, Report, Round, Skipped
 from odfbuild.executors.site import Site
 from odfbuild.executors.stopping import (
+    Enough,
     StoppedError,
     breakable,
     hurries,
@@ -71,10 +72,6 @@ class Unwatched:
 _AS_USUAL = Manner()
 _LOOK = 0.02  # seconds between two looks at steps that are to end
 _HASTE = 5.0  # seconds for steps to end whose engine was killed
-
-
-class _Enough(Exception):
-    """An ingest ends though its source may have more; what it committed stands."""
 
 
 class UnreachableStepError(PlanError):
@@ -305,22 +302,21 @@ def _do_step(state: _Run, step: Step) -> None:
         rounds.append(each)
         state.progress.advanced(step, each)
         if isinstance(step.work, Ingest) and (is_ending() or len(rounds) == state.manner.slices):
-            raise _Enough
+            raise Enough
 
     state.progress.started(step)
     try:
         _work(state, step, done)
-    except _Enough:
+    except Enough:
         given = tuple(rounds)
         _settle(state, step, Interrupted(given) if is_ending() else Done(given))
     except StoppedError:
         _settle(state, step, Interrupted(tuple(rounds)))
-    except (OdfBuildError, OSError) as error:
+    except Exception as error:
         if is_stopped():  # what it reads or asks was taken from it
             _settle(state, step, Interrupted(tuple(rounds)))
         else:
-            failed = error if isinstance(error, OdfBuildError) else _system_error(error)
-            _settle(state, step, Failed(failed, tuple(rounds)))
+            _settle(state, step, Failed(_in_words(error, state.site.env), tuple(rounds)))
     else:
         _settle(state, step, Done(tuple(rounds)))
 
@@ -354,6 +350,18 @@ def _target(run: _Run, alias: DatasetAlias) -> Dataset:
     based = run.based.get(alias)
     dataset = None if based is None else run.site.workspace.open(based.id)
     return dataset or existing(run.site, alias)
+
+
+def _in_words(error: Exception, env: Mapping[str, str]) -> OdfBuildError:
+    if isinstance(error, OSError):
+        return _system_error(error)
+    if isinstance(error, OdfBuildError) and not isinstance(error, InternalError):
+        return error
+    if env.get("ODFBUILD_TRACEBACK"):
+        import traceback
+
+        traceback.print_exception(error)
+    return error if isinstance(error, InternalError) else InternalError(error)
 
 
 def _system_error(error: OSError) -> StateError:

@@ -20,6 +20,7 @@ from typing import Final
 from odfbuild.errors import EngineError
 
 __all__ = [
+    "Enough",
     "StoppedError",
     "breakable",
     "ended_in_order",
@@ -37,6 +38,10 @@ __all__ = [
     "stop",
     "stoppable",
 ]
+
+
+class Enough(Exception):
+    """A step ends though there may be more for it; what it committed stands."""
 
 
 class StoppedError(EngineError):

@@ -143,7 +143,8 @@ class Assessment:
 class Verdict:
     """The gate's answer for a whole plan; `gate` is strict, default or off.
 
-    `errors` are those of definitions that cannot be carried out; no gate lets them pass.
+    `errors` are those of definitions that cannot be carried out, for which `left_out` datasets are
+    not in the plan; no gate lets them pass.
     """
 
     gate: str
@@ -151,6 +152,7 @@ class Verdict:
     warned: int
     accepted: int
     errors: int = 0
+    left_out: int = 0
 
     @property
     def passed(self) -> bool:

@@ -5,7 +5,7 @@ Inputs are declared, never discovered, so the whole graph is known before anythi
 
 from collections import deque
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from graphlib import CycleError, TopologicalSorter
 from typing import TYPE_CHECKING, TypeAlias
 
@@ -19,7 +19,7 @@ from odfbuild.planner.names import Suggestions
 if TYPE_CHECKING:
     import networkx as nx
 
-__all__ = ["Dag", "Input", "make_dag"]
+__all__ = ["Dag", "Input", "make_dag", "sound_dag"]
 
 _Graph: TypeAlias = "nx.DiGraph[DatasetAlias]"
 _Place: TypeAlias = tuple[str | int, ...]
@@ -36,10 +36,14 @@ class Input:
 
 @dataclass(frozen=True, slots=True)
 class Dag:
-    """The declared datasets in topological order, by (depth, name), and the inputs of each."""
+    """The declared datasets in topological order, by (depth, name), and the inputs of each.
+
+    `wrong` has the datasets that have no place in it: those in a circle have one error in common.
+    """
 
     order: tuple[Declared, ...]
     inputs: Mapping[DatasetAlias, tuple[Input, ...]]
+    wrong: Mapping[DatasetAlias, Sequence[Diagnostic]] = field(default_factory=dict)
 
 
 _NONE_MOVED: Mapping[DatasetAlias, DatasetAlias] = {}
@@ -57,21 +61,41 @@ def make_dag(
     Raises ProjectErrors with every name that is declared twice, every input that is not known, and
     one finding for each group of datasets that read each other.
     """
-    found = list(_duplicates(declared))
+    dag = sound_dag(declared, existing, moved)
+    if dag.wrong:
+        found = dict.fromkeys(each for problems in dag.wrong.values() for each in problems)
+        raise ProjectErrors(sorted(found, key=_place_order))
+    return dag
+
+
+def sound_dag(
+    declared: Sequence[Declared],
+    existing: Mapping[DatasetAlias, DatasetId],
+    moved: Mapping[DatasetAlias, DatasetAlias] = _NONE_MOVED,
+) -> Dag:
+    """Return the graph as `make_dag` does; what is wrong with datasets is said in it.
+
+    The order is that of all datasets, once each; those in a circle are no inputs of each other.
+    """
+    wrong: dict[DatasetAlias, list[Diagnostic]] = {}
+    for alias, problem in _duplicates(declared):
+        wrong.setdefault(alias, []).append(problem)
     by_alias = {each.alias: each for each in reversed(declared)}
-    resolver = _Resolver(by_alias, existing, moved)
+    resolver = _Resolver(by_alias, existing, moved, wrong)
     inputs = {each.alias: resolver.inputs(each) for each in by_alias.values()}
-    found += resolver.found
     try:
         order = _order(inputs, by_alias)
     except CycleError:
-        found += _cycles(by_alias, inputs)
-    if found:
-        raise ProjectErrors(sorted(found, key=_place_order))
-    return Dag(order, inputs)
+        sound = dict(inputs)
+        for members, problem in _cycles(by_alias, inputs):
+            for alias in members:
+                wrong.setdefault(alias, []).append(problem)
+                sound[alias] = tuple(each for each in inputs[alias] if each.alias not in members)
+        order = _order(sound, by_alias)
+    return Dag(order, inputs, wrong)
 
 
-def _duplicates(declared: Iterable[Declared]) -> Iterable[Diagnostic]:
+def _duplicates(declared: Iterable[Declared]) -> Iterable[tuple[DatasetAlias, Diagnostic]]:
     first: dict[DatasetAlias, Declared] = {}
     for each in declared:
         before = first.setdefault(each.alias, each)
@@ -79,7 +103,7 @@ def _duplicates(declared: Iterable[Declared]) -> Iterable[Diagnostic]:
             continue
         same = str(before.alias) == str(each.alias)
         case = "" if same else f" as '{before.alias}'"
-        yield Diagnostic(
+        problem = Diagnostic(
             code="duplicate-name",
             what=f"the dataset '{each.alias}' is already declared{case} at {_where(before)}",
             why="names are compared without regard to case, and one name is one chain"
@@ -88,6 +112,7 @@ def _duplicates(declared: Iterable[Declared]) -> Iterable[Diagnostic]:
             fix="rename one of the two, or remove it",
             span=each.span(),
         )
+        yield before.alias, problem
 
 
 def _where(declared: Declared) -> str:
@@ -96,19 +121,20 @@ def _where(declared: Declared) -> str:
 
 
 class _Resolver:
-    """Finds what inputs refer to; what cannot be found is collected."""
+    """Finds what inputs refer to; what cannot be found is put to what is wrong with readers."""
 
     def __init__(
         self,
         declared: Mapping[DatasetAlias, Declared],
         existing: Mapping[DatasetAlias, DatasetId],
         moved: Mapping[DatasetAlias, DatasetAlias],
+        wrong: dict[DatasetAlias, list[Diagnostic]],
     ) -> None:
         self.moved = moved
         self.declared = declared
         self.existing = existing
         self.by_id = {dataset: alias for alias, dataset in existing.items()}
-        self.found: list[Diagnostic] = []
+        self.wrong = wrong
         self.suggestions = Suggestions(str(alias) for alias in {**declared, **existing})
 
     def inputs(self, reader: Declared) -> tuple[Input, ...]:
@@ -123,7 +149,7 @@ class _Resolver:
                 if found is None:
                     continue
                 if found.alias in known:
-                    self.found.append(_read_twice(reader, found))
+                    self._refuse(reader, _read_twice(reader, found))
                 known.setdefault(found.alias, found)
         return tuple(known.values())
 
@@ -133,13 +159,16 @@ class _Resolver:
                 return Input(self.declared[ref].alias, self.existing.get(ref), path)
             if ref in self.existing:
                 return Input(ref, self.existing[ref], path)
-            self.found.append(self._unknown_name(reader, ref, path))
+            self._refuse(reader, self._unknown_name(reader, ref, path))
             return None
         alias = self.by_id.get(ref)
         if alias is None:
-            self.found.append(_unknown_id(reader, ref, path))
+            self._refuse(reader, _unknown_id(reader, ref, path))
             return None
         return Input(alias, ref, path)
+
+    def _refuse(self, reader: Declared, problem: Diagnostic) -> None:
+        self.wrong.setdefault(reader.alias, []).append(problem)
 
     def _unknown_name(self, reader: Declared, ref: DatasetAlias, path: _Place) -> Diagnostic:
         guess = self.suggestions.nearest(str(ref), without=str(reader.alias))
@@ -200,8 +229,8 @@ def _order(
 def _cycles(
     declared: Mapping[DatasetAlias, Declared],
     inputs: Mapping[DatasetAlias, Sequence[Input]],
-) -> Iterable[Diagnostic]:
-    """Yield one finding for each group of datasets that read each other.
+) -> Iterable[tuple[set[DatasetAlias], Diagnostic]]:
+    """Yield one finding for each group of datasets that read each other, and their names.
 
     A project that has none does not pay for networkx, which takes 0.1 s to import.
     """
@@ -214,7 +243,7 @@ def _cycles(
         start = min(members)
         if len(members) == 1 and not graph.has_edge(start, start):
             continue
-        yield _cycle(_shortest_cycle(inputs, members, start), declared, inputs)
+        yield members, _cycle(_shortest_cycle(inputs, members, start), declared, inputs)
 
 
 def _shortest_cycle(

@@ -7,16 +7,19 @@ from typing import TypeAlias
 from odfbuild.errors import Diagnostic, OdfBuildError, SourceSpan
 from odfbuild.odf.chain import ChainState
 from odfbuild.odf.events import SetTransform
-from odfbuild.odf.identity import DatasetId
+from odfbuild.odf.identity import DatasetId, sha3_256
 from odfbuild.odf.refs import DatasetAlias
 from odfbuild.planner.declared import Declared
+from odfbuild.planner.instances import merged
 from odfbuild.planner.plan import Plan
 
-__all__ = ["LeftOut", "Plannable", "Wrong", "plannable", "reasons", "with_left_out"]
+__all__ = ["LeftOut", "Plannable", "Wrong", "plannable", "reasons", "stand_in", "with_left_out"]
 
 LeftOut: TypeAlias = Mapping[DatasetAlias, tuple[Diagnostic, ...]]
 
 _CODE = "input-left-out"
+_NAMING = ("cycle", "literal-secret")
+"""Codes of errors that name all datasets that they are about."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,9 +79,16 @@ def plannable(
     return Plannable(tuple(kept), left, found)
 
 
+def stand_in(alias: DatasetAlias) -> DatasetId:
+    """Return an id for a dataset that cannot be read, so that others can refer to it."""
+    return DatasetId(sha3_256(alias.folded.encode()).digest)
+
+
 def reasons(left_out: LeftOut) -> tuple[Diagnostic, ...]:
-    """Return all errors, in order."""
-    return tuple(each for found in left_out.values() for each in found)
+    """Return all errors by their places, and after them what is left out for one of them."""
+    found = [each for problems in left_out.values() for each in problems]
+    readers = [each for each in found if each.code == _CODE]
+    return (*merged(each for each in found if each.code != _CODE), *merged(readers))
 
 
 def with_left_out(plan: Plan, left_out: LeftOut) -> Plan:
@@ -86,7 +96,7 @@ def with_left_out(plan: Plan, left_out: LeftOut) -> Plan:
     if not left_out:
         return plan
     found = reasons(left_out)
-    verdict = replace(plan.verdict, errors=len(found))
+    verdict = replace(plan.verdict, errors=len(found), left_out=len(left_out))
     return replace(plan, notes=(*found, *plan.notes), verdict=verdict)
 
 
@@ -109,10 +119,14 @@ def _inputs(
 def _told(
     alias: DatasetAlias, error: OdfBuildError, span: SourceSpan | None = None
 ) -> tuple[Diagnostic, ...]:
-    return tuple(
-        replace(found, what=f"{alias}: {found.what}", span=found.span or span)
-        for found in error.diagnostics()
-    )
+    return tuple(_named(alias, found, span) for found in error.diagnostics())
+
+
+def _named(alias: DatasetAlias, found: Diagnostic, span: SourceSpan | None) -> Diagnostic:
+    """Return an error with the name of the dataset, and where that is if nothing is nearer."""
+    says = found.code in _NAMING or f"'{alias}'" in found.what
+    what = found.what if says else f"{alias}: {found.what}"
+    return replace(found, what=what, span=found.span or span)
 
 
 def _reads(each: Declared, cause: DatasetAlias) -> Diagnostic:

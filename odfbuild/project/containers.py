@@ -54,7 +54,7 @@ def _check_image(image: str, path: Path, findings: Findings) -> None:
         findings.warn(
             "image-not-pinned",
             path,
-            f"the image {name} may become another one",
+            f"the image {name} is named by a tag, which may stand for another one tomorrow",
             "what a tag means is up to whoever publishes it",
             "pin it, name@sha256:...; cache/fetch/*/container.json has the digest that ran last",
         )

@@ -1,7 +1,7 @@
 """Load a project: its settings and all definitions, or everything that is wrong with them."""
 
 import os
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
@@ -9,15 +9,16 @@ from odfbuild.errors import Diagnostic, ProjectErrors
 from odfbuild.odf.identity import DatasetId
 from odfbuild.odf.refs import DatasetAlias
 from odfbuild.permissions import UNLIMITED, PathNotPermittedError, Permissions
-from odfbuild.planner.dag import make_dag
+from odfbuild.planner.dag import sound_dag
 from odfbuild.planner.declared import Declared
+from odfbuild.planner.exclusion import stand_in
+from odfbuild.planner.instances import merged
 from odfbuild.planner.policy import last_names
 from odfbuild.project.admitting import admit
 from odfbuild.project.config import Config, load_config, parse_config
 from odfbuild.project.defaults import Default, apply_defaults
 from odfbuild.project.fingerprint import PROJECT_FILE
 from odfbuild.project.found_again import places_of
-from odfbuild.project.instances import merged
 from odfbuild.project.links import is_own_folder
 from odfbuild.project.reading import Reading
 from odfbuild.project.rendered import Rendering
@@ -35,7 +36,9 @@ _TEMPLATING = frozenset({"vars", "env", "generate", "macros", "packages"})
 class Project:
     """A project as read: its datasets in topological order, and what is worth a warning.
 
-    `defaults` are those of the project file that each dataset got traits from, if any.
+    `defaults` are those of the project file that each dataset got traits from, if any.  `wrong`
+    says what is wrong with datasets that cannot be planned, declared or not to be read; it is empty
+    unless that was asked for.
     """
 
     root: Path
@@ -43,6 +46,7 @@ class Project:
     declared: tuple[Declared, ...]
     notes: tuple[Diagnostic, ...] = ()
     defaults: Mapping[DatasetAlias, tuple[Default, ...]] = field(default_factory=dict)
+    wrong: Mapping[DatasetAlias, Sequence[Diagnostic]] = field(default_factory=dict)
 
     @property
     def renderings(self) -> Mapping[DatasetAlias, Rendering]:
@@ -63,6 +67,7 @@ def load_project(
     permissions: Permissions = UNLIMITED,
     granted: Config | None = None,
     tolerated: Collection[str] = (),
+    partly: bool = False,
 ) -> Project:
     """Return a project; `known` are the datasets of the workspace, which inputs may refer to.
 
@@ -71,7 +76,8 @@ def load_project(
     `doubtful` are keys of the project file of which something is wrong: what may be wrong for that
     reason only is not told.  `permissions` are those of the machine; of what the project file
     switches on itself, only that counts which `granted` does too, the one of a reviewed revision.
-    Problems of the codes `tolerated` are passed over: for who looks for others.
+    Problems of the codes `tolerated` are passed over: for who looks for others.  What is wrong with
+    one dataset is said in the project if it is loaded `partly`, and raised otherwise.
     Raises ProjectErrors with the problems of all files and of the graph, sorted by place.
     """
     config = load_config(root) if config is None else config
@@ -90,7 +96,7 @@ def load_project(
     loading.add(_read(_home(root, config), config, names, homes, templates=templates))
     for each in taken:
         loading.add(each.read(env or {}, config, homes, templates=templates))
-    return loading.project(root, config)
+    return loading.project(root, config, partly=partly)
 
 
 @dataclass(slots=True)
@@ -99,6 +105,7 @@ class _Loading:
 
     known: Mapping[DatasetAlias, DatasetId]
     found: list[Diagnostic] = field(default_factory=list)
+    wrong: dict[DatasetAlias, list[Diagnostic]] = field(default_factory=dict)
     declared: list[Declared] = field(default_factory=list)
     notes: list[Diagnostic] = field(default_factory=list)
     hidden: bool = False
@@ -106,18 +113,20 @@ class _Loading:
 
     def add(self, reading: Reading) -> None:
         self.found += reading.found
+        for alias, problem in reading.wrong:
+            self.wrong.setdefault(alias, []).append(problem)
         self.declared += reading.declared
         self.notes += reading.notes
         self.hidden = self.hidden or reading.hidden
 
-    def project(self, root: Path, config: Config) -> Project:
-        """Return the project; ProjectErrors if anything is wrong."""
-        ordered = self._ordered(last_names(config.moved))
+    def project(self, root: Path, config: Config, *, partly: bool) -> Project:
+        """Return the project; ProjectErrors if anything is wrong that is not said in it."""
+        ordered = self._ordered(last_names(config.moved), partly=partly)
         self.found = [each for each in self.found if each.code not in self.tolerated]
         if self.found:
             from odfbuild.project.query_problems import query_problems
 
-            self.found += query_problems(self.declared, self.found)
+            self.found += (each for _, each in query_problems(self.declared, self.found))
             raise ProjectErrors(merged(self.found))
         given = apply_defaults(config.defaults, ordered, config.selectors)
         return Project(
@@ -126,17 +135,35 @@ class _Loading:
             declared=given.declared,
             notes=tuple(merged((*self.notes, *given.notes))),
             defaults=given.given,
+            wrong=self.wrong if partly else {},
         )
 
-    def _ordered(self, moved: Mapping[DatasetAlias, DatasetAlias]) -> tuple[Declared, ...]:
-        """Return the datasets in order; an unknown input may be declared in what is hidden."""
-        try:
-            return make_dag(self.declared, self.known, moved).order
-        except ProjectErrors as error:
-            self.found += [
-                each for each in error.found if not (self.hidden and each.code == "unknown-input")
-            ]
-            return ()
+    def _ordered(
+        self, moved: Mapping[DatasetAlias, DatasetAlias], *, partly: bool
+    ) -> tuple[Declared, ...]:
+        """Return the datasets in order; an unknown input may be declared in what is hidden.
+
+        What is of one dataset is no longer in `found` if all of it is, and that is wanted.
+        """
+        there = {each.alias for each in self.declared}
+        unread = {alias: stand_in(alias) for alias in self.wrong if alias not in there}
+        dag = sound_dag(self.declared, {**unread, **self.known}, moved)
+        owned = {each for found in self.wrong.values() for each in found}
+        apart = partly and owned.issuperset(self.found)
+        for alias, found in dag.wrong.items():
+            for each in found:
+                if apart or not (self.hidden and each.code == "unknown-input"):
+                    self.wrong.setdefault(alias, []).append(each)
+                    self.found.append(each)
+        if apart and self.found:
+            from odfbuild.project.query_problems import query_problems
+
+            suspect = [each for each in self.declared if each.alias in self.wrong]
+            for alias, problem in query_problems(suspect, self.found):
+                self.wrong[alias].append(problem)
+            self.found = []
+        self.found = list(dict.fromkeys(self.found))
+        return dag.order
 
 
 @dataclass(frozen=True, slots=True)

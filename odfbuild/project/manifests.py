@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from odfbuild.errors import Diagnostic, Level, SourceSpan
 from odfbuild.odf.events import DatasetSnapshot
 from odfbuild.odf.manifest import ManifestErrors, Problem, from_manifest
+from odfbuild.odf.refs import DatasetAlias, InvalidNameError
 from odfbuild.planner.declared import Declared, normalize
 from odfbuild.project.checks import check_snapshot
 from odfbuild.project.findings import Findings
@@ -25,10 +26,12 @@ class Manifests:
     """What one file declares and what is wrong in it; `hidden` when a document was unreadable.
 
     A definition that breaks a rule is declared all the same, so that others can refer to it.
+    `wrong` has those of the errors that are of a dataset whose name is known.
     """
 
     declared: list[Declared] = field(default_factory=list)
     errors: list[Diagnostic] = field(default_factory=list)
+    wrong: list[tuple[DatasetAlias, Diagnostic]] = field(default_factory=list)
     notes: list[Diagnostic] = field(default_factory=list)
     hidden: bool = False
 
@@ -93,6 +96,9 @@ class _Reading:
         else:
             check_snapshot(snapshot, findings)
             self.manifests.declared.append(self._declared(snapshot, document))
+        alias = _written_name(document) if snapshot is None else snapshot.name
+        if alias is not None:
+            self.manifests.wrong += [(alias, each) for each in findings.errors]
         self.manifests.errors += findings.errors
         self.manifests.notes += findings.notes
 
@@ -108,6 +114,16 @@ class _Reading:
             instance=source.instance if isinstance(source, RenderedSource) else None,
             package=self.package,
         )
+
+
+def _written_name(document: Document) -> DatasetAlias | None:
+    """Return the name in a definition that cannot be read, if that can."""
+    content = document.value.get("content") if isinstance(document.value, dict) else None
+    name = content.get("name") if isinstance(content, dict) else None
+    try:
+        return DatasetAlias.parse(name) if isinstance(name, str) else None
+    except InvalidNameError:
+        return None
 
 
 def _is_second(name: str, manifests: Manifests, findings: Findings) -> bool:

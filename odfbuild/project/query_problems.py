@@ -9,6 +9,7 @@ from collections.abc import Set as AbstractSet
 
 from odfbuild.errors import Diagnostic
 from odfbuild.odf.events import SetTransform, TransformInput, TransformSql
+from odfbuild.odf.refs import DatasetAlias
 from odfbuild.planner.declared import Declared
 from odfbuild.planner.queries import check_definitions
 
@@ -19,11 +20,13 @@ _UNKNOWN = "unknown-input"
 _Place = tuple[str, int, int, str | None]
 
 
-def query_problems(declared: Sequence[Declared], found: Sequence[Diagnostic]) -> list[Diagnostic]:
-    """Return what is wrong with queries, but for what `found` may be the reason of."""
+def query_problems(
+    declared: Sequence[Declared], found: Sequence[Diagnostic]
+) -> list[tuple[DatasetAlias, Diagnostic]]:
+    """Return what is wrong with queries, but for what `found` may be the reason of, by dataset."""
     known = {_place(each) for each in found}
     return [
-        problem
+        (each.alias, problem)
         for each, problem in check_definitions(declared)
         if not _follows(each, problem, known)
     ]

@@ -29,6 +29,7 @@ class _Part:
     """What some of the files say."""
 
     found: list[Diagnostic]
+    wrong: list[tuple[DatasetAlias, Diagnostic]]
     declared: list[Declared]
     notes: list[Diagnostic]
     hidden: bool
@@ -36,12 +37,16 @@ class _Part:
 
 @dataclass(slots=True)
 class Reading:
-    """What was read so far; `hidden` when some file may declare datasets that cannot be seen."""
+    """What was read so far; `hidden` when some file may declare datasets that cannot be seen.
+
+    `wrong` has those of the errors that are of one dataset, by its name.
+    """
 
     home: Home
     names: Mapping[str, object]
     packages: Mapping[str, Home] = field(default_factory=dict)
     found: list[Diagnostic] = field(default_factory=list)
+    wrong: list[tuple[DatasetAlias, Diagnostic]] = field(default_factory=list)
     declared: list[Declared] = field(default_factory=list)
     notes: list[Diagnostic] = field(default_factory=list)
     hidden: bool = False
@@ -66,6 +71,7 @@ class Reading:
     def _plain_files(self, names: Sequence[str]) -> None:
         for part in in_halves(names, self._part, pack=self._packed, least=_MANY):
             self.found += part.found
+            self.wrong += part.wrong
             self.declared += part.declared
             self.notes += part.notes
             self.hidden = self.hidden or part.hidden
@@ -75,7 +81,7 @@ class Reading:
         reading = Reading(self.home, self.names, self.packages)
         for name in names:
             reading._plain(name)
-        return _Part(reading.found, reading.declared, reading.notes, reading.hidden)
+        return _Part(reading.found, reading.wrong, reading.declared, reading.notes, reading.hidden)
 
     def _packed(self, part: "_Part") -> "_Part":
         """Leave places out that can be found again, since few of them are ever asked for."""
@@ -149,6 +155,7 @@ class Reading:
     def _add(self, manifests: Manifests) -> None:
         self.declared += manifests.declared
         self.found += manifests.errors
+        self.wrong += manifests.wrong
         self.notes += manifests.notes
         self.hidden = self.hidden or manifests.hidden
 

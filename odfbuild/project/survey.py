@@ -11,8 +11,8 @@ from odfbuild.errors import Diagnostic, ProjectErrors
 from odfbuild.odf.identity import DatasetId
 from odfbuild.odf.refs import DatasetAlias
 from odfbuild.permissions import UNLIMITED, Permissions
+from odfbuild.planner.instances import by_place, merged
 from odfbuild.project.config import Config, Settings, load_settings
-from odfbuild.project.instances import by_place, merged
 from odfbuild.project.load import load_project
 from odfbuild.project.lockfile import Lock, read_lock
 from odfbuild.project.packages import installed
@@ -103,7 +103,7 @@ class _Survey:
                 permissions=self.permissions,
                 granted=self.granted,
             )
-            self.found += merged(query_problems(loaded.declared, ()))
+            self.found += merged(each for _, each in query_problems(loaded.declared, ()))
         except ProjectErrors as errors:
             self._note(errors, None)
 

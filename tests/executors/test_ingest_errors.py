@@ -78,7 +78,7 @@ def check_error(done: Done, case: Case) -> None:
     assert done.err.count("error[") == done.err.count("  why: ") == done.err.count("  fix: ") == 1
 
 
-REFUSED = {
+WRONG = {
     "an unknown key": Case(
         files={SOURCE: root(headr="true")},
         code="unknown-field",
@@ -131,12 +131,16 @@ REFUSED = {
 }
 
 
-@pytest.mark.parametrize("case", REFUSED.values(), ids=REFUSED)
 @pytest.mark.parametrize("command", [["plan"], ["apply", "--yes"]], ids=" ".join)
-def test_a_project_that_is_wrong_is_refused_whole(
-    run: Inside, project: Path, case: Case, command: list[str]
-) -> None:
+def test_settings_that_are_wrong_refuse_all(run: Inside, project: Path, command: list[str]) -> None:
     before = heads(project)
+    case = Case(
+        files={"odfbuild.yaml": "odfbuild: 1\nnames: p\n"},
+        code="config",
+        says="names",
+        fix="did you mean 'name'?",
+        place="odfbuild.yaml:2:1: ",
+    )
     lay_out(project, {**case.files, "other/2.csv": "t,k,v\n2024-02-01,new,1\n"})
     done = run(*command)
     assert done.code == 1
@@ -173,6 +177,7 @@ def test_a_source_waits_for_its_first_file(run: Inside, project: Path, fetch: st
 
 
 ALONE = {
+    **WRONG,
     "a query that is no SQL": Case(
         files={OUTPUT: derivative(query="selec t, k from src")},
         code="syntax-error",

@@ -1,0 +1,186 @@
+"""A definition that is wrong is left out with its readers; all others are planned and applied."""
+
+import random
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+from odfbuild.executors.engine import IngestRequest
+from odfbuild.executors.frames import Frame
+from tests.cli.within import Within
+from tests.engines import FakeEngine
+from tests.inside import lay_out
+from tests.texts import GOOD, derivative, root
+
+SEEDS = [1, 2, 3, *(pytest.param(seed, marks=pytest.mark.slow) for seed in range(4, 40))]
+
+
+def local(name: str) -> str:
+    return f"{{kind: FilesGlob, path: {name}/*.csv}}"
+
+
+def circle(name: str) -> str:
+    """Return two datasets that read each other, and one that reads the second."""
+    there = f"{name}x"
+    reader = derivative(f"{name}y", there)
+    return f"{derivative(name, there)}---\n{derivative(there, name)}---\n{reader}"
+
+
+WRONG: Mapping[str, Callable[[str], str]] = {
+    "engine-not-installed": lambda name: derivative(name, "good", engine="flink"),
+    "unknown-input": lambda name: derivative(name, "nowhere"),
+    "unsupported-source": lambda name: root(name, fetch="{kind: EthereumLogs}"),
+    "unknown-kind": lambda name: root(name, merge="{kind: Sometimes}"),
+    "unknown-field": lambda name: root(name).replace("merge:", "marge:"),
+    "duplicate-name": lambda name: f"{root(name, fetch=local(name))}---\n{root(name)}",
+    "no-inputs": lambda name: (
+        derivative(name).replace("- datasetRef: src", "[]").replace("          alias: src\n", "")
+    ),
+    "wrong-kind": lambda name: derivative(name, "good").replace("kind: Derivative", "kind: Root"),
+    "cycle": circle,
+    "syntax-error": lambda name: derivative(name, "good", "select t k from from src"),
+    "literal-secret": lambda name: root(
+        name, fetch="{kind: Url, url: 'https://example.org/x.csv?api_key=0123456789abcdef0123'}"
+    ),
+    "unknown-column": lambda name: derivative(name, "good", "select t, missing from src"),
+}
+
+
+@pytest.fixture(autouse=True)
+def quick(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    from odfbuild.executors.spark import engine as spark
+
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "settings"))  # no policy is there
+    monkeypatch.setattr(spark, "SparkEngine", lambda *_, **__: FakeEngine())
+
+
+def heads(project: Path) -> set[str]:
+    names = project / ".odfbuild/names"
+    return {each.name for each in names.iterdir()} if names.is_dir() else set()
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_the_others_are_planned_and_applied(
+    seed: int, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    draw = random.Random(seed)
+    codes = draw.sample(sorted(WRONG), 4)
+    wrong = {code: f"w{number}" for number, code in enumerate(codes)}
+    files = {
+        "odfbuild.yaml": "odfbuild: 1\nname: p\n",
+        "datasets/good.yaml": root("good", fetch=local("good")),
+        "good/1.csv": GOOD,
+        "datasets/z.yaml": derivative("z", "good"),
+    }
+    for code, name in wrong.items():
+        files[f"datasets/{name}.yaml"] = WRONG[code](name)
+        files[f"datasets/{name}-reader.yaml"] = derivative(f"{name}-reader", name)
+        files[f"datasets/{name}-next.yaml"] = derivative(f"{name}-next", f"{name}-reader")
+    run = Within(lay_out(tmp_path / "p", files), capsys, monkeypatch)
+
+    for expected in 4, 1:  # at last, nothing is left to do
+        plan = run("plan")
+        assert plan.code == 1, plan
+        for code, name in wrong.items():
+            found = [line for line in plan.out.splitlines() if f"error[{code}]" in line]
+            assert any(f"datasets/{name}.yaml:" in line for line in found), (code, plan.out)
+            for reader in f"{name}-reader", f"{name}-next":
+                told = f"{reader} is left out: it is made of {name}"
+                assert told in plan.out, (code, plan.out)
+            assert f"+ {name}" not in plan.out
+        saved = run("plan", "--out", "plan.json")
+        assert saved.code == 1
+        assert not (run.folder / "plan.json").exists()
+        apply = run("apply", "--yes")
+        assert "error[internal]" not in apply.err
+        assert heads(run.folder) == {"good", "z"}, apply
+        assert apply.code == expected, apply
+
+
+def test_a_definition_that_cannot_be_read_is_there_for_its_readers(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    good = root("good", fetch=local("good"))
+    files = {
+        "odfbuild.yaml": "odfbuild: 1\nname: p\n",
+        "datasets/good.yaml": good,
+        "good/1.csv": GOOD,
+        "datasets/z.yaml": derivative("z", "good"),
+        "datasets/other.yaml": root("other", fetch=local("good")),
+    }
+    run = Within(lay_out(tmp_path / "p", files), capsys, monkeypatch)
+    assert run("apply", "--yes").code == 0
+    lay_out(run.folder, {"datasets/good.yaml": good.replace("merge:", "marge:")})
+    lay_out(run.folder, {"good/2.csv": "t,k,v\n2024-01-03,c,3\n"})
+    plan = run("plan")
+    assert "unmanaged" not in plan.out
+    assert "unknown-input" not in plan.out
+    assert "z is left out: it is made of good" in plan.out
+    assert "2 datasets left out" in plan.out
+    assert run("apply", "--yes", "other").code == 4  # that file may be about it, too
+    assert run("plan", "other").code == 1
+
+
+def test_plan_and_apply_end_with_the_same_code_where_the_gate_refuses(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    files = {
+        "odfbuild.yaml": "odfbuild: 1\nname: p\n",
+        "datasets/good.yaml": root("good", fetch=local("good")),
+        "good/1.csv": GOOD,
+    }
+    run = Within(lay_out(tmp_path / "p", files), capsys, monkeypatch)
+    assert run("apply", "--yes").code == 0
+    narrow = root("good", fetch=local("good"), columns="t DATE NOT NULL, k STRING NOT NULL")
+    lay_out(run.folder, {"datasets/good.yaml": narrow})
+    refused = run("plan").code, run("apply", "--yes").code
+    assert refused == (3, 3)
+    lay_out(run.folder, {"datasets/w.yaml": derivative("w", "nowhere")})
+    both = run("plan").code, run("apply", "--yes").code
+    assert both == (1, 1)
+
+
+class Astray(FakeEngine):
+    """Fails over a value as libraries do, by an exception of their own."""
+
+    def ingest(self, request: IngestRequest) -> Frame:
+        assert request.source.table is not None
+        if 13 in request.source.table.column("v").to_pylist():
+            raise pa.ArrowInvalid("13 is no number")
+        return super().ingest(request)
+
+    def ingest_together(self, request: IngestRequest, sources: Sequence[Frame]) -> Any:
+        for each in sources:
+            self.ingest(replace(request, source=each))
+        return super().ingest_together(request, sources)
+
+
+def test_an_exception_of_a_library_ends_its_step_alone(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from odfbuild.executors.spark import engine as spark
+
+    monkeypatch.setattr(spark, "SparkEngine", lambda *_, **__: Astray())
+    files = {
+        "odfbuild.yaml": "odfbuild: 1\nname: p\n",
+        "datasets/a.yaml": root("a", fetch=local("a")),
+        "a/1.csv": GOOD,
+        "a/2.csv": "t,k,v\n2024-01-03,c,13\n",
+        "a/3.csv": "t,k,v\n2024-01-04,d,4\n",
+        "datasets/b.yaml": root("b", fetch=local("b")),
+        "b/1.csv": GOOD,
+        "datasets/z.yaml": derivative("z", "b"),
+    }
+    run = Within(lay_out(tmp_path / "p", files), capsys, monkeypatch)
+    done = run("apply", "--yes")
+    assert done.code == 4, done
+    assert "error[internal]: a: ArrowInvalid: 13 is no number, while a/2.csv was read" in done.err
+    assert "Traceback" not in done.err
+    assert heads(run.folder) == {"a", "b", "z"}
+    assert len(run.done("show", "z").splitlines()) > 2
+    assert len(run.done("show", "a").splitlines()) > 2  # the file before it stands
+    assert "Traceback" in run("apply", "--yes", ODFBUILD_TRACEBACK="1").err
