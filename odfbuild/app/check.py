@@ -42,7 +42,7 @@ from odfbuild.planner.sql.expressions import UnknownColumn, UnknownFunction
 from odfbuild.planner.sql.findings import Finding, words
 from odfbuild.planner.sql.misuse import misuses
 from odfbuild.planner.sql.row_by_row import is_aggregate
-from odfbuild.planner.sql.shape import Select, walk
+from odfbuild.planner.sql.shape import Call, Literal, Select, walk
 from odfbuild.planner.sql.statement import Place
 from odfbuild.planner.sql.text import read, skeleton
 from odfbuild.project.load import Project
@@ -64,6 +64,9 @@ _TELLING = re.compile(
     re.IGNORECASE,
 )
 """Words of queries that are right or wrong with their strings."""
+_OPAQUE = re.compile(r"\barray\s*\(\s*(?:null\b|\))|parse_json|variant", re.IGNORECASE)
+_VARIANTS = ("parse_json", "try_parse_json", "to_variant_object")
+_MAY_BE_VARIANTS = ("variant_get", "try_variant_get")  # without the name of a type
 _NOT_NULL = re.compile(r"\bis\s+not\s+null\b", re.IGNORECASE)
 _CLAUSES = re.compile(r"\b(?:group\s+by|having)\b", re.IGNORECASE)
 _DECIDING = (SetPollingSource, AddPushSource, SetTransform, SetVocab)
@@ -252,6 +255,15 @@ def _problems(each: Declared, made: Made) -> Iterator[Diagnostic]:
         yield _no_function(each, path, function)
     for found in () if made.query is None else misuses(made.steps):
         yield _found(each, found)
+    for wrong in () if made.query is None else made.query.wrong_constants:
+        at = None if wrong.place is None else _query_place(wrong.step, wrong.place)
+        yield Diagnostic(
+            code="wrong-constant",
+            what=wrong.what,
+            why="a step would fail over rows, and nothing would come out",
+            fix=wrong.fix,
+            span=place_in_query(each, path, at),
+        )
     yield from _unstorable(each, path, made)
     yield from _misnamed(each, path, made)
     lost = made.columns is not None and made.lost_time and not unknown
@@ -267,6 +279,15 @@ def _problems(each: Declared, made: Made) -> Iterator[Diagnostic]:
 
 def _unstorable(each: Declared, path: tuple[str | int, ...], made: Made) -> Iterator[Diagnostic]:
     """Yield columns of a query that no slice can hold, and those of one name."""
+    for name, kind, place in _opaque_outputs(made):
+        last = QueryPlace(len(made.steps) - 1, place.start, place.length)
+        yield Diagnostic(
+            code="unstorable-type",
+            what=f"{name}() gives a {kind}, which cannot be stored",
+            why="a slice holds numbers, text, bytes, dates, times, timestamps and nestings of them",
+            fix="give it a type, such as CAST(... AS STRING), or leave it out",
+            span=place_in_query(each, path, last),
+        )
     seen: set[str] = set()
     for output in () if made.query is None else made.query.outputs or ():
         if output.unstorable is not None:
@@ -303,6 +324,24 @@ def _unstorable(each: Declared, path: tuple[str | int, ...], made: Made) -> Iter
         seen.add(column.name)
 
 
+def _opaque_outputs(made: Made) -> Iterator[tuple[str, str, Place]]:
+    """Yield the calls that are columns of the result and of a type without a form in slices."""
+    text = made.steps[-1].text if made.steps else ""
+    if not _OPAQUE.search(text):
+        return
+    shape = read(text).shape
+    for output in shape.outputs if isinstance(shape, Select) else ():
+        call = output.value
+        if not isinstance(call, Call) or call.place is None:
+            continue
+        if call.name == "array" and all(
+            isinstance(arg, Literal) and arg.kind == "null" for arg in call.args
+        ):
+            yield call.name, "list of NULL without a type", call.place
+        elif call.name in _VARIANTS or (call.name in _MAY_BE_VARIANTS and len(call.args) == 2):
+            yield call.name, "VARIANT", call.place
+
+
 def _misnamed(each: Declared, path: tuple[str | int, ...], made: Made) -> Iterator[Diagnostic]:
     """Yield columns of a preprocess query that are the system's, and event times that are none."""
     makes = makes_of_events(each.snapshot.kind, each.snapshot.metadata)
@@ -321,6 +360,8 @@ def _misnamed(each: Declared, path: tuple[str | int, ...], made: Made) -> Iterat
                 fix="leave it out, rename it with AS, or rename the system column by SetVocab",
                 span=place_in_query(each, path, at),
             )
+    if isinstance(getattr(source, "merge", None), MergeStrategyChangelogStream):
+        yield from _without_operation(each, path, made, vocab.operation_type_column)
     time = made.column(vocab.event_time_column)
     if time is not None and time.type is not None and not isinstance(inner(time.type), _TIMES):
         at = None if time.place is None else _query_place(*time.place)
@@ -330,6 +371,22 @@ def _misnamed(each: Declared, path: tuple[str | int, ...], made: Made) -> Iterat
             why="watermarks and windows are made of event times",
             fix=f"cast it, to_timestamp(...) AS {time.name}",
             span=place_in_query(each, path, at),
+        )
+
+
+def _without_operation(
+    each: Declared, path: tuple[str | int, ...], made: Made, column: str
+) -> Iterator[Diagnostic]:
+    """Yield that a preprocess query of a ChangelogStream does not give the operations."""
+    outputs = None if made.query is None else made.query.outputs
+    if outputs is not None and all(output.name not in {column, ""} for output in outputs):
+        yield Diagnostic(
+            code="unknown-column",
+            what=f"the query gives no column '{column}'",
+            why="an input of a ChangelogStream says of each record what became of it "
+            '(ODF 0.34.1, "MergeStrategyChangelogStream")',
+            fix=f"add {column} to it, an INT: 0 append, 1 retract, 2 correct from, 3 correct to",
+            span=place_in_query(each, path, None),
         )
 
 

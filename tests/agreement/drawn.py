@@ -55,8 +55,9 @@ class _Derived:
     query: str
     columns: dict[str, str]
     time: str
-    extra: dict[str, str] = field(default_factory=dict)
+    extra: Mapping[str, Any] = field(default_factory=dict)
     note: int = 0
+    is_astray: bool = False  # reads a dataset that is not there
 
 
 class Drawn:
@@ -141,8 +142,9 @@ class Drawn:
         visible = [({c: t for c, t in columns.items() if c != "op"}, at) for columns, at in seen]
         query, columns, time = draw.choice(forms)(draw, visible)
         made = _Derived(list(inputs), query, columns, time)
-        if self._faulty and draw.random() < 0.1:
-            made.extra = draw.choice(({"version": "3.1.0"}, {"engine": "flink"}))
+        if self._faulty and draw.random() < 0.2:
+            made.extra = draw.choice(_TRANSFORM_FAULTS)
+        made.is_astray = self._faulty and draw.random() < 0.1
         return made
 
     def _definition(self, name: str, each: _Root | _Derived) -> Mapping[str, Any]:
@@ -153,9 +155,13 @@ class Drawn:
             refs = [
                 {"datasetRef": r, "alias": a} for r, a in zip(each.inputs, aliases, strict=False)
             ]
+            if each.is_astray:
+                refs[0]["datasetRef"] = "nowhere"
             metadata = [{"kind": "SetTransform", "inputs": refs, "transform": transform}, vocab]
         else:
             metadata = [_source(name, each), vocab]
+            if each.fault == "second source":
+                metadata.append(_source(name, each))
             if each.fault == "time typo":
                 vocab["eventTimeColumn"] = each.time + "x"
         if each.note:
@@ -307,9 +313,17 @@ _CHANGES: tuple[Callable[[Drawn], str | None], ...] = (
 
 # Sources
 
+_TRANSFORM_FAULTS: tuple[Mapping[str, Any], ...] = (
+    {"version": "3.1.0"},
+    {"engine": "flink"},
+    {"engin": "spark"},
+    {"queries": [{"query": "select 1"}]},
+    {"kind": "Sequel"},
+)
 _ROOT_FAULTS = (
     "time typo", "no key", "system column", "twice", "bad type", "bad glob", "preprocess column",
-    "preprocess function",
+    "preprocess function", "preprocess constant", "preprocess without op", "unknown field",
+    "no way to fetch", "second source",
 )  # fmt: skip
 
 
@@ -341,7 +355,13 @@ def _source(name: str, root: _Root) -> dict[str, Any]:
     preprocess = {
         "preprocess column": f"select {names}, nowhere as y from input",
         "preprocess function": f"select {names}, floor_of(k) as y from input",
+        "preprocess constant": f"select {names}, k rlike '(' as y from input",
+        "preprocess without op": f"select {root.time}, k from input",
     }.get(root.fault)
+    if root.fault == "unknown field":
+        source["mrege"] = {}
+    if root.fault == "no way to fetch":
+        source["fetch"] = {"kind": "EthereumLogs"}
     if preprocess:
         source["preprocess"] = {"kind": "Sql", "engine": "spark", "query": preprocess}
     return source
@@ -596,5 +616,19 @@ _FAULTY_FORMS = [
         "select TIME, explode(array(1, 2)) as n from a",
         "select * from a pivot (count(*) for k in ('p', 'q'))",
         "select TIME, op from a",
+        "select TIME, cast(COLUMN as string) rlike '(a' as n from a",
+        "select TIME, regexp_extract(cast(COLUMN as string), 'a') as n from a",
+        "select TIME, date_format(TIME, 'YYYY') as n from a",
+        "select TIME, cast('x' as int) as n from a",
+        "select TIME, element_at(array(COLUMN), 0) as n from a",
+        "select TIME, 1 / 0 as n from a",
+        "select TIME, split_part(cast(COLUMN as string), '-', 0) as n from a",
+        "select TIME, schema_of_json(cast(COLUMN as string)) as n from a",
+        "select TIME, array() as n from a",
+        "select TIME, variant_get(parse_json(cast(COLUMN as string)), '$.a') as n from a",
+        "select max(TIME) as TIME, regr_avgy(cast(1 as decimal(4, 1)), 1) as n from a "
+        "group by TIME",
+        "from a order by TIME limit 3",
+        "from a",
     )
 ]

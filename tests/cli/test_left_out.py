@@ -125,6 +125,59 @@ def test_a_definition_that_cannot_be_read_is_there_for_its_readers(
     assert run("plan", "other").code == 1
 
 
+IMPOSSIBLE = {
+    "select t, k rlike '(' as x from src": "wrong-constant",
+    "select t, parse_json(k) as x from src": "unstorable-type",
+    "select t, variant_get(parse_json(k), '$.a') as x from src": "unstorable-type",
+    "select t, array() as x from src": "unstorable-type",
+    "select t, array(null) as x from src": "unstorable-type",
+    "from src order by v limit 3": "syntax-error",
+}
+
+
+def test_what_no_step_can_carry_out_is_left_out(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    columns = "t DATE NOT NULL, k STRING NOT NULL, v BIGINT, op INT"
+    lacking = root("lacking", columns=columns, query="select t, k from input").replace(
+        "kind: Ledger", "kind: ChangelogStream"
+    )
+    files = {"datasets/good.yaml": root("good"), "datasets/lacking.yaml": lacking}
+    for number, query in enumerate(IMPOSSIBLE):
+        files[f"datasets/q{number}.yaml"] = derivative(f"q{number}", "good", f'"{query}"')
+    files |= {"odfbuild.yaml": "odfbuild: 1\nname: p\n", "data/1.csv": GOOD}
+    run = Within(lay_out(tmp_path / "p", files), capsys, monkeypatch)
+    plan = run("plan")
+    for number, code in enumerate(IMPOSSIBLE.values()):
+        assert f"error[{code}]: q{number}: " in plan.out, plan.out
+    assert "error[unknown-column]: lacking: the query gives no column 'op'" in plan.out
+    assert "7 errors, 7 datasets left out" in plan.out
+    assert run("apply", "--yes").code == 4
+    assert heads(run.folder) == {"good"}
+
+
+def test_a_query_by_a_hidden_key_is_whole(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    count = "count(distinct v) as n from src group by"
+    groups = {
+        "hidden": f"select max(t) as t, {count} k",
+        "made": f"select max(t) as t, upper(k) as k, {count} upper(k)",
+        "plain": f"select max(t) as t, k, {count} k",
+    }
+    files = {"odfbuild.yaml": "odfbuild: 1\nname: p\n", "datasets/good.yaml": root("good")}
+    for name, query in groups.items():
+        files[f"datasets/{name}.yaml"] = derivative(name, "good", query)
+    run = Within(lay_out(tmp_path / "p", {**files, "data/1.csv": GOOD}), capsys, monkeypatch)
+    said = [line.strip() for line in run("plan").out.splitlines() if "  query  " in line]
+    assert said == [
+        "query      whole (GROUP BY; the result lacks its key, so each step reads all rows)",
+        "query      whole (GROUP BY; no column of the inputs is its key, "
+        "so each step reads all rows)",
+        "query      keyed (GROUP BY)",
+    ]
+
+
 def test_plan_and_apply_end_with_the_same_code_where_the_gate_refuses(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:

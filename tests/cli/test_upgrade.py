@@ -178,8 +178,8 @@ def test_plan_names_the_command(run: Run, text: str, place: str) -> None:
     Path("datasets/a.yaml").write_text(text)
     done = run("plan")
     assert done.code == 1
-    assert f"datasets/a.yaml:{place}" in done.err
-    assert "fix: odfbuild upgrade datasets/a.yaml\n" in done.err
+    assert f"datasets/a.yaml:{place}" in done.out + done.err
+    assert "fix: odfbuild upgrade datasets/a.yaml\n" in done.out + done.err
     assert run("upgrade", "datasets").code == 0
     assert run("plan").code == 0
 
@@ -190,5 +190,5 @@ def test_plan_keeps_the_fix_of_what_an_upgrade_does_not_mend(run: Run) -> None:
     text = NEW.replace("primaryKey", "primarKey").replace("Snapshot\n  ", "snapshot\n  ")
     Path("datasets/a.yaml").write_text(text)
     done = run("plan")
-    assert "did you mean 'primaryKey'?" in done.err
-    assert "odfbuild upgrade" not in done.err
+    assert "did you mean 'primaryKey'?" in done.out
+    assert "odfbuild upgrade" not in done.out + done.err

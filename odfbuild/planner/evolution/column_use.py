@@ -93,19 +93,19 @@ class ColumnUse:
 
     def query_class(self, dataset: DatasetAlias) -> QueryClass | None:
         """Return how a declared transform can be computed; None where there is none to read."""
-        from odfbuild.planner.sql.incremental import query_class
+        from odfbuild.planner.sql.incremental import class_run
 
         transform = self._transforms.get(dataset)
         if transform is None or is_opaque(transform.transform):
             return None
         steps, inputs = steps_of(transform.transform), self._resolver.inputs(transform)
-        found = query_class(steps, {name: None for name, _ in inputs})
+        found = class_run(steps, {name: None for name, _ in inputs})
         if found.name == "linear":  # whatever the columns are
             return found
         seen = {
             name: None if alias is None else self._resolver.seen(alias) for name, alias in inputs
         }
-        return query_class(steps, seen)
+        return class_run(steps, seen)
 
     def users(
         self, dataset: DatasetAlias, column: str, steps: int | None

@@ -121,12 +121,12 @@ def _unreadable(subject: Subject, steps: Sequence[QueryStep]) -> Hit:
 
 
 def class_of_query(makes: Makes, inputs: Mapping[str, DataSchema | None]) -> QueryClass | None:
-    """Return how a transform can be computed; None if there is none that can be read."""
+    """Return how a transform is computed; None if there is none that can be read."""
     if makes.transform is None or not makes.steps:
         return None
-    from odfbuild.planner.sql.incremental import query_class
+    from odfbuild.planner.sql.incremental import class_run
 
-    return query_class(makes.steps, inputs)
+    return class_run(makes.steps, inputs)
 
 
 def class_hits(

@@ -25,6 +25,13 @@ _MOST = 4_096
 _KNOWN: dict[object, QueryFacts] = {}
 _COLUMNS: "dict[object, QueryColumns]" = {}
 _TYPED = re.compile(r"\d{10,}|\d*\.\d*|\d+[A-Za-z]+")  # numbers that may not be an INT
+_JUDGED = re.compile(
+    r"\b(?:regexp\w*|rlike|split\w*|to_date|to_timestamp\w*|\w*unix\w*|date_format|schema_of_\w+|"
+    r"element_at|slice|array_insert|p?mod|sequence)\s*\(|\b(?:rlike|regexp)\b|(?:[/%]|\bdiv)\s*0|"
+    r"\b(?:cast|int|bigint|smallint|tinyint|double|float|boolean|date|decimal)\s*\(\s*r?['\"]|"
+    r"['\"]\s*::",
+    re.IGNORECASE,
+)  # words of queries whose constants are right or wrong
 _NESTED = (DataTypeList, DataTypeMap, DataTypeStruct)
 
 
@@ -60,7 +67,7 @@ def columns_alike(
     from odfbuild.planner.sql.columns import columns_of
 
     words = tuple(
-        (step.alias, skeleton(step.text), tuple(_TYPED.findall(step.text)), step.temporal)
+        (step.alias, _skeleton(step.text), tuple(_TYPED.findall(step.text)), step.temporal)
         for step in steps
     )
     key = (words, tuple(inputs.items()))
@@ -68,12 +75,17 @@ def columns_alike(
     if known is not None:
         return known
     found = columns_of(steps, inputs)
-    wrong = found.unknown_columns or found.unknown_functions
+    wrong = found.unknown_columns or found.unknown_functions or found.wrong_constants
     if not wrong and _are_plain(found, steps[-1].text if steps else ""):
         if len(_COLUMNS) >= _MOST:
             _COLUMNS.clear()
         _COLUMNS[key] = found
     return found
+
+
+def _skeleton(text: str) -> object:
+    """Return the words of a text; all of it where constants are judged."""
+    return text if _JUDGED.search(text) else skeleton(text)
 
 
 def are_alike(queries: Sequence[Sequence[QueryStep]]) -> bool:

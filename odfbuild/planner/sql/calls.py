@@ -7,6 +7,7 @@ from dataclasses import replace
 
 from odfbuild.odf.events import DataField, DataType, DataTypeDecimal, DataTypeList, DataTypeStruct
 from odfbuild.planner.sql import spark_types
+from odfbuild.planner.sql.constants import cast_failure, failure
 from odfbuild.planner.sql.expressions import Expressions, UnknownFunction, fit, integer
 from odfbuild.planner.sql.functions import (
     AGGREGATES,
@@ -60,12 +61,15 @@ class Calls(Expressions):
         if expr.name in AGGREGATES:
             return self.aggregate(expr, scope)
         args = self.values(expr.args, scope)
+        self.note_failure(failure(expr.name, expr.args, args), expr.place)
         rule = SCALARS.get(expr.name) or RANKINGS.get(expr.name)
         if rule is not None:
             return rule(args)
         if expr.name not in _NAMES:
             self.unknown_functions.append(UnknownFunction(expr.name, self.step, expr.place))
         to = CASTS.get(expr.name)
+        if to is not None and len(args) == 1:
+            self.note_failure(cast_failure(expr.args[0], to), expr.place)
         return cast(args[0], to) if to is not None and len(args) == 1 else UNKNOWN
 
     def over(self, over: Over, scope: Scope) -> None:
@@ -120,6 +124,7 @@ class Calls(Expressions):
         args = self.values(expr.args, scope)
         if len(args) != 2:
             return UNKNOWN
+        self.note_failure(failure(expr.name, expr.args, args), expr.place)
         return arithmetic("%", args[0], args[1], [fit(each) for each in expr.args])
 
     def higher(self, expr: Call, scope: Scope) -> Value:

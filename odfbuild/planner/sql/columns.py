@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from odfbuild.odf.events import DataSchema, DataType, DataTypeNull, DataTypeOption
-from odfbuild.planner.sql.expressions import UnknownColumn, UnknownFunction
+from odfbuild.planner.sql.expressions import UnknownColumn, UnknownFunction, WrongConstant
 from odfbuild.planner.sql.output_columns import (
     Attribute,
     ColumnRef,
@@ -59,7 +59,8 @@ class QueryColumns:
     columns a star takes in, whatever they are.  `places` is the first place where each column is
     named, by a star's exclusion too; a column that a star takes in has the star's place only if
     nothing names it.  `unknown_columns` are names that no relation in scope has,
-    `unknown_functions` those that the engine does not have.
+    `unknown_functions` those that the engine does not have, `wrong_constants` those with which it
+    fails over any row.
     """
 
     outputs: tuple[OutputColumn, ...] | None
@@ -69,6 +70,7 @@ class QueryColumns:
     places: Mapping[ColumnRef, tuple[int, Place]] = field(default_factory=dict)
     unknown_columns: tuple[UnknownColumn, ...] = ()
     unknown_functions: tuple[UnknownFunction, ...] = ()
+    wrong_constants: tuple[WrongConstant, ...] = ()
 
 
 def columns_of(steps: Sequence[QueryStep], inputs: Mapping[str, DataSchema | None]) -> QueryColumns:
@@ -101,6 +103,7 @@ def columns_of(steps: Sequence[QueryStep], inputs: Mapping[str, DataSchema | Non
         places=reader.places,
         unknown_columns=tuple(reader.unknown_columns),
         unknown_functions=tuple(dict.fromkeys(reader.unknown_functions)),
+        wrong_constants=tuple(dict.fromkeys(reader.wrong_constants)),
     )
 
 

@@ -14,6 +14,7 @@ from odfbuild.odf.events import (
     DataTypeStruct,
 )
 from odfbuild.planner.sql import spark_types
+from odfbuild.planner.sql.constants import Failure, cast_failure, operator_failure
 from odfbuild.planner.sql.functions import SCALARS
 from odfbuild.planner.sql.output_columns import Attribute, ColumnRef, Rows
 from odfbuild.planner.sql.parts import field_of, item_of
@@ -47,7 +48,7 @@ from odfbuild.planner.sql.types import (
     wider,
 )
 
-__all__ = ["Expressions", "UnknownColumn", "UnknownFunction", "fit", "integer"]
+__all__ = ["Expressions", "UnknownColumn", "UnknownFunction", "WrongConstant", "fit", "integer"]
 
 _SURE = {"is null", "is not null", "<=>", "is", "is distinct from"}
 _ARITHMETIC = {"+", "-", "*", "/", "%", "div"}
@@ -78,6 +79,16 @@ class UnknownFunction:
     place: Place | None
 
 
+@dataclass(frozen=True, slots=True)
+class WrongConstant:
+    """A constant with which the engine fails over the first row: what fails, and the way on."""
+
+    what: str
+    fix: str
+    step: int
+    place: Place | None
+
+
 class Expressions(ABC):
     """Reads expressions; what it gathers is shared by all queries of a transform."""
 
@@ -87,6 +98,7 @@ class Expressions(ABC):
         self.places: dict[ColumnRef, tuple[int, Place]] = {}
         self.unknown_columns: list[UnknownColumn] = []
         self.unknown_functions: list[UnknownFunction] = []
+        self.wrong_constants: list[WrongConstant] = []
         self.step = 0
 
     @abstractmethod
@@ -130,6 +142,12 @@ class Expressions(ABC):
         if place is not None:
             for ref in sources:
                 self.places.setdefault(ref, (self.step, place))
+
+    def note_failure(self, failure: Failure | None, place: Place | None) -> None:
+        """Take note of a constant with which the engine fails."""
+        if failure is not None:
+            found = WrongConstant(failure.what, failure.fix, self.step, place)
+            self.wrong_constants.append(found)
 
     def placed(self, place: Place | None) -> tuple[int, Place] | None:
         """Return a place with the number of the step that it is in."""
@@ -189,6 +207,8 @@ class Expressions(ABC):
         value = self.value(expr.value, scope)
         if expr.literal and expr.type is not None:
             return Value(expr.type, False)
+        if not expr.safe:
+            self.note_failure(cast_failure(expr.value, expr.type), None)
         return cast(value, expr.type, safe=expr.safe)
 
     def field(self, expr: Field, scope: Scope) -> Value:
@@ -215,6 +235,7 @@ class Expressions(ABC):
     def operation(self, expr: Operation, scope: Scope) -> Value:
         args = self.values(expr.args, scope)
         op = expr.op
+        self.note_failure(operator_failure(op, expr.args), None)
         if op in _ARITHMETIC:
             return arithmetic(op, args[0], args[1], [fit(each) for each in expr.args])
         if op == "||":

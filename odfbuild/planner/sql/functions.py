@@ -190,9 +190,10 @@ AGGREGATES: Mapping[str, Rule] = {
     **_all(
         rules.gives(of.DOUBLE),
         "std stddev stddev_pop stddev_samp variance var_pop var_samp corr covar_pop covar_samp "
-        "skewness kurtosis regr_avgx regr_avgy regr_intercept regr_r2 regr_slope regr_sxx regr_sxy "
-        "regr_syy",
+        "skewness kurtosis regr_intercept regr_r2 regr_slope regr_sxx regr_sxy regr_syy",
     ),
+    "regr_avgy": lambda args: rules.avg(args[:1]),
+    "regr_avgx": lambda args: rules.avg(args[1:2]),
     **_all(rules.percentile, "percentile percentile_cont"),
     "median": rules.gives(of.DOUBLE),
     **_all(rules.approximate, "percentile_approx approx_percentile"),

@@ -23,7 +23,7 @@ from odfbuild.planner.sql.shape import Query
 from odfbuild.planner.sql.statement import SqlTextError
 from odfbuild.planner.sql.text import read
 
-__all__ = ["query_class"]
+__all__ = ["class_run", "query_class"]
 
 
 def query_class(steps: Sequence[QueryStep], inputs: Mapping[str, DataSchema | None]) -> QueryClass:
@@ -45,6 +45,24 @@ def query_class(steps: Sequence[QueryStep], inputs: Mapping[str, DataSchema | No
     if part.group is not None and accumulators(steps, inputs) is not None:
         return QueryClass("state", part.because)
     return QueryClass(part.name, part.because)
+
+
+def class_run(steps: Sequence[QueryStep], inputs: Mapping[str, DataSchema | None]) -> QueryClass:
+    """Return the class by which steps run: one by keys that no column holds reads everything.
+
+    Where the columns of an input are not known, it is the class of the query.
+    """
+    found = query_class(steps, inputs)
+    schemas = {name: schema for name, schema in inputs.items() if schema is not None}
+    if found.name != "keyed" or len(schemas) < len(inputs):
+        return found
+    from odfbuild.planner.sql.key_columns import key_columns
+
+    key = key_columns(steps, schemas)
+    if key is not None and key.outputs is not None:
+        return found
+    lacking = "no column of the inputs is its key" if key is None else "the result lacks its key"
+    return QueryClass("whole", f"{found.because}; {lacking}, so each step reads all rows")
 
 
 def _named(shapes: Sequence[tuple[str | None, Query]]) -> Iterator[tuple[str, Query]]:

@@ -299,6 +299,9 @@ class _Ordering:
             return
         if call.name in MOMENTS and len(call.arguments) == 1:
             start, end = moment(call.name)
+        elif call.name in _AVERAGES and self._is_exact(call):
+            self._average(call)
+            return
         elif call.name in PAIRED_MOMENTS and len(call.arguments) == 2:
             start, end = paired_moment(call.name)
             one, other = call.arguments
@@ -309,6 +312,28 @@ class _Ordering:
             return
         self._rename(call, "collect_list")
         self._wrap(call, start, end)
+        self._keep_name(call)
+
+    def _is_exact(self, call: Spoken) -> bool:
+        """Tell whether what is averaged is decimal; refuse it where that cannot be told."""
+        if self.sums is None or len(call.arguments) != 2:
+            return False
+        argument = self._of(call.arguments[_AVERAGES[call.name]])
+        added = self.sums.added.get(call.start, Added.UNKNOWN)
+        if added is Added.UNKNOWN:
+            added = cast_to(argument)
+        if added is Added.UNKNOWN:
+            fix = f"say its type: cast({argument} as double), or as decimal(38, 6)"
+            self._refuse(call, f"{call.name}() of {added.value}", fix)
+        return added is Added.EXACT
+
+    def _average(self, call: Spoken) -> None:
+        """Average the exact values of pairs as `avg` does, which gives an exact number."""
+        one, other = call.arguments
+        value = call.arguments[_AVERAGES[call.name]]
+        parts: Parts = ("IF((", one, ") IS NULL OR (", other, ") IS NULL, NULL, (", value, "))")
+        self.edits.add((one[0], other[1]), parts, call.at, inner=call.at + 1)
+        self._rename(call, "avg")
         self._keep_name(call)
 
     def _fold(self, call: Spoken, argument: Span) -> None:
@@ -434,4 +459,6 @@ _REFUSED = {
     ),
     "collate": _CLAUSES["COLLATE"],
 }  # fmt: skip
+_AVERAGES = {"regr_avgy": 0, "regr_avgx": 1}
+"""Statistics of pairs that are the average of one side of them."""
 _KNOWN = MANY_ROWS | _POSITIONS | _REFUSED.keys()

@@ -55,7 +55,8 @@ class Sums:
     stars: Mapping[int, tuple[str, ...]]
 
 
-_NAMES = frozenset({"sum", "avg", "mean"})
+_ADDED = {"sum": 0, "avg": 0, "mean": 0, "regr_avgy": 0, "regr_avgx": 1}
+"""Which argument of an aggregate is added up."""
 _CAST = re.compile(
     r"(?:try_)?cast\s*\(.*\bas\s+(?:(?P<exact>dec|decimal|numeric)|"
     r"(?P<integer>tinyint|byte|smallint|short|int|integer|bigint|long)|(?P<other>\w+))"
@@ -107,8 +108,10 @@ class _Reader(Relations):
         return rows
 
     def aggregate(self, expr: Call, scope: Scope) -> Value:
-        if expr.name in _NAMES and expr.place is not None and len(expr.args) == 1:
-            added = _added(self.sourced(expr.args[0], scope)[0].kind)
+        at = _ADDED.get(expr.name)
+        number = 2 if expr.name.startswith("regr_") else 1
+        if at is not None and expr.place is not None and len(expr.args) == number:
+            added = _added(self.sourced(expr.args[at], scope)[0].kind)
             known = self.found.setdefault(expr.place.start, added)
             if known is not added:
                 self.found[expr.place.start] = Added.UNKNOWN

@@ -161,6 +161,11 @@ class _Reader:
         if first.token_type.name not in {"SELECT", "WITH", "FROM"}:
             message = f"a query starts with SELECT or WITH, not with {first.text!r}"
             raise SqlTextError("not-a-select", message, self._at(first))
+        if first.token_type.name == "FROM" and all(
+            token.token_type.name not in {"SELECT", "MAP", "REDUCE"} for token in self.tokens
+        ):
+            message = "a query starts with SELECT or WITH, and this one has no SELECT at all"
+            raise SqlTextError("not-a-select", message, self._at(first))
 
     def _check_behind_comma(self, comma: Any, token: Any) -> None:
         """The parser would pass over a comma that nothing follows."""

@@ -1,0 +1,98 @@
+"""Constants over which a step would fail are known before it runs."""
+
+import pytest
+
+from odfbuild.odf.events import (
+    DataField,
+    DataSchema,
+    DataTypeInt64,
+    DataTypeMap,
+    DataTypeOption,
+    DataTypeString,
+    DataTypeTimestamp,
+)
+from odfbuild.planner.sql.alike import columns_alike
+from odfbuild.planner.sql.columns import columns_of
+from odfbuild.planner.sql.constants import groups_of
+from odfbuild.planner.sql.query import QueryStep
+
+INPUT = DataSchema(
+    (
+        DataField("t", DataTypeTimestamp()),
+        DataField("k", DataTypeOption(DataTypeString())),
+        DataField("v", DataTypeOption(DataTypeInt64())),
+        DataField("m", DataTypeOption(DataTypeMap(DataTypeInt64(), DataTypeInt64()))),
+    )
+)
+
+
+def failures(expression: str) -> list[str]:
+    step = QueryStep(None, f"select t, {expression} as x from a where t is not null")
+    found = columns_of([step], {"a": INPUT}).wrong_constants
+    again = columns_alike([step], {"a": INPUT}).wrong_constants
+    assert found == again
+    return [each.what for each in found]
+
+
+@pytest.mark.parametrize(
+    ("wrong", "right"),
+    [
+        (r"k rlike '(a'", r"k rlike '(a)'"),
+        (r"k rlike '\\'", r"k rlike '\\\\'"),
+        ("regexp_replace(k, '[a', '')", "regexp_replace(k, '[[a]b]', '')"),
+        ("regexp_replace(k, 'a)', '')", r"regexp_replace(k, 'a\\)', '')"),
+        ("split(k, '*')", r"split(k, '\\*')"),
+        ("regexp_extract(k, 'a|+b', 0)", "regexp_extract(k, 'a|b+', 0)"),
+        ("regexp_extract(k, '[0-9]+')", "regexp_extract(k, '([0-9]+)')"),
+        ("regexp_extract(k, '(?:a)(b)', 2)", "regexp_extract(k, '(?<a>a)(b)', 2)"),
+        ("date_format(t, 'YYYY-MM')", "date_format(t, 'yyyy-MM')"),
+        ("to_timestamp(k, 'yyyy-MM-ddTHH')", "to_timestamp(k, \"yyyy-MM-dd'T'HH\")"),
+        ("to_date(k, 'E')", "to_date(t, 'E')"),
+        ('date_format(t, "yyyy\'")', "date_format(t, 'E')"),
+        ("cast('x' as int)", "try_cast('x' as int)"),
+        ("cast('12x' as decimal(5, 1))", "cast('12.5' as decimal(5, 1))"),
+        ("double('one')", "double('-Infinity')"),
+        ("cast('maybe' as boolean)", "cast(' Yes ' as boolean)"),
+        ("cast('2024-02-30' as date)", "cast('2024-02-29' as date)"),
+        ("'x'::int", "'7'::int"),
+        ("element_at(array(v), 0)", "element_at(m, 0)"),
+        ("split_part(k, '-', 0)", "split_part(k, '-', -1)"),
+        ("slice(array(v), 0, 1)", "slice(array(v), 1, 0)"),
+        ("v / 0", "v / 10"),
+        ("v % 0", "v % 0.5"),
+        ("v div 0", "0 div v"),
+        ("pmod(v, 0)", "pmod(0, v)"),
+        ("schema_of_json(k)", """schema_of_json('{"a": 1}')"""),
+        ("sequence(1, 5, 0)", "sequence(1, 5, 2)"),
+    ],
+)
+def test_what_fails_is_said_and_nothing_else(wrong: str, right: str) -> None:
+    assert len(failures(wrong)) == 1
+    assert failures(right) == []
+    assert len(failures(f"coalesce(null, {wrong})")) == 1
+
+
+def test_a_query_does_not_stand_for_one_with_another_constant() -> None:
+    assert failures("element_at(array(v), 1)") == []
+    assert failures("element_at(array(v), 0)")
+    assert failures("k rlike '(a)'") == []
+    assert failures("k rlike '(a'")
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("", 0),
+        ("(a)(?:b)(?=c)(?<!d)(?<e>f)", 2),
+        (r"\(\[\{", 0),
+        ("[]a]", 0),
+        ("[^]a](x)", 1),
+        ("[a[(]]", 0),
+        ("(?i)a+?b*+c{2}", 0),
+        (r"\Q(", None),
+        ("[a-z&&[^(]]", None),
+        ("(?x) a # (", None),
+    ],
+)
+def test_groups_are_counted_where_that_is_certain(text: str, said: int | None) -> None:
+    assert groups_of(text) == said
