@@ -15,12 +15,12 @@ def memory(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_damaged_bytes_end_in_a_named_error_or_the_right_rows() -> None:
-    assert main(["--count", "40"]) == 0
+    assert main(["--count", "20"]) == 0
 
 
 @pytest.mark.slow
 def test_fifteen_hundred_times() -> None:
-    assert main(["--count", "1500", "--from", "40"]) == 0
+    assert main(["--count", "1500", "--from", "20"]) == 0
 
 
 @pytest.mark.slow
