@@ -72,6 +72,9 @@ def _program() -> str | None:
     return shutil.which("nginx", path=f"{os.environ.get('PATH', '')}:/usr/sbin")
 
 
+_TRIES = 5
+
+
 @contextmanager
 def serving_nginx(folder: Path, certificate: Path, *, rate: int = 2000) -> Iterator[Nginx]:
     """Run a server for the length of a block.
@@ -81,27 +84,37 @@ def serving_nginx(folder: Path, certificate: Path, *, rate: int = 2000) -> Itera
     """
     files = folder / "files"
     files.mkdir()
-    server = Nginx(files, _free_port(), _free_port())
-    config = folder / "nginx.conf"
-    user = "user root;" if os.getuid() == 0 else ""
-    config.write_text(
-        _CONFIG.format(
-            user=user,
-            folder=folder,
-            files=files,
-            port=server.port,
-            tls=server.tls,
-            certificate=certificate,
-            rate=rate,
-        )
-    )
-    command = [_program() or "nginx", "-p", str(folder), "-e", str(folder / "error.log")]
-    with subprocess.Popen([*command, "-c", str(config)]) as process:
+    server, process = _started(folder, files, certificate, rate)
+    with process:
         try:
-            _wait(server.port, process)
             yield server
         finally:
             process.terminate()
+
+
+def _started(
+    folder: Path, files: Path, certificate: Path, rate: int
+) -> "tuple[Nginx, subprocess.Popen[bytes]]":
+    """Start a server; at other ports again where somebody else took one meanwhile."""
+    config = folder / "nginx.conf"
+    command = [_program() or "nginx", "-p", str(folder), "-e", str(folder / "error.log")]
+    for _ in range(_TRIES):
+        server = Nginx(files, _free_port(), _free_port())
+        config.write_text(
+            _CONFIG.format(
+                user="user root;" if os.getuid() == 0 else "",
+                folder=folder,
+                files=files,
+                port=server.port,
+                tls=server.tls,
+                certificate=certificate,
+                rate=rate,
+            )
+        )
+        process = subprocess.Popen([*command, "-c", str(config)])
+        if _answers(server.port, process):
+            return server, process
+    raise AssertionError("nginx does not start")
 
 
 def _free_port() -> int:
@@ -110,13 +123,15 @@ def _free_port() -> int:
         return int(probe.getsockname()[1])
 
 
-def _wait(port: int, process: "subprocess.Popen[bytes]") -> None:
-    for _ in range(500):
+def _answers(port: int, process: "subprocess.Popen[bytes]") -> bool:
+    """Wait until it answers; tell whether it has not ended instead."""
+    until = time.monotonic() + 60
+    while process.poll() is None:
         with suppress(OSError), socket.create_connection(("127.0.0.1", port), 1):
-            return
-        assert process.poll() is None, "nginx does not start"
+            return True
+        assert time.monotonic() < until, "nginx does not answer"
         time.sleep(0.02)
-    raise AssertionError("nginx does not answer")
+    return False
 
 
 @dataclass

@@ -58,7 +58,7 @@ def test_a_definition_of_a_real_file_plans(tmp_path: Path) -> None:
     (tmp_path / "data").mkdir()
     (tmp_path / "datasets").mkdir()
     (tmp_path / "odfbuild.yaml").write_text("odfbuild: 1\n")
-    day = next((DATA / "italy-covid-regions/as-published").glob("*.csv"))
+    day = min((DATA / "italy-covid-regions/as-published").glob("*.csv"))
     (tmp_path / "data" / day.name).write_bytes(day.read_bytes())
     made = odfbuild("new", "covid", "--root", "--from", f"data/{day.name}", cwd=tmp_path)
     assert (made.code, made.err) == (0, "")
