@@ -84,7 +84,7 @@ def column_findings(
 ) -> Iterator[tuple[DatasetAlias, Diagnostic]]:
     """Yield columns that queries name and their inputs do not have, and results without a time.
 
-    Only where the columns of all inputs are known: from the texts, the lock file or chains.
+    Columns come from the texts, the lock file or chains; an input of none may have any column.
     `settled` tells of a dataset that its chain alone says its columns.  An `asker` is asked for
     each query, or for one that passes of those that differ in numbers and strings only; what its
     engine refuses is yielded too.
@@ -106,7 +106,7 @@ def column_findings(
     for each in declared:
         if each.alias in wanted and each.alias not in broken:
             columns(each.alias)
-            made = columns.made(each.alias)
+            made = columns.read(each.alias)
             if made is not None and made.steps:
                 problems = list(_problems(each, made))
                 problems += _other_version(each, states.get(each.alias))

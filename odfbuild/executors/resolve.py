@@ -134,7 +134,14 @@ class ColumnsOf:
             self._made[alias] = self._make(alias)
         return self._made[alias]
 
-    def _make(self, alias: DatasetAlias) -> "Made | None":
+    def read(self, alias: DatasetAlias) -> "Made | None":
+        """Return what the texts tell of a definition, whatever the columns of its inputs are.
+
+        Its inputs have been looked at.
+        """
+        return self.made(alias) or self._make(alias, whole=False)
+
+    def _make(self, alias: DatasetAlias, *, whole: bool = True) -> "Made | None":
         from odfbuild.planner.evolution.derive import derive, makes_of_events
         from odfbuild.planner.sql.alike import columns_alike
 
@@ -143,7 +150,9 @@ class ColumnsOf:
         for name, source in self._definitions.inputs(alias):
             found = None if source is None else self._input(name, source)
             seen[name] = None if found is None else data_schema(found.schema, found.vocab)
-        if any(any(opaque_parts(event)) for event in each.metadata) or None in seen.values():
+        if any(any(opaque_parts(event)) for event in each.metadata):
+            return None
+        if whole and None in seen.values():
             return None
         read = columns_alike if self._static else None  # places are needed only of what is wrong
         return derive(makes_of_events(each.kind, each.metadata), seen, read)

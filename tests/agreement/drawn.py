@@ -45,6 +45,7 @@ class _Root:
     files: int = 0
     note: int = 0
     sure: bool = True  # that the event time is not null, as is declared
+    is_retyped: bool = False  # files of before do not fit its types
 
 
 @dataclass(slots=True)
@@ -231,6 +232,7 @@ class Drawn:
             column = draw.choice(others)
             if draw.random() < 0.5:
                 root.columns[column] = draw.choice(_TYPES)
+                root.is_retyped = True
                 return f"type of {name}.{column}"
             root.columns = {(c if c != column else "z" + c): t for c, t in root.columns.items()}
             return f"name of {name}.{column}"
@@ -250,7 +252,9 @@ class Drawn:
             for path in [p for p in self.files if p.startswith(f"data/{name}/")]:
                 self.files[path.replace(f"/{name}/", f"/{new}/")] = self.files[path]
                 self.files[path] = None
-        if self._draw.random() < 0.85:
+        renamed = self.datasets[new]
+        retyped = isinstance(renamed, _Root) and renamed.is_retyped
+        if self._draw.random() < 0.85 or retyped:
             self.moved[name] = new
             return f"{name} is {new}"
         return f"{name} is {new}, unsaid"

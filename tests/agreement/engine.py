@@ -98,7 +98,8 @@ def _result(
         schema = schema.append(pa.field(name, kind))
     if time not in schema.names:
         raise InvalidQueryError(what="no event time", why="so", fix="none")
-    names = [time, *(n for n in schema.names if n != time)]
+    op = vocab.operation_type_column  # what a query calls so is no column of its own
+    names = [time, *(n for n in schema.names if n not in {time, op})]
     return pa.schema([schema.field(n).with_nullable(n != time) for n in names])
 
 

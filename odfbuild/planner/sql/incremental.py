@@ -56,10 +56,10 @@ def class_run(steps: Sequence[QueryStep], inputs: Mapping[str, DataSchema | None
     schemas = {name: schema for name, schema in inputs.items() if schema is not None}
     if found.name != "keyed" or len(schemas) < len(inputs):
         return found
-    from odfbuild.planner.sql.key_columns import key_columns
+    from odfbuild.planner.sql.key_columns import key_columns, span_columns
 
     key = key_columns(steps, schemas)
-    if key is not None and key.outputs is not None:
+    if (key is not None and key.outputs is not None) or span_columns(steps, schemas):
         return found
     lacking = "no column of the inputs is its key" if key is None else "the result lacks its key"
     return QueryClass("whole", f"{found.because}; {lacking}, so each step reads all rows")
