@@ -362,6 +362,8 @@ def _source(name: str, root: _Root) -> dict[str, Any]:
         "preprocess constant": f"select {names}, k rlike '(' as y from input",
         "preprocess without op": f"select {root.time}, k from input",
     }.get(root.fault)
+    if root.fault == "preprocess without op" and root.merge != "ChangelogStream":
+        preprocess = None  # that would be no fault
     if root.fault == "unknown field":
         source["mrege"] = {}
     if root.fault == "no way to fetch":
