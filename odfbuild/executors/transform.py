@@ -328,15 +328,17 @@ def _events(
 
     A step without rows records how far it read only with a watermark that moved, or when it counted
     what no row shows: other such blocks change nothing by the chain rules, so the interval stays
-    open and the next step takes it again.  A query that found nothing to restate is recorded as one
-    like any other.
+    open and the next step takes it again.  A query that found nothing to restate, in inputs that
+    brought nothing either, is recorded as one like any other: only it may look at an interval that
+    takes back what the dataset never held.
     """
     events = schema_events(state, sealed)
     piece = None if sealed is None else sealed.slice
     left = None if checkpoint is None else checkpoint.physical_hash
     counted = batch.has_records and left is not None and left != state.checkpoint
     if piece is None and batch.watermark == state.watermark and not counted:
-        return (*events, restated(state)) if restates(state) else events
+        done = restates(state) and not batch.has_records
+        return (*events, restated(state)) if done else events
     executed = ExecuteTransform(
         query_inputs=batch.query_inputs,
         prev_checkpoint=state.checkpoint,

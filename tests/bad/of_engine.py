@@ -65,7 +65,7 @@ QUERIES = {
         "select k = array(v) as x from input", "", ""
     ),
     "a group that lacks a column": query(
-        "select k, v, count(*) as n from input group by k", "v", ""
+        "select k, v, count(*) as n from input group by k", "v", "max(v)", code="ungrouped-column"
     ),
     "a column without a type": query(
         "select k, null as x from input", "x", "CAST(... AS STRING)", code="unstorable-type"

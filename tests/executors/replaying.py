@@ -34,7 +34,7 @@ class ReplayingEngine(FakeEngine):
         self.works.append(work)
         (step,) = work.transform.queries or ()
         if step.query in self.failing or not (work.in_full or step.query in self.keys):
-            return super().transform(work)
+            return _paired(super().transform(work), work.vocab)
         key = None if work.in_full else self.keys[step.query]
         states = {
             each.alias: left((*each.past, *each.paths), each.vocab, seen(each.schema.fields))
@@ -86,6 +86,18 @@ def _kinds(work: TransformWork) -> pa.Schema:
         first.vocab.system_time_column,
     }
     return pa.schema([each for each in to_arrow(first.schema) if each.name not in system])
+
+
+def _paired(frame: Frame, vocab: DatasetVocabulary) -> Frame:
+    """Return changes where half a correction is the end of a row, or the begin of one."""
+    assert frame.table is not None
+    rows, op = frame.table.to_pylist(), vocab.operation_type_column
+    for at, row in enumerate(rows):
+        if row[op] == 2 and (at + 1 == len(rows) or rows[at + 1][op] != 3):
+            row[op] = 1
+        elif row[op] == 3 and (at == 0 or rows[at - 1][op] != 2):
+            row[op] = 0
+    return Frame.of(pa.Table.from_pylist(rows, schema=frame.table.schema))
 
 
 def _difference(before: Rows, after: Rows) -> list[tuple[int, dict[str, Any]]]:

@@ -156,7 +156,9 @@ def test_after_a_restatement_the_dataset_is_what_the_new_query_gives_of_everythi
                     for _ in range(n)]  # fmt: skip
             expected = Counter((row["k"], row["v"]) for row in QUERIES[query]({"src": rows}))
             assert state(shop) == expected
-            assert reasons(shop, [made(query, restate=True)]) == []
+            again = shop.apply([snapshot(), made(query, restate=True)])
+            assert not again.failures
+            assert state(shop) == expected
 
 
 def test_a_restatement_runs_though_the_inputs_brought_nothing(shop: Workshop) -> None:
@@ -177,6 +179,22 @@ def test_what_needs_no_correction_is_said_to_be_restated(shop: Workshop) -> None
     assert shop.kinds("out")[-2:] == ["SetTransform", "SetTransform"]
     assert not version(shop).endswith(".restate")
     assert shop.plan(wanted[1:]).steps == ()
+
+
+def test_an_interval_that_takes_back_what_was_never_held_is_left_to_the_restatement(
+    tmp_path: Path,
+) -> None:
+    shop = workshop(tmp_path)
+    shop.file("1.csv", "2024-01-01,a,-1")
+    shop.apply([snapshot(), made(POSITIVE)])
+    wanted = [snapshot(), made(COPY, restate=True)]
+    shop.file("2.csv")  # takes the row back that was left out
+    for _ in range(2):
+        assert not shop.apply(wanted).failures
+        assert state(shop) == Counter()
+    shop.file("3.csv", "2024-01-03,b,-1")
+    assert not shop.apply(wanted).failures
+    assert state(shop) == Counter({("b", -1): 1})
 
 
 def test_a_restatement_that_failed_is_still_to_be_done(tmp_path: Path) -> None:
