@@ -3,7 +3,6 @@
 import base64
 import json
 import os
-import select
 import shutil
 import subprocess
 import sys
@@ -13,6 +12,8 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
+
+from odfbuild.readiness import is_readable
 
 __all__ = ["Browser", "Page", "browsing", "why_no_chromium"]
 
@@ -119,8 +120,7 @@ class Browser:
     def _next(self) -> dict[str, Any]:
         until = time.monotonic() + _PATIENCE
         while b"\0" not in self._rest:
-            ready, _, _ = select.select([self.read], [], [], max(0.0, until - time.monotonic()))
-            assert ready, "the browser does not answer"
+            assert is_readable(self.read, until - time.monotonic()), "the browser does not answer"
             more = os.read(self.read, 1 << 16)
             assert more, "the browser has ended"
             self._rest += more

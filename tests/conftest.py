@@ -1,5 +1,6 @@
 """What every test shares: an empty home, quiet settings, golden files and hypothesis's effort."""
 
+import gc
 import itertools
 import os
 import signal
@@ -23,6 +24,7 @@ _TESTS = itertools.count()
 
 
 _LIMITS = {"slow": 4 * 3_600, "spark": 900}
+_FILES = 300  # open at once: beyond, the garbage is collected
 _BUILT_ONCE = ("tests/real/",)
 _LONG = tuple(
     f"tests/{each}"
@@ -90,6 +92,17 @@ def golden(request: pytest.FixtureRequest) -> Callable[[Path, str], None]:
         assert text == expected.read_text("utf-8")
 
     return check
+
+
+@pytest.fixture(autouse=True)
+def _few_open_files() -> Iterator[None]:
+    """Have what commands leave open in this process closed before there is much of it.
+
+    A command that ends with its process leaves its index to the collection of garbage.
+    """
+    yield
+    if sum(1 for _ in Path("/proc/self/fd").iterdir()) > _FILES:
+        gc.collect()
 
 
 @pytest.fixture(scope="session", autouse=True)

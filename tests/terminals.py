@@ -4,7 +4,6 @@ import fcntl
 import os
 import pty
 import re
-import select
 import signal
 import struct
 import subprocess
@@ -13,6 +12,8 @@ import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
+
+from odfbuild.readiness import is_readable
 
 __all__ = ["Terminal", "terminal"]
 
@@ -74,8 +75,7 @@ class Terminal:
         return self.process.wait(_PATIENCE)
 
     def _read(self) -> bool:
-        ready, _, _ = select.select([self._master], [], [], _PATIENCE)
-        assert ready, f"nothing more came: {self.said!r}"
+        assert is_readable(self._master, _PATIENCE), f"nothing more came: {self.said!r}"
         try:
             data = os.read(self._master, 1 << 16)
         except OSError:  # how Linux says that the other end is closed

@@ -14,7 +14,7 @@ PACKAGE = Path(__file__).parents[1] / "odfbuild"
 LAYERS: tuple[frozenset[str], ...] = (
     frozenset({"known_secrets"}),
     frozenset({"redaction"}),
-    frozenset({"errors", "json_text", "regular_files"}),
+    frozenset({"errors", "json_text", "readiness", "regular_files"}),
     frozenset({"permissions"}),
     frozenset({"odf"}),
     frozenset({"planner"}),

@@ -8,7 +8,6 @@ a program is overridden.
 """
 
 import os
-import select
 import shutil
 import signal
 import subprocess
@@ -20,6 +19,7 @@ from tempfile import TemporaryFile
 from typing import IO
 
 from odfbuild.errors import ProjectError
+from odfbuild.readiness import is_readable
 from odfbuild.redaction import excerpt
 from odfbuild.regular_files import read_regular
 
@@ -291,8 +291,7 @@ def _output(pipe: IO[bytes], most: int, until: float) -> tuple[bytes, bool]:
     """Return the first bytes of a pipe, and whether there were more.  Raises TimeoutError."""
     found = bytearray()
     while len(found) <= most:
-        ready, _, _ = select.select([pipe], [], [], max(0, until - time.monotonic()))
-        if not ready:
+        if not is_readable(pipe, until - time.monotonic()):
             raise TimeoutError
         data = os.read(pipe.fileno(), 1 << 20)
         if not data:

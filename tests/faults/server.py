@@ -8,7 +8,6 @@ does; what they do to a project is seen by nobody but who opens its files.
 import gc
 import json
 import os
-import select
 import signal
 import subprocess
 import sys
@@ -19,6 +18,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Protocol, Self
 
+from odfbuild.readiness import is_readable
 from tests.faults.preload import NOTHING, Fault, State
 from tests.projects import REPOSITORY, environment
 
@@ -153,7 +153,7 @@ def _outcome(command: Sequence[str], code: int | None, out: Path, state: State) 
 def _end_of(process: int, limit: float) -> int | None:
     """Wait for a child and return its code; None if it was too late, and its group is killed."""
     opened = os.pidfd_open(process)
-    in_time = select.select([opened], [], [], limit)[0]
+    in_time = is_readable(opened, limit)
     if not in_time:
         os.killpg(process, signal.SIGKILL)
     os.close(opened)

@@ -7,7 +7,6 @@ connection to the keeper ends.  Its jobs carry a tag, by which they alone are ca
 import contextlib
 import json
 import os
-import select
 import signal
 import socket
 import sys
@@ -27,6 +26,7 @@ from odfbuild.executors.spark.jvm import (
 from odfbuild.executors.spark.resident import Place, ask, differences, read_kept
 from odfbuild.executors.spark.undelayed import undelayed
 from odfbuild.executors.spark.update_port import closed_to_strangers
+from odfbuild.readiness import is_readable
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -72,8 +72,8 @@ class Attached:
     def has_ended(self) -> bool:
         """Tell whether the keeper closed our connection, given a moment: it ends with its JVM."""
         with contextlib.suppress(OSError, ValueError):
-            readable, _, _ = select.select([self.line], [], [], _LAST_MOMENT)
-            return bool(readable) and not self.line.recv(1, socket.MSG_PEEK)
+            readable = is_readable(self.line, _LAST_MOMENT)
+            return readable and not self.line.recv(1, socket.MSG_PEEK)
         return True
 
     def stop(self) -> None:
