@@ -21,7 +21,7 @@ from odfbuild.app.opened import Opened
 from odfbuild.app.outside import uses_of
 from odfbuild.app.project_files import ProjectFiles, read_at_once
 from odfbuild.app.remembering import Seen, remember
-from odfbuild.app.source_files import files_notes
+from odfbuild.app.source_files import files_again, files_notes
 from odfbuild.app.sources import Files, Links, linked_uses, look
 from odfbuild.errors import Diagnostic, Level, OdfBuildError, ProjectErrors
 from odfbuild.executors.source_files import PassedOver
@@ -36,7 +36,7 @@ from odfbuild.planner.imagined import imagined
 from odfbuild.planner.make import Judging, Wanted, make_plan, project_hash
 from odfbuild.planner.plan import Append, Plan
 from odfbuild.planner.policy import last_names
-from odfbuild.planner.steps import Again, SourceLook
+from odfbuild.planner.steps import SourceLook
 from odfbuild.project.load import Project
 from odfbuild.project.revision import at_revision
 from odfbuild.state.empty_steps import recall_empty_steps
@@ -258,12 +258,7 @@ def _planned(
             rewritten={} if against else rewritten_inputs(project.workspace, current),
             disabled=disabled,
             at_rest=() if against else _at_rest(project, current),
-            again={
-                each.alias: Again(rule.value, found.again)
-                for each in loaded.declared
-                if (found := passed.get(each.alias)) and found.again
-                if (rule := each.traits.ingest.reread) is not None
-            },
+            again=files_again(loaded.declared, passed),
         ),
     )
     return replace(

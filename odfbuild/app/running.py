@@ -10,7 +10,8 @@ from odfbuild.app.idle import engines
 from odfbuild.app.loading import known_names, load, wrong_of
 from odfbuild.app.opened import Opened
 from odfbuild.app.project_files import ProjectFiles, read_at_once
-from odfbuild.app.sources import look
+from odfbuild.app.source_files import files_again, files_notes
+from odfbuild.app.sources import Files, look
 from odfbuild.odf.refs import DatasetAlias
 from odfbuild.planner.declared import Declared
 from odfbuild.planner.exclusion import LeftOut, plannable
@@ -56,16 +57,18 @@ def _data_plan(project: Opened, files: ProjectFiles) -> Data:
     found = as_in_force(loaded.declared, current, moved, engines())
     known = {each.alias: current[each.alias] for each in found.declared}
     disabled = disabled_sources(project, found.declared, known)
+    seen = Files()
     plan = make_plan(
         found.declared,
         current=current,
-        sources=look(project, found.declared, known),
+        sources=look(project, found.declared, known, files=seen),
         engines=engines(),
         project_hash=project_hash(loaded.declared),
         wanted=Wanted(
             judging=Judging(Policy(today=project.policy.today), "off"),
             rewritten=rewritten_inputs(project.workspace, current),
             disabled=disabled,
+            again=files_again(found.declared, seen.passed),
         ),
     )
     steps = tuple(step for step in plan.steps if not isinstance(step.work, Append))
@@ -75,6 +78,7 @@ def _data_plan(project: Opened, files: ProjectFiles) -> Data:
         notes=(
             *(note for note in plan.notes if note.code != "unmanaged"),
             *disabled_notes(project, found.declared, disabled),
+            *files_notes(found.declared, seen.passed),
         ),
         project=project.config.name,
         target=project.target,

@@ -17,8 +17,12 @@ from odfbuild.odf.refs import DatasetAlias
 from odfbuild.planner.declared import Declared
 from odfbuild.planner.drift import Drift, DriftKind
 from odfbuild.planner.policy import Reread
+from odfbuild.planner.steps import Again
 
-__all__ = ["files_drift", "files_notes", "files_of", "left_unread"]
+__all__ = ["UNREAD", "files_again", "files_drift", "files_notes", "files_of", "left_unread"]
+
+UNREAD = frozenset({"late-files", "changed-files"})
+"""The codes of what is said of files that stay unread."""
 
 _LISTED = 3
 
@@ -28,6 +32,18 @@ def files_of(project: Opened, state: ChainState) -> PassedOver:
     if state.polling is None:
         return PassedOver()
     return passed_over(project.workspace, state.polling, state, project.root)
+
+
+def files_again(
+    declared: Sequence[Declared], passed: Mapping[DatasetAlias, PassedOver]
+) -> Mapping[DatasetAlias, Again]:
+    """Return the files that the order of a source passes over, and a rule of the project reads."""
+    return {
+        each.alias: Again(rule.value, found.again)
+        for each in declared
+        if (found := passed.get(each.alias)) and found.again
+        if (rule := each.traits.ingest.reread) is not None
+    }
 
 
 def files_notes(

@@ -2,11 +2,12 @@
 
 import sys
 import time
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 
 from odfbuild import app
 from odfbuild.app.running import Data, data_plan
+from odfbuild.app.source_files import UNREAD
 from odfbuild.cli import exits
 from odfbuild.cli.act import ApplyOptions, Running, answer_idle, carry_out, tell_left_out
 from odfbuild.cli.busy import reserved_for
@@ -50,6 +51,7 @@ class _Seen:
     passes: int = 0
     waiting: tuple[DatasetAlias, ...] = ()
     left_out: Collection[DatasetAlias] = frozenset()
+    unread: Sequence[Diagnostic] = ()
     error: str | None = None
 
 
@@ -110,6 +112,11 @@ def _look_and_run(given: Given, options: RunOptions, seen: _Seen) -> tuple[int, 
         if left_out.keys() != seen.left_out:
             tell_left_out(left_out)
             seen.left_out = left_out.keys()
+        unread = [note for note in plan.notes if note.code in UNREAD]
+        if plan.is_empty and unread and unread != seen.unread:  # else it stands in the plan
+            sys.stderr.write(f"{render_diagnostics(unread)}\n")
+            sys.stderr.flush()
+        seen.unread = unread
         doing = Running(
             command="run",
             declared=data.declared,

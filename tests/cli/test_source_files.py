@@ -161,6 +161,30 @@ def test_a_late_file_of_a_ledger_is_read_where_that_is_asked_for(run: Inside) ->
     assert table(run) == {"b": 1, "a": 1, "c": 1}
 
 
+def test_a_run_reads_what_an_apply_would(run: Inside) -> None:
+    made(run, "Ledger", {"2.csv": "b,2\n"}, "late")
+    put(run, "1.csv", "a,1\n")
+    assert run("run").code == 0
+    assert sorted((row["k"], row["v"]) for row in log(run)) == [("a", 1), ("b", 2)]
+    assert run("run").out.startswith("Nothing to run")
+
+
+@pytest.mark.parametrize("merge", ["UpsertStream", "Snapshot"])
+def test_a_run_reads_corrections(run: Inside, merge: str) -> None:
+    made(run, merge, {"1.csv": "a,1\n"}, "changed")
+    put(run, "1.csv", "a,2\n")
+    assert run("run").code == 0
+    assert [(row["k"], row["v"]) for row in log(run)][-1] == ("a", 2)
+
+
+def test_a_run_names_what_it_does_not_read(run: Inside) -> None:
+    made(run, "Ledger", {"2.csv": "b,2\n"})
+    put(run, "1.csv", "a,1\n")
+    done = run("run")
+    assert done.code == 0
+    assert "late-files" in done.out + done.err
+
+
 def test_a_late_file_without_new_keys_is_read_once(run: Inside) -> None:
     made(run, "Ledger", {"b.csv": "b,1\n"}, "late")
     put(run, "a.csv", "b,1\n")
