@@ -22,7 +22,7 @@ from typing import Any
 
 from tests.projects import REPOSITORY, Done
 
-__all__ = ["Children"]
+__all__ = ["Children", "run_to_end"]
 
 _NOT_LEARNT = ("__main__", "__mp_main__", "pyspark", "py4j")
 
@@ -113,19 +113,11 @@ def _serve() -> None:
         print(job["number"], code, flush=True)
 
 
-def _run(job: dict[str, Any], names: int) -> None:
-    """Be a process that runs one command."""
+def run_to_end(arguments: Sequence[str]) -> int:
+    """Run a command as the only work of this process; return its exit code, 70 for an exception."""
     from odfbuild.cli.main import main
 
-    os.umask(job["umask"])
-    os.environ.clear()
-    os.environ.update(job["environment"])
-    os.chdir(job["cwd"])
-    nothing = os.open(os.devnull, os.O_RDONLY)
-    files = [os.open(each, os.O_WRONLY | os.O_CREAT, 0o600) for each in job["said"]]
-    for target, source in enumerate((nothing, *files)):
-        os.dup2(source, target)
-    sys.argv = ["odfbuild", *job["arguments"]]
+    sys.argv = ["odfbuild", *arguments]
     code = 70
     try:
         main()
@@ -136,6 +128,20 @@ def _run(job: dict[str, Any], names: int) -> None:
     for each in threading.enumerate():
         if each is not threading.current_thread() and not each.daemon:
             each.join()
+    return code
+
+
+def _run(job: dict[str, Any], names: int) -> None:
+    """Be a process that runs one command."""
+    os.umask(job["umask"])
+    os.environ.clear()
+    os.environ.update(job["environment"])
+    os.chdir(job["cwd"])
+    nothing = os.open(os.devnull, os.O_RDONLY)
+    files = [os.open(each, os.O_WRONLY | os.O_CREAT, 0o600) for each in job["said"]]
+    for target, source in enumerate((nothing, *files)):
+        os.dup2(source, target)
+    code = run_to_end(job["arguments"])
     atexit._run_exitfuncs()
     sys.stdout.flush()
     sys.stderr.flush()

@@ -101,7 +101,7 @@ def _few_open_files() -> Iterator[None]:
     A command that ends with its process leaves its index to the collection of garbage.
     """
     yield
-    if sum(1 for _ in Path("/proc/self/fd").iterdir()) > _FILES:
+    if sum(1 for _ in Path("/dev/fd").iterdir()) > _FILES:
         gc.collect()
 
 

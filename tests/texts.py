@@ -2,9 +2,21 @@
 
 from collections.abc import Mapping
 
-__all__ = ["GLOB", "GOOD", "derivative", "root", "url"]
+__all__ = ["FILES_ROOT", "GLOB", "GOOD", "derivative", "root", "url"]
 
 GLOB = "{kind: FilesGlob, path: data/*.csv}"
+FILES_ROOT = """
+kind: DatasetSnapshot
+version: 1
+content:
+  name: src
+  kind: Root
+  metadata:
+    - kind: SetPollingSource
+      fetch: {kind: FilesGlob, path: data/*.csv}
+      read: {kind: Csv, schema: [k STRING, v BIGINT]}
+      merge: %s
+"""
 GOOD = "t,k,v\n2024-01-01,a,1\n2024-01-02,b,2\n"
 
 

@@ -265,7 +265,7 @@ def _following(
             intake = _intake(polling, following, staging)
         except StoppedError:
             raise
-        except Exception:
+        except Exception:  # read alone next, where the error is that of its file
             break
         if intake.frame is None or not may_follow(frames, intake.frame):
             break

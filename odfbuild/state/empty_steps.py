@@ -37,7 +37,7 @@ def keep_empty_step(
 def recall_empty_steps(
     root: Path, heads: Mapping[DatasetId, Multihash], engine: str
 ) -> frozenset[DatasetId]:
-    """Return the datasets whose next step changes nothing, as all stand where they stood."""
+    """Return the datasets whose next step changes nothing, as no head has moved since."""
     folder = root / "cache" / EMPTY_STEPS
     try:
         there = {path.name for path in folder.iterdir()}
@@ -51,8 +51,8 @@ def recall_empty_steps(
             continue
         with suppress(OSError, ValueError, TypeError, AttributeError):
             text = checked_text(read_file(folder / name) or b"", name)
-            known, stood = parse_json(text or "")
-            if known == _version(engine) and stood.items() <= plain.items():
+            known, before = parse_json(text or "")
+            if known == _version(engine) and before.items() <= plain.items():
                 found.add(dataset)
     return frozenset(found)
 

@@ -27,19 +27,8 @@ from odfbuild.state.workspace import Workspace
 from tests.engines import FakeEngine
 from tests.inside import Inside, lay_out
 from tests.projects import Done
+from tests.texts import FILES_ROOT
 
-ROOT = """
-kind: DatasetSnapshot
-version: 1
-content:
-  name: src
-  kind: Root
-  metadata:
-    - kind: SetPollingSource
-      fetch: {kind: FilesGlob, path: data/*.csv}
-      read: {kind: Csv, schema: [k STRING, v BIGINT]}
-      merge: {kind: %s}
-"""
 RULES = {
     "UpsertStream, primaryKey: [k]": "changed",
     "Snapshot, primaryKey: [k]": "changed",
@@ -71,7 +60,10 @@ class History:
         settings = "" if self.rule is None else f"defaults: {{src: {{reread: {self.rule}}}}}\n"
         lay_out(
             run.project,
-            {"odfbuild.yaml": f"odfbuild: 1\n{settings}", "datasets/src.yaml": ROOT % merge},
+            {
+                "odfbuild.yaml": f"odfbuild: 1\n{settings}",
+                "datasets/src.yaml": FILES_ROOT % f"{{kind: {merge}}}",
+            },
         )
         (run.project / "data").mkdir()
 
@@ -145,6 +137,12 @@ class History:
         self.note()
         return done
 
+    def taking(self) -> tuple[str, ...]:
+        """Return a command that takes files in: a run does so for a dataset that is there."""
+        source = self.source()
+        there = source is not None and source.head() is not None
+        return ("run",) if there and self.chance.random() < 0.5 else ("apply", "--yes")
+
     def note(self) -> None:
         head = None if (found := self.source()) is None else found.head()
         if head is not None and str(head) not in self.heads:
@@ -214,7 +212,7 @@ class History:
             if content is None:
                 before = self.held.get(name)
                 self.put(name, self.renewed(before[-1]) if before else self.content())
-        done = self.command("apply", "--yes")
+        done = self.command(*self.taking())
         assert done.code == 0, (done.err, self.done)
         self.check_named()
         planned = self.command("plan", "--detailed-exitcode", "-o", "json")
@@ -295,8 +293,8 @@ OPERATIONS: tuple[tuple[str, Callable[[History], object]], ...] = (
     ("damage", History.damage),
     ("delete", History.delete),
     ("plan", lambda history: history.command("plan")),
-    ("apply", lambda history: history.command("apply", "--yes")),
-    ("killed", lambda history: history.killed("apply", "--yes")),
+    ("take in", lambda history: history.command(*history.taking())),
+    ("killed", lambda history: history.killed(*history.taking())),
     ("reset", History.reset),
     ("housekeeping", History.housekeeping),
 )

@@ -19,19 +19,8 @@ from odfbuild.state.workspace import Workspace
 from tests.engines import FakeEngine
 from tests.inside import Inside, lay_out
 from tests.projects import Done
+from tests.texts import FILES_ROOT
 
-ROOT = """
-kind: DatasetSnapshot
-version: 1
-content:
-  name: src
-  kind: Root
-  metadata:
-    - kind: SetPollingSource
-      fetch: {kind: FilesGlob, path: data/*.csv}
-      read: {kind: Csv, schema: [k STRING, v BIGINT]}
-      merge: %s
-"""
 MERGES = {
     "Append": "{kind: Append}",
     "Ledger": "{kind: Ledger, primaryKey: [k]}",
@@ -53,7 +42,7 @@ def made(run: Inside, merge: str, files: dict[str, str], rule: str | None = None
     settings = "" if rule is None else f"defaults: {{src: {{reread: {rule}}}}}\n"
     definitions = {
         "odfbuild.yaml": f"odfbuild: 1\n{settings}",
-        "datasets/src.yaml": ROOT % MERGES[merge],
+        "datasets/src.yaml": FILES_ROOT % MERGES[merge],
     }
     lay_out(run.project, {**definitions, **{f"data/{name}": text for name, text in files.items()}})
     done = run("apply", "--yes")
@@ -369,7 +358,7 @@ def test_what_is_meant_to_stay_unread_is_not_warned_of(run: Inside) -> None:
 def test_a_rule_that_would_make_wrong_rows_is_refused_at_its_place(
     run: Inside, merge: str, rule: str
 ) -> None:
-    definition = ROOT % MERGES[merge]
+    definition = FILES_ROOT % MERGES[merge]
     if merge == "ChangelogStream":
         definition = definition.replace("[k STRING", "[op INT, k STRING")
     settings = f"odfbuild: 1\ndefaults:\n  '*': {{tags: [a]}}\n  src: {{reread: {rule}}}\n"

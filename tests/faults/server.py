@@ -11,7 +11,6 @@ import os
 import signal
 import subprocess
 import sys
-import threading
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -19,6 +18,7 @@ from types import TracebackType
 from typing import Any, Protocol, Self
 
 from odfbuild.readiness import is_readable
+from tests.children import run_to_end
 from tests.faults.preload import NOTHING, Fault, State
 from tests.projects import REPOSITORY, environment
 
@@ -181,25 +181,13 @@ def _serve() -> None:
 
 def _run(job: dict[str, Any], names: Path | None) -> None:
     """Be a process that runs one command."""
-    from odfbuild.cli.main import main
-
     os.setsid()
     os.chdir(job["project"])
     out = os.open(job["out"], os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
     nothing = os.open(os.devnull, os.O_RDONLY)
     for target, source in ((0, nothing), (1, out), (2, out)):
         os.dup2(source, target)
-    sys.argv = ["odfbuild", *job["command"]]
-    code = 70
-    try:
-        main()
-    except SystemExit as end:
-        code = end.code if isinstance(end.code, int) else 0 if end.code is None else 1
-    except BaseException:
-        sys.excepthook(*sys.exc_info())
-    for each in threading.enumerate():
-        if each is not threading.current_thread() and not each.daemon:
-            each.join()
+    code = run_to_end(job["command"])
     sys.stdout.flush()
     sys.stderr.flush()
     if names is not None:
