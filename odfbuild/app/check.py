@@ -5,6 +5,7 @@ from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import closing
 from functools import partial
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from odfbuild.app.opened import Opened
 from odfbuild.errors import Diagnostic, ProjectErrors
@@ -17,6 +18,7 @@ from odfbuild.odf.chain_schema import schema_in_force
 from odfbuild.odf.datatypes import inner, type_name
 from odfbuild.odf.events import (
     AddPushSource,
+    DataField,
     DataSchema,
     DatasetKind,
     DatasetVocabulary,
@@ -33,6 +35,7 @@ from odfbuild.odf.events import (
 from odfbuild.odf.hashable import unhashable
 from odfbuild.odf.opaque import is_opaque
 from odfbuild.odf.refs import DatasetAlias
+from odfbuild.odf.schema import EVENT_TIME
 from odfbuild.planner.changes import Assessment, Judged
 from odfbuild.planner.declared import Declared
 from odfbuild.planner.engines import made_by_another
@@ -49,6 +52,9 @@ from odfbuild.project.load import Project
 from odfbuild.project.lock_state import Definitions
 from odfbuild.project.lockfile import Lock, read_lock
 from odfbuild.state.answers import Answers
+
+if TYPE_CHECKING:
+    from odfbuild.planner.sql.columns import OutputColumn, QueryColumns
 
 __all__ = ["column_findings", "refused_by_engine", "refused_definitions"]
 
@@ -395,7 +401,7 @@ def _null_time(each: Declared, made: Made) -> Iterator[Diagnostic]:
     if each.snapshot.kind is not DatasetKind.DERIVATIVE or made.query is None:
         return
     name = _vocab(each).event_time_column
-    for output in made.query.outputs or ():
+    for output in _certain(made, made.query, name):
         if output.name != name or not isinstance(output.type, DataTypeOption):
             continue
         if output.copied and not any(_NOT_NULL.search(step.text) for step in made.steps):
@@ -418,6 +424,27 @@ def _null_time(each: Declared, made: Made) -> Iterator[Diagnostic]:
             fix=fix,
             span=place_in_query(each, _path(each), at),
         )
+
+
+def _certain(made: Made, query: "QueryColumns", name: str) -> "Sequence[OutputColumn]":
+    """Return the columns of a query, with what of `name` may be null whatever the inputs are.
+
+    An input that is not known is taken for one of instants that are never null.
+    """
+    outputs = query.outputs or ()
+    if None not in made.inputs.values() or all(o.type or o.name != name for o in outputs):
+        return outputs
+    from odfbuild.planner.sql.columns import columns_of
+
+    named: dict[str, list[str]] = {}
+    for ref in query.places:
+        named.setdefault(ref.input, []).append(ref.column)
+    guessed = {
+        alias: DataSchema(tuple(DataField(c, EVENT_TIME) for c in named.get(alias, ())))
+        for alias, schema in made.inputs.items()
+        if schema is None
+    }
+    return columns_of(made.steps, {**made.inputs, **guessed}).outputs or ()
 
 
 def _is_total(text: str) -> bool:

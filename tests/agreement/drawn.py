@@ -213,6 +213,8 @@ class Drawn:
         name = self._draw.choice(derived)
         old = self.datasets[name]
         assert isinstance(old, _Derived)
+        if not self.datasets.keys() >= set(old.inputs):
+            return None  # what it reads is gone
         self.datasets[name] = self._query(old.inputs)
         self.datasets[name].note = old.note
         return f"query of {name}"

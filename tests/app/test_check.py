@@ -1,5 +1,6 @@
 """What an engine refuses of new definitions, before any block of theirs is written."""
 
+import re
 from pathlib import Path
 
 import pyarrow as pa
@@ -108,6 +109,40 @@ def test_what_types_and_names_make_certain_is_refused_by_check_and_plan_alike(
     assert f"{len(REFUSED) + 1} errors" in checked.out
     for at in range(len(REFUSED), len(queries)):
         assert f"+ d{at:02}" in planned.out
+
+
+NULL_OF_ANY = (
+    OUTER,
+    "select max(t) as t, count(*) as n from src",
+    "select coalesce(max(u), max(t)) as t from src",
+    "select date_trunc('day', max(t)) as t from (select t from src where k > 1)",
+    "select tumble_end(max(t), interval '1' day) as t from src",
+)
+SURE_OF_SOME = (
+    "select u as t, k from src",
+    "select o.t from src s join src o on s.k = o.k",
+    "select o.t from src s left join src o on s.k = o.k where o.t is not null",
+    "select coalesce(max(t), timestamp '2020-01-01 00:00:00') as t from src",
+    "select max(t) as t, count(*) as n from src having count(*) > 0",
+    "select max(t) as t from src group by k",
+)
+
+
+def test_an_event_time_that_is_null_whatever_the_inputs_columns_are_is_refused_at_plan(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    queries = [*NULL_OF_ANY, *SURE_OF_SOME]
+    texts = [derivative(f"d{at:02}", query=f'"{each}"') for at, each in enumerate(queries)]
+    files = {f"datasets/d{at:02}.yaml": text for at, text in enumerate(texts)}
+    files["datasets/src.yaml"] = re.sub(r"read: .*", "read: {kind: Parquet}", root())
+    here = Inside(lay_out(tmp_path / "project", files), capsys, monkeypatch, FakeEngine())
+    checked, planned = here("check"), here("plan")
+    assert (checked.code, planned.code) == (1, 1)
+    for at in range(len(queries)):
+        wanted = ["error[null-event-time]"] if at < len(NULL_OF_ANY) else []
+        for done in (checked, planned):
+            found = "".join(_errors(done.out, f"datasets/d{at:02}.yaml"))
+            assert re.findall(r"error\[.*?\]", found) == wanted, queries[at]
 
 
 def _errors(text: str, file: str) -> list[str]:

@@ -68,6 +68,7 @@ __all__ = [
     "sum_",
     "whole",
     "window",
+    "window_part",
     "zero_if_null",
 ]
 
@@ -208,6 +209,12 @@ def window(args: Sequence[Value]) -> Value:
         return UNKNOWN
     edge = DataTypeOption(of.LOCAL_TIME if kind == of.LOCAL_TIME else of.TIMESTAMP)
     return Value(DataTypeStruct((DataField("start", edge), DataField("end", edge))), False)
+
+
+def window_part(args: Sequence[Value]) -> Value:
+    """Give the type of TUMBLE_START and its like: an instant, of all but local times."""
+    kind = args[0].kind if args else None
+    return UNKNOWN if kind in {None, of.LOCAL_TIME} else Value(of.TIMESTAMP, True)
 
 
 # Numbers

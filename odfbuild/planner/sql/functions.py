@@ -64,6 +64,11 @@ _TEXT = _all(
     "xxhash64": rules.never(of.BIGINT),
     "crc32": rules.gives(of.BIGINT, "x"),
 }
+WINDOW_PARTS = frozenset(
+    f"{w}_{part}" for w in ("tumble", "hop", "session") for part in ("start", "end", "rowtime")
+)
+"""Functions of event time, which take windows apart."""
+
 _CONDITIONS: dict[str, Rule] = {
     **_all(rules.coalesce, "coalesce nvl ifnull"),
     **_all(rules.coalesce, "greatest least"),
@@ -105,6 +110,7 @@ _TIMED: dict[str, Rule] = {
     **_all(rules.gives(of.TIMESTAMP, "dt"), "from_utc_timestamp to_utc_timestamp"),
     **_all(rules.window, "window session_window"),
     "window_time": rules.gives(of.TIMESTAMP),
+    **dict.fromkeys(WINDOW_PARTS, rules.window_part),
 }
 _NUMBERS: dict[str, Rule] = {
     **_all(
@@ -213,7 +219,4 @@ RANKINGS: Mapping[str, Rule] = {
 """Functions that need a window."""
 
 WINDOWED = frozenset({"window", "session_window", "window_time", "tumble", "hop", "session"})
-WINDOW_PARTS = frozenset(
-    f"{w}_{part}" for w in ("tumble", "hop", "session") for part in ("start", "end", "rowtime")
-)
-"""Functions of event time, which group rows or take them apart."""
+"""Functions of event time, which group rows."""
