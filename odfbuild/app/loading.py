@@ -134,7 +134,9 @@ def load_at(project: Opened, root: Path, called: str) -> Project | None:
         return load_project(
             root,
             known=known_names(project),
-            variables=resolve_variables(config, _known(project, config), project.vars_files),
+            variables=resolve_variables(
+                config.variables, _known(project, config), project.vars_files
+            ),
             env=os.environ,
             config=config,
             packages=_packages(root, config),

@@ -50,7 +50,7 @@ class Opened:
 
         They are worked out when asked for: what reads chains only needs none.
         """
-        return resolve_variables(self.config, self.given, self.vars_files)
+        return resolve_variables(self.config.variables, self.given, self.vars_files)
 
     @property
     def permissions(self) -> Permissions:

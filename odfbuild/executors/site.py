@@ -3,19 +3,31 @@
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 from odfbuild.executors.engine import Engine
+from odfbuild.odf.chain import ChainState
+from odfbuild.odf.identity import DatasetId
 from odfbuild.odf.timestamp import Timestamp
 from odfbuild.permissions import UNLIMITED, Permissions
 from odfbuild.state.workspace import Workspace
 
 if TYPE_CHECKING:
-    from odfbuild.executors.testing.gate import Gate
+    from odfbuild.errors import Diagnostic
+    from odfbuild.executors.slices import Sealed
 
-__all__ = ["SLICE_ROWS", "Site"]
+__all__ = ["SLICE_ROWS", "RowGate", "Site"]
 
 SLICE_ROWS = 1_000_000  # rows of a slice at most, unless the project says otherwise
+
+
+class RowGate(Protocol):
+    """Judges new rows before they are committed."""
+
+    def check(
+        self, site: "Site", dataset: DatasetId, state: ChainState, sealed: "Sealed", source: str
+    ) -> "tuple[Diagnostic, ...]":
+        """Return warnings of the rows of a step; raise DataCheckError where they are held back."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -34,4 +46,4 @@ class Site:
     env: Mapping[str, str]
     slice_rows: int = SLICE_ROWS
     permissions: Permissions = UNLIMITED
-    gate: "Gate | None" = None
+    gate: RowGate | None = None

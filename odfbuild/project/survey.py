@@ -70,7 +70,7 @@ class _Survey:
         if "vars" in self.doubtful:
             return {}
         try:
-            return resolve_variables(self.config, given, files)
+            return resolve_variables(self.config.variables, given, files)
         except ProjectErrors as errors:
             self._note(errors, "vars")
         return {}

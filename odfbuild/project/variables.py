@@ -10,7 +10,6 @@ from dataclasses import dataclass, replace
 from enum import Enum
 from math import isfinite
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from odfbuild.errors import Diagnostic, ProjectErrors, SourceSpan
 from odfbuild.planner.names import did_you_mean
@@ -18,9 +17,6 @@ from odfbuild.project.settings import Section, SettingsReader, parse_day
 from odfbuild.project.yaml import Value, decode, read_documents, resolve_plain
 from odfbuild.redaction import excerpt
 from odfbuild.regular_files import MOST, read_regular
-
-if TYPE_CHECKING:
-    from odfbuild.project.config import Config
 
 __all__ = [
     "RESERVED",
@@ -120,14 +116,14 @@ def read_variables(reading: SettingsReader, value: Value) -> dict[str, Variable]
 
 
 def resolve_variables(
-    config: "Config", given: Sequence[str], files: Sequence[Path]
+    declared: Mapping[str, Variable], given: Sequence[str], files: Sequence[Path]
 ) -> Mapping[str, Value]:
-    """Return the value of every variable, in the order in which they are declared.
+    """Return the value of every declared variable, in the order in which they are declared.
 
     `given` are texts of the form K=V, `files` YAML files with a mapping of values.  Raises
     ProjectErrors with everything that is wrong with them, and with what is missing.
     """
-    resolving = _Resolving(config.variables)
+    resolving = _Resolving(declared)
     for path in files:
         resolving.file(path)
     for text in given:

@@ -32,7 +32,7 @@ def config(text: str) -> Config:
 
 def problems(text: str, *given: str, files: tuple[Path, ...] = ()) -> str:
     with pytest.raises(ProjectErrors) as caught:
-        resolve_variables(config(text), given, files)
+        resolve_variables(config(text).variables, given, files)
     assert {each.code for each in caught.value.found} == {"variable"}
     return render_diagnostics(caught.value.found)
 
@@ -62,7 +62,7 @@ OF_TYPE: dict[str, st.SearchStrategy[Value]] = {
 @given(st.fixed_dictionaries(OF_TYPE))
 def test_printed_values_are_read_back(wanted: dict[str, Value]) -> None:
     given = [f"{name}={printed(value)}" for name, value in wanted.items()]
-    found = resolve_variables(config(EACH_TYPE), given, ())
+    found = resolve_variables(config(EACH_TYPE).variables, given, ())
     assert found == wanted
     assert {name: type(each) for name, each in found.items()} == {
         name: type(each) for name, each in wanted.items()
@@ -74,14 +74,14 @@ def test_a_default_is_taken_if_and_only_if_it_fits(kind: VariableType, value: Va
     shown = printed([value])[1:-1]
     text = f"odfbuild: 1\nvars:\n  v:\n    type: {kind.value}\n    default: {shown}\n"
     if kind.fits(value):
-        assert resolve_variables(config(text), (), ()) == {"v": value}
+        assert resolve_variables(config(text).variables, (), ()) == {"v": value}
     else:
         with pytest.raises(ProjectErrors, match="no value for 'v'"):
             config(text)
 
 
 def test_values_come_in_the_order_in_which_they_are_declared() -> None:
-    found = resolve_variables(config(EACH_TYPE), ["map={a: 1}", "int=7"], ())
+    found = resolve_variables(config(EACH_TYPE).variables, ["map={a: 1}", "int=7"], ())
     assert list(found) == ["string", "int", "number", "bool", "date", "list", "map"]
     assert (found["int"], found["map"], found["date"]) == (7, {"a": 1}, "2024-01-01")
 
@@ -91,17 +91,19 @@ def test_what_comes_later_wins_and_single_values_come_last(tmp_path: Path) -> No
         written(tmp_path, "string: a\nint: 1\nnumber: 1\n", "a.yaml"),
         written(tmp_path, "int: 2\nnumber: 2\n", "b.yaml"),
     ]
-    found = resolve_variables(config(EACH_TYPE), ["number=3", "number=4"], files)
+    found = resolve_variables(config(EACH_TYPE).variables, ["number=3", "number=4"], files)
     assert (found["string"], found["int"], found["number"]) == ("a", 2, 4)
 
 
 def test_a_text_is_taken_as_it_is() -> None:
-    found = resolve_variables(config(EACH_TYPE), ["string= 12: a=b ", "date=2024-02-29"], ())
+    found = resolve_variables(
+        config(EACH_TYPE).variables, ["string= 12: a=b ", "date=2024-02-29"], ()
+    )
     assert (found["string"], found["date"]) == (" 12: a=b ", "2024-02-29")
 
 
 def test_an_empty_file_of_values_is_no_error(tmp_path: Path) -> None:
-    assert resolve_variables(config(REGION), (), [written(tmp_path, "# none\n")]) == {
+    assert resolve_variables(config(REGION).variables, (), [written(tmp_path, "# none\n")]) == {
         "region": "eu"
     }
 
@@ -147,7 +149,7 @@ def test_all_problems_with_values_are_told_together(tmp_path: Path) -> None:
     missing = tmp_path / "none.yaml"
     given = ("int=1.5", "bool", "list=[a", "date=2023-02-29", "strng=x", "map=1", "number=")
     with pytest.raises(ProjectErrors) as caught:
-        resolve_variables(config(text), given, [missing])
+        resolve_variables(config(text).variables, given, [missing])
     assert [each.what for each in caught.value.found] == [
         f"the file of variables '{missing}' cannot be read: No such file or directory",
         "--var int: 1.5 is no value for 'int'",
@@ -169,7 +171,7 @@ def test_a_wrong_value_is_not_called_missing_too() -> None:
 def test_a_file_of_values_that_is_no_mapping_is_refused(tmp_path: Path) -> None:
     path = written(tmp_path, "[eu]\n")
     with pytest.raises(ProjectErrors, match=r"vars\.yaml must be a mapping"):
-        resolve_variables(config(REGION), (), [path])
+        resolve_variables(config(REGION).variables, (), [path])
 
 
 def test_a_project_without_variables_says_where_to_declare_one() -> None:

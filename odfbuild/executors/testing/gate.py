@@ -22,7 +22,7 @@ from odfbuild.odf.refs import DatasetAlias
 from odfbuild.planner.policy import Severity
 from odfbuild.project.testing.model import Check, On
 
-__all__ = ["DataCheckError", "Gate", "check_new_rows"]
+__all__ = ["DataCheckError", "Gate"]
 
 _FIX = (
     "correct the source or the query, or the check; the rows stay out until it passes "
@@ -51,30 +51,35 @@ class Gate:
     level: Severity
     checks: Mapping[DatasetAlias, tuple[Check, ...]]
 
-
-def check_new_rows(
-    site: Site, gate: Gate, dataset: DatasetId, state: ChainState, sealed: Sealed, source: str
-) -> tuple[Diagnostic, ...]:
-    """Make the checks on what is about to be committed; see `held.held_back`."""
-    checks = _checks(site, gate, dataset)
-    if not checks:
-        return ()
-    view = DatasetView(
-        paths=tuple(each.path for each in sealed.slices), schema=sealed.schema, vocab=state.vocab
-    )
-    with site.workspace.staging() as staging:
-        others = workspace_views(site.workspace)
-        results = evaluate(
-            checks,
-            Looked(view=view, on=On.NEW_ROWS),
-            others=others,
-            now=site.clock(),
-            ask=asking(cast(Querier, site.engine), checks[0].dataset, others, staging),
+    def check(
+        self, site: Site, dataset: DatasetId, state: ChainState, sealed: Sealed, source: str
+    ) -> tuple[Diagnostic, ...]:
+        """Make the checks on what is about to be committed; see `held.held_back`."""
+        checks = self._checks(site, dataset)
+        if not checks:
+            return ()
+        view = DatasetView(
+            paths=tuple(each.path for each in sealed.slices),
+            schema=sealed.schema,
+            vocab=state.vocab,
         )
-    refused = [each for each in results if _refuses(each, gate.level)]
-    if refused:
-        raise DataCheckError(tuple(_refusal(each, source) for each in refused))
-    return tuple(_told(each) for each in results if not each.passed)
+        with site.workspace.staging() as staging:
+            others = workspace_views(site.workspace)
+            results = evaluate(
+                checks,
+                Looked(view=view, on=On.NEW_ROWS),
+                others=others,
+                now=site.clock(),
+                ask=asking(cast(Querier, site.engine), checks[0].dataset, others, staging),
+            )
+        refused = [each for each in results if _refuses(each, self.level)]
+        if refused:
+            raise DataCheckError(tuple(_refusal(each, source) for each in refused))
+        return tuple(_told(each) for each in results if not each.passed)
+
+    def _checks(self, site: Site, dataset: DatasetId) -> tuple[Check, ...]:
+        names = (name for name, id in site.workspace.names().items() if id == dataset)
+        return next((self.checks[name] for name in names if name in self.checks), ())
 
 
 def _refusal(result: Result, source: str) -> Diagnostic:
@@ -93,8 +98,3 @@ def _told(result: Result) -> Diagnostic:
 
 def _refuses(result: Result, level: Severity) -> bool:
     return level is Severity.ERROR and result.refused
-
-
-def _checks(site: Site, gate: Gate, dataset: DatasetId) -> tuple[Check, ...]:
-    names = (name for name, id in site.workspace.names().items() if id == dataset)
-    return next((gate.checks[name] for name in names if name in gate.checks), ())

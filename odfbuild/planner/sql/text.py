@@ -108,7 +108,7 @@ class _Reader:
             self._bar("a window function (OVER)", "OVER")
         if len(selects) != len(self.visited) and not self.bars:
             self._bar("this form of statement", None)
-        calls, empty = sqltokens.calls(self.tokens)
+        spoken, empty = sqltokens.calls(self.tokens)
         return Statement(
             text=self.text,
             selects=selects,
@@ -118,7 +118,7 @@ class _Reader:
             columns=found.columns,
             aliases=found.aliases,
             relations=found.relations,
-            calls=calls,
+            calls=spoken,
             empty_calls=empty,
             words=tuple(sqltokens.words(self.tokens)),
             bars=tuple(dict.fromkeys(self.bars)),
