@@ -49,15 +49,15 @@ __all__ = [
 __version__ = "0.1.0"
 
 _HOMES = {
-    "Pushed": ("executors.push", "Pushed"),
-    "Pusher": ("app", "Pusher"),
-    "apply": ("app", "apply"),
-    "find_dataset": ("app", "find_dataset"),
-    "load_project": ("project.load", "load_project"),
-    "open_project": ("app", "open_project"),
-    "plan": ("app", "make"),
-    "push": ("app", "push"),
-    "verify": ("executors.verify", "verify"),
+    "Pushed": ("odfbuild.executors.push", "Pushed"),
+    "Pusher": ("odfbuild.app", "Pusher"),
+    "apply": ("odfbuild.app", "apply"),
+    "find_dataset": ("odfbuild.app", "find_dataset"),
+    "load_project": ("odfbuild.project.load", "load_project"),
+    "open_project": ("odfbuild.app", "open_project"),
+    "plan": ("odfbuild.app", "make"),
+    "push": ("odfbuild.app", "push"),
+    "verify": ("odfbuild.executors.verify", "verify"),
 }
 
 
@@ -65,7 +65,7 @@ def __getattr__(name: str) -> Any:
     """Import what a public name stands for."""
     if name not in __all__:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    module, attribute = _HOMES.get(name, ("errors", name))
-    found = getattr(import_module(f"{__name__}.{module}"), attribute)
+    module, attribute = _HOMES.get(name, ("odfbuild.errors", name))
+    found = getattr(import_module(module), attribute)
     globals()[name] = found
     return found

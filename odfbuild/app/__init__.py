@@ -31,22 +31,22 @@ __all__ = [
 ]
 
 _HOMES = {
-    "Asked": "planning",
-    "Known": "idle",
-    "Made": "planning",
-    "Opened": "opened",
-    "Pusher": "pushing",
-    "apply": "applying",
-    "find_dataset": "opened",
-    "find_name": "opened",
-    "known": "idle",
-    "load": "loading",
-    "load_at": "loading",
-    "locked_schemas": "loading",
-    "make": "planning",
-    "make_whole": "planning",
-    "open_project": "opened",
-    "push": "pushing",
+    "Asked": "odfbuild.app.planning",
+    "Known": "odfbuild.app.idle",
+    "Made": "odfbuild.app.planning",
+    "Opened": "odfbuild.app.opened",
+    "Pusher": "odfbuild.app.pushing",
+    "apply": "odfbuild.app.applying",
+    "find_dataset": "odfbuild.app.opened",
+    "find_name": "odfbuild.app.opened",
+    "known": "odfbuild.app.idle",
+    "load": "odfbuild.app.loading",
+    "load_at": "odfbuild.app.loading",
+    "locked_schemas": "odfbuild.app.loading",
+    "make": "odfbuild.app.planning",
+    "make_whole": "odfbuild.app.planning",
+    "open_project": "odfbuild.app.opened",
+    "push": "odfbuild.app.pushing",
 }
 
 
@@ -54,6 +54,6 @@ def __getattr__(name: str) -> Any:
     """Import what a name stands for."""
     if name not in _HOMES:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    found = getattr(import_module(f"{__name__}.{_HOMES[name]}"), name)
+    found = getattr(import_module(_HOMES[name]), name)
     globals()[name] = found
     return found
