@@ -2,12 +2,13 @@
 
 import os
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TypeAlias
 
 from odfbuild.app.opened import Opened
 from odfbuild.app.outside import refused
-from odfbuild.errors import OdfBuildError, ProjectErrors
+from odfbuild.errors import Diagnostic, OdfBuildError, ProjectErrors
+from odfbuild.executors.eventtime import EventTimeError
 from odfbuild.executors.local import (
     SOURCE_NAME,
     Listings,
@@ -16,10 +17,13 @@ from odfbuild.executors.local import (
     is_local,
     pending,
     pending_bytes,
+    refuse_names,
 )
+from odfbuild.executors.request import FetchError
 from odfbuild.executors.source_files import PassedOver, files_mark, passed_over
 from odfbuild.odf.chain import ChainState
 from odfbuild.odf.events import (
+    EventTimeSourceFromPath,
     FetchStep,
     FetchStepContainer,
     FetchStepFilesGlob,
@@ -36,7 +40,7 @@ from odfbuild.planner.plan import Append, Ingest, OutsideUse, Plan, Step
 from odfbuild.planner.steps import SourceLook, ToAsk
 from odfbuild.state.file_memory import keep_clear, recall_clear
 
-__all__ = ["Files", "Links", "linked_uses", "look", "planned_bytes", "polling_of"]
+__all__ = ["Files", "Links", "linked_uses", "look", "name_findings", "planned_bytes", "polling_of"]
 
 Links: TypeAlias = dict[DatasetAlias, set[str]]
 """The links in a project that lead out of it, by the dataset that reads over them."""
@@ -69,8 +73,8 @@ def look(
     """Look at the source of each root: names of new files, or that it has to be asked.
 
     `links` takes those on the way to new files that lead out of the project, `files` those that are
-    passed over, `barred` the sources with links that lead where nothing may be read; ProjectErrors
-    has them without it.
+    passed over, `barred` the sources that cannot be read: by links that lead where nothing may be
+    read, or by the names of their files; ProjectErrors has them without it.
     """
     listings: Listings = {}
     before = {} if files is None else recall_clear(project.workspace.root)
@@ -84,19 +88,23 @@ def look(
             continue
         state = current.get(each.alias)
         known = None if state is None else state.source_state.get(SOURCE_NAME)
-        if _is_settled(project, state, source.fetch):
+        fetch = source.fetch
+        if _is_settled(project, state, fetch):
             looks[each.alias] = ()
-        elif is_local(source.fetch):
-            reach = _noting(project, source.fetch, each.alias, links)
-            try:
-                looks[each.alias] = pending(source.fetch, known, project.root, listings, reach)
-                if files is not None and state is not None:
-                    _note_files(project, each, source, state, files, listings)
-            except PathNotPermittedError as error:
-                at = each.snapshot.metadata.index(source)
-                refusals[each.alias] = ProjectErrors([refused(error, each, at)])
-        else:
-            looks[each.alias] = ToAsk(_origin(source.fetch))
+            continue
+        reach = _noting(project, fetch, each.alias, links)
+        local = is_local(fetch)
+        try:
+            names = pending(fetch, known, project.root, listings, reach) if local else ()
+            refuse_names(fetch, known, names, project.root, listings, reach)
+            looks[each.alias] = names if local else ToAsk(_origin(fetch))
+            if local and files is not None and state is not None:
+                _note_files(project, each, source, state, files, listings)
+        except PathNotPermittedError as error:
+            at = each.snapshot.metadata.index(source)
+            refusals[each.alias] = ProjectErrors([refused(error, each, at)])
+        except FetchError as error:
+            refusals[each.alias] = ProjectErrors([_misnamed(error, each, source)])
     if files is not None and files.clear != before and not project.workspace.is_read_only:
         keep_clear(project.workspace.root, files.clear)
     if refusals and barred is None:
@@ -104,6 +112,39 @@ def look(
     if barred is not None:
         barred.update(refusals)
     return looks
+
+
+def name_findings(
+    project: Opened,
+    declared: Sequence[Declared],
+    current: Mapping[DatasetAlias, ChainState],
+) -> Iterator[Diagnostic]:
+    """Yield an error for each source whose new files have names without their time."""
+    listings: Listings = {}
+    for each in declared:
+        source = polling_of(each)
+        step = None if source is None else source.fetch
+        timed = isinstance(getattr(step, "event_time", None), EventTimeSourceFromPath)
+        if source is None or step is None or not timed:
+            continue
+        state = current.get(each.alias)
+        known = None if state is None else state.source_state.get(SOURCE_NAME)
+        reach = _reach(project)
+        try:
+            local = is_local(step)
+            names = pending(step, known, project.root, listings, reach) if local else ()
+            refuse_names(step, known, names, project.root, listings, reach)
+        except PathNotPermittedError:
+            continue  # a plan names the link
+        except FetchError as error:
+            yield _misnamed(error, each, source)
+
+
+def _misnamed(error: FetchError, each: Declared, source: SetPollingSource) -> Diagnostic:
+    """Return what a fetch would raise for names of files, at the place that decides on them."""
+    at = each.snapshot.metadata.index(source)
+    key = ("eventTime", "pattern") if isinstance(error, EventTimeError) else ("path",)
+    return replace(error.diagnostics()[0], span=each.span(("metadata", at, "fetch", *key)))
 
 
 def _note_files(

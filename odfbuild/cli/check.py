@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from odfbuild import app
 from odfbuild.app.literal_secrets import literal_secrets
 from odfbuild.app.loading import granted_at, load
+from odfbuild.app.sources import name_findings
 from odfbuild.cli import exits
 from odfbuild.cli.check_text import Format, Report, report_text
 from odfbuild.cli.checking import (
@@ -123,6 +124,7 @@ def _checked(
     found += [each for at in selected for each in literal_secrets(at, Level.WARNING)]
     found += _notes(project, loaded, selected, everything=not selectors)
     broken = broken_datasets(texts)
+    states = project.workspace.states()
     if engine:
         from odfbuild.cli.check_engine import engine_findings
 
@@ -130,9 +132,10 @@ def _checked(
     else:
         from odfbuild.app.check import column_findings
 
-        states, lock = project.workspace.states(), read_lock(project.root)
+        lock = read_lock(project.root)
         problems = column_findings(loaded.declared, states, lock, wanted, broken=broken)
         found += [problem for _, problem in problems]
+    found += name_findings(project, selected, states)
     found += _test_findings(project, loaded, wanted, everything=not selectors)
     outdated = _outdated(project, loaded, wanted, everything=not selectors) if locked else None
     return Report(

@@ -25,6 +25,8 @@ from odfbuild.executors.local import (
     Listings,
     Reach,
     UnsupportedSourceError,
+    check_name,
+    declared_path,
     file_of,
     is_local,
     is_unchanged,
@@ -171,7 +173,7 @@ def _glob(
     if not found:
         return UpToDate()
     path = Path(found[0])
-    _check_name(path.name)
+    check_name(path.name)
     state = SourceState(source_name=_SOURCE, kind=ETAG, value=path.name)
     return named_file(step, path, state, now, project_dir, has_more=len(found) > 1)
 
@@ -287,8 +289,7 @@ def _of_url(step: FetchStepUrl, changed: Timestamp | None, now: Timestamp) -> Ti
     """Return the event time of what a url gave; a pattern looks at its path as it is declared."""
     match step.event_time:
         case EventTimeSourceFromPath(pattern=pattern, timestamp_format=form):
-            path = step.url.strip().partition("#")[0].partition("?")[0]
-            return from_name(path, pattern, form)
+            return from_name(declared_path(step.url), pattern, form)
         case EventTimeSourceFromSystemTime():
             return now
         case EventTimeSourceFromMetadata() | None:
@@ -378,17 +379,6 @@ def _incompatible(source: str, kind: str, instead: str) -> UnsupportedSourceErro
         why="such a source has nothing to take the time from",
         fix=f"use {instead}, or leave `eventTime` out",
     )
-
-
-def _check_name(name: str) -> None:
-    try:
-        name.encode()
-    except UnicodeEncodeError:
-        raise FetchError(
-            what=f"the name of the file {name!a} is not UTF-8",
-            why="the name of the last file that was read is kept in the chain, as text",
-            fix="rename the file",
-        ) from None
 
 
 def _readable(path: Path) -> None:

@@ -10,7 +10,7 @@ import glob
 import os
 import re
 from bisect import bisect_left, bisect_right
-from collections.abc import Callable, Iterator, MutableMapping
+from collections.abc import Callable, Iterator, MutableMapping, Sequence
 from contextlib import suppress
 from itertools import pairwise
 from pathlib import Path
@@ -21,6 +21,7 @@ from odfbuild.executors.eventtime import EventTimeError, from_name
 from odfbuild.executors.globs import matches
 from odfbuild.executors.request import AbsentError, FetchError, NotFoundError
 from odfbuild.odf.events import (
+    EventTimeSource,
     EventTimeSourceFromPath,
     FetchStep,
     FetchStepFilesGlob,
@@ -39,6 +40,8 @@ __all__ = [
     "Reach",
     "UnsupportedSourceError",
     "anywhere",
+    "check_name",
+    "declared_path",
     "file_of",
     "fixed_part",
     "is_local",
@@ -49,6 +52,7 @@ __all__ = [
     "pending",
     "pending_bytes",
     "position",
+    "refuse_names",
 ]
 
 ETAG: Final = "odf/etag"
@@ -125,6 +129,64 @@ def _pending_glob(
     if found is None:  # names of files have no slash, so this one says what is looked for
         return (step.path if "/" in step.path else f"./{step.path}",)
     return tuple(Path(path).name for path in found)
+
+
+def refuse_names(
+    step: FetchStep,
+    state: SourceState | None,
+    names: Sequence[str],
+    project_dir: Path,
+    listings: Listings | None = None,
+    reach: Reach = anywhere,
+) -> None:
+    """Raise what a fetch would raise for the names alone; `names` are those of `pending`.
+
+    Raises EventTimeError, FetchError for two new files of one name, a name that is no text or a
+    folder that cannot be listed, and what `reach` raises.
+    """
+    match step:
+        case FetchStepFilesGlob() if names and "/" in names[0]:
+            news(step, state, project_dir, listings, reach)
+        case FetchStepFilesGlob():
+            for name in names:
+                check_name(name)
+            _refuse_untimed(step.event_time, names)
+        case FetchStepUrl():
+            _refuse_untimed(step.event_time, [declared_path(step.url)])
+
+
+def _refuse_untimed(source: EventTimeSource | None, names: Sequence[str]) -> None:
+    """Raise the error of the first name that holds no time where it should hold one."""
+    if not isinstance(source, EventTimeSourceFromPath):
+        return
+    first: EventTimeError | None = None
+    count = 0
+    for name in names:
+        try:
+            from_name(name, source.pattern, source.timestamp_format)
+        except EventTimeError as error:
+            first = first or error
+            count += 1
+    if first is not None:
+        first.what += f"; new files without a time: {count:,}" if count > 1 else ""
+        raise first
+
+
+def declared_path(url: str) -> str:
+    """Return the part of a url as it is declared in which `eventTime.pattern` looks."""
+    return url.strip().partition("#")[0].partition("?")[0]
+
+
+def check_name(name: str) -> None:
+    """Refuse a name that is no text."""
+    try:
+        name.encode()
+    except UnicodeEncodeError:
+        raise FetchError(
+            what=f"the name of the file {name!a} is not UTF-8",
+            why="the name of the last file that was read is kept in the chain, as text",
+            fix="rename the file",
+        ) from None
 
 
 def pending_bytes(
