@@ -12,9 +12,10 @@ from odfbuild.app.opened import Opened
 from odfbuild.app.project_files import ProjectFiles, read_at_once
 from odfbuild.app.source_files import files_again, files_notes
 from odfbuild.app.sources import Files, look
+from odfbuild.errors import OdfBuildError
 from odfbuild.odf.refs import DatasetAlias
 from odfbuild.planner.declared import Declared
-from odfbuild.planner.exclusion import LeftOut, plannable
+from odfbuild.planner.exclusion import LeftOut, Wrong, plannable
 from odfbuild.planner.make import Judging, Wanted, make_plan, project_hash
 from odfbuild.planner.plan import Append, Plan
 from odfbuild.planner.policy import Policy
@@ -56,12 +57,20 @@ def _data_plan(project: Opened, files: ProjectFiles) -> Data:
     moved = {each.new: each.old for each in project.policy.moved}
     found = as_in_force(loaded.declared, current, moved, engines())
     known = {each.alias: current[each.alias] for each in found.declared}
-    disabled = disabled_sources(project, found.declared, known)
     seen = Files()
+    barred: dict[DatasetAlias, OdfBuildError] = {}
+    looks = look(project, found.declared, known, files=seen, barred=barred)
+    if barred:
+        ids = {alias: state.dataset for alias, state in current.items()}
+        kept = plannable(found.declared, current, Wrong({}, ids, refused=barred))
+        rest = replace(rest, left_out={**rest.left_out, **kept.left_out})
+        found, current = replace(found, declared=kept.declared), kept.current
+        known = {each.alias: current[each.alias] for each in found.declared}
+    disabled = disabled_sources(project, found.declared, known)
     plan = make_plan(
         found.declared,
         current=current,
-        sources=look(project, found.declared, known, files=seen),
+        sources=looks,
         engines=engines(),
         project_hash=project_hash(loaded.declared),
         wanted=Wanted(

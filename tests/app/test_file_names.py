@@ -18,10 +18,14 @@ NEW = {
 }
 
 
-@pytest.mark.parametrize("order", ["ByName", "ByEventTime"])
+@pytest.mark.parametrize(
+    ("order", "command"),
+    [("ByName", "apply --yes"), ("ByEventTime", "apply --yes"), ("ByEventTime", "run")],
+)
 @pytest.mark.parametrize("new", NEW)
 def test_a_name_without_its_time_is_refused_by_check_and_plan_and_hides_no_other_dataset(
     order: str,
+    command: str,
     new: str,
     tmp_path: Path,
     capsys: pytest.CaptureFixture[str],
@@ -42,7 +46,7 @@ def test_a_name_without_its_time_is_refused_by_check_and_plan_and_hides_no_other
     assert (checked.code, planned.code) == ((0, 0) if wrong is None else (1, 1))
     for text in (checked.out, planned.out):
         assert wrong is None or (wrong in text and "datasets/src.yaml:" in text)
-    done = here("apply", "--yes")
+    done = here(*command.split())
     assert done.code == (0 if wrong is None else 4)
     assert "FAILED" not in done.out + done.err
     assert "ingest:other: 2 blocks" in done.out + done.err
