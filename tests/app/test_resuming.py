@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from odfbuild import app
+from odfbuild.app.recording import Recorder
 from odfbuild.app.resuming import NotResumableError, RunGoesOnError, resume
 from odfbuild.executors.report import Failed
 from odfbuild.odf.events import SetInfo
@@ -155,7 +155,7 @@ def test_a_run_that_goes_on_is_left_alone(runs: Runs, tmp_path: Path) -> None:
     floor = Floor(tmp_path, BEFORE.files())
     plan = floor.plan()
     project = floor.opened
-    recorder = app.recording.Recorder(project, plan, runs.asking(), runs)  # type: ignore[arg-type]
+    recorder = Recorder(project, plan, runs.asking(), runs)  # type: ignore[arg-type]
     with pytest.raises(RunGoesOnError):
         resume(project, "last")
     recorder.close(None)

@@ -31,6 +31,7 @@ from odfbuild.executors.fetch import (
 )
 from odfbuild.executors.limits import BadLimitError
 from odfbuild.executors.part import opened_part
+from odfbuild.executors.request import Answer, Request
 from odfbuild.executors.substitute import TemplateError
 from odfbuild.odf.events import (
     EventTimeSourceFromMetadata,
@@ -651,7 +652,7 @@ class TestHttp:
         busy = Page(status=503, headers={"Retry-After": "7"})
         url = server.put("/down", busy, Page(status=503), Page(status=503), busy)
         before = len(server.asked)
-        request = http.Request(url=url, name="it")
+        request = Request(url=url, name="it")
         with pytest.raises(UnreachableError, match="status 503"):
             http.download(request, tmp_path, pause=waits.append)
         assert len(server.asked) == before + 4
@@ -855,11 +856,11 @@ class TestResuming:
             assert news(FetchStepUrl(url=url), tmp_path).path.read_bytes() == ROWS
 
     def test_two_fetches_at_once_do_not_meet(self, server: Server, tmp_path: Path) -> None:
-        request = http.Request(url=server.put("/rows", Page(body=ROWS)), name="rows")
+        request = Request(url=server.put("/rows", Page(body=ROWS)), name="rows")
         with opened_part(request, tmp_path) as other:
             other.write(b"half")
             answer = http.download(request, tmp_path)
-            assert isinstance(answer, http.Answer)
+            assert isinstance(answer, Answer)
             assert answer.path.read_bytes() == ROWS
             assert other.finish().read_bytes() == b"half"
 
@@ -891,7 +892,7 @@ class TestPatience:
             headers = {"Retry-After": headers["Retry-After"].encode().decode("latin-1")}
         waited: list[float] = []
         url = server.put("/busy", Page(status=429, headers=headers), Page(body=b"x"))
-        http.download(http.Request(url=url, name="it"), tmp_path, pause=waited.append)
+        http.download(Request(url=url, name="it"), tmp_path, pause=waited.append)
         assert waited == waits
 
     def test_a_server_that_names_a_time_is_asked_then(self, server: Server, tmp_path: Path) -> None:
@@ -899,7 +900,7 @@ class TestPatience:
         at = formatdate(time.time() + 30, usegmt=True)
         busy = Page(status=503, headers={"Retry-After": at})
         url = server.put("/busy", busy, Page(body=b"x"))
-        http.download(http.Request(url=url, name="it"), tmp_path, pause=waited.append)
+        http.download(Request(url=url, name="it"), tmp_path, pause=waited.append)
         assert 20 < waited[0] <= 30
 
     def test_a_server_that_asks_for_an_hour_is_left_alone(

@@ -15,6 +15,7 @@ from odfbuild.executors.fetch import (
     UpToDate,
     fetch,
 )
+from odfbuild.executors.request import Request
 from odfbuild.odf.events import FetchStepUrl, RequestHeader, SourceState
 from odfbuild.odf.timestamp import Timestamp
 from tests.ftp_servers import certificate
@@ -146,7 +147,7 @@ def test_a_slow_body_is_waited_for_and_a_stopped_one_is_not(nginx: Nginx, tmp_pa
 
 def test_a_busy_server_is_given_the_time_that_it_asks_for(nginx: Nginx, tmp_path: Path) -> None:
     waited: list[float] = []
-    request = http.Request(url=nginx.url("busy"), name="it")
+    request = Request(url=nginx.url("busy"), name="it")
     with pytest.raises(UnreachableError) as caught:
         http.download(request, tmp_path, pause=waited.append)
     assert waited == [7.0] * 3

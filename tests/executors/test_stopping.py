@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from odfbuild.executors import http, stopping
-from odfbuild.executors.request import unreachable
+from odfbuild.executors.request import Request, unreachable
 from odfbuild.executors.retry import TransientError, persist
 from odfbuild.executors.stopping import StoppedError, go_on, killable, stop, stoppable
 from tests.servers import Page, serving
@@ -25,7 +25,7 @@ def test_a_pause_between_two_tries_ends_at_once() -> None:
 
     def fail() -> None:
         asked.set()
-        raise TransientError(unreachable(http.Request(url="x", name="x"), "it is busy"), 59.0)
+        raise TransientError(unreachable(Request(url="x", name="x"), "it is busy"), 59.0)
 
     def give_up() -> None:
         asked.wait()
@@ -41,7 +41,7 @@ def test_a_pause_between_two_tries_ends_at_once() -> None:
 def test_a_download_breaks_off_and_what_came_is_kept(tmp_path: Path) -> None:
     with serving() as server:
         page = Page(body=b"x" * 3_000_000, headers={"ETag": '"1"'}, ranges=True)
-        request = http.Request(url=server.put("/x", page), name="x")
+        request = Request(url=server.put("/x", page), name="x")
         stop()
         with pytest.raises(StoppedError):
             http.download(request, tmp_path)
