@@ -30,6 +30,7 @@ from odfbuild.state.applied import record_applied
 from odfbuild.state.block_refs import UnknownBlockError, find_block
 from odfbuild.state.dataset import Dataset, Noting
 from odfbuild.state.file_memory import note_rewritten
+from odfbuild.state.partial_inputs import check_target
 
 if TYPE_CHECKING:
     from odfbuild.app.full_rebuild import NewChain
@@ -126,7 +127,8 @@ def prepare(
 
     `states` are those of all datasets when it is done; without them, as they are now.
 
-    Raises StateError if there is no such dataset or block, KindCompactedError when slices of a
+    Raises StateError if there is no such dataset or block, PartialInputError for a reset to the
+    inside of an input, KindCompactedError when slices of a
     derivative would be merged, NoDerivativeError when a root would be made anew.
     """
     chain = _read(find_dataset(project, name))
@@ -272,6 +274,7 @@ def _reset(
     to = _block(chain.dataset, common["alias"], wish.block)
     if to == chain.state.head:
         return None
+    check_target(chain.dataset, to, chain.state.head, str(common["alias"]))
     after = _read(chain.dataset, to)
     vanishing = chain.blocks.keys() - after.blocks.keys()
     told = Housekeeping(

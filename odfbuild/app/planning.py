@@ -19,6 +19,7 @@ from odfbuild.app.loading import (
 )
 from odfbuild.app.opened import Opened
 from odfbuild.app.outside import uses_of
+from odfbuild.app.partial_inputs import partial_inputs
 from odfbuild.app.project_files import ProjectFiles, read_at_once
 from odfbuild.app.remembering import Seen, remember
 from odfbuild.app.source_files import files_again, files_notes
@@ -122,6 +123,7 @@ def _made(project: Opened, asked: Asked, files: ProjectFiles) -> tuple[Made, See
     looks: Mapping[DatasetAlias, SourceLook] = {}
     if asked.refresh:
         looks = look(project, rest.declared, renamed, links, files_seen, barred)
+    barred |= partial_inputs(project, rest.declared, renamed)
     if barred:
         wrong = replace(wrong, refused={**wrong.refused, **barred})
         rest = plannable(whole.declared, current, wrong)

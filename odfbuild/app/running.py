@@ -9,6 +9,7 @@ from odfbuild.app.foreseen import with_foreseen
 from odfbuild.app.idle import engines
 from odfbuild.app.loading import known_names, load, wrong_of
 from odfbuild.app.opened import Opened
+from odfbuild.app.partial_inputs import partial_inputs, partial_notes
 from odfbuild.app.project_files import ProjectFiles, read_at_once
 from odfbuild.app.source_files import files_again, files_notes
 from odfbuild.app.sources import Files, look
@@ -88,6 +89,7 @@ def _data_plan(project: Opened, files: ProjectFiles) -> Data:
             *(note for note in plan.notes if note.code != "unmanaged"),
             *disabled_notes(project, found.declared, disabled),
             *files_notes(found.declared, seen.passed),
+            *partial_notes(partial_inputs(project, found.declared, known)),
         ),
         project=project.config.name,
         target=project.target,

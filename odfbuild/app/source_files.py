@@ -21,8 +21,8 @@ from odfbuild.planner.steps import Again
 
 __all__ = ["UNREAD", "files_again", "files_drift", "files_notes", "files_of", "left_unread"]
 
-UNREAD = frozenset({"late-files", "changed-files"})
-"""The codes of what is said of files that stay unread."""
+UNREAD = frozenset({"late-files", "changed-files", "partial-input"})
+"""The codes of what is said of files and sources that stay unread."""
 
 _LISTED = 3
 

@@ -96,7 +96,7 @@ def show_plan(given: Given, options: PlanOptions) -> int:
             sys.stdout.write(made.text)
             return made.code
         if options.out is not None and made.left_out:
-            raise ProjectErrors(reasons(made.left_out))  # half a plan is not kept
+            raise _HalfAPlanErrors(reasons(made.left_out))
         plan = _saved(made.plan, project, options)
     except OdfBuildError as error:
         wrong = whole(given, error, options.scope.against)
@@ -115,6 +115,10 @@ def show_plan(given: Given, options: PlanOptions) -> int:
     if options.tried is not None:
         _try(project, plan, options.tried)
     return code
+
+
+class _HalfAPlanErrors(ProjectErrors):
+    """What is wrong with the datasets that a plan leaves out, which is not kept then."""
 
 
 def _refuse_untold(options: PlanOptions) -> None:

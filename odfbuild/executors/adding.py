@@ -36,12 +36,12 @@ from odfbuild.odf.events import (
     SetPollingSource,
     SourceState,
 )
+from odfbuild.odf.partial_inputs import PUSH_ID, is_partial, partial_state
 from odfbuild.odf.schema import SchemaEvolutionError
 from odfbuild.odf.timestamp import Timestamp
 from odfbuild.planner.policy import AS_USUAL, IngestOptions
 from odfbuild.state.dataset import Dataset, Noting
 from odfbuild.state.prepared import Prepared
-from odfbuild.state.push_ids import PUSH_ID
 
 __all__ = ["Added", "Intake", "Receiver", "Source", "add", "add_together", "retires"]
 
@@ -56,6 +56,7 @@ class Intake:
 
     `frame` is None if nothing in the input could be read as rows; `event_time` is for rows that
     have none; `state` is what the chain knows of the source from now on, None for no change.
+    `goes_on` tells that another input follows without which this one does not count.
     `besides` is what the reader told beyond the rows.  `noting` is called with the state that has
     the rows: before that becomes the head, or when it is the head already.
     """
@@ -66,6 +67,7 @@ class Intake:
     state: SourceState | None
     besides: Besides | None = None
     noting: Noting | None = None
+    goes_on: bool = False
 
 
 _OF_ROWS: Final = frozenset({"merge-input", NullValuesError.code, InvalidChangelogError.code})
@@ -150,7 +152,7 @@ def _store(receiver: Receiver, intake: Intake, merged: Frame | None, staging: Pa
     check_made_keys(receiver.source.merge, cut, intake.name)
     if sealed is not None and isinstance(receiver.source.merge, MergeStrategyChangelogStream):
         check_retractions(receiver.dataset, receiver.state, sealed)
-    events = _events(receiver, sealed, intake.state)
+    events = _events(receiver, sealed, intake)
     found = held_back(receiver.site, receiver.dataset.id, receiver.state, sealed, intake.name)
     with telling(
         intake.besides,
@@ -248,31 +250,31 @@ def _request(receiver: Receiver, frame: Frame, staging: Path) -> IngestRequest:
     )
 
 
-def _events(
-    receiver: Receiver, sealed: Sealed | None, brought: SourceState | None
-) -> tuple[MetadataEvent, ...]:
+def _events(receiver: Receiver, sealed: Sealed | None, intake: Intake) -> tuple[MetadataEvent, ...]:
     """Return the blocks of an input; none if neither data, watermark nor source state moved."""
     state = receiver.state
     known = state.source_state.get(receiver.source_name)
     if known is not None and known.kind == PUSH_ID:
         known = None  # it is of the push that had it, and of no other
-    source_state = brought or known
+    partial = partial_state(receiver.source_name)
+    left = partial if intake.goes_on else intake.state or known
     slices = () if sealed is None else sealed.slices
     events = schema_events(state, sealed)
-    if not slices and source_state == known:
+    is_left = left == known and not is_partial(state.last_add_data)
+    if not slices and (intake.goes_on or is_left):
         return events
     lag = receiver.options.watermark_lag
-    return (*events, *_added(state, slices, known, source_state, lag))
+    return (*events, *_added(state, slices, partial, left, lag))
 
 
 def _added(
     state: ChainState,
     slices: Sequence[SealedSlice],
-    known: SourceState | None,
-    source_state: SourceState | None,
+    partial: SourceState,
+    left: SourceState | None,
     lag: int,
 ) -> Iterator[AddData]:
-    """Yield a block for each slice, or one without; only the last has read the source so far."""
+    """Yield a block for each slice, or one without; only the last has the state that is left."""
     offset, watermark = state.last_offset, state.watermark
     for each in slices or (None,):
         watermark = watermark if each is None else _later(watermark, each.watermark, lag)
@@ -281,7 +283,7 @@ def _added(
             prev_offset=offset,
             new_data=None if each is None else each.data,
             new_watermark=watermark,
-            new_source_state=source_state if each is None or each is slices[-1] else known,
+            new_source_state=left if each is None or each is slices[-1] else partial,
         )
         offset = offset if each is None else each.data.offset_interval.end
 

@@ -27,11 +27,13 @@ from odfbuild.executors.stopping import Enough, StoppedError
 from odfbuild.executors.together import goes_together, has_room, may_follow
 from odfbuild.odf.events import FetchStepFilesGlob, SetPollingSource, SourceState
 from odfbuild.odf.opaque import refuse_opaque
+from odfbuild.odf.partial_inputs import is_partial
 from odfbuild.planner.policy import AS_USUAL, IngestOptions
 from odfbuild.redaction import hiding
 from odfbuild.state.dataset import Dataset
 from odfbuild.state.disabled import DisabledSourceError, disabled_folders, is_disabled
 from odfbuild.state.heads import HeadMovedError
+from odfbuild.state.partial_inputs import in_part
 
 __all__ = ["ingest"]
 
@@ -60,8 +62,9 @@ def ingest(
     """Poll the dataset's source until it has nothing new; `done` hears of every commit.
 
     Raises UnsupportedVariantError for a source of a newer version of the format,
-    DisabledSourceError for one that waits for its user's word, and the errors of fetching, reading,
-    the engine and the commit; earlier rounds stand.
+    DisabledSourceError for one that waits for its user's word, PartialInputError for a chain that
+    ends inside of an input, and the errors of fetching, reading, the engine and the commit; earlier
+    rounds stand.
     """
     files = SourceFiles(site.workspace, dataset, site.project_dir)
     folder = site.workspace.cache / "fetch" / dataset.id.multibase
@@ -73,6 +76,8 @@ def ingest(
             return
         refuse_opaque(state.polling)
         _refuse_disabled(site, dataset, state.polling)
+        if is_partial(state.last_add_data):
+            raise in_part(dataset, state, _name(site, dataset))
         receiver = Receiver(
             site=site,
             dataset=dataset,
@@ -106,6 +111,11 @@ def ingest(
             lost += 1
             if lost == ATTEMPTS or error.actual is None:
                 raise
+
+
+def _name(site: Site, dataset: Dataset) -> str:
+    named = (str(name) for name, id in site.workspace.names().items() if id == dataset.id)
+    return next(named, str(dataset.id))
 
 
 def _refuse_disabled(site: Site, dataset: Dataset, source: SetPollingSource) -> None:
@@ -164,7 +174,8 @@ def _read_again(polling: _Polling, paths: list[Path], done: Callable[[Round], No
             )
             beside = replace(polling, receiver=replace(receiver, dataset=aside, state=state))
             with receiver.site.workspace.staging() as staging:
-                added = add(beside.receiver, _intake(beside, fetched, staging), staging)
+                intake = replace(_intake(beside, fetched, staging), goes_on=path != paths[-1])
+                added = add(beside.receiver, intake, staging)
             state = added.state
             rounds += () if added.round is None else (added.round,)
         receiver.dataset.follow(aside, receiver.state)

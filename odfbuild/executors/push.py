@@ -24,10 +24,12 @@ from odfbuild.executors.site import Site
 from odfbuild.odf.chain import ChainState
 from odfbuild.odf.events import AddPushSource
 from odfbuild.odf.identity import Multihash
+from odfbuild.odf.partial_inputs import is_partial
 from odfbuild.odf.timestamp import Timestamp
 from odfbuild.planner.policy import AS_USUAL, IngestOptions
 from odfbuild.redaction import excerpt
 from odfbuild.state.dataset import Dataset
+from odfbuild.state.partial_inputs import in_part
 from odfbuild.state.push_ids import has_push, push_state
 
 __all__ = ["BadPushError", "Pushed", "Pushing", "push"]
@@ -90,8 +92,8 @@ def push(
 
     `called` is the dataset's name for messages; `soon` hears how many bytes the engine will be
     asked about: while a large input is read, or once a small one was.  Raises PushSourceError,
-    BadPushError, and the errors of unpacking, reading, the engine and the commit; the chain is as
-    it was then.
+    BadPushError, PartialInputError for a chain that ends inside of an input, and the errors of
+    unpacking, reading, the engine and the commit; the chain is as it was then.
     """
     _check(given)
     return until_committed(lambda: _attempt(site, dataset, given, called, soon))
@@ -119,6 +121,8 @@ def _attempt(
             head=dataset.head() or state.head,
             repeated=True,
         )
+    if is_partial(state.last_add_data):
+        raise in_part(dataset, state, called)
     return _take_in(site, dataset, given, state, source, soon)
 
 

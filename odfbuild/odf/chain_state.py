@@ -36,6 +36,7 @@ from odfbuild.odf.events import (
 )
 from odfbuild.odf.identity import DatasetId, Multihash
 from odfbuild.odf.opaque import is_opaque
+from odfbuild.odf.partial_inputs import source_state_of
 from odfbuild.odf.timestamp import Timestamp
 
 __all__ = ["DEFAULT_VOCABULARY", "RESTATE", "ChainState", "Position", "fold", "vocabulary"]
@@ -229,7 +230,7 @@ def _after_add_data(state: ChainState, event: AddData) -> dict[str, Any]:
         "checkpoint": checkpoint_of(event),
         "last_add_data": event,
     }
-    new = event.new_source_state
+    new = source_state_of(event)
     if new is not None:
         facts["source_state"] = {**state.source_state, new.source_name: new}
     return facts

@@ -20,6 +20,12 @@ from odfbuild.odf.events import (
     MetadataEvent,
     SourceState,
 )
+from odfbuild.odf.partial_inputs import (
+    PUSH_ID,
+    is_partial,
+    partial_state,
+    source_state_of,
+)
 
 __all__ = [
     "DEFAULT_LIMITS",
@@ -42,7 +48,6 @@ class Limits:
     records: int
 
 
-PUSH_ID = "odfbuild/push-id"
 DEFAULT_LIMITS = Limits(size=300_000_000, records=10_000)
 
 
@@ -80,7 +85,7 @@ class Merge:
 
         The watermark and the checkpoint are those of the newest event.  Of every source the last
         state is kept, and of pushes every id, so that a repeated push is still recognised: what one
-        block cannot hold follows in blocks without data.
+        block cannot hold follows in blocks without data, and the ones before say so.
         """
         first, last = self.events[0], self.events[-1]
         states: tuple[SourceState | None, ...] = tuple(_lasting(self.events)) or (None,)
@@ -170,20 +175,50 @@ def _merged(run: Sequence[MetadataEvent], limits: Limits) -> Iterator[Part]:
 
 
 def _batches(run: Sequence[AddData], limits: Limits) -> Sequence[tuple[AddData, ...]]:
-    """Cut a run into batches within the limits, filled from the newest event back."""
+    """Cut a run into batches within the limits, filled from the newest event back.
+
+    Each ends where an input does, or has nothing but blocks of one input, which is too large.
+    """
     batches: list[list[AddData]] = [[]]
-    size = records = 0
-    for event in reversed(run):
-        piece = event.new_data
-        more = 0 if piece is None else _records(piece)
-        bytes_more = 0 if piece is None else piece.size
-        full = size + bytes_more > limits.size or records + more > limits.records
-        if piece is not None and records and full:
+    total = Limits(0, 0)
+    for input in reversed(_inputs(run)):
+        alone = not _fits(_size(input), limits) and len(input) > 1
+        if alone:
             batches.append([])
-            size = records = 0
-        batches[-1].append(event)
-        size, records = size + bytes_more, records + more
+            total = Limits(0, 0)
+        for piece in reversed([(each,) for each in input]) if alone else (input,):
+            more = _size(piece)
+            both = Limits(total.size + more.size, total.records + more.records)
+            if more.records and total.records and not _fits(both, limits):
+                batches.append([])
+                both = more
+            batches[-1] += reversed(piece)
+            total = both
+        if alone:
+            batches.append([])
+            total = Limits(0, 0)
     return [tuple(reversed(each)) for each in reversed(batches) if each]
+
+
+def _inputs(run: Sequence[AddData]) -> list[tuple[AddData, ...]]:
+    """Return the events of each input together: those of which each says that more follow."""
+    found: list[tuple[AddData, ...]] = []
+    open_: tuple[AddData, ...] = ()
+    for event in run:
+        open_ += (event,)
+        if not is_partial(event):
+            found.append(open_)
+            open_ = ()
+    return [*found, open_] if open_ else found
+
+
+def _size(events: Sequence[AddData]) -> Limits:
+    pieces = [each.new_data for each in events if each.new_data is not None]
+    return Limits(sum(each.size for each in pieces), sum(map(_records, pieces)))
+
+
+def _fits(size: Limits, limits: Limits) -> bool:
+    return size.size <= limits.size and size.records <= limits.records
 
 
 def _records(piece: DataSlice) -> int:
@@ -191,17 +226,25 @@ def _records(piece: DataSlice) -> int:
 
 
 def _lasting(events: Sequence[AddData]) -> Iterator[SourceState]:
-    """Yield the states that must not be lost: the last one of each source, every push's id."""
+    """Yield the states that must not be lost: the last one of each source, every push's id.
+
+    Those before the last say that more follows, and so does that one where the events end inside
+    of an input.
+    """
     states = list(_states(events))
     last = {each.source_name: n for n, each in enumerate(states)}
-    for n, state in enumerate(states):
-        if state.kind == PUSH_ID or last[state.source_name] == n:
-            yield state
+    found = [s for n, s in enumerate(states) if s.kind == PUSH_ID or last[s.source_name] == n]
+    whole = [] if is_partial(events[-1]) else found[-1:]
+    yield from (partial_state(each.source_name, each) for each in found[: len(found) - len(whole)])
+    yield from whole
+    if not found and events[-1].new_source_state is not None:
+        yield events[-1].new_source_state
 
 
 def _states(events: Sequence[AddData]) -> Iterator[SourceState]:
     previous: SourceState | None = None
     for each in events:
-        if each.new_source_state is not None and each.new_source_state != previous:
-            previous = each.new_source_state
-            yield previous
+        state = source_state_of(each)
+        if state is not None and state != previous:
+            previous = state
+            yield state

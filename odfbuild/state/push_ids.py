@@ -10,13 +10,12 @@ from contextlib import suppress
 
 from odfbuild.odf.events import AddData, MetadataBlock, SourceState
 from odfbuild.odf.identity import Multihash
+from odfbuild.odf.partial_inputs import PUSH_ID, source_state_of
 from odfbuild.state.dataset import Dataset, NotInChainError
 from odfbuild.state.index import Index, PushId
 from odfbuild.state.objects import MissingObjectError
 
 __all__ = ["PUSH_ID", "has_push", "push_state"]
-
-PUSH_ID = "odfbuild/push-id"
 
 
 def push_state(source: str, id: str) -> SourceState:
@@ -78,4 +77,4 @@ def _pushes(blocks: Iterable[tuple[Multihash, MetadataBlock]]) -> Iterator[PushI
 
 
 def _state_in(block: MetadataBlock) -> SourceState | None:
-    return block.event.new_source_state if isinstance(block.event, AddData) else None
+    return source_state_of(block.event) if isinstance(block.event, AddData) else None

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from odfbuild.errors import StateError
 from odfbuild.odf.events import AddData, DatasetKind
+from odfbuild.odf.partial_inputs import is_partial
 from odfbuild.odf.timestamp import Timestamp
 from odfbuild.state.dataset import Dataset
 from odfbuild.state.prepared import Prepared
@@ -44,11 +45,14 @@ def move_watermark(dataset: Dataset, to: Timestamp, *, now: Timestamp, source: s
         )
     if state.watermark is not None and state.watermark >= to:
         return Moved(state.watermark, state.watermark)
+    last = state.last_add_data
     event = AddData(
         prev_checkpoint=state.checkpoint,
         prev_offset=state.last_offset,
         new_watermark=to,
-        new_source_state=state.source_state.get(source),
+        new_source_state=last.new_source_state
+        if last is not None and is_partial(last)
+        else state.source_state.get(source),
     )
     dataset.commit(Prepared((event,), max(now, state.system_time)), on=state)
     return Moved(state.watermark, to)

@@ -16,6 +16,9 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from odfbuild.executors import site
+from odfbuild.odf.refs import DatasetAlias
+from odfbuild.state.workspace import Workspace
 from tests.cli.within import Within
 from tests.engines import FakeEngine
 from tests.inside import Inside, command, heads, lay_out
@@ -426,3 +429,44 @@ def test_the_query_of_a_push_source_is_shown(
     done = within("inspect", "query", "two")
     assert done.code == 1
     assert "each of its push sources has its own: left, right" in done.err
+
+
+def test_what_has_a_push_in_part_is_pushed_to_no_more(
+    run: Inside, project: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(site, "SLICE_ROWS", 1)
+    pushed = ("ingest", "readings", "in/a.csv", "--source", "manual", "--id", "x")
+    assert "3 blocks, 2 rows" in run(*pushed).out
+    found = Workspace(project / ".odfbuild").open(DatasetAlias.parse("readings"))
+    assert found is not None
+    *_, before, inside, last = (hash for hash, _ in found.blocks())
+    refused = run("reset", "readings", str(inside), "--yes")
+    assert refused.code == 1
+    assert f"error[partial-input]: the block {inside.short()} of readings" in refused.err
+    assert f"reset readings {before.short()}" in refused.err
+    found.set_head(inside, last)
+    for words in (pushed, ("ingest", "readings", "in/c.ndjson"), ("plan",)):
+        done = run(*words)
+        assert done.code == 1, words
+        said = done.out + done.err
+        assert "error[partial-input]: 'readings' ends inside of an input" in said
+    assert run("watermark", "readings", "2030-01-01T00:00:00Z").code == 0
+    assert run(*pushed).code == 1
+    assert run("reset", "readings", before.short(), "--yes").code == 0
+    assert "2 rows" in run(*pushed).out
+    assert shown(run) == [("a", 1), ("b", 2)]
+
+
+def test_ids_of_merged_pushes_are_not_parted_from_their_rows(run: Inside, project: Path) -> None:
+    for id in "pq":
+        run("ingest", "readings", "in/c.ndjson", "--id", id)
+    assert run("compact", "readings", "--yes").code == 0
+    found = Workspace(project / ".odfbuild").open(DatasetAlias.parse("readings"))
+    assert found is not None
+    *_, inside, last = (hash for hash, _ in found.blocks())
+    assert "partial-input" in run("reset", "readings", str(inside), "--yes").err
+    found.set_head(inside, last)
+    for id in "pq":
+        done = run("ingest", "readings", "in/c.ndjson", "--id", id)
+        assert "was pushed before" in done.out or "partial-input" in done.err
+    assert len(shown(run)) == 2

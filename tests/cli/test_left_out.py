@@ -94,6 +94,8 @@ def test_the_others_are_planned_and_applied(
             assert f"+ {name}" not in plan.out
         saved = run("plan", "--out", "plan.json")
         assert saved.code == 1
+        errors = [line for line in saved.err.splitlines() if "error[" in line]
+        assert errors and all(line in plan.out for line in errors), saved.err
         assert not (run.folder / "plan.json").exists()
         apply = run("apply", "--yes")
         assert "error[internal]" not in apply.err

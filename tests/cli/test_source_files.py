@@ -444,3 +444,30 @@ def test_any_history_of_files_leaves_what_they_say_in_order(run: Inside, seed: i
         for each in sorted(files):
             expected |= {k: int(v) for k, v in (line.split(",") for line in files[each].split())}
         assert table(run) == expected
+
+
+def test_files_that_are_read_again_together_are_not_parted(run: Inside) -> None:
+    made(run, "UpsertStream", {"1.csv": "a,10\n", "2.csv": "a,20\n"}, "changed")
+    put(run, "1.csv", "a,11\n")
+    assert run("apply", "--yes").code == 0
+    *_, before, inside, last = (hash for hash, _ in source(run).blocks())
+    refused = run("reset", "src", str(inside), "--yes")
+    assert (refused.code, table(run)) == (1, {"a": 20})
+    assert f"odfbuild reset src {before.short()}, the last block before" in refused.err
+    source(run).set_head(inside, last)
+    assert "error[partial-input]: 'src' ends inside of an input" in both(run("plan"))
+    assert "warning[partial-input]" in both(run("run"))
+    assert run("apply", "--yes").code == 1
+    assert run("reset", "src", before.short(), "--yes").code == 0
+    assert run("apply", "--yes").code == 0
+    assert table(run) == {"a": 20}
+
+
+def test_files_that_are_read_again_end_where_the_last_ones_change_nothing(run: Inside) -> None:
+    made(run, "UpsertStream", {"1.csv": "a,10\n", "2.csv": "b,20\n"}, "changed")
+    put(run, "1.csv", "a,11\n")
+    assert run("apply", "--yes").code == 0
+    assert codes(run) == []
+    put(run, "3.csv", "c,30\n")
+    assert run("apply", "--yes").code == 0
+    assert table(run) == {"a": 11, "b": 20, "c": 30}

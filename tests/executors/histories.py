@@ -24,9 +24,9 @@ from odfbuild.odf.events import (
     SetVocab,
     SourceState,
 )
+from odfbuild.odf.partial_inputs import PARTIAL, PUSH_ID
 from odfbuild.odf.refs import DatasetAlias
 from odfbuild.odf.timestamp import Timestamp
-from odfbuild.planner.compaction import PUSH_ID
 from odfbuild.state.dataset import Dataset
 from odfbuild.state.disk import Disk
 from odfbuild.state.prepared import Prepared
@@ -176,7 +176,7 @@ def _kind(event: MetadataEvent) -> str:
 _states = st.builds(
     SourceState,
     source_name=st.sampled_from(["default", "devices"]),
-    kind=st.sampled_from(["odf/etag", PUSH_ID]),
+    kind=st.sampled_from(["odf/etag", PUSH_ID, PARTIAL]),
     value=st.sampled_from(["1", "2", "3", "4"]),
 )
 _added = st.builds(

@@ -14,13 +14,13 @@ from odfbuild.executors.compacting import rewrite_chain
 from odfbuild.executors.present import LostDataError
 from odfbuild.executors.verified import DamagedDataError
 from odfbuild.executors.verify import verify
-from odfbuild.odf.chain import ChainState
+from odfbuild.odf.chain import ChainState, fold
 from odfbuild.odf.events import AddData, DatasetKind, MetadataEvent, SourceState
 from odfbuild.odf.identity import Multihash
+from odfbuild.odf.partial_inputs import PUSH_ID, blocks_in_part, partial_state, source_state_of
 from odfbuild.odf.timestamp import Timestamp
 from odfbuild.planner.compaction import (
     DEFAULT_LIMITS,
-    PUSH_ID,
     KindCompactedError,
     Limits,
     Merge,
@@ -79,9 +79,23 @@ def pushes(events: Sequence[MetadataEvent]) -> list[SourceState]:
     """Return the ids of pushes in order, each once where it is repeated at once."""
     found: list[SourceState] = []
     for each in events:
-        state = each.new_source_state if isinstance(each, AddData) else None
+        state = source_state_of(each) if isinstance(each, AddData) else None
         if state is not None and state.kind == PUSH_ID and found[-1:] != [state]:
             found.append(state)
+    return found
+
+
+def cuts(history: History) -> set[tuple[Any, ...]]:
+    """Return what is known where the chain may be cut: rows, ids of pushes, states of sources."""
+    found = set()
+    ids: frozenset[SourceState] = frozenset()
+    state: ChainState | None = None
+    blocks = list(history.dataset.blocks())
+    for (hash, block), (_, is_inside) in zip(blocks, blocks_in_part(blocks), strict=True):
+        state = fold(state, block, hash)
+        ids |= frozenset(pushes([block.event]))
+        if not is_inside:
+            found.add((state.last_offset, ids, frozenset(state.source_state.values())))
     return found
 
 
@@ -132,6 +146,7 @@ def test_compaction_keeps_all_that_the_chain_says(
     before, events = history.state, history.events()
     blocks = [hash for hash, _ in history.dataset.blocks()]
     rows = history.rows() if before.has_data else None
+    known = cuts(history)
     wanted = compacted(DatasetKind.ROOT, events, Limits(HUGE, records))
     assume(wanted is not None)
     assert wanted is not None
@@ -143,6 +158,7 @@ def test_compaction_keeps_all_that_the_chain_says(
     assert lasting(after) == lasting(before)
     assert verify(history.dataset).findings == ()
     assert pushes(history.events()) == pushes(events)
+    assert cuts(history) <= known
     now = [hash for hash, _ in history.dataset.blocks()]
     assert now[: wanted.kept] == blocks[: wanted.kept]
     assert not set(now[wanted.kept :]) & set(blocks)
@@ -212,7 +228,8 @@ def test_ids_of_pushes_follow_the_merged_slice(tmp_path: Path) -> None:
     first, *rest = history.added()
     assert first.new_data is not None
     assert [each.new_data for each in rest] == [None, None]
-    assert [each.new_source_state for each in (first, *rest)] == ids
+    partial = [partial_state(each.source_name, each) for each in ids]
+    assert [each.new_source_state for each in (first, *rest)] == [*partial[:-1], ids[-1]]
     index = history.workspace.index
     assert all(push_ids.has_push(history.dataset, index, "devices", each.value) for each in ids)
     history.add(Added(1))

@@ -20,6 +20,7 @@ from odfbuild.executors.slices import NullValuesError, Sealed, Spread, read_slic
 from odfbuild.executors.verify import verify
 from odfbuild.odf.digest import logical_hash, physical_hash
 from odfbuild.odf.events import AddData, DatasetVocabulary
+from odfbuild.odf.partial_inputs import blocks_in_part, is_partial, partial_state
 from odfbuild.odf.timestamp import Timestamp
 from tests.engines import FakeEngine
 from tests.executors.workshop import Workshop, ledger
@@ -186,7 +187,7 @@ def test_a_large_input_is_several_blocks_under_one_head_move(tmp_path: Path) -> 
     assert [event.new_data.offset_interval.end for event in events if event.new_data] == [2, 5, 7]
     latest = Timestamp.parse("2024-01-09T00:00:00Z")
     assert [event.new_watermark for event in events] == [latest] * 3
-    assert [event.new_source_state is None for event in events] == [True, True, False]
+    assert [is_partial(event) for event in events] == [True, True, False]
     assert {block.system_time for _, block in added} == {shop.now}
     assert verify(dataset).findings == ()
     (done,) = [each for each in rounds(report) if each.source == "data/a.csv"]
@@ -205,8 +206,9 @@ def test_the_next_input_goes_on_from_the_last_slice(tmp_path: Path) -> None:
         for _, block in shop.dataset("src").blocks()
         if isinstance(block.event, AddData)
     ]
-    assert states[0] is None
-    assert states[1] == states[2] != states[3]
+    partial = partial_state("default")
+    assert [states[0], states[2]] == [partial, partial]
+    assert [each and each.value for each in (states[1], states[3])] == ["a.csv", "b.csv"]
     assert not shop.apply([ledger()]).failures
     assert shop.kinds("src").count("AddData") == 4
 
@@ -218,3 +220,22 @@ def test_a_null_in_the_last_part_of_a_required_column_commits_nothing(tmp_path: 
     assert isinstance(failed[1].error, NullValuesError)
     assert "AddData" not in shop.kinds("src")
     assert shop.dataset("src").slices() == ()
+
+
+def test_a_chain_that_ends_inside_of_an_input_is_not_read_on(tmp_path: Path) -> None:
+    shop = Cutting(tmp_path, FileEngine())
+    for name in "ab":
+        shop.file(f"{name}.csv", *(f"2024-01-0{row + 1},{name}{row},{row}" for row in range(8)))
+    assert not shop.apply([ledger()]).failures
+    dataset, rows = shop.dataset("src"), shop.rows("src")
+    blocks = list(dataset.blocks())
+    whole = {hash for hash, inside in blocks_in_part(blocks) if not inside}
+    assert len(blocks) - len(whole) == 4
+    for hash, _ in blocks[4:]:
+        dataset.set_head(hash, dataset.head())
+        failures = shop.apply([ledger()]).failures
+        assert [failed.error.code for _, failed in failures] == [
+            *([] if hash in whole else ["partial-input"])
+        ]
+        if hash in whole:
+            assert [row[1:] for row in shop.rows("src")] == [row[1:] for row in rows]

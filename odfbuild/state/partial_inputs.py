@@ -1,0 +1,61 @@
+"""Chains that end inside of an input are not read on from: reset refuses to make one of them."""
+
+from typing import Final
+
+from odfbuild.errors import StateError
+from odfbuild.odf.chain import ChainState
+from odfbuild.odf.identity import Multihash
+from odfbuild.odf.partial_inputs import blocks_in_part
+from odfbuild.state.dataset import Dataset
+
+__all__ = ["PartialInputError", "check_target", "in_part"]
+
+_WHY: Final = (
+    "an input is in several blocks where its rows are many, where files are read again together, "
+    "and where pushes were merged; reading on from inside of it would give rows twice"
+)
+
+
+class PartialInputError(StateError):
+    """A chain ends, or would end, inside of an input that is in several blocks."""
+
+    code = "partial-input"
+
+
+def in_part(dataset: Dataset, state: ChainState, called: str) -> PartialInputError:
+    """Return what is wrong with a chain whose last data has an input in part."""
+    found = blocks_in_part(dataset.blocks(upto=state.head))
+    before = [hash for hash, inside in found if not inside][-1]
+    return PartialInputError(
+        what=f"'{called}' ends inside of an input: its last block has a part of the rows only",
+        why=f"it was set back by hand or by another program, or was copied in part; {_WHY}",
+        fix=f"odfbuild reset {called} {before.short()} goes back to before that input, then apply; "
+        "or pull the rest of the chain",
+    )
+
+
+def check_target(dataset: Dataset, to: Multihash, head: Multihash, called: str) -> None:
+    """Refuse a block that has an input in part as the last one.  Raises PartialInputError.
+
+    `head` is the last block now; `to` is before it, or was the last one at some time.
+    """
+    found = dict(blocks_in_part(dataset.blocks(upto=head)))
+    if to not in found:
+        found = dict(blocks_in_part(dataset.blocks(upto=to)))
+    if not found[to]:
+        return
+    hashes = list(found)
+    at = hashes.index(to)
+    before = next(hash for hash in reversed(hashes[:at]) if not found[hash])
+    after = next((hash for hash in hashes[at:] if not found[hash]), None)
+    ways = [f"odfbuild reset {called} {before.short()}, the last block before that input"]
+    ways += (
+        []
+        if after in {None, head}
+        else [f"odfbuild reset {called} {after.short()}, its last block"]
+    )
+    raise PartialInputError(
+        what=f"the block {to.short()} of {called} is inside of an input: more of its rows follow",
+        why=_WHY,
+        fix="; or ".join(ways),
+    )
