@@ -11,6 +11,8 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterable
+from dataclasses import replace
+from itertools import count as count_from
 from pathlib import Path
 
 from bench.measure import DATA, Command, Run, compare, spread
@@ -62,6 +64,51 @@ def nothing_to_do(count: int) -> Callable[[int], None]:
             print(f"building {count} datasets once ...", flush=True)
             odfbuild("apply", "--yes", folder=folder).run()
         report([odfbuild("plan", folder=folder), odfbuild("apply", "--yes", folder=folder)], runs)
+
+    return case
+
+
+def one_changed(count: int) -> Callable[[int], None]:
+    """Time plan where one definition is another each time, where one file is new, and idle."""
+
+    def case(runs: int) -> None:
+        folder = made(f"many-{count}", lambda at: many_datasets(at, count))
+        if not (folder / ".odfbuild").exists():
+            print(f"building {count} datasets once ...", flush=True)
+            odfbuild("apply", "--yes", folder=folder).run()
+        definition = folder / "datasets" / "bench.derived-00007.yaml"
+        before, news = definition.read_text("utf-8"), folder / "data" / "bench.root-00007" / "2.csv"
+        rounds = count_from(3)
+
+        def as_built() -> None:
+            definition.write_text(before, "utf-8")
+            news.unlink(missing_ok=True)
+
+        def idle() -> None:
+            as_built()
+            plan.run()
+
+        def change() -> None:
+            idle()
+            text = before.replace("amount * 2", f"amount * {next(rounds)}")
+            definition.write_text(text, "utf-8")
+
+        def bring() -> None:
+            idle()
+            first = (news.parent / "1.csv").read_text("utf-8")
+            news.write_text(first + "\n" * next(rounds), "utf-8")
+
+        plan = odfbuild("plan", folder=folder)
+        commands = [
+            replace(plan, name="plan, one definition changed", prepare=change),
+            replace(plan, name="plan, nothing changed", prepare=idle),
+            replace(plan, name="plan, one file new", prepare=bring),
+        ]
+        try:
+            measured = report(commands, runs)
+        finally:
+            as_built()
+        against(measured[2], measured[1], f"{commands[2].name} / {commands[1].name}")
 
     return case
 
@@ -213,6 +260,8 @@ CASES: dict[str, Callable[[int], None]] = {
     "start-up": start_up,
     "idle-1000": nothing_to_do(1000),
     "idle-5000": nothing_to_do(5000),
+    "changed-1000": one_changed(1000),
+    "changed-10000": one_changed(10000),
     "manners-1000": manners(1000),
     "first": first_build,
     "small-20": twenty_small,

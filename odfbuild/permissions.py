@@ -8,6 +8,7 @@ import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
+from functools import cache
 from pathlib import Path
 from typing import ClassVar
 
@@ -253,12 +254,18 @@ def _fits(name: str, patterns: Sequence[str]) -> bool:
 
 def _guards_of(real: str) -> list[str]:
     """Return the sensitive folders that a path without links is in."""
-    found = [each for name in SENSITIVE for each in {name, os.path.realpath(name)}]
+    found = [*_system_folders()]
     home = os.path.realpath(os.path.expanduser("~"))  # noqa: PTH111
     inside = real.removeprefix(f"{home.rstrip('/')}/").partition("/")[0]
     if inside != real and inside.startswith("."):
         found.append(f"{home}/{inside}")
     return [each for each in found if _is_below(real, each)]
+
+
+@cache
+def _system_folders() -> tuple[str, ...]:
+    """Return the sensitive folders of the system, and what they are links to; these stay."""
+    return tuple(each for name in SENSITIVE for each in {name, os.path.realpath(name)})
 
 
 def _is_never_data(real: str) -> bool:

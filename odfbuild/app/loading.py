@@ -94,9 +94,14 @@ class MissingNameError(StateError):
 
 
 def wrong_of(project: Opened, loaded: Project) -> Wrong:
-    """Return the datasets with a wrong definition, with damage, or without their names."""
+    """Return the datasets with a wrong definition, with damage, or without their names.
+
+    The damage is what the reading of all states has found, which has to come first.
+    """
     workspace, declared = project.workspace, loaded.declared
-    damaged, names = workspace.damaged(), workspace.names()
+    names = workspace.names()
+    damage = workspace.damage()
+    damaged = {each: error for each, error in damage.items() if isinstance(each, DatasetAlias)}
     lost = workspace.heads().keys() - set(names.values())
     refused = {alias: ProjectErrors(found) for alias, found in loaded.wrong.items()}
     if not damaged and not lost and not refused:

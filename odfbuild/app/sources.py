@@ -177,12 +177,13 @@ def _noting(project: Opened, fetch: FetchStep, alias: DatasetAlias, links: "Link
     reach = _reach(project)
     if links is None or not isinstance(fetch, FetchStepFilesGlob):
         return reach
-    if not leads_inside(project.root / fixed_part(fetch.path), project.root):
+    start = os.path.join(project.root, fixed_part(fetch.path))  # noqa: PTH118
+    if not leads_inside(start, project.root):
         return reach  # the pattern itself is asked for
 
     def noted(path: str) -> None:
         reach(path)
-        if not leads_inside(path, project.root):
+        if path != start and not leads_inside(path, project.root):
             links.setdefault(alias, set()).add(path)
 
     return noted

@@ -193,13 +193,6 @@ class Workspace:
         """Note that the chain of a dataset cannot be read."""
         self._wrong_chains[id] = error
 
-    def damaged(self) -> Mapping[DatasetAlias, OdfBuildError]:
-        """Return what is wrong with the named datasets whose name or chain cannot be read."""
-        self.states()
-        return {
-            each: error for each, error in self.damage().items() if isinstance(each, DatasetAlias)
-        }
-
     def heads(self) -> Mapping[DatasetId, Multihash]:
         """Return the heads of all datasets that have one, also of those without a name.
 
