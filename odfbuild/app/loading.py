@@ -30,6 +30,7 @@ __all__ = [
     "load",
     "load_at",
     "locked_schemas",
+    "unsure_of",
     "wrong_of",
 ]
 
@@ -104,7 +105,7 @@ def wrong_of(project: Opened, loaded: Project) -> Wrong:
     damaged = {each: error for each, error in damage.items() if isinstance(each, DatasetAlias)}
     lost = workspace.heads().keys() - set(names.values())
     refused = {alias: ProjectErrors(found) for alias, found in loaded.wrong.items()}
-    if not damaged and not lost and not refused:
+    if not damaged and not lost and not refused and not loaded.unread:
         return Wrong({})
     errors = dict(damaged)
     if lost:
@@ -114,7 +115,22 @@ def wrong_of(project: Opened, loaded: Project) -> Wrong:
         for alias, left in recall_applied(workspace.root, new).items():
             if left.dataset in lost:
                 errors[alias] = _nameless(alias, left.dataset)
-    return Wrong(errors, names, last_names(project.policy.moved), refused)
+    moved = last_names(project.policy.moved)
+    unsure = unsure_of(loaded, {*names, *damaged}, moved)
+    return Wrong(errors, names, moved, refused, loaded.unread, unsure)
+
+
+def unsure_of(
+    loaded: Project, there: Collection[DatasetAlias], moved: Mapping[DatasetAlias, DatasetAlias]
+) -> frozenset[DatasetAlias]:
+    """Return those of the datasets that are `there` of which a definition without a name may be.
+
+    `moved` has the last names by old ones.
+    """
+    if not loaded.unread:
+        return frozenset()
+    known = {*loaded.wrong, *(each.alias for each in loaded.declared)}
+    return frozenset(each for each in there if moved.get(each, each) not in known)
 
 
 def _nameless(alias: DatasetAlias, id: DatasetId) -> MissingNameError:

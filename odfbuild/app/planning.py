@@ -15,6 +15,7 @@ from odfbuild.app.loading import (
     load_at,
     locked_schemas,
     settings_at,
+    unsure_of,
     wrong_of,
 )
 from odfbuild.app.opened import Opened
@@ -167,7 +168,12 @@ def _compared(project: Opened, asked: Asked, against: str) -> Made:
             schemas = locked_schemas(revision.root, before)
             current = imagined(before.declared, engines=engines(), schemas=schemas)
     alone = replace(asked, metadata_only=True)
-    wrong = Wrong({}, refused={a: ProjectErrors(found) for a, found in loaded.wrong.items()})
+    wrong = Wrong(
+        {},
+        refused={a: ProjectErrors(found) for a, found in loaded.wrong.items()},
+        unread=loaded.unread,
+        unsure=unsure_of(loaded, current, {}),
+    )
     rest = plannable(loaded.declared, current, wrong)
     sound = replace(loaded, declared=rest.declared)
     plan = _planned(project, alone, sound, rest.current, {}, against=called)

@@ -173,7 +173,7 @@ def _saved(plan: Plan, project: app.Opened, options: PlanOptions) -> Plan:
 
 def _code(plan: Plan, options: PlanOptions) -> int:
     """Return the exit code, the one of apply if that does nothing; sources to ask are no change."""
-    if plan.verdict.left_out:
+    if plan.verdict.errors:
         return exits.ERROR
     if not plan.verdict.passed:
         return exits.REFUSED

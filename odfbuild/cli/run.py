@@ -50,7 +50,7 @@ class _Seen:
 
     passes: int = 0
     waiting: tuple[DatasetAlias, ...] = ()
-    left_out: Collection[DatasetAlias] = frozenset()
+    left_out: Collection[DatasetAlias | None] = frozenset()
     unread: Sequence[Diagnostic] = ()
     error: str | None = None
 
@@ -145,7 +145,7 @@ def _left_out(project: app.Opened, data: Data, options: RunOptions) -> LeftOut:
 
     declared = app.load(project).declared
     found = chosen(project, declared, options.select, options.exclude, plan=lambda: data.plan)
-    return {alias: why for alias, why in data.left_out.items() if alias in found}
+    return {a: why for a, why in data.left_out.items() if a is None or a in found}
 
 
 def _pass(project: app.Opened, plan: Plan, options: RunOptions, doing: Running) -> int:

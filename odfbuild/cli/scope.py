@@ -54,7 +54,9 @@ def scoped(project: app.Opened, scope: Scope) -> app.Made:
     declared = made.loaded.declared
     found = chosen(project, declared, scope.select, scope.exclude, plan=lambda: made.plan)
     unread = made.loaded.wrong.keys() - {each.alias for each in declared}
-    left_out = {a: why for a, why in made.left_out.items() if a in found or a in unread}
+    left_out = {
+        a: why for a, why in made.left_out.items() if a is None or a in found or a in unread
+    }
     plan = restrict(made.plan, found)
     return app.Made(plan, made.loaded, left_out=left_out, files=made.files)
 

@@ -1,6 +1,6 @@
 """Datasets that cannot be planned, those that read them, and the rest that can.  Pure."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TypeAlias
 
@@ -13,11 +13,22 @@ from odfbuild.planner.declared import Declared
 from odfbuild.planner.instances import merged
 from odfbuild.planner.plan import Plan
 
-__all__ = ["LeftOut", "Plannable", "Wrong", "plannable", "reasons", "stand_in", "with_left_out"]
+__all__ = [
+    "LEFT_OUT",
+    "LeftOut",
+    "Plannable",
+    "Wrong",
+    "plannable",
+    "reasons",
+    "stand_in",
+    "with_left_out",
+]
 
-LeftOut: TypeAlias = Mapping[DatasetAlias, tuple[Diagnostic, ...]]
+LeftOut: TypeAlias = Mapping[DatasetAlias | None, tuple[Diagnostic, ...]]
+"""Why datasets are left out, by name; under None what is wrong with definitions without one."""
 
-_CODE = "input-left-out"
+LEFT_OUT = "input-left-out"
+"""The code of what is said of a dataset that is left out for what it reads."""
 _NAMING = ("cycle", "literal-secret")
 """Codes of errors that name all datasets that they are about."""
 
@@ -36,13 +47,16 @@ class Wrong:
     """Datasets with which something is wrong, the ids of all that have a readable name, moves.
 
     `moved` has the last names by old ones; `refused` are datasets as they are declared, some of
-    which no chain has.
+    which no chain has.  `unread` are errors of definitions whose names cannot be read, `unsure` the
+    datasets of the workspace that such a definition may be of.
     """
 
     errors: Mapping[DatasetAlias, OdfBuildError]
     names: Mapping[DatasetAlias, DatasetId] = field(default_factory=dict)
     moved: Mapping[DatasetAlias, DatasetAlias] = field(default_factory=dict)
     refused: Mapping[DatasetAlias, OdfBuildError] = field(default_factory=dict)
+    unread: tuple[Diagnostic, ...] = ()
+    unsure: frozenset[DatasetAlias] = frozenset()
 
 
 def plannable(
@@ -52,16 +66,16 @@ def plannable(
 
     `declared` is in topological order.  Of `current`, nothing is left that is left out.
     """
-    if not given.errors and not given.refused:
+    if not given.errors and not given.refused and not given.unread:
         return Plannable(tuple(declared), current)
     damaged = {given.moved.get(alias, alias): error for alias, error in given.errors.items()}
     wrong = {**given.refused, **damaged}
     ids = {id: given.moved.get(alias, alias) for alias, id in given.names.items()}
     nameless = next((alias for alias in given.errors if alias not in given.names), None)
-    because: dict[DatasetAlias, DatasetAlias] = {each: each for each in wrong}
+    because: dict[DatasetAlias, DatasetAlias] = {each: each for each in (*wrong, *given.unsure)}
     if nameless is not None:  # an id that nobody has may be its
         because[nameless] = given.moved.get(nameless, nameless)
-    found: dict[DatasetAlias, tuple[Diagnostic, ...]] = {}
+    found: dict[DatasetAlias | None, tuple[Diagnostic, ...]] = {}
     kept: list[Declared] = []
     for each in declared:
         cause = because.get(each.alias) or next(
@@ -72,9 +86,15 @@ def plannable(
             continue
         because[each.alias] = cause
         span, error = each.span(()), wrong.get(each.alias)
-        told = (_reads(each, cause),) if error is None else _told(each.alias, error, span)
+        told = (
+            (_reads(each, cause, given.unsure),)
+            if error is None
+            else _told(each.alias, error, span)
+        )
         found[each.alias] = told
     found |= {alias: _told(alias, wrong[alias]) for alias in wrong if alias not in found}
+    if given.unread:
+        found[None] = given.unread
     left = {alias: state for alias, state in current.items() if alias not in because}
     return Plannable(tuple(kept), left, found)
 
@@ -87,8 +107,8 @@ def stand_in(alias: DatasetAlias) -> DatasetId:
 def reasons(left_out: LeftOut) -> tuple[Diagnostic, ...]:
     """Return all errors by their places, and after them what is left out for one of them."""
     found = [each for problems in left_out.values() for each in problems]
-    readers = [each for each in found if each.code == _CODE]
-    return (*merged(each for each in found if each.code != _CODE), *merged(readers))
+    readers = [each for each in found if each.code == LEFT_OUT]
+    return (*merged(each for each in found if each.code != LEFT_OUT), *merged(readers))
 
 
 def with_left_out(plan: Plan, left_out: LeftOut) -> Plan:
@@ -96,7 +116,8 @@ def with_left_out(plan: Plan, left_out: LeftOut) -> Plan:
     if not left_out:
         return plan
     found = reasons(left_out)
-    verdict = replace(plan.verdict, errors=len(found), left_out=len(left_out))
+    left = len(left_out.keys() - {None})
+    verdict = replace(plan.verdict, errors=len(found), left_out=left)
     return replace(plan, notes=(*found, *plan.notes), verdict=verdict)
 
 
@@ -124,14 +145,23 @@ def _told(
 
 def _named(alias: DatasetAlias, found: Diagnostic, span: SourceSpan | None) -> Diagnostic:
     """Return an error with the name of the dataset, and where that is if nothing is nearer."""
-    says = found.code in _NAMING or f"'{alias}'" in found.what
+    is_instance = found.span is not None and found.span.instance is not None  # that names it
+    says = is_instance or found.code in _NAMING or f"'{alias}'" in found.what
     what = found.what if says else f"{alias}: {found.what}"
     return replace(found, what=what, span=found.span or span)
 
 
-def _reads(each: Declared, cause: DatasetAlias) -> Diagnostic:
+def _reads(each: Declared, cause: DatasetAlias, unsure: Collection[DatasetAlias]) -> Diagnostic:
+    if cause in unsure:
+        return Diagnostic(
+            code=LEFT_OUT,
+            what=f"{each.alias} is left out: no readable definition is of {cause}, its input",
+            why="a definition whose name cannot be read may be that of the input",
+            fix=f"mend the definitions that cannot be read, or declare {cause}",
+            span=each.span(()),
+        )
     return Diagnostic(
-        code=_CODE,
+        code=LEFT_OUT,
         what=f"{each.alias} is left out: it is made of {cause}",
         why=f"{cause} cannot be planned, and nothing is made of what is not certain",
         fix=f"mend {cause} first",

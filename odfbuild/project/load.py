@@ -11,7 +11,7 @@ from odfbuild.odf.refs import DatasetAlias
 from odfbuild.permissions import UNLIMITED, PathNotPermittedError, Permissions
 from odfbuild.planner.dag import sound_dag
 from odfbuild.planner.declared import Declared
-from odfbuild.planner.exclusion import stand_in
+from odfbuild.planner.exclusion import LEFT_OUT, stand_in
 from odfbuild.planner.instances import merged
 from odfbuild.planner.policy import last_names
 from odfbuild.project.admitting import admit
@@ -37,8 +37,8 @@ class Project:
     """A project as read: its datasets in topological order, and what is worth a warning.
 
     `defaults` are those of the project file that each dataset got traits from, if any.  `wrong`
-    says what is wrong with datasets that cannot be planned, declared or not to be read; it is empty
-    unless that was asked for.
+    says what is wrong with datasets that cannot be planned, declared or not to be read, `unread` is
+    what is wrong with definitions without a readable name; both are empty unless asked for.
     """
 
     root: Path
@@ -47,6 +47,7 @@ class Project:
     notes: tuple[Diagnostic, ...] = ()
     defaults: Mapping[DatasetAlias, tuple[Default, ...]] = field(default_factory=dict)
     wrong: Mapping[DatasetAlias, Sequence[Diagnostic]] = field(default_factory=dict)
+    unread: tuple[Diagnostic, ...] = ()
 
     @property
     def renderings(self) -> Mapping[DatasetAlias, Rendering]:
@@ -106,6 +107,7 @@ class _Loading:
     known: Mapping[DatasetAlias, DatasetId]
     found: list[Diagnostic] = field(default_factory=list)
     wrong: dict[DatasetAlias, list[Diagnostic]] = field(default_factory=dict)
+    unread: list[Diagnostic] = field(default_factory=list)
     declared: list[Declared] = field(default_factory=list)
     notes: list[Diagnostic] = field(default_factory=list)
     hidden: bool = False
@@ -113,6 +115,8 @@ class _Loading:
 
     def add(self, reading: Reading) -> None:
         self.found += reading.found
+        named = {problem for _, problem in reading.wrong}
+        self.unread += [each for each in reading.found if each not in named]
         for alias, problem in reading.wrong:
             self.wrong.setdefault(alias, []).append(problem)
         self.declared += reading.declared
@@ -136,6 +140,7 @@ class _Loading:
             notes=tuple(merged((*self.notes, *given.notes))),
             defaults=given.given,
             wrong=self.wrong if partly else {},
+            unread=tuple(merged(self.unread)) if partly else (),
         )
 
     def _ordered(
@@ -143,19 +148,22 @@ class _Loading:
     ) -> tuple[Declared, ...]:
         """Return the datasets in order; an unknown input may be declared in what is hidden.
 
-        What is of one dataset is no longer in `found` if all of it is, and that is wanted.
+        What is of one dataset, or of a definition whose name cannot be read beside others that can,
+        is no longer in `found` if all of it is, and that is wanted.
         """
         there = {each.alias for each in self.declared}
         unread = {alias: stand_in(alias) for alias in self.wrong if alias not in there}
         dag = sound_dag(self.declared, {**unread, **self.known}, moved)
         owned = {each for found in self.wrong.values() for each in found}
-        apart = partly and owned.issuperset(self.found)
+        apart = partly and owned.union(self.unread if there else ()).issuperset(self.found)
         for alias, found in dag.wrong.items():
             for each in found:
-                if apart or not (self.hidden and each.code == "unknown-input"):
+                if apart and self.unread and each.code == "unknown-input":
+                    self.wrong.setdefault(alias, []).append(_may_be_unread(each))
+                elif apart or not (self.hidden and each.code == "unknown-input"):
                     self.wrong.setdefault(alias, []).append(each)
                     self.found.append(each)
-        if apart and self.found:
+        if apart and (self.found or self.wrong):
             from odfbuild.project.query_problems import query_problems
 
             suspect = [each for each in self.declared if each.alias in self.wrong]
@@ -164,6 +172,17 @@ class _Loading:
             self.found = []
         self.found = list(dict.fromkeys(self.found))
         return dag.order
+
+
+def _may_be_unread(found: Diagnostic) -> Diagnostic:
+    """Return that an input is declared nowhere, unless it is in what cannot be read."""
+    return replace(
+        found,
+        code=LEFT_OUT,
+        what=f"it is left out: {found.what}",
+        why="a definition whose name cannot be read may be that of the input",
+        fix=f"mend the definitions that cannot be read; else: {found.fix}",
+    )
 
 
 @dataclass(frozen=True, slots=True)

@@ -205,7 +205,7 @@ def test_watching_outlives_what_others_do_and_what_is_wrong_for_a_while(
 
 
 def test_watching_ends_where_nothing_can_be_run_from_the_start(run: Inside, project: Path) -> None:
-    lay_out(project, {"datasets/out.yaml": "kind: ["})
+    lay_out(project, {f"datasets/{each.name}": "kind: [" for each in project.glob("datasets/*")})
     assert run("run", "--watch").code == 1
 
 

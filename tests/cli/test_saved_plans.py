@@ -359,6 +359,7 @@ def test_each_report_is_written_beside_what_is_printed(cli: Within) -> None:
 
 def test_a_project_with_problems_is_reported_too(cli: Within) -> None:
     lay_out(cli.folder, BROKEN)
+    (cli.folder / "datasets/out.yaml").unlink()
     done = cli("plan", "-o", "github", "--report=json=p.json", "--report=sarif=p.sarif")
     assert done.code == 1
     assert done.out.startswith("::error file=datasets/src.yaml,line=1,")
