@@ -3,7 +3,8 @@
 A file is read once, in the order of the names, and the chain remembers the last name only (ODF
 0.34.1, "SourceState").  A file before that name which was never read is late; one that is another
 than when it was read is corrected.  Size and time of modification are compared, and what the file
-holds only where these differ.
+holds only where these differ, or where it was read within one tick of the file system's clock after
+it was written: then it may have changed once more and kept both.
 
 Corrected files of an UpsertStream are read again together with all that were read after them, in
 order and in one move of the head, so that the last word on each key is that of the latest file; of
@@ -16,6 +17,7 @@ from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
+from time import time_ns
 
 from odfbuild.errors import OdfBuildError
 from odfbuild.executors.local import (
@@ -54,6 +56,9 @@ from odfbuild.state.workspace import Workspace
 
 __all__ = ["PassedOver", "SourceFiles", "files_mark", "passed_over", "what_was_read"]
 
+_TICK = 50_000_000  # ns, of the clocks of local file systems
+_NO_TIME = -1  # of a file that was young when it was read: what it holds is compared
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PassedOver:
@@ -85,9 +90,9 @@ def files_mark(
     for path in _passed(step, state, project_dir, listings):
         with suppress(OSError):
             at = os.stat(path)  # noqa: PTH116
-            found.update(
-                f"{path}\0{at.st_size} {at.st_mtime_ns}\0".encode(errors="surrogateescape")
-            )
+            young = time_ns() if _is_young(at) else ""  # then it is looked at once more
+            facts = f"{path}\0{at.st_size} {at.st_mtime_ns}{young}\0"
+            found.update(facts.encode(errors="surrogateescape"))
     return found.hexdigest()
 
 
@@ -250,7 +255,8 @@ class _Look:
         size, mtime, digest = self._seen.looked.get(shown, (None, None, None))
         if digest is None or (size, mtime) != (at.st_size, at.st_mtime_ns):
             digest = _digest(path)
-        self._looked[shown] = (at.st_size, at.st_mtime_ns, digest)
+        if not _is_young(at):
+            self._looked[shown] = (at.st_size, at.st_mtime_ns, digest)
         return digest
 
     def _shown(self, path: str) -> str:
@@ -292,7 +298,9 @@ class SourceFiles:
         """
         shown = str(path).removeprefix(f"{self._project}{os.sep}")
         try:
-            at, digest = path.stat(), _digest(path)
+            at = path.stat()
+            mtime = _NO_TIME if _is_young(at) else at.st_mtime_ns
+            digest = _digest(path)
         except OSError:
             digest = None  # the reading says so
 
@@ -300,10 +308,15 @@ class SourceFiles:
             if digest is None or self._known.get(shown) == digest:
                 return
             place = Place(str(state.head), state.sequence)
-            read = FileRead(shown, at.st_size, at.st_mtime_ns, digest, place)
+            read = FileRead(shown, at.st_size, mtime, digest, place)
             note_readings(self._workspace.root, self._dataset.id, (read,))
 
         return note
+
+
+def _is_young(at: os.stat_result) -> bool:
+    """Tell whether a file may change once more and keep its time."""
+    return abs(time_ns() - at.st_mtime_ns) < _TICK
 
 
 def _digest(path: str | Path) -> str | None:

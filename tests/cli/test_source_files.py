@@ -6,13 +6,14 @@ import random
 import shutil
 from contextlib import suppress
 from pathlib import Path
+from time import time_ns
 from typing import Any
 
 import pyarrow.parquet as pq
 import pytest
 
 from odfbuild.app import housekeeping
-from odfbuild.executors import ingest
+from odfbuild.executors import ingest, source_files
 from odfbuild.odf.refs import DatasetAlias
 from odfbuild.state.dataset import Dataset
 from odfbuild.state.workspace import Workspace
@@ -471,3 +472,21 @@ def test_files_that_are_read_again_end_where_the_last_ones_change_nothing(run: I
     put(run, "3.csv", "c,30\n")
     assert run("apply", "--yes").code == 0
     assert table(run) == {"a": 11, "b": 20, "c": 30}
+
+
+@pytest.mark.parametrize("planned", [0, 1, 2])
+def test_a_correction_of_the_same_length_within_one_tick_of_the_clock_is_named(
+    run: Inside, planned: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    written = 10**18
+    lay_out(run.project, {"data/1.csv": "a,1\n"})
+    os.utime(run.project / "data/1.csv", ns=(written, written))
+    monkeypatch.setattr(source_files, "time_ns", lambda: written + 10_000_000)
+    made(run, "Ledger", {})
+    for _ in range(planned):  # nothing to tell of yet, and that is not remembered for ever
+        assert "changed-files" not in run("plan").out
+    lay_out(run.project, {"data/1.csv": "a,7\n"})
+    os.utime(run.project / "data/1.csv", ns=(written, written))
+    monkeypatch.setattr(source_files, "time_ns", time_ns)
+    for _ in range(2):
+        assert "changed-files" in run("plan").out
