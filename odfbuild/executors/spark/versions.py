@@ -71,16 +71,18 @@ def _logged_text(
     names = ", ".join(map(quoted, columns))
     op, offset = quoted(vocab.operation_type_column), quoted(vocab.offset_column)
     time = quoted(vocab.event_time_column)
-    same = " AND ".join(f"n.{quoted(name)} <=> l.{quoted(name)}" for name in key)
+    by = ", ".join(map(quoted, key))
     missing = f"CAST(raise_error(concat('{GONE}', __odf_gone)) AS BOOLEAN)"
     return f"""
 SELECT {names}, IF(__odf_n > 0, NULL, {_END}) AS {_END} FROM (
   SELECT {names}, sum(__odf_w) AS __odf_n, max({_END}) AS {_END}, max(__odf_gone) AS __odf_gone
   FROM (
-    SELECT {", ".join(f"l.{quoted(name)}" for name in columns)}, n.{time} AS {_END},
-      IF(l.{op} IN (0, 3), 1L, -1L) AS __odf_w, IF(l.{op} IN (1, 2), l.{offset}, NULL) AS __odf_gone
-    FROM {view} AS l LEFT JOIN (SELECT * FROM {view} WHERE {op} = 3) AS n
-      ON l.{op} = 2 AND n.{offset} = l.{offset} + 1 AND n.{time} > l.{time} AND {same}
+    SELECT {names}, IF({op} IN (0, 3), 1L, -1L) AS __odf_w,
+      IF({op} IN (1, 2), {offset}, NULL) AS __odf_gone,
+      IF({op} = 2 AND __odf_next.o = {offset} + 1 AND __odf_next.op = 3
+        AND __odf_next.t > {time}, __odf_next.t, NULL) AS {_END}
+    FROM (SELECT *, lead(struct({offset} AS o, {op} AS op, {time} AS t))
+      OVER (PARTITION BY {by} ORDER BY {offset}) AS __odf_next FROM {view})
   ) GROUP BY {names}
 ) WHERE IF(__odf_n < 0, {missing}, __odf_n > 0 OR {_END} IS NOT NULL)"""
 
