@@ -4,8 +4,11 @@ import gc
 import itertools
 import os
 import signal
+import subprocess
+import sys
 import tempfile
 from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -24,6 +27,7 @@ _TESTS = itertools.count()
 
 
 _LIMITS = {"slow": 4 * 3_600, "spark": 900}
+_PATIENCE = 60  # seconds for a class archive
 _FILES = 300  # open at once: beyond, the garbage is collected
 _BUILT_ONCE = ("tests/real/",)
 _LONG = tuple(
@@ -61,7 +65,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
                 item.add_marker(pytest.mark.timeout(seconds))
     items.sort(
         key=lambda item: (
-            item.get_closest_marker("spark") is None,
+            not _needs_java(item),
             not item.nodeid.startswith(_LONG),
         )
     )
@@ -106,7 +110,9 @@ def _few_open_files() -> Iterator[None]:
 
 
 @pytest.fixture(scope="session", autouse=True)
-def _own_home() -> Iterator[None]:
+def _own_home(
+    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[None]:
     """Let no test read or write the home folder of who runs it."""
     with tempfile.TemporaryDirectory(prefix="odfbuild-home-") as home:
         before = dict(os.environ)
@@ -114,14 +120,46 @@ def _own_home() -> Iterator[None]:
             HOME=home,
             XDG_CACHE_HOME=str(Path(home) / ".cache"),
             XDG_CONFIG_HOME=str(Path(home) / ".config"),
-            ODFBUILD_CLASS_ARCHIVE="off",
+            ODFBUILD_CLASS_ARCHIVE="use",
         )
         for name in ("CI", "ODFBUILD_POLICY", "COLUMNS", "LINES"):  # the last two by pytest-xdist
             os.environ.pop(name, None)
         _trust_test_projects(Path(home))
-        yield
+        items = request.session.items
+        with ExitStack() as stack:
+            if "PYTEST_XDIST_WORKER" in os.environ and any(map(_needs_java, items)):
+                shared = tmp_path_factory.getbasetemp().parent
+                stack.enter_context(_shared_classes(Path(home), shared))
+            yield
         os.environ.clear()
         os.environ.update(before)
+
+
+def _needs_java(item: pytest.Item) -> bool:
+    return item.get_closest_marker("spark") is not None
+
+
+@contextmanager
+def _shared_classes(home: Path, shared: Path) -> Iterator[None]:
+    """Let all processes of a run start Java from one class archive.
+
+    The first one makes it, which takes a minute of a processor; each start of Spark then takes four
+    seconds of a processor less.  It is waited for a while; without it, starts are as they were.
+    """
+    classes, link = shared / "classes", home / ".cache" / "odfbuild" / "classes"
+    classes.mkdir(mode=0o700, exist_ok=True)
+    link.parent.mkdir(mode=0o700, parents=True)
+    link.symlink_to(classes)
+    command = [sys.executable, "-P", "-m", "odfbuild.executors.spark.training"]
+    environment = {**os.environ, "ODFBUILD_CLASS_ARCHIVE": "off"}
+    nothing = subprocess.DEVNULL
+    with subprocess.Popen(
+        command, stdin=nothing, stdout=nothing, stderr=nothing, env=environment
+    ) as making:
+        with suppress(subprocess.TimeoutExpired):
+            making.wait(_PATIENCE)
+        yield
+        making.kill()
 
 
 def _trust_test_projects(home: Path) -> None:

@@ -3,7 +3,8 @@
 An archive is about 200 MB, takes half a minute to make, and is bound to one Java, one Spark and one
 set of options.  It is made by a process of its own after the first use of Spark, in the user's
 cache folder; Java itself ignores one that does not fit or is damaged.  The environment variable
-ODFBUILD_CLASS_ARCHIVE says `auto` (the default), `off`, or `build` for making it now, waiting.
+ODFBUILD_CLASS_ARCHIVE says `auto` (the default), `off`, `use` for one that is there without making
+any, or `build` for making it now, waiting.
 
 Java 24 and newer have AOT caches (JEP 483, 514), older ones dynamic archives (JEP 350), which stand
 on a base archive that some Java packages leave out.
