@@ -103,15 +103,9 @@ def examine(folder: Path, staging: Path) -> Found:
     Raises what `copy_chain` raises, and NotVerifiedError.
     """
     from odfbuild.executors.verify import verify
-    from odfbuild.state.dataset import Stores
-    from odfbuild.state.heads import LocalHeads
-    from odfbuild.state.objects import LocalObjects
 
     copied = copy_chain(folder, staging)
-    names = ("blocks", "data", "checkpoints")
-    blocks, data, checkpoints = (LocalObjects(staging / name) for name in names)
-    stores = Stores(LocalHeads(staging), blocks, data, checkpoints)
-    dataset = Dataset(copied.dataset, stores, Index())
+    dataset = _dataset_in(staging, copied.dataset)
     found = verify(dataset).findings
     state = None if found else dataset.state()
     if state is None:
@@ -122,6 +116,17 @@ def examine(folder: Path, staging: Path) -> Found:
             fix="copy it anew from where it was made, or have it verified there",
         )
     return Found(staging, copied, state)
+
+
+def _dataset_in(folder: Path, id: DatasetId) -> Dataset:
+    """Return the dataset that was copied into a folder."""
+    from odfbuild.state.dataset import Stores
+    from odfbuild.state.heads import LocalHeads
+    from odfbuild.state.objects import LocalObjects
+
+    names = ("blocks", "data", "checkpoints")
+    blocks, data, checkpoints = (LocalObjects(folder / name) for name in names)
+    return Dataset(id, Stores(LocalHeads(folder), blocks, data, checkpoints), Index())
 
 
 def missing_inputs(state: ChainState, names: Mapping[DatasetId, DatasetAlias]) -> list[DatasetId]:
@@ -182,7 +187,7 @@ def put_in_place(project: Opened, found: Found, alias: DatasetAlias) -> Dataset:
     there = workspace.open(id)
     names = {each: name for name, each in workspace.names().items()}
     if there is not None and (names.get(id, alias) != alias or there.head() != found.state.head):
-        raise _already_here(id, names.get(id), alias)
+        raise _already_here(found, there, names.get(id), alias)
     _refuse_name(workspace, alias, id)
     if there is None:
         workspace.take_in(id, found.folder)
@@ -203,15 +208,30 @@ def _refuse_name(workspace: Workspace, alias: DatasetAlias, id: DatasetId) -> No
         )
 
 
-def _already_here(id: DatasetId, known: DatasetAlias | None, alias: DatasetAlias) -> OdfBuildError:
+def _already_here(
+    found: Found, there: Dataset, known: DatasetAlias | None, alias: DatasetAlias
+) -> OdfBuildError:
+    id = found.copied.dataset
     if known is not None and known != alias:
         return AlreadyHereError(
             what=f"the workspace has this dataset already, as {known}",
             why=f"{id} is one dataset, whatever it is called",
             fix=f"odfbuild mv {known} {alias} renames it",
         )
+    here = [hash for hash, _ in there.blocks()]
+    copied = [hash for hash, _ in _dataset_in(found.folder, id).blocks()]
+    shared = sum(one == other for one, other in zip(here, copied, strict=False))
+    more, left = len(copied) - shared, len(here) - shared
+    if not more:
+        how = f"and blocks after the last one of the copy: {left:,}"
+        why, fix = "all that the copy has is here", "nothing is left to take in"
+    else:
+        how = f"at another head: blocks that only the copy has: {more:,}"
+        why = "a chain that is here goes on by its own steps only"
+        fix = "compare the two: odfbuild log, here and there"
+        if left:
+            how = f"at another head: after {shared:,} blocks the two copies are different"
+            why = "two copies of one dataset went different ways, and none is overwritten"
     return AlreadyHereError(
-        what=f"the workspace has {known or id} already, at another head",
-        why="two copies of one dataset may have gone different ways, and none is overwritten",
-        fix="compare the two: odfbuild log, here and there",
+        what=f"the workspace has {known or id} already, {how}", why=why, fix=fix
     )

@@ -284,7 +284,18 @@ def test_names_and_ids_that_are_taken_are_refused(market: Path, second: Inside) 
     side = str(folder_of(market, "acme/side"))
     refused(second, "the workspace has another dataset called src", side, "src")
     append(market, "src", SetInfo(description="more"))
-    refused(second, "has src already, at another head", source)
+    refused(second, "has src already, at another head: blocks that only the copy has: 1", source)
+    append(second.project, "src", SetInfo(description="other"))
+    parted = "has src already, at another head: after 5 blocks the two copies are different"
+    refused(second, parted, source)
+
+
+def test_a_copy_that_is_shorter_has_nothing_to_take_in(market: Path, second: Inside) -> None:
+    take(second, folder_of(market, "src"))
+    (second.project / "datasets" / "src.yaml").unlink()
+    append(second.project, "src", SetInfo(description="more"))
+    shorter = "has src already, and blocks after the last one of the copy: 1"
+    refused(second, shorter, str(folder_of(market, "src")))
 
 
 def test_a_definition_that_is_there_is_kept(market: Path, second: Inside) -> None:
