@@ -147,9 +147,9 @@ class History:
         return done
 
     def taking(self) -> tuple[str, ...]:
-        """Return a command that takes files in: a run does so for a dataset that is there."""
-        source = self.source()
-        there = source is not None and source.head() is not None
+        """Return a command that takes files in: a run does so where the source is in force."""
+        state = None if (source := self.source()) is None else source.state()
+        there = state is not None and state.polling is not None
         return ("run",) if there and self.chance.random() < 0.5 else ("apply", "--yes")
 
     def note(self) -> None:
@@ -197,7 +197,7 @@ class History:
         """Take files in; where the chain has an input in part, as the message says."""
         done = self.command(*self.taking())
         if "[partial-input]" in (said := done.out + done.err):
-            way = re.search(r"odfbuild (reset src \w+)", said)
+            way = re.search(r"odfbuild (reset src (?!BLOCK)\w+)", said)
             assert way is not None, said
             set_back = self.command(*way[1].split(), "--yes")
             assert set_back.code == 0, set_back.err
