@@ -12,9 +12,9 @@ from pathlib import Path
 
 import pyarrow as pa
 
-from odfbuild.executors.spark.admission import admitted
-from odfbuild.executors.spark.engine import SparkEngine
-from odfbuild.executors.spark.settings import Size
+from odfbuild.executors.engine.spark.admission import admitted
+from odfbuild.executors.engine.spark.engine import SparkEngine
+from odfbuild.executors.engine.spark.settings import Size
 
 __all__ = ["main"]
 

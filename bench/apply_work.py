@@ -8,9 +8,9 @@ import time
 from pathlib import Path
 
 from odfbuild import app
-from odfbuild.app.sources import planned_bytes
-from odfbuild.executors.spark.session import Sessions, Start
-from odfbuild.executors.spark.settings import Size
+from odfbuild.app.plan.sources import planned_bytes
+from odfbuild.executors.engine.spark.session import Sessions, Start
+from odfbuild.executors.engine.spark.settings import Size
 
 __all__ = ["main"]
 

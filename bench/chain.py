@@ -14,8 +14,8 @@ from collections.abc import Callable
 from pathlib import Path
 
 from bench.measure import Command, Spread, compare, spread
-from odfbuild.odf.chain import ChainState, check_append, fold
-from odfbuild.odf.codec import block_hash, encode_block
+from odfbuild.odf.chain import check_append
+from odfbuild.odf.chain.state import ChainState, fold
 from odfbuild.odf.events import (
     AddData,
     DataField,
@@ -33,8 +33,9 @@ from odfbuild.odf.events import (
 from odfbuild.odf.identity import DatasetId, Multihash, sha3_256
 from odfbuild.odf.refs import DatasetAlias
 from odfbuild.odf.timestamp import Timestamp
-from odfbuild.state.disk import Disk
-from odfbuild.state.heads import HEAD
+from odfbuild.odf.wire.blocks import block_hash, encode_block
+from odfbuild.state.chain.heads import HEAD
+from odfbuild.state.files.disk import Disk
 from odfbuild.state.workspace import Workspace
 
 DATA = Path(__file__).parent / ".data"

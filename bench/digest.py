@@ -15,8 +15,7 @@ from pathlib import Path
 
 import pyarrow as pa
 
-from odfbuild.odf.digest import logical_hash, physical_hash
-from odfbuild.odf.rendering import payload
+from odfbuild.odf.hashing import logical_hash, payload, physical_hash
 
 RUNS = 5
 ROWS = 1 << 16

@@ -14,12 +14,12 @@ from pathlib import Path
 from bench import steps
 from bench.measure import DATA
 from bench.run import made
-from odfbuild.executors.site import Site
-from odfbuild.executors.spark.engine import SparkEngine
-from odfbuild.executors.transform import transform
+from odfbuild.executors.engine.context import Site
+from odfbuild.executors.engine.spark.engine import SparkEngine
+from odfbuild.executors.transform.step import transform
 from odfbuild.odf.refs import DatasetAlias
 from odfbuild.odf.timestamp import Timestamp
-from odfbuild.state.dataset import Dataset
+from odfbuild.state.chain.dataset import Dataset
 from odfbuild.state.workspace import Workspace
 
 __all__ = ["main"]

@@ -18,7 +18,7 @@ from pathlib import Path
 from bench.hundred_peers import dbt_commands, sqlmesh_commands
 from bench.measure import Command
 from bench.run import PROGRAM, made, report
-from odfbuild.executors.engine import engine_version
+from odfbuild.executors.engine.protocol import engine_version
 
 __all__ = ["main"]
 

@@ -24,7 +24,8 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from odfbuild.lineage import LineageRelation, LineageRelations
+from odfbuild.lineage.model import LineageRelation
+from odfbuild.lineage.relations import LineageRelations
 from odfbuild.lineage.store import LineageFile, SqliteLineageResource
 
 __all__ = ["main"]

@@ -16,12 +16,12 @@ import pyarrow.parquet as pq
 
 from bench.measure import DATA
 from bench.steps import START, commit, new_rows, opened
-from odfbuild.executors.verified import all_files
+from odfbuild.executors.data.checks.verified_files import all_files
 from odfbuild.odf.events import DatasetKind, SetVocab
 from odfbuild.odf.refs import DatasetAlias
 from odfbuild.odf.timestamp import Timestamp
-from odfbuild.state.dataset import Dataset
-from odfbuild.state.prepared import Prepared
+from odfbuild.state.chain.dataset import Dataset
+from odfbuild.state.chain.prepared import Prepared
 from odfbuild.state.workspace import Workspace
 
 __all__ = ["main"]

@@ -18,16 +18,14 @@ import pyarrow.compute as pc
 
 from bench.measure import DATA
 from bench.run import made
-from odfbuild.executors.engine import engine_version
-from odfbuild.executors.frames import Frame
-from odfbuild.executors.report import Round
-from odfbuild.executors.site import Site
-from odfbuild.executors.slices import Sealed, seal
-from odfbuild.executors.spark.engine import SparkEngine
-from odfbuild.executors.staged import schema_events, staged_files
-from odfbuild.executors.transform import transform
-from odfbuild.odf.chain_schema import schema_in_force
-from odfbuild.odf.chain_state import ChainState
+from odfbuild.executors.data.frames import Frame
+from odfbuild.executors.data.slices import Sealed, schema_events, seal, staged_files
+from odfbuild.executors.engine.context import Round, Site
+from odfbuild.executors.engine.protocol import engine_version
+from odfbuild.executors.engine.spark.engine import SparkEngine
+from odfbuild.executors.transform.step import transform
+from odfbuild.odf.chain.schema import schema_in_force
+from odfbuild.odf.chain.state import ChainState
 from odfbuild.odf.events import (
     AddData,
     DatasetKind,
@@ -46,8 +44,8 @@ from odfbuild.odf.events import (
 from odfbuild.odf.identity import Multihash
 from odfbuild.odf.refs import DatasetAlias
 from odfbuild.odf.timestamp import Timestamp
-from odfbuild.state.dataset import Dataset
-from odfbuild.state.prepared import Prepared
+from odfbuild.state.chain.dataset import Dataset
+from odfbuild.state.chain.prepared import Prepared
 from odfbuild.state.workspace import Workspace
 
 __all__ = [

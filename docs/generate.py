@@ -12,10 +12,11 @@ from pathlib import Path
 
 import typer.main
 
+from docs.architecture_page import architecture_page
 from docs.bill_of_materials import licence_table, of_this_project, sbom_text
 from docs.project_page import project_page
 from odfbuild.cli.main import app
-from odfbuild.planner.evolution.rules_page import rules_page
+from odfbuild.planner.evolution.rules.page import rules_page
 
 sys.path.insert(0, str(Path(__file__).parent))
 
@@ -34,6 +35,7 @@ def pages() -> dict[Path, str]:
         DOCS / "errors.md": _errors(DOCS / "errors.md"),
         DOCS / "rules.md": rules_page(),
         DOCS / "project.md": project_page(MARK),
+        DOCS / "architecture.md": architecture_page(DOCS / "architecture.md", MARK),
         DOCS / "licences.md": _licences(),
         DOCS / "sbom.json": sbom_text(),
     }

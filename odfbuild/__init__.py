@@ -12,6 +12,8 @@ What a name stands for is imported when it is first used, because starting fast 
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
+from odfbuild.version import __version__
+
 if TYPE_CHECKING:
     from odfbuild.app import Pusher, apply, find_dataset, open_project, push
     from odfbuild.app import make as plan
@@ -23,9 +25,10 @@ if TYPE_CHECKING:
         ProtocolError,
         StateError,
     )
-    from odfbuild.executors.push import Pushed
-    from odfbuild.executors.verify import verify
+    from odfbuild.executors.ingest.push.records import Pushed
+    from odfbuild.executors.verify.chain import verify
     from odfbuild.project.load import load_project
+
 
 __all__ = [
     "EngineError",
@@ -46,10 +49,8 @@ __all__ = [
     "verify",
 ]
 
-__version__ = "0.1.0"
-
 _HOMES = {
-    "Pushed": ("odfbuild.executors.push", "Pushed"),
+    "Pushed": ("odfbuild.executors.ingest.push.records", "Pushed"),
     "Pusher": ("odfbuild.app", "Pusher"),
     "apply": ("odfbuild.app", "apply"),
     "find_dataset": ("odfbuild.app", "find_dataset"),
@@ -57,7 +58,7 @@ _HOMES = {
     "open_project": ("odfbuild.app", "open_project"),
     "plan": ("odfbuild.app", "make"),
     "push": ("odfbuild.app", "push"),
-    "verify": ("odfbuild.executors.verify", "verify"),
+    "verify": ("odfbuild.executors.verify.chain", "verify"),
 }
 
 

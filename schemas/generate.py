@@ -27,7 +27,7 @@ def texts() -> Mapping[Path, str]:
         **{folder / "json" / f"{name}.schema.json": text for name, text in schemas},
         code / "events.py": module_text(model, "events"),
         code / "messages.py": module_text(model, "messages"),
-        code / "layout.py": layout_text(model),
+        code / "wire" / "layout.py": layout_text(model),
     }
 
 

@@ -152,7 +152,7 @@ def _run(job: dict[str, Any], names: int) -> None:
 
 if __name__ == "__main__":
     import odfbuild.cli.main  # noqa: F401 - imported once for all children
-    from odfbuild.executors.spark import engine
+    from odfbuild.executors.engine.spark import engine
     from tests.engines import FakeEngine
 
     engine.SparkEngine = lambda *_, **__: FakeEngine()  # type: ignore[assignment, misc]

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from odfbuild.readiness import is_readable
+from odfbuild.host.pipes import is_readable
 
 __all__ = ["Browser", "Page", "browsing", "why_no_chromium"]
 

@@ -150,7 +150,7 @@ def _shared_classes(home: Path, shared: Path) -> Iterator[None]:
     classes.mkdir(mode=0o700, exist_ok=True)
     link.parent.mkdir(mode=0o700, parents=True)
     link.symlink_to(classes)
-    command = [sys.executable, "-P", "-m", "odfbuild.executors.spark.training"]
+    command = [sys.executable, "-P", "-m", "odfbuild.executors.engine.spark.training"]
     environment = {**os.environ, "ODFBUILD_CLASS_ARCHIVE": "off"}
     nothing = subprocess.DEVNULL
     with subprocess.Popen(

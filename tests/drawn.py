@@ -8,17 +8,17 @@ from random import Random
 from hypothesis import strategies as st
 
 from odfbuild import app
-from odfbuild.executors.report import Report
-from odfbuild.executors.runner import Unwatched, check_heads, run
-from odfbuild.executors.site import Site
-from odfbuild.odf.chain import ChainState
+from odfbuild.executors.engine.context import Site
+from odfbuild.executors.runs.report import Report
+from odfbuild.executors.runs.scheduler import Unwatched, check_heads, run
+from odfbuild.odf.chain.state import ChainState
 from odfbuild.odf.events import DatasetKind
 from odfbuild.odf.identity import DatasetId
 from odfbuild.odf.refs import DatasetAlias
 from odfbuild.odf.timestamp import Timestamp
 from odfbuild.planner.plan import Plan, Step
-from odfbuild.state.disk import Disk
-from odfbuild.state.prepared import Prepared
+from odfbuild.state.chain.prepared import Prepared
+from odfbuild.state.files.disk import Disk
 from odfbuild.state.workspace import Workspace
 from tests.engines import FakeEngine
 from tests.inside import lay_out

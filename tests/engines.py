@@ -9,17 +9,16 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from odfbuild.errors import EngineFailedError, InvalidQueryError
-from odfbuild.executors.analysis import Analysis, PlacedQueryError, QueryPlace
-from odfbuild.executors.engine import (
+from odfbuild.executors.data.frames import Frame
+from odfbuild.executors.engine.analysis import Analysis, PlacedQueryError, QueryPlace
+from odfbuild.executors.engine.protocol import (
     CondenseRequest,
     IngestRequest,
     RawQueryWork,
     TransformInputFrame,
     TransformWork,
 )
-from odfbuild.executors.frames import Frame
-from odfbuild.executors.querying import QueryRequest
-from odfbuild.odf.arrow import to_arrow
+from odfbuild.executors.engine.querier import QueryRequest
 from odfbuild.odf.events import (
     DatasetVocabulary,
     MergeStrategy,
@@ -29,6 +28,7 @@ from odfbuild.odf.events import (
     MergeStrategySnapshot,
     MergeStrategyUpsertStream,
 )
+from odfbuild.odf.schema.arrow import to_arrow
 from tests.oracles import merge as oracle
 
 __all__ = ["FakeEngine", "Rows", "copy_all"]

@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 
 from odfbuild.cli.main import main
-from odfbuild.executors.engine import Engine
-from odfbuild.executors.spark import engine as spark
+from odfbuild.executors.engine.protocol import Engine
+from odfbuild.executors.engine.spark import engine as spark
 from tests.children import Children
 from tests.engines import FakeEngine
 from tests.projects import REPOSITORY, Done, environment

@@ -6,7 +6,7 @@ from typing import Any
 
 from hypothesis import strategies as st
 
-from odfbuild.odf.yaml_text import yaml_text
+from odfbuild.odf.manifest.yaml import yaml_text
 
 __all__ = ["layouts", "manifests"]
 

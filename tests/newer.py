@@ -1,11 +1,11 @@
 """Blocks as a newer version of the format would write them: members of unions that we lack."""
 
 from odfbuild.errors import ProtocolError
-from odfbuild.odf.codec import decode_table, encode_table
 from odfbuild.odf.events import Manifest
 from odfbuild.odf.identity import Multicodec
 from odfbuild.odf.opaque import Opaque, opaque_parts
 from odfbuild.odf.record import Record
+from odfbuild.odf.wire.blocks import decode_table, encode_table
 
 __all__ = ["as_newer", "in_envelope"]
 

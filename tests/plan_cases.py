@@ -19,8 +19,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from odfbuild.executors.local import ETAG
-from odfbuild.odf.codec import encode_block
+from odfbuild.executors.ingest.fetch.local import ETAG
 from odfbuild.odf.events import (
     AddData,
     DataSchema,
@@ -33,14 +32,16 @@ from odfbuild.odf.events import (
 )
 from odfbuild.odf.identity import DatasetId, sha3_256
 from odfbuild.odf.refs import DatasetAlias
-from odfbuild.odf.schema import parse_ddl, system_fields
+from odfbuild.odf.schema.columns import system_fields
+from odfbuild.odf.schema.ddl import parse_ddl
 from odfbuild.odf.timestamp import Timestamp
+from odfbuild.odf.wire.blocks import encode_block
 from odfbuild.planner.declared import Declared
 from odfbuild.planner.diff import diff
+from odfbuild.project.git.revision import Revision
 from odfbuild.project.load import load_project
-from odfbuild.project.revision import Revision
 from odfbuild.project.yaml import read_documents
-from odfbuild.state.heads import HEAD
+from odfbuild.state.chain.heads import HEAD
 from odfbuild.state.workspace import Workspace
 from tests.planner.builders import Chain, dataset_id, slice_of
 

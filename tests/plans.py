@@ -17,20 +17,8 @@ from odfbuild.odf.events import (
 )
 from odfbuild.odf.identity import DatasetId, sha3_256
 from odfbuild.odf.refs import DatasetAlias
-from odfbuild.odf.schema import parse_ddl
+from odfbuild.odf.schema.ddl import parse_ddl
 from odfbuild.odf.timestamp import Timestamp
-from odfbuild.planner.changes import (
-    Affected,
-    Assessment,
-    ChangeClass,
-    ColumnChange,
-    Hit,
-    Judged,
-    QueryClass,
-    SchemaChange,
-    Usage,
-    Verdict,
-)
 from odfbuild.planner.plan import (
     Append,
     Based,
@@ -43,8 +31,19 @@ from odfbuild.planner.plan import (
     Step,
     Transform,
 )
-from odfbuild.planner.policy import BadRows, IngestOptions, RepeatedKeys, Severity
-from odfbuild.planner.reasons import (
+from odfbuild.planner.plan.changes import (
+    Affected,
+    Assessment,
+    ChangeClass,
+    ColumnChange,
+    Hit,
+    Judged,
+    SchemaChange,
+    Usage,
+    Verdict,
+)
+from odfbuild.planner.plan.policy import BadRows, IngestOptions, RepeatedKeys, Severity
+from odfbuild.planner.plan.reasons import (
     DefinitionChanged,
     FilesPassedOver,
     FirstRun,
@@ -56,6 +55,7 @@ from odfbuild.planner.reasons import (
     SourceHasNews,
     SourceToAsk,
 )
+from odfbuild.sql.query_class import QueryClass
 from tests.planner.builders import dataset_id, polling, sql
 from tests.strategies import aliases, dataset_ids, events, multihashes, records, timestamps
 

@@ -14,11 +14,11 @@ from odfbuild.odf.events import (
     SetDataSchema,
 )
 from odfbuild.odf.identity import DatasetId, Multicodec, Multihash
-from odfbuild.odf.layout import TABLES, UNIONS
 from odfbuild.odf.record import Record
 from odfbuild.odf.refs import DatasetAlias
-from odfbuild.odf.slots import Slot
 from odfbuild.odf.timestamp import Timestamp
+from odfbuild.odf.wire.layout import TABLES, UNIONS
+from odfbuild.odf.wire.slots import Slot
 
 __all__ = [
     "aliases",

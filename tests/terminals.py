@@ -13,7 +13,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
-from odfbuild.readiness import is_readable
+from odfbuild.host.pipes import is_readable
 
 __all__ = ["Terminal", "terminal"]
 

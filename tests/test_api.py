@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 import odfbuild
-from odfbuild.cli.author import init_project
+from odfbuild.cli.commands.author.init import init_project
 
 
 def test_a_project_is_planned_from_python(

@@ -6,8 +6,8 @@ import runpy
 from collections.abc import Iterator
 from pathlib import Path
 
-from odfbuild.planner.evolution.rules import catalogue
-from odfbuild.planner.sql.query import Reason
+from odfbuild.planner.evolution.rules.catalogue import catalogue
+from odfbuild.sql.reasons import Reason
 from tests.projects import REPOSITORY
 
 ERRORS = (REPOSITORY / "docs" / "errors.md").read_text("utf-8")

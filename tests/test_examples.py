@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from odfbuild.executors.spark.engine import SparkEngine
+from odfbuild.executors.engine.spark.engine import SparkEngine
 from tests.cli.pipelines_by_hand import PIPELINES
 from tests.cli.within import Within
 from tests.projects import EXAMPLES, REPOSITORY, odfbuild, probe, shell

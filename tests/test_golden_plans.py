@@ -12,12 +12,13 @@ from typing import Any, get_args
 import jsonschema
 import pytest
 
-from odfbuild.app import idle, planning
-from odfbuild.cli.words import Mark
-from odfbuild.planner.changes import ChangeClass, Judged
-from odfbuild.planner.evolution.rules import catalogue
-from odfbuild.planner.plan_json import from_json, to_json
-from odfbuild.planner.reasons import Reason
+from odfbuild.app.plan import cache as idle
+from odfbuild.app.plan import make as planning
+from odfbuild.cli.render.words import Mark
+from odfbuild.planner.evolution.rules.catalogue import catalogue
+from odfbuild.planner.plan.changes import ChangeClass, Judged
+from odfbuild.planner.plan.reasons import Reason
+from odfbuild.planner.plan.write import from_json, to_json
 from tests.cli.within import Within
 from tests.plan_cases import ENGINE, Case, as_revision, cases, lay_chains
 from tests.projects import REPOSITORY, Done

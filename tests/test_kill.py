@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from odfbuild.executors.spark.engine import SparkEngine
+from odfbuild.executors.engine.spark.engine import SparkEngine
 from tests.inside import Inside, lay_out
 from tests.projects import environment
 from tests.texts import derivative, root

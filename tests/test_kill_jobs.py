@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from odfbuild.executors.spark.engine import SparkEngine
+from odfbuild.executors.engine.spark.engine import SparkEngine
 from tests.cli.market import workspace
 from tests.engines import FakeEngine
 from tests.inside import Inside, command, lay_out

@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from odfbuild.executors.spark.engine import SparkEngine
+from odfbuild.executors.engine.spark.engine import SparkEngine
 from tests.inside import Inside, heads, lay_out
 from tests.projects import Done, environment
 

@@ -15,15 +15,15 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from odfbuild.cli.outputs import Manner, Output, plan_output
-from odfbuild.cli.scope import Scope, scoped
+from odfbuild.cli.arguments.scope import Scope, scoped
+from odfbuild.cli.formats.outputs import Manner, Output, plan_output
 from odfbuild.odf.events import SetInfo
 from odfbuild.odf.refs import DatasetAlias
 from odfbuild.planner.plan import Append, Move, Plan
-from odfbuild.planner.plan_json import canonical, from_json, to_json
-from odfbuild.planner.reasons import InputMayAdvance, SourceToAsk
-from odfbuild.planner.restrict import UnchosenInputError, restrict
-from odfbuild.state.prepared import Prepared
+from odfbuild.planner.plan.reasons import InputMayAdvance, SourceToAsk
+from odfbuild.planner.plan.subset import UnchosenInputError, restrict
+from odfbuild.planner.plan.write import canonical, from_json, to_json
+from odfbuild.state.chain.prepared import Prepared
 from tests.drawn import NOW, Drawn, Floor, evolved, in_another_order, projects
 from tests.inside import lay_out
 from tests.projects import odfbuild
@@ -239,7 +239,7 @@ def _move(made: Floor, name: str) -> None:
 
 def _apply(folder: Path, saved: Path, patch: pytest.MonkeyPatch) -> int:
     from odfbuild.cli.main import main
-    from odfbuild.executors.spark import engine as spark
+    from odfbuild.executors.engine.spark import engine as spark
     from tests.engines import FakeEngine
 
     patch.setattr(spark, "SparkEngine", lambda *_, **__: FakeEngine())

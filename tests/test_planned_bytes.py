@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from odfbuild import app
-from odfbuild.app.sources import planned_bytes
+from odfbuild.app.plan.sources import planned_bytes
 from tests.engines import FakeEngine
 from tests.inside import Inside, lay_out
 

@@ -12,10 +12,10 @@ import pyarrow.parquet as pq
 import pytest
 
 import odfbuild
-from odfbuild.executors.push import BadPushError
-from odfbuild.executors.readers import InvalidSourceError
-from odfbuild.executors.spark import engine as spark
-from odfbuild.executors.spool import BadRowsGivenError
+from odfbuild.executors.engine.spark import engine as spark
+from odfbuild.executors.ingest.push.records import BadPushError
+from odfbuild.executors.ingest.push.spool import BadRowsGivenError
+from odfbuild.executors.ingest.read.problems import InvalidSourceError
 from odfbuild.odf.timestamp import InvalidTimestampError
 from tests.engines import FakeEngine
 from tests.inside import heads
@@ -134,7 +134,7 @@ def test_the_index_of_a_pandas_data_frame_is_no_column(
     fake = SimpleNamespace(from_pandas=from_pandas, from_batches=pa.Table.from_batches)
     monkeypatch.setattr(pa, "Table", fake)
     frame = DataFrame()
-    from odfbuild.executors.spool import spool_rows
+    from odfbuild.executors.ingest.push.spool import spool_rows
 
     path = pusher.project.root / "frame.parquet"
     spool_rows(frame, path)

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from odfbuild.executors.spark import engine as spark
+from odfbuild.executors.engine.spark import engine as spark
 from tests.engines import FakeEngine
 from tests.inside import lay_out, without_jvm
 from tests.projects import REPOSITORY, shell

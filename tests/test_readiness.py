@@ -7,7 +7,7 @@ import socket
 
 import pytest
 
-from odfbuild.readiness import is_readable
+from odfbuild.host.pipes import is_readable
 
 
 def test_a_file_beyond_what_select_takes_is_waited_for() -> None:

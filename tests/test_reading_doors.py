@@ -1,7 +1,7 @@
 """Files are read, and JSON is parsed, through doors that a pipe or a deep nesting cannot break.
 
 A FIFO makes `open` wait for ever, a device may never end, and `json` raises RecursionError, which
-nobody catches.  `regular_files` and `json_text` refuse these with errors that callers handle.
+nobody catches.  `host.files` and `host.json_text` refuse these with errors that callers handle.
 """
 
 import ast
@@ -11,38 +11,38 @@ import pytest
 
 from tests.test_layers import MODULES, name_of, tree_of
 
-DOORS = frozenset({"regular_files.py", "state/disk.py", "json_text.py"})
+DOORS = frozenset({"host/files.py", "state/files/disk.py", "host/json_text.py"})
 RAW_OPEN = {  # os.open and open: who writes, makes folders lasting, or follows no link
-    "cli/events.py": "/dev/null for a closed stream",
+    "cli/terminal/events.py": "/dev/null for a closed stream",
     "cli/files.py": "writes a new file",
     "cli/main.py": "/dev/null for a closed stream",
-    "cli/passphrase.py": "a descriptor that the user gives, which may be a pipe",
-    "cli/streams.py": "/dev/null for a closed stream",
-    "executors/confined.py": "a path only, to say that a program may use it",
-    "executors/container.py": "without links and without waiting, then refuses what is no file",
-    "executors/readers/aside.py": "writes a new file",
-    "executors/spark/archive.py": "writes a log and a lock of its own",
-    "executors/spark/jvm.py": "writes a new file",
+    "cli/commands/manage/key.py": "a descriptor that the user gives, which may be a pipe",
+    "cli/terminal/streams.py": "/dev/null for a closed stream",
+    "executors/ingest/process/confined.py": "a path only, to say that a program may use it",
+    "executors/ingest/fetch/container.py": "without links or waiting, then refuses what is no file",
+    "executors/ingest/read/notes.py": "writes a new file",
+    "executors/engine/spark/jvm/archive.py": "writes a log and a lock of its own",
+    "executors/engine/spark/jvm/launch.py": "writes a new file",
     "executors/testing/stage.py": "writes a new file",
-    "state/checked.py": "appends",
-    "state/copying.py": "by the descriptor of a folder, then refuses what is no file",
+    "state/chain/checked_files.py": "appends",
+    "state/copy.py": "by the descriptor of a folder, then refuses what is no file",
     "state/lease.py": "for writing as well, which waits for nobody",
-    "state/lock.py": "a folder",
+    "state/files/lock.py": "a folder",
     "state/runs.py": "writes a new file",
 }
 READS = {  # reading methods of paths
-    "app/pushing.py": "an input that is pushed may be a pipe, which is copied first",
-    "cli/author.py": "files of this package",
-    "cli/error_codes.py": "files of this package",
+    "app/push_rows.py": "an input that is pushed may be a pipe, which is copied first",
+    "cli/commands/author/init.py": "files of this package",
+    "cli/commands/plan/help.py": "files of this package",
     "cli/page/document.py": "files of this package",
     "cli/files.py": "a file that the command line names, `<(...)` too, read up to a limit",
-    "executors/slice_files.py": "a slice that was just written",
-    "executors/spark/admission.py": "a file of this package",
-    "executors/spark/door.py": "the log of the JVM that this process started, to truncate it",
-    "executors/spark/resident.py": "/proc",
-    "executors/unpack.py": "an entry of an archive, by its name",
+    "executors/data/slice_files.py": "a slice that was just written",
+    "executors/engine/spark/admission/__init__.py": "a file of this package",
+    "executors/engine/spark/jvm/keeper.py": "the log of its JVM, to truncate it",
+    "executors/engine/spark/jvm/resident.py": "/proc",
+    "executors/ingest/prepare.py": "an entry of an archive, by its name",
 }
-JSON = {"executors/confined.py": "what this program writes; it imports nothing of this package"}
+JSON = {"executors/ingest/process/confined.py": "a program that imports nothing of this package"}
 NOT_FILES = frozenset({"workspace", "_workspace", "archive", "webbrowser", "self"})
 
 

@@ -4,12 +4,13 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from odfbuild.app.applying import apply
-    from odfbuild.app.idle import Known, known
-    from odfbuild.app.loading import load, load_at, locked_schemas
-    from odfbuild.app.opened import Opened, find_dataset, find_name, open_project
-    from odfbuild.app.planning import Asked, Made, make, make_whole
-    from odfbuild.app.pushing import Pusher, push
+    from odfbuild.app.apply_plan import apply
+    from odfbuild.app.load_project import load, load_at, locked_schemas
+    from odfbuild.app.plan.cache import Known, known
+    from odfbuild.app.plan.make import Asked, Made, make, make_whole
+    from odfbuild.app.push_rows import Pusher, push
+    from odfbuild.project.opened import Opened, find_dataset, find_name, open_project
+
 
 __all__ = [
     "Asked",
@@ -31,22 +32,22 @@ __all__ = [
 ]
 
 _HOMES = {
-    "Asked": "odfbuild.app.planning",
-    "Known": "odfbuild.app.idle",
-    "Made": "odfbuild.app.planning",
-    "Opened": "odfbuild.app.opened",
-    "Pusher": "odfbuild.app.pushing",
-    "apply": "odfbuild.app.applying",
-    "find_dataset": "odfbuild.app.opened",
-    "find_name": "odfbuild.app.opened",
-    "known": "odfbuild.app.idle",
-    "load": "odfbuild.app.loading",
-    "load_at": "odfbuild.app.loading",
-    "locked_schemas": "odfbuild.app.loading",
-    "make": "odfbuild.app.planning",
-    "make_whole": "odfbuild.app.planning",
-    "open_project": "odfbuild.app.opened",
-    "push": "odfbuild.app.pushing",
+    "Asked": "odfbuild.app.plan.make",
+    "Known": "odfbuild.app.plan.cache",
+    "Made": "odfbuild.app.plan.make",
+    "Opened": "odfbuild.project.opened",
+    "Pusher": "odfbuild.app.push_rows",
+    "apply": "odfbuild.app.apply_plan",
+    "find_dataset": "odfbuild.project.opened",
+    "find_name": "odfbuild.project.opened",
+    "known": "odfbuild.app.plan.cache",
+    "load": "odfbuild.app.load_project",
+    "load_at": "odfbuild.app.load_project",
+    "locked_schemas": "odfbuild.app.load_project",
+    "make": "odfbuild.app.plan.make",
+    "make_whole": "odfbuild.app.plan.make",
+    "open_project": "odfbuild.project.opened",
+    "push": "odfbuild.app.push_rows",
 }
 
 

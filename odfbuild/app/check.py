@@ -1,558 +1,175 @@
-"""What the texts alone make certain of the columns of queries: names that no input has."""
+"""The questions of `odfbuild check`: to the texts of definitions, and to an engine."""
 
-import re
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from contextlib import closing
-from functools import partial
-from pathlib import Path
-from typing import TYPE_CHECKING
+from collections.abc import Collection, Iterator, Mapping, Sequence
 
-from odfbuild.app.opened import Opened
-from odfbuild.errors import Diagnostic, ProjectErrors
-from odfbuild.executors.analysis import Analyser, QueryPlace
-from odfbuild.executors.asking import Asker
-from odfbuild.executors.engine import engine_version
-from odfbuild.executors.resolve import ColumnsOf, place_in_query
-from odfbuild.odf.chain import ChainState
-from odfbuild.odf.chain_schema import schema_in_force
-from odfbuild.odf.datatypes import inner, type_name
-from odfbuild.odf.events import (
-    AddPushSource,
-    DataField,
-    DataSchema,
-    DatasetKind,
-    DatasetVocabulary,
-    DataTypeDate,
-    DataTypeNull,
-    DataTypeOption,
-    DataTypeTimestamp,
-    MergeStrategyChangelogStream,
-    MergeStrategyUpsertStream,
-    SetPollingSource,
-    SetTransform,
-    SetVocab,
-)
-from odfbuild.odf.hashable import unhashable
-from odfbuild.odf.opaque import is_opaque
+from odfbuild.errors import Diagnostic, Level, SourceSpan
+from odfbuild.executors.engine.analysis import Analyser
+from odfbuild.executors.engine.columns import Asker, ColumnsOf
+from odfbuild.executors.engine.protocol import engine_version
+from odfbuild.executors.engine.registry import spark_of
+from odfbuild.odf.events import DataSchema, SetTransform
 from odfbuild.odf.refs import DatasetAlias
-from odfbuild.odf.schema import EVENT_TIME
-from odfbuild.planner.changes import Assessment, Judged
+from odfbuild.odf.schema.types import inner, type_name
 from odfbuild.planner.declared import Declared
-from odfbuild.planner.engines import made_by_another
-from odfbuild.planner.evolution.derive import Made, makes_of_events
-from odfbuild.planner.plan import Append, Plan
-from odfbuild.planner.sql.expressions import UnknownColumn, UnknownFunction
-from odfbuild.planner.sql.findings import Finding, words
-from odfbuild.planner.sql.misuse import misuses
-from odfbuild.planner.sql.row_by_row import is_aggregate
-from odfbuild.planner.sql.shape import Call, Literal, Select, walk
-from odfbuild.planner.sql.statement import Place
-from odfbuild.planner.sql.text import read, skeleton
-from odfbuild.project.load import Project
-from odfbuild.project.lock_state import Definitions
-from odfbuild.project.lockfile import Lock, read_lock
-from odfbuild.state.answers import Answers
+from odfbuild.planner.diff import Change
+from odfbuild.planner.queries import Examined, check_queries, question
+from odfbuild.project.checks.queries import examined
+from odfbuild.project.config.project_file import Config
+from odfbuild.project.lock.columns import plain_schema
+from odfbuild.project.lock.state import Definitions
+from odfbuild.project.opened import Opened
+from odfbuild.sql.analysis.query import examine_alike
+from odfbuild.sql.reasons import Reason
+from odfbuild.state.memory.answers import Answers
 
-if TYPE_CHECKING:
-    from odfbuild.planner.sql.columns import OutputColumn, QueryColumns
-
-__all__ = ["column_findings", "refused_by_engine", "refused_definitions"]
-
-_ENGINE = "spark"
-_STREAMS = (MergeStrategyChangelogStream, MergeStrategyUpsertStream)
-_TIMES = (DataTypeDate, DataTypeTimestamp, DataTypeNull)
-_JUDGED = ("no-event-time", "event-time-column")
-_TYPED = re.compile(r"\b(?:sum|avg|mean)\s*\(|\bsystem_time\b", re.IGNORECASE)
-"""Words of queries that are right or wrong with the types of columns."""
-_TELLING = re.compile(
-    r"\b(?:from_(?:csv|json|xml)|schema_of_\w+|(?:try_)?variant_get|(?:session_)?window|session|hop|"
-    r"tumble|to_number|to_char|to_varchar|named_struct)\s*\(|\b(?:interval|pivot)\b",
-    re.IGNORECASE,
-)
-"""Words of queries that are right or wrong with their strings."""
-_OPAQUE = re.compile(r"\barray\s*\(\s*(?:null\b|\))|parse_json|variant", re.IGNORECASE)
-_VARIANTS = ("parse_json", "try_parse_json", "to_variant_object")
-_MAY_BE_VARIANTS = ("variant_get", "try_variant_get")  # without the name of a type
-_NOT_NULL = re.compile(r"\bis\s+not\s+null\b", re.IGNORECASE)
-_CLAUSES = re.compile(r"\b(?:group\s+by|having)\b", re.IGNORECASE)
-_DECIDING = (SetPollingSource, AddPushSource, SetTransform, SetVocab)
+ENGINE = "spark"
 
 
-def column_findings(
-    declared: Sequence[Declared],
-    states: Mapping[DatasetAlias, ChainState],
-    lock: Lock | None,
-    wanted: Collection[DatasetAlias],
-    *,
-    broken: Collection[DatasetAlias] = (),
-    settled: Callable[[DatasetAlias], bool] = lambda _: False,
-    asker: Asker | None = None,
-) -> Iterator[tuple[DatasetAlias, Diagnostic]]:
-    """Yield columns that queries name and their inputs do not have, and results without a time.
+def ask_engine(project: Opened) -> Asker:
+    """Return what asks the project's engine and keeps its answers in the workspace's cache."""
 
-    Columns come from the texts, the lock file or chains; an input of none may have any column.
-    `settled` tells of a dataset that its chain alone says its columns.  An `asker` is asked for
-    each query, or for one that passes of those that differ in numbers and strings only; what its
-    engine refuses is yielded too.
-    """
-    definitions = Definitions(declared, {state.dataset: a for a, state in states.items()})
-    columns = ColumnsOf(
-        definitions,
-        asker,
-        known=None if lock is None else partial(_locked, lock, definitions),
-        existing=states.get,
-        broken=broken,
-        static=True,
-        settled=settled,
-    )
-    times = {each.alias: _vocab(each).event_time_column for each in declared}
-    times |= {alias: state.vocab.event_time_column for alias, state in states.items()}
-    sound: set[object] = set()  # queries of which one that is alike passed
-    typed: set[object] = set()  # the same, of their types
-    for each in declared:
-        if each.alias in wanted and each.alias not in broken:
-            columns(each.alias)
-            made = columns.read(each.alias)
-            if made is not None and made.steps:
-                problems = list(_problems(each, made))
-                problems += _other_version(each, states.get(each.alias))
-                if not _in_force(each, states.get(each.alias)):
-                    problems += _null_time(each, made)
-                key = _words(made)
-                if not problems and key not in typed and _is_typed(each, made):
-                    problems += _by_types(each, made, times)
-                    typed |= set() if problems else {key}
-                if asker is not None and not problems and key not in sound:
-                    problems += columns.answered(each.alias).found
-                    sound |= set() if problems else {key}
-                yield from ((each.alias, found) for found in problems)
+    def start() -> Analyser:
+        return spark_of(project)
+
+    answers = project.workspace.root / "cache" / "answers.sqlite"
+    return Asker(start, engine_version(ENGINE) or "", Answers(answers))
 
 
-def _is_typed(each: Declared, made: Made) -> bool:
-    """Tell whether types decide about a query, and are known."""
-    derived = each.snapshot.kind is DatasetKind.DERIVATIVE
-    known = derived and all(schema is not None for schema in made.inputs.values())
-    return known and any(_TYPED.search(step.text) for step in made.steps)
-
-
-def _by_types(
-    each: Declared, made: Made, times: Mapping[DatasetAlias, str]
-) -> Iterator[Diagnostic]:
-    """Yield what the types of the inputs' columns make certain."""
-    from odfbuild.planner.sql.typed_findings import typed_findings
-
-    (transform,) = (e for e in each.snapshot.metadata if isinstance(e, SetTransform))
-    named = {e.alias or str(e.dataset_ref): e.dataset_ref for e in transform.inputs}
-    inputs = {alias: schema for alias, schema in made.inputs.items() if schema is not None}
-    seen = {
-        alias: times[ref]
-        for alias, ref in named.items()
-        if isinstance(ref, DatasetAlias) and ref in times
-    }
-    for found in typed_findings(made.steps, inputs, seen):
-        yield _found(each, found)
-
-
-def _found(each: Declared, found: Finding) -> Diagnostic:
-    what, why, fix = words(found)
-    at = QueryPlace(found.step, found.place.start, found.place.length)
-    span = place_in_query(each, _path(each), at)
-    return Diagnostic(code=found.reason.value, what=what, why=why, fix=fix, span=span)
-
-
-def _words(made: Made) -> object:
-    """Return what queries have in common that differ in numbers and strings only.
-
-    Strings that say a type or a length stand for themselves.
-    """
-    steps = ((s.alias, s.text if _TELLING.search(s.text) else skeleton(s.text)) for s in made.steps)
-    return tuple(steps), tuple(made.inputs.items())
-
-
-def refused_by_engine(
+def engine_findings(
     project: Opened,
     declared: Sequence[Declared],
-    plan: Plan,
-    engine: Analyser,
-    current: Mapping[DatasetAlias, ChainState],
-) -> Mapping[DatasetAlias, ProjectErrors]:
-    """Return what an engine refuses of the definitions that a plan would append, by dataset.
-
-    Nothing is asked twice in the life of the workspace.  Raises EngineFailedError.
-    """
-    changed = _changed(plan)
-    if not changed or not declared:
-        return {}
-    version = engine_version(_ENGINE) or ""
-    answers = Answers(project.workspace.root / "cache" / "answers.sqlite")
-    with closing(answers):
-        asker = Asker(lambda: engine, version, answers)
-        return _refused(project.root, declared, plan, current, asker)
-
-
-def _changed(plan: Plan) -> Collection[DatasetAlias]:
-    """Return the datasets whose columns may be others after a plan."""
-    return {
-        step.target
-        for step in plan.steps
-        if isinstance(step.work, Append)
-        and any(isinstance(event, _DECIDING) for event in step.work.events)
-    }
-
-
-def _refused(
-    root: Path,
-    declared: Sequence[Declared],
-    plan: Plan,
-    current: Mapping[DatasetAlias, ChainState],
-    asker: Asker | None = None,
-) -> Mapping[DatasetAlias, ProjectErrors]:
-    changed = _changed(plan)
-
-    def settled(alias: DatasetAlias) -> bool:
-        state = None if alias in changed else current.get(alias)
-        return state is not None and schema_in_force(state) is not None
-
-    found: dict[DatasetAlias, list[Diagnostic]] = {}
-    planned = [each for each in declared if each.alias in plan.datasets]
-    problems = column_findings(
-        planned, current, read_lock(root), changed, settled=settled, asker=asker
-    )
-    for alias, problem in problems:
-        refused = _is_refused(plan.datasets[alias].assessment)
-        if not (refused and problem.code in _JUDGED):
-            found.setdefault(alias, []).append(problem)
-    return {alias: ProjectErrors(each) for alias, each in found.items()}
-
-
-def _locked(
-    lock: Lock, definitions: Definitions, alias: DatasetAlias, inputs: str
-) -> DataSchema | None:
-    return lock.schema_of(alias, definitions.definition(alias), inputs)
-
-
-def refused_definitions(
-    loaded: Project, plan: Plan, current: Mapping[DatasetAlias, ChainState]
-) -> Mapping[DatasetAlias, ProjectErrors]:
-    """Return what is certainly wrong with the definitions that a plan would append, by dataset.
-
-    Beside what the planner refused itself, it is columns that are not there.  Of an event time that
-    is lost the gate says more, where it refuses that.
-    """
-    found = {alias: ProjectErrors(problems) for alias, problems in plan.refused.items()}
-    if not _changed(plan):
-        return found
-    return {**_refused(loaded.root, loaded.declared, plan, current), **found}
-
-
-def _is_refused(assessment: Assessment | None) -> bool:
-    hits = () if assessment is None else assessment.hits
-    return any(hit.judged in (Judged.REFUSED, Judged.EXPIRED) for hit in hits)
-
-
-def _problems(each: Declared, made: Made) -> Iterator[Diagnostic]:
-    path = _path(each)
-    unknown = () if made.query is None else made.query.unknown_columns
-    outputs = () if made.query is None else made.query.outputs or ()
-    for column in unknown:
-        own = (column.step, column.place)
-        yield _unknown(each, path, column, [o.name for o in outputs if o.place != own])
-    for function in () if made.query is None else made.query.unknown_functions:
-        yield _no_function(each, path, function)
-    for found in () if made.query is None else misuses(made.steps):
-        yield _found(each, found)
-    for wrong in () if made.query is None else made.query.wrong_constants:
-        at = None if wrong.place is None else _query_place(wrong.step, wrong.place)
-        yield Diagnostic(
-            code="wrong-constant",
-            what=wrong.what,
-            why="a step would fail over rows, and nothing would come out",
-            fix=wrong.fix,
-            span=place_in_query(each, path, at),
-        )
-    yield from _unstorable(each, path, made)
-    yield from _misnamed(each, path, made)
-    lost = made.columns is not None and made.lost_time and not unknown
-    if lost and each.snapshot.kind is DatasetKind.DERIVATIVE:
-        yield Diagnostic(
-            code="no-event-time",
-            what="the query gives no column that is the event time of the dataset",
-            why="every record of a derivative dataset has an event time",
-            fix="select it as well, or name the column that is in SetVocab.eventTimeColumn",
-            span=place_in_query(each, path, None),
-        )
-
-
-def _unstorable(each: Declared, path: tuple[str | int, ...], made: Made) -> Iterator[Diagnostic]:
-    """Yield columns of a query that no slice can hold, and those of one name."""
-    for name, kind, place in _opaque_outputs(made):
-        last = QueryPlace(len(made.steps) - 1, place.start, place.length)
-        yield Diagnostic(
-            code="unstorable-type",
-            what=f"{name}() gives a {kind}, which cannot be stored",
-            why="a slice holds numbers, text, bytes, dates, times, timestamps and nestings of them",
-            fix="give it a type, such as CAST(... AS STRING), or leave it out",
-            span=place_in_query(each, path, last),
-        )
-    seen: set[str] = set()
-    for output in () if made.query is None else made.query.outputs or ():
-        if output.unstorable is not None:
-            at = None if output.place is None else _query_place(*output.place)
-            yield Diagnostic(
-                code="unstorable-type",
-                what=f"the column '{output.name}' cannot be stored: it is of type "
-                f"{output.unstorable}",
-                why="a slice holds numbers, text, bytes, dates, times, timestamps and nestings "
-                "of them",
-                fix=f"give it a type: CAST(... AS STRING) AS `{output.name}`, or leave it out",
-                span=place_in_query(each, path, at),
-            )
-    for column in made.columns or ():
-        part = None if column.type is None else unhashable(column.type)
-        at = None if column.place is None else _query_place(*column.place)
-        if column.name in seen:
-            yield Diagnostic(
-                code="duplicate-column",
-                what=f"the query gives two columns named '{column.name}'",
-                why="the columns of a dataset have different names",
-                fix="rename one of them with AS",
-                span=place_in_query(each, path, at),
-            )
-        elif part is not None:
-            yield Diagnostic(
-                code="unhashable-type",
-                what=f"the column '{column.name}' cannot be stored: {type_name(part)} has no "
-                "logical hash",
-                why="arrow0-sha3-256 knows no maps, no durations and no structs inside of lists",
-                fix=f"make a text of it, to_json(...) AS {column.name}, or leave it out",
-                span=place_in_query(each, path, at),
-            )
-        seen.add(column.name)
-
-
-def _opaque_outputs(made: Made) -> Iterator[tuple[str, str, Place]]:
-    """Yield the calls that are columns of the result and of a type without a form in slices."""
-    text = made.steps[-1].text if made.steps else ""
-    if not _OPAQUE.search(text):
-        return
-    shape = read(text).shape
-    for output in shape.outputs if isinstance(shape, Select) else ():
-        call = output.value
-        if not isinstance(call, Call) or call.place is None:
-            continue
-        if call.name == "array" and all(
-            isinstance(arg, Literal) and arg.kind == "null" for arg in call.args
-        ):
-            yield call.name, "list of NULL without a type", call.place
-        elif call.name in _VARIANTS or (call.name in _MAY_BE_VARIANTS and len(call.args) == 2):
-            yield call.name, "VARIANT", call.place
-
-
-def _misnamed(each: Declared, path: tuple[str | int, ...], made: Made) -> Iterator[Diagnostic]:
-    """Yield columns of a preprocess query that are the system's, and event times that are none."""
-    makes = makes_of_events(each.snapshot.kind, each.snapshot.metadata)
-    vocab, source = makes.vocab, makes.source
-    reserved = {vocab.offset_column, vocab.system_time_column}
-    if source is not None and not isinstance(source.merge, _STREAMS):
-        reserved.add(vocab.operation_type_column)
-    outputs = () if source is None or made.query is None else made.query.outputs or ()
-    for output in outputs:
-        at = None if output.place is None else _query_place(*output.place)
-        if output.name in reserved:
-            yield Diagnostic(
-                code="system-column",
-                what=f"the query gives a column named '{output.name}'",
-                why='every record gets that column (ODF 0.34.1, "Common Data Schema")',
-                fix="leave it out, rename it with AS, or rename the system column by SetVocab",
-                span=place_in_query(each, path, at),
-            )
-    if isinstance(getattr(source, "merge", None), MergeStrategyChangelogStream):
-        yield from _without_operation(each, path, made, vocab.operation_type_column)
-    time = made.column(vocab.event_time_column)
-    if time is not None and time.type is not None and not isinstance(inner(time.type), _TIMES):
-        at = None if time.place is None else _query_place(*time.place)
-        yield Diagnostic(
-            code="event-time-column",
-            what=f"the event time column '{time.name}' is neither a DATE nor a TIMESTAMP",
-            why="watermarks and windows are made of event times",
-            fix=f"cast it, to_timestamp(...) AS {time.name}",
-            span=place_in_query(each, path, at),
-        )
-
-
-def _without_operation(
-    each: Declared, path: tuple[str | int, ...], made: Made, column: str
+    wanted: Collection[DatasetAlias],
+    broken: Collection[DatasetAlias],
 ) -> Iterator[Diagnostic]:
-    """Yield that a preprocess query of a ChangelogStream does not give the operations."""
-    outputs = None if made.query is None else made.query.outputs
-    if outputs is not None and all(output.name not in {column, ""} for output in outputs):
-        yield Diagnostic(
-            code="unknown-column",
-            what=f"the query gives no column '{column}'",
-            why="an input of a ChangelogStream says of each record what became of it "
-            '(ODF 0.34.1, "MergeStrategyChangelogStream")',
-            fix=f"add {column} to it, an INT: 0 append, 1 retract, 2 correct from, 3 correct to",
-            span=place_in_query(each, path, None),
-        )
+    """Yield what the engine refuses, and where it knows better than the texts.
 
-
-def _null_time(each: Declared, made: Made) -> Iterator[Diagnostic]:
-    """Yield an event time that the columns of the inputs allow to be null."""
-    if each.snapshot.kind is not DatasetKind.DERIVATIVE or made.query is None:
-        return
-    name = _vocab(each).event_time_column
-    for output in _certain(made, made.query, name):
-        if output.name != name or not isinstance(output.type, DataTypeOption):
-            continue
-        if output.copied and not any(_NOT_NULL.search(step.text) for step in made.steps):
-            because = "it is a column that may be, or that of the other side of an outer join"
-            fix = (
-                f"name what stands for it, coalesce(..., ...) AS {name}, or leave such rows out: "
-                "WHERE ... IS NOT NULL"
-            )
-        elif _is_total(made.steps[-1].text):
-            because = "an aggregate without GROUP BY gives a row of no rows, too"
-            fix = "leave that row out: HAVING count(*) > 0"
-        else:
-            continue
-        at = None if output.place is None else _query_place(*output.place)
-        yield Diagnostic(
-            code="null-event-time",
-            what=f"the event time '{name}' may be null: {because}",
-            why="every record of a derivative dataset has an event time, and one row without it "
-            "stops all steps",
-            fix=fix,
-            span=place_in_query(each, _path(each), at),
-        )
-
-
-def _certain(made: Made, query: "QueryColumns", name: str) -> "Sequence[OutputColumn]":
-    """Return the columns of a query, with what of `name` may be null whatever the inputs are.
-
-    An input that is not known is taken for one of instants that are never null.
+    Datasets that are broken by their texts are left out, and so is what reads them.  Nothing is
+    asked that was answered before.  Raises EngineFailedError.
     """
-    outputs = query.outputs or ()
-    if None not in made.inputs.values() or all(o.type or o.name != name for o in outputs):
-        return outputs
-    from odfbuild.planner.sql.columns import columns_of
-
-    named: dict[str, list[str]] = {}
-    for ref in query.places:
-        named.setdefault(ref.input, []).append(ref.column)
-    guessed = {
-        alias: DataSchema(tuple(DataField(c, EVENT_TIME) for c in named.get(alias, ())))
-        for alias, schema in made.inputs.items()
-        if schema is None
-    }
-    return columns_of(made.steps, {**made.inputs, **guessed}).outputs or ()
+    states = project.workspace.states()
+    names = {state.dataset: alias for alias, state in states.items()}
+    with ask_engine(project) as asker:
+        columns = ColumnsOf(Definitions(declared, names), asker, existing=states.get, broken=broken)
+        for each in declared:
+            if each.alias not in wanted:
+                continue
+            answer = columns(each.alias)
+            yield from answer.found
+            told = None if answer.schema is None else columns.told(each.alias)
+            if told is not None and answer.schema is not None:
+                yield from _differences(each, told, answer.schema)
 
 
-def _is_total(text: str) -> bool:
-    """Tell whether a query makes one row of all rows, and of none."""
-    if _CLAUSES.search(text):
-        return False
-    shape = read(text).shape
-    return isinstance(shape, Select) and any(
-        is_aggregate(each) for output in shape.outputs for each in walk(output.value)
+def _differences(each: Declared, told: DataSchema, answered: DataSchema) -> Iterator[Diagnostic]:
+    """Yield one warning if the texts, read without an engine, make other columns."""
+    mine, real = _types(told), _types(answered)
+    if mine == real:
+        return
+    parts = [
+        f"{name} is {real.get(name, 'not there')}, not {mine.get(name, 'absent')}"
+        for name in dict.fromkeys((*real, *mine))
+        if mine.get(name) != real.get(name)
+    ]
+    yield Diagnostic(
+        code="static-difference",
+        what=f"the engine gives other columns than the text tells: {', '.join(parts)}",
+        why="plan reads queries without an engine, and would foresee the wrong columns",
+        fix="run odfbuild lock, so that plan knows the engine's answer",
+        span=each.span(),
+        level=Level.WARNING,
     )
 
 
-def _in_force(each: Declared, state: ChainState | None) -> bool:
-    """Tell whether a chain has the very query of a definition: then its steps run."""
-    known = None if state is None else state.transform
-    declared = next((e for e in each.snapshot.metadata if isinstance(e, SetTransform)), None)
-    if known is None or declared is None:
-        return False
-    both = (known.transform, declared.transform)
-    return not any(map(is_opaque, both)) and both[0].queries == both[1].queries
+def _types(schema: DataSchema) -> dict[str, str]:
+    return {field.name: type_name(inner(field.type)) for field in plain_schema(schema).fields}
 
 
-def _query_place(step: int, place: Place) -> QueryPlace:
-    return QueryPlace(step, place.start, place.length)
+def examine_all(declared: Sequence[Declared]) -> Examined:
+    """Return what the texts of all transforms say; many are looked at on two processors."""
+    facts = dict(examined(declared, {}))
+    for each in declared:
+        for event in each.snapshot.metadata:
+            if isinstance(event, SetTransform) and question(event) not in facts:
+                facts[question(event)] = examine_alike(*question(event))
+    return facts
 
 
-def _unknown(
-    each: Declared,
-    path: tuple[str | int, ...],
-    column: UnknownColumn,
-    aliases: Collection[str],
-) -> Diagnostic:
-    at = None
-    if column.place is not None:
-        at = _query_place(column.step, column.place)
-    if column.ambiguous:
-        what = f"several of the things that the query reads have a column '{column.name}'"
-        fix = f"write which one is meant: {column.near}" if column.near else "say which is meant"
-    else:
-        what = f"nothing that the query reads has a column '{column.name}'"
-        fix = f"did you mean '{column.near}'?" if column.near else "correct the name"
-        if column.name in aliases and not column.near:
-            fix = (
-                f"'{column.name}' is named in the SELECT list only: repeat its expression here, or "
-                "filter in a query around this one"
-            )
-    return Diagnostic(
-        code="unknown-column",
-        what=what,
-        why="a query sees the columns of its inputs and of its own steps, letter case included",
-        fix=fix,
-        span=place_in_query(each, path, at),
-    )
+def query_findings(
+    declared: Sequence[Declared], facts: Examined
+) -> Mapping[DatasetAlias, tuple[Diagnostic, ...]]:
+    """Return what is wrong with the queries of each dataset; those that are right are left out."""
+    found: dict[DatasetAlias, tuple[Diagnostic, ...]] = {}
+    for each in declared:
+        changes = [Change(event, at) for at, event in enumerate(each.snapshot.metadata)]
+        problems = tuple(check_queries(each, changes, (), facts))
+        if problems:
+            found[each.alias] = problems
+    return found
 
 
-def _no_function(
-    each: Declared, path: tuple[str | int, ...], function: UnknownFunction
-) -> Diagnostic:
-    from difflib import get_close_matches
-
-    from odfbuild.planner.sql.registry import ALLOWED
-
-    at = None if function.place is None else _query_place(function.step, function.place)
-    near = get_close_matches(function.name, sorted(ALLOWED), n=1, cutoff=0.75)
-    why, fix = "a query calls functions that are part of Spark", "correct the name"
-    if function.name.startswith("st_") and function.name not in ALLOWED:
-        why += "; this is one of Apache Sedona, which extends it and is not there"
-        fix = "leave the geometry as it is in its source, or make it another one by a prepare step"
-    elif near:
-        fix = f"did you mean {near[0]}()?"
-    return Diagnostic(
-        code="unknown-function",
-        what=f"there is no function {function.name}()",
-        why=why,
-        fix=fix,
-        span=place_in_query(each, path, at),
-    )
+def broken_datasets(
+    found: Mapping[DatasetAlias, Sequence[Diagnostic]],
+) -> frozenset[DatasetAlias]:
+    """Return the datasets whose queries no engine could make anything of."""
+    return frozenset(alias for alias, each in found.items() if each)
 
 
-def _other_version(each: Declared, state: ChainState | None) -> Iterator[Diagnostic]:
-    """Yield a version of the engine that is asked for and not there: no step would run."""
-    for event in each.snapshot.metadata:
-        sql = None if not isinstance(event, SetTransform) else event.transform
-        if sql is None or is_opaque(sql):
-            continue
-        known = None if state is None or state.transform is None else state.transform.transform
-        if known is not None and not is_opaque(known) and known.version == sql.version:
-            continue  # that is said of the chain
-        installed = engine_version(sql.engine)
-        if installed is not None and made_by_another(sql, installed):
-            yield Diagnostic(
-                code="engine-version",
-                what=f"the query is for {sql.engine} {sql.version}, and {installed} is installed",
-                why="another version may give other rows, and then verification could not tell why",
-                fix="leave the version out, and what is installed is recorded; or install that",
-                span=each.span((*_path(each), "version")),
-            )
+def unused_inputs(each: Declared, facts: Examined) -> Iterator[Diagnostic]:
+    """Yield a warning for each declared input that the query does not read.
 
-
-def _vocab(each: Declared) -> DatasetVocabulary:
-    return makes_of_events(each.snapshot.kind, each.snapshot.metadata).vocab
-
-
-def _path(each: Declared) -> tuple[str | int, ...]:
-    """Return where the query of a dataset is in its definition."""
+    A query that reads what is no input, or cannot be read, may have meant it.
+    """
     for at, event in enumerate(each.snapshot.metadata):
-        if isinstance(event, SetTransform):
-            return ("metadata", at, "transform")
-        if isinstance(event, SetPollingSource | AddPushSource) and event.preprocess is not None:
-            return ("metadata", at, "preprocess")
-    return ()
+        if not isinstance(event, SetTransform):
+            continue
+        read = facts[question(event)]
+        if read.about(Reason.SYNTAX, Reason.UNKNOWN_INPUT):
+            continue
+        for number, alias in enumerate(question(event)[1]):
+            if alias not in read.inputs:
+                yield _unused(each, alias, ("metadata", at, "inputs", number))
+
+
+def settings_findings(config: Config, declared: Collection[DatasetAlias]) -> Iterator[Diagnostic]:
+    """Yield a warning for each entry of the project file that is about a dataset that is not there.
+
+    An entry of `moved` may stay for those who have not applied it, its new name has to be there.
+    """
+    for accepted in config.accepted:
+        if accepted.dataset not in declared:
+            yield _idle("acceptance", str(accepted.dataset), accepted.span)
+    for moved in config.moved:
+        if moved.new not in declared:
+            yield _idle("move", str(moved.new), moved.span)
+        elif moved.old in declared:
+            yield _warning(
+                "moved-and-declared",
+                f"'{moved.old}' is moved to '{moved.new}' and still declared",
+                "its chain goes on under the new name, and the old one would start anew",
+                "remove the definition, or the entry",
+                moved.span,
+            )
+
+
+def _unused(each: Declared, alias: str, path: tuple[str | int, ...]) -> Diagnostic:
+    return _warning(
+        "unused-input",
+        f"the query does not read its input '{alias}'",
+        "each step waits for every input, and its watermark is the least of all",
+        "remove the input, or read it",
+        each.span(path),
+    )
+
+
+def _idle(kind: str, dataset: str, span: SourceSpan) -> Diagnostic:
+    return _warning(
+        f"idle-{kind}",
+        f"no dataset '{dataset}' is declared",
+        f"an {kind} that is about nothing" if kind == "acceptance" else "nothing can move to it",
+        "remove the entry, or correct the name",
+        span,
+    )
+
+
+def _warning(code: str, what: str, why: str, fix: str, span: SourceSpan) -> Diagnostic:
+    return Diagnostic(code=code, what=what, why=why, fix=fix, span=span, level=Level.WARNING)

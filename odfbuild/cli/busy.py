@@ -8,14 +8,12 @@ from dataclasses import dataclass, replace
 from typing import TypeVar
 
 from odfbuild import app
-from odfbuild.cli.options import OnBusy
-from odfbuild.cli.printable import printable
+from odfbuild.cli.arguments.options import OnBusy
+from odfbuild.cli.terminal.console import printable
 from odfbuild.odf.refs import DatasetAlias
 from odfbuild.planner.plan import Move, Plan
-from odfbuild.planner.remaining import fitting, reads_of
+from odfbuild.planner.plan.subset import fitting, reads_of
 from odfbuild.state.lease import BusyError, Lease, Worker, take_lease, who
-
-__all__ = ["Reserved", "names_of", "reserved", "reserved_for"]
 
 _REPLANNED = 10
 Made = TypeVar("Made")
@@ -49,7 +47,7 @@ def reserved(
 
     Says on stderr who has them otherwise.  Raises BusyError for `fail`.
     """
-    from odfbuild.app.events import worker
+    from odfbuild.executors.runs.record import worker
 
     waited: list[DatasetAlias] = []
 
@@ -108,7 +106,8 @@ def reserved_for(
 
 
 def _is_moved(project: app.Opened, plan: Plan, busy: Collection[DatasetAlias]) -> bool:
-    from odfbuild.executors.runner import StalePlanError, check_heads
+    from odfbuild.executors.runs.definition import StalePlanError
+    from odfbuild.executors.runs.scheduler import check_heads
 
     try:
         check_heads(fitting(plan, busy), project.workspace.named_heads())

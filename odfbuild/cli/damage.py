@@ -4,11 +4,9 @@ import sys
 from collections.abc import Collection
 from dataclasses import replace
 
-from odfbuild.cli.loudness import hint
+from odfbuild.cli.terminal.console import hint
 from odfbuild.odf.refs import DatasetAlias
 from odfbuild.state.workspace import Workspace
-
-__all__ = ["is_damaged", "tell_damage", "told_damage", "watch_damage"]
 
 _WATCHED: list[Workspace] = []
 _OPENED: list[Workspace] = []
@@ -42,7 +40,7 @@ def tell_damage(said: str | None = None) -> None:
             for each in error.diagnostics()
         ]
         if found:
-            from odfbuild.cli.diagnostics import render_diagnostics
+            from odfbuild.cli.render.diagnostics import render_diagnostics
 
             sys.stderr.write(render_diagnostics(found) + "\n")
     _WATCHED.clear()

@@ -2,18 +2,12 @@
 
 from odfbuild.errors import OdfBuildError
 
-__all__ = [
-    "CHANGES",
-    "DONE",
-    "ERROR",
-    "LOCKED",
-    "NOT_VERIFIED",
-    "PARTLY",
-    "REFUSED",
-    "STALE",
-    "USAGE",
-    "exit_code",
-]
+
+class UsageRefusedError(OdfBuildError):
+    """The command needs an answer that nobody is there to give, or its arguments do not fit."""
+
+    code = "usage"
+
 
 DONE = 0
 ERROR = 1  # nothing was committed

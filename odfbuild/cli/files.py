@@ -1,34 +1,46 @@
-"""Files that commands read and write by name: bounded when read, replaced only as a whole."""
+"""Files that commands read and write: of users, of the package, reports."""
 
 import os
 import stat
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
+from importlib import resources
+from importlib.resources.abc import Traversable
 from pathlib import Path
 
+from odfbuild.cli.exits import UsageRefusedError
 from odfbuild.errors import Diagnostic, ProjectError, ProjectErrors, SourceSpan
-from odfbuild.project.checkout_links import refuse_links
-from odfbuild.regular_files import read_regular
-from odfbuild.state.disk import Disk, pending
-from odfbuild.state.heads import DEFAULT_LOCK_TIMEOUT
-from odfbuild.state.lock import locked
+from odfbuild.host.files import read_regular
+from odfbuild.project.files.checkout import refuse_links
+from odfbuild.state.chain.heads import DEFAULT_LOCK_TIMEOUT
+from odfbuild.state.files.disk import Disk, pending
+from odfbuild.state.files.lock import locked
 
-__all__ = [
-    "AlreadyThereError",
-    "TooLargeError",
-    "definitions_in",
-    "editing",
-    "read_bounded",
-    "read_definition",
-    "refusal_of",
-    "refuse_taken",
-    "replace_file",
-    "replace_files",
-    "require_folder",
-    "write_new",
-    "write_output",
-]
+
+def packaged(name: str) -> Traversable:
+    """Return a file or folder by its path in the repository."""
+    inside = resources.files("odfbuild") / "_data"
+    root: Traversable = inside if inside.is_dir() else Path(__file__).parents[2]
+    for part in name.split("/"):
+        root = root / part
+    return root
+
+
+def json_schemas() -> dict[str, Traversable]:
+    """Return the JSON Schemas by kind: those of ODF, plans, settings, policies and tests."""
+    found = {
+        each.name.removesuffix(".schema.json"): each for each in packaged("schemas/json").iterdir()
+    }
+    return {
+        **dict(sorted(found.items())),
+        "Plan": packaged("schemas/plan.schema.json"),
+        "Project": packaged("schemas/project.schema.json"),
+        "Policy": packaged("schemas/policy.schema.json"),
+        "UnitTest": packaged("schemas/unit-test.schema.json"),
+        "DataTest": packaged("schemas/data-test.schema.json"),
+    }
 
 
 class AlreadyThereError(ProjectError):
@@ -62,7 +74,7 @@ def editing(*places: Path, timeout: float = DEFAULT_LOCK_TIMEOUT) -> Iterator[No
 
 
 def _project_of(place: Path) -> Path | None:
-    from odfbuild.project.fingerprint import PROJECT_FILE
+    from odfbuild.project.files.names import PROJECT_FILE
 
     around = place.resolve()
     return next((e for e in (around, *around.parents) if (e / PROJECT_FILE).is_file()), None)
@@ -96,7 +108,7 @@ def definitions_in(path: Path) -> Iterator[Path]:
 
 def read_definition(path: Path, why: str) -> bytes:
     """Return the bytes of a definition; ProjectErrors, with this reason, when it is none."""
-    from odfbuild.project.texts import MAX_BYTES
+    from odfbuild.project.files import MAX_BYTES
 
     try:
         data = read_regular(path) if path.stat().st_size <= MAX_BYTES else None
@@ -218,3 +230,51 @@ def write_output(path: Path, text: str) -> None:
         near.unlink(missing_ok=True)
         raise
     disk.sync(real.parent)
+
+
+@dataclass(frozen=True, slots=True)
+class Reports:
+    """The files that were asked for, each with its format."""
+
+    files: tuple[tuple[str, Path], ...] = ()
+
+    def wants(self, format: str) -> bool:
+        """Say whether a file of this format was asked for."""
+        return any(each == format for each, _ in self.files)
+
+    def of(self, format: str) -> tuple[Path, ...]:
+        """Return the files of a format."""
+        return tuple(path for each, path in self.files if each == format)
+
+    def write(self, format: str, text: str) -> None:
+        """Write the files of a format."""
+        for path in self.of(format):
+            write_output(path, text)
+
+
+def parse_reports(texts: Sequence[str], formats: Mapping[str, str]) -> Reports:
+    """Read texts of the form FMT=FILE; `formats` says what each holds.
+
+    Raises UsageRefusedError, also for a file in a folder that is not there.
+    """
+    return Reports(tuple(_parse(text, formats) for text in texts))
+
+
+def _parse(text: str, formats: Mapping[str, str]) -> tuple[str, Path]:
+    format, _, name = text.partition("=")
+    if format not in formats or name in ("", "-"):
+        known = ", ".join(f"{each} ({what})" for each, what in formats.items())
+        raise UsageRefusedError(
+            what=f"--report {text}: not a format and a file",
+            why=f"it has the form FMT=FILE; the formats are {known}",
+            fix=f"write, for instance, --report {next(iter(formats))}=FILE",
+        )
+    path = Path(name)
+    refuse_links(path)  # before anything is done that the file would be about
+    if not path.absolute().parent.is_dir() or path.is_dir():
+        raise UsageRefusedError(
+            what=f"--report {text}: that file cannot be written",
+            why="it is a folder" if path.is_dir() else f"there is no folder {path.parent}",
+            fix="name a file in a folder that is there",
+        )
+    return format, path

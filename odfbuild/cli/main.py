@@ -14,8 +14,8 @@ import typer
 from typer.core import TyperGroup
 from typer.exceptions import Exit, TyperException
 
-from odfbuild import __version__
-from odfbuild.cli.commands import (
+from odfbuild.cli.arguments.options import ProjectGroup
+from odfbuild.cli.declarations import (
     act,
     author,
     checks,
@@ -32,17 +32,30 @@ from odfbuild.cli.commands import (
     render,
     runs,
 )
-from odfbuild.cli.commands.ci import ci_app
-from odfbuild.cli.commands.engine import engine_app
-from odfbuild.cli.commands.groups import inspect_app, key_app, ref_app
-from odfbuild.cli.commands.lineage import lineage_app
-from odfbuild.cli.loudness import as_usual
-from odfbuild.cli.options import ProjectGroup
-from odfbuild.cli.signals import ended_by, heed_no_more, heeding
-from odfbuild.cli.streams import end_early, failure, open_streams, reader_is_gone
+from odfbuild.cli.declarations.ci import ci_app
+from odfbuild.cli.declarations.engine import engine_app
+from odfbuild.cli.declarations.groups import inspect_app, key_app, ref_app
+from odfbuild.cli.declarations.lineage import lineage_app
+from odfbuild.cli.terminal.console import as_usual
+from odfbuild.cli.terminal.signals import ended_by, heed_no_more, heeding
+from odfbuild.cli.terminal.streams import end_early, failure, open_streams, reader_is_gone
 from odfbuild.errors import OdfBuildError
+from odfbuild.version import __version__
 
-__all__ = ["app", "main", "program"]
+
+class SystemFailedError(OdfBuildError):
+    """The operating system refused something outside of the steps of a run."""
+
+    code = "system"
+
+    def __init__(self, error: OSError) -> None:
+        place = f": {error.filename}" if error.filename else ""
+        super().__init__(
+            what=f"{error.strerror or error}{place}",
+            why="the operating system refused to read or write a file",
+            fix="check that the path is right, may be used, and that the disk has room",
+        )
+
 
 EXIT_USAGE = 64
 _SIGNALLED = 128  # and the number of the signal
@@ -100,7 +113,7 @@ def program() -> None:
         code = end.code if isinstance(end.code, int) else 1
         if code > _SIGNALLED:
             atexit._run_exitfuncs()
-        elif "odfbuild.executors.spark" in sys.modules or threading.active_count() > 1:
+        elif "odfbuild.executors.engine.spark" in sys.modules or threading.active_count() > 1:
             raise
         os._exit(code)
 
@@ -189,7 +202,7 @@ def _command() -> TyperGroup:
 
 
 def _complete(asked: str) -> int:
-    from odfbuild.cli.completing import answer_shell
+    from odfbuild.cli.arguments.options import answer_shell
 
     return answer_shell(app, asked)
 
@@ -207,8 +220,8 @@ def _settled(code: int) -> int:
 
 
 def _explain(error: OdfBuildError) -> int:
-    from odfbuild.cli.diagnostics import render_diagnostics
     from odfbuild.cli.exits import exit_code
+    from odfbuild.cli.render.diagnostics import render_diagnostics
 
     sys.stderr.write(render_diagnostics(error.diagnostics()) + "\n")
     return exit_code(error)
@@ -216,7 +229,6 @@ def _explain(error: OdfBuildError) -> int:
 
 def _unexpected(error: Exception) -> OdfBuildError:
     """Put what no part of the program foresaw into words; ODFBUILD_TRACEBACK=1 shows its place."""
-    from odfbuild.cli.unexpected import SystemFailedError
     from odfbuild.errors import InternalError
 
     if os.environ.get("ODFBUILD_TRACEBACK"):

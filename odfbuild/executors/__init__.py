@@ -1,1 +1,1 @@
-"""Effects that make data: fetch, prepare, read, merge, transform, seal, verify."""
+"""What carries out plans: sources to blocks, inputs to blocks, checks of what was written."""

@@ -21,6 +21,7 @@ from odfbuild.lineage.resource import (
 if TYPE_CHECKING:
     from odfbuild.lineage.store import KnownDataset, LineageFile, SqliteLineageResource
 
+
 __all__ = [
     "DSID",
     "AbstractBulkLineageResource",

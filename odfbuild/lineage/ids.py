@@ -6,8 +6,6 @@ from uuid import NAMESPACE_URL, UUID, uuid5
 from odfbuild.lineage.model import as_uuid
 from odfbuild.odf.identity import DatasetId, InvalidDatasetIdError
 
-__all__ = ["DSID", "node_id"]
-
 DSID: TypeAlias = UUID | str | DatasetId
 
 

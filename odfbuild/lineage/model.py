@@ -11,20 +11,6 @@ from itertools import chain
 from typing import Any, ClassVar
 from uuid import UUID
 
-__all__ = [
-    "InconsistentLineageException",
-    "LineageDirection",
-    "LineageIDPair",
-    "LineageRelation",
-    "LineageTree",
-    "as_uuid",
-    "below",
-    "below_itself",
-    "cyclic",
-    "two_classifiers",
-    "two_homes",
-]
-
 
 class InconsistentLineageException(Exception):
     """Lineage contradicts itself or what is stored.

@@ -1,16 +1,20 @@
 """Relations between datasets as an indexed collection without cycles (Open Data Cube, EP-08).
 
 Every merge is whole or not at all: what contradicts the collection leaves it as it was.
+
+The graph is given as two mappings that mirror each other: what is above a node (its sources) and
+what is below it (what is derived from it).
 """
 
-from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
+import gc
+from collections.abc import Callable, Collection, Hashable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from itertools import chain
+from math import isqrt
 from types import MappingProxyType
-from typing import Any, TypeVar
+from typing import Any, Generic, TypeVar
 from uuid import UUID
 
-from odfbuild.lineage.acyclic import Levels, cycle_in, way_up
-from odfbuild.lineage.building import uncollected
 from odfbuild.lineage.model import (
     InconsistentLineageException,
     LineageDirection,
@@ -24,7 +28,140 @@ from odfbuild.lineage.model import (
     two_homes,
 )
 
-__all__ = ["LineageRelations", "grow"]
+N = TypeVar("N", bound=Hashable)
+Links = Mapping[N, Collection[N]]
+
+
+def cycle_in(below: Links[N], above_counts: dict[N, int]) -> list[N] | None:
+    """Return a cycle, each node above the one before it, or None; linear in nodes and links.
+
+    `above_counts` says how many are above each node that has any, and is used up.
+    """
+    ready = [node for node in below if node not in above_counts]
+    while ready:
+        for each in below.get(ready.pop(), ()):
+            left = above_counts[each] - 1
+            if left:
+                above_counts[each] = left
+            else:
+                del above_counts[each]
+                ready.append(each)
+    return _cycle_among(below, above_counts) if above_counts else None
+
+
+def _cycle_among(below: Links[N], stuck: Mapping[N, int]) -> list[N]:
+    """Follow links upwards among nodes of which each has one above it that is stuck as well."""
+    above = {each: node for node in stuck for each in below.get(node, ()) if each in stuck}
+    node = next(iter(above))
+    met: dict[N, int] = {}
+    while node not in met:
+        met[node] = len(met)
+        node = above[node]
+    return list(met)[met[node] :]
+
+
+def way_up(above: Links[N], start: N, end: N) -> list[N] | None:
+    """Return the nodes from one to another that is above it, both included, or None."""
+    came: dict[N, N] = {start: start}
+    pending = [start]
+    while pending:
+        node = pending.pop()
+        if node == end:
+            return _back(came, start, end)
+        for each in above.get(node, ()):
+            if each not in came:
+                came[each] = node
+                pending.append(each)
+    return None
+
+
+def _back(came: Mapping[N, N], start: N, end: N) -> list[N]:
+    way = [end]
+    while way[-1] != start:
+        way.append(came[way[-1]])
+    return way[::-1]
+
+
+class Levels(Generic[N]):
+    """Numbers that never fall on a way down, so that most new links are seen to close no cycle.
+
+    A link upwards or within a level is looked into: a short search upwards within the level of its
+    upper end, then whatever hangs below its lower end is lifted (Bender, Fineman, Gilbert, Tarjan,
+    "A New Approach to Incremental Cycle Detection").  m links cost at most m ** 1.5 steps in all.
+    A node that is not numbered has level 0.
+    """
+
+    def __init__(self, above: Links[N], below: Links[N]) -> None:
+        self._above = above
+        self._below = below
+        self._levels: dict[N, int] = {}
+
+    def clear(self) -> None:
+        """Put everything on level 0, which is right for any graph without cycles."""
+        self._levels.clear()
+
+    def closes(self, upper: N, lower: N, size: int) -> bool:
+        """Say whether a link that is in the graph by now closes a cycle; `size` counts links."""
+        level = self._levels.get
+        high = level(upper, 0)
+        if upper == lower:
+            return True
+        if high < level(lower, 0):
+            return False
+        if not self._below.get(lower):
+            self._levels[lower] = high
+            return False
+        met, whole = self._search(upper, high, isqrt(size) + 1)
+        if lower in met:
+            return True
+        if whole and high == level(lower, 0):
+            return False
+        return self._lift(lower, high if whole else high + 1, met)
+
+    def _search(self, start: N, level: int, limit: int) -> tuple[set[N], bool]:
+        """Return what is above a node on its level, and whether that is all of it."""
+        met, pending, steps = {start}, [start], 0
+        while pending:
+            for each in self._above.get(pending.pop(), ()):
+                steps += 1
+                if steps > limit:
+                    return met, False
+                if each not in met and self._levels.get(each, 0) == level:
+                    met.add(each)
+                    pending.append(each)
+        return met, True
+
+    def _lift(self, start: N, level: int, met: Iterable[N]) -> bool:
+        """Lift a node and what hangs below it; True if that leads back to a node met before."""
+        forbidden = set(met)
+        self._levels[start] = level
+        pending = [start]
+        while pending:
+            node = pending.pop()
+            for each in self._below.get(node, ()):
+                if each in forbidden:
+                    return True
+                if self._levels.get(each, 0) < level:
+                    self._levels[each] = level
+                    pending.append(each)
+        return False
+
+
+@contextmanager
+def uncollected() -> Iterator[None]:
+    """Hold the collector back while values are built that are all going to stay.
+
+    It is two thirds of the time that a large tree takes.  Threads may overlap: the collector runs
+    again when the first that held it back is done.
+    """
+    was_on = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if was_on:
+            gc.enable()
+
 
 Difference = tuple[
     dict[LineageIDPair, str], dict[LineageIDPair, str], dict[UUID, str], dict[UUID, str]

@@ -9,13 +9,6 @@ from odfbuild.lineage.ids import DSID
 from odfbuild.lineage.model import LineageDirection, LineageRelation, LineageTree
 from odfbuild.lineage.relations import LineageRelations
 
-__all__ = [
-    "AbstractBulkLineageResource",
-    "AbstractLineageResource",
-    "BatchStatus",
-    "LineageIndex",
-]
-
 
 class LineageIndex(Protocol):
     """An index whose lineage a resource keeps."""

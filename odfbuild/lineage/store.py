@@ -2,33 +2,396 @@
 
 Every write is whole or not at all, sees what others wrote, and is refused if it would close a
 cycle, however long.  Readers see one moment and wait for nobody.
+
+It is no cache: relations to datasets elsewhere and homes are kept nowhere else, so a file that
+cannot be read is an error and is left alone.
 """
 
 import sqlite3
+import threading
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
+from typing import Any, Final
 from uuid import UUID
 
-from odfbuild.lineage.building import uncollected
+from odfbuild.errors import StateError
 from odfbuild.lineage.ids import DSID, node_id
 from odfbuild.lineage.model import (
     LineageDirection,
     LineageRelation,
     LineageTree,
+    cyclic,
     two_classifiers,
     two_homes,
 )
-from odfbuild.lineage.reach import check_new, chunks, marks, remove_from, tree_of
-from odfbuild.lineage.relations import LineageRelations
+from odfbuild.lineage.relations import LineageRelations, cycle_in, grow, uncollected
 from odfbuild.lineage.resource import AbstractBulkLineageResource, BatchStatus
-from odfbuild.lineage.tables import Tables
 from odfbuild.odf.identity import DatasetId
 
-__all__ = ["KnownDataset", "LineageFile", "SqliteLineageResource", "enter_relations", "take"]
+_REACH = """
+with recursive reach (id) as (
+    select ? union select r.{far} from reach join relation r on r.{near} = reach.id
+)
+"""
+_ALL = """
+select r.{near}, r.{far}, r.classifier, h.home
+from reach join relation r on r.{near} = reach.id left join home h on h.dataset = r.{far}
+order by r.number
+"""
+_WHOLE = """
+select r.{near}, r.{far}, r.classifier, h.home
+from relation r left join home h on h.dataset = r.{far}
+order by r.number
+"""
+_SOME = """
+with recursive reach (id) as (
+    select ? union select r.{far} from reach join relation r on r.{near} = reach.id limit ?
+)
+select count(*) from reach
+"""
+_BELOW = """
+select r.{near}, r.{far}, r.classifier, h.home
+from relation r left join home h on h.dataset = r.{far}
+where r.{near} in ({marks}) order by r.number
+"""
+_DELETE = "delete from relation where {near} in (select id from reach)"
+_DELETE_FROM = "delete from relation where {near} in ({marks})"
+_LINKS = "select source, derived from relation"
+_NEW = """
+with recursive
+fresh (id) as (
+    select distinct n.derived from relation n where n.number > ?
+    and exists (select 1 from relation d where d.source = n.derived)
+    and exists (select 1 from relation s where s.derived = n.source)
+),
+reach (id) as (
+    select id from fresh union select r.derived from reach join relation r on r.source = reach.id
+)
+select r.source, r.derived from reach join relation r on r.source = reach.id
+"""
+_MUCH = 8  # the table is read whole for more than one of so many: in its order that is faster
+_MOST = 1_000_000  # but not a table with more relations, for the memory
+_RelationRow = tuple[bytes, bytes, str, str | None]
+
+
+def tree_of(
+    db: sqlite3.Connection, root: UUID, direction: LineageDirection, max_depth: int
+) -> LineageTree:
+    """Return the tree of a dataset, at most `max_depth` relations deep (0 and less: all).
+
+    Without a limit a dataset has its children where it is met first, depth first; with one, where
+    it is nearest to the root.  At the limit children are None if there are more and `{}` if not.
+    """
+    if max_depth > 0:
+        return _limited(db, root, direction, max_depth)
+    links: dict[bytes, dict[bytes, str]] = {}
+    homes = {id_.bytes: home for id_, home in _home_of(db, root).items()}
+    for near, far, classifier, home in _reached(db, root, direction):
+        if home is not None:
+            homes[far] = home
+        if (below := links.get(near)) is None:
+            links[near] = {far: classifier}
+        else:
+            below[far] = classifier
+    return grow(root.bytes, direction, links, homes, id_of=_Ids().__getitem__)
+
+
+def _reached(
+    db: sqlite3.Connection, root: UUID, direction: LineageDirection
+) -> Iterator[_RelationRow]:
+    """Return the relations that are reached from a dataset, and maybe others, in their order."""
+    ends = _ends(direction)
+    (last,) = db.execute("select coalesce(max(number), 0) from relation").fetchone()
+    if last <= _MOST:
+        limit = last // _MUCH + 1
+        (count,) = db.execute(_SOME.format(**ends), (root.bytes, limit)).fetchone()
+        if count == limit:
+            return db.execute(_WHOLE.format(**ends))
+    return db.execute((_REACH + _ALL).format(**ends), (root.bytes,))
+
+
+class _Ids(dict[bytes, UUID]):
+    """The id that bytes stand for, made once: hashing bytes is much faster than hashing ids."""
+
+    def __missing__(self, key: bytes) -> UUID:
+        made = self[key] = UUID(bytes=key)
+        return made
+
+
+def _limited(
+    db: sqlite3.Connection, root: UUID, direction: LineageDirection, max_depth: int
+) -> LineageTree:
+    top = LineageTree(direction, root, {}, _home_of(db, root).get(root))
+    met = {root.bytes}
+    edge = {root.bytes: top}
+    for _ in range(max_depth):
+        further: dict[bytes, LineageTree] = {}
+        children: dict[bytes, dict[str, list[LineageTree]]] = {each: {} for each in edge}
+        for near, far, classifier, home in _below(db, tuple(edge), direction):
+            child = LineageTree(direction, UUID(bytes=far), None, home)
+            children[near].setdefault(classifier, []).append(child)
+            if far not in met:
+                met.add(far)
+                further[far] = child
+        for near, below in children.items():
+            edge[near].children = below
+        edge = further
+        if not edge:
+            break
+    open_ended = {row[0] for row in _below(db, tuple(edge), direction)}
+    for near, node in edge.items():
+        node.children = None if near in open_ended else {}
+    return top
+
+
+def remove_from(
+    db: sqlite3.Connection, root: UUID, direction: LineageDirection, max_depth: int
+) -> None:
+    """Delete the relations from a dataset on, `max_depth` of them deep (0 and less: all)."""
+    if max_depth <= 0:
+        db.execute((_REACH + _DELETE).format(**_ends(direction)), (root.bytes,))
+        return
+    met = {root.bytes}
+    edge: tuple[bytes, ...] = (root.bytes,)
+    for _ in range(max_depth):
+        found = dict.fromkeys(far for _, far, _, _ in _below(db, edge, direction))
+        near = _ends(direction)["near"]
+        for some in chunks(edge):
+            db.execute(_DELETE_FROM.format(near=near, marks=marks(some)), some)
+        edge = tuple(each for each in found if each not in met)
+        met.update(edge)
+        if not edge:
+            break
+
+
+def check_new(db: sqlite3.Connection, before: int) -> None:
+    """Raise InconsistentLineageException if relations numbered after `before` close a cycle."""
+    below: dict[bytes, list[bytes]] = {}
+    counts: dict[bytes, int] = {}
+    (last,) = db.execute("select coalesce(max(number), 0) from relation").fetchone()
+    mostly_new = last <= _MOST and (last - before) * _MUCH > last
+    found = db.execute(_LINKS) if mostly_new else db.execute(_NEW, (before,))
+    for source, derived in found:
+        below.setdefault(source, []).append(derived)
+        counts[derived] = counts.get(derived, 0) + 1
+    if (cycle := cycle_in(below, counts)) is not None:
+        raise cyclic([UUID(bytes=each) for each in cycle])
+
+
+def chunks(keys: Sequence[bytes], size: int = 500) -> Iterator[tuple[bytes, ...]]:
+    """Yield portions that fit into one statement."""
+    rest = iter(keys)
+    while some := tuple(islice(rest, size)):
+        yield some
+
+
+def marks(some: Sequence[bytes]) -> str:
+    """Return as many placeholders as there are keys."""
+    return ", ".join("?" * len(some))
+
+
+def _below(
+    db: sqlite3.Connection, nodes: Sequence[bytes], direction: LineageDirection
+) -> list[_RelationRow]:
+    found: list[_RelationRow] = []
+    for some in chunks(nodes):
+        query = _BELOW.format(**_ends(direction), marks=marks(some))
+        found.extend(db.execute(query, some))
+    if len(nodes) > 1:
+        place = {node: n for n, node in enumerate(nodes)}
+        found.sort(key=lambda row: place[row[0]])
+    return found
+
+
+def _home_of(db: sqlite3.Connection, dataset: UUID) -> dict[UUID, str]:
+    found = db.execute("select home from home where dataset = ?", (dataset.bytes,)).fetchall()
+    return {} if not found else {dataset: found[0][0]}
+
+
+def _ends(direction: LineageDirection) -> dict[str, str]:
+    if direction is LineageDirection.SOURCES:
+        return {"near": "derived", "far": "source"}
+    return {"near": "source", "far": "derived"}
+
+
+_VERSION: Final = 1
+_CACHE_KIB: Final = 32_000  # ids come in any order: an index that does not fit is slow to write
+_SCHEMA = (
+    """
+    create table relation (
+        number integer primary key,
+        derived blob not null, source blob not null, classifier text not null
+    )""",
+    "create unique index relation_pair on relation (derived, source)",
+    "create index relation_source on relation (source)",
+    "create table home (dataset blob primary key, home text not null) without rowid",
+    "create table dataset (id blob primary key, did text not null, name text) without rowid",
+    """
+    create table input (
+        derived blob not null, source blob not null, did text not null,
+        classifier text not null, block text not null, is_read integer not null,
+        primary key (derived, source)
+    ) without rowid""",
+    "create table chain (dataset blob primary key, head text not null) without rowid",
+)
+
+
+class LineageStoreError(StateError):
+    """The file of lineage cannot be read or written."""
+
+    code = "lineage-store"
+
+
+class Tables:
+    """Connections to one file, or to memory with `path` None, and transactions over them."""
+
+    def __init__(self, path: Path | None) -> None:
+        self._path = path
+        self._mine = threading.local()
+        self._all: list[sqlite3.Connection] = []
+        self._guard = threading.RLock()
+        self._memory = None if path is not None else self._opened()
+
+    @contextmanager
+    def reading(self) -> Iterator[sqlite3.Connection]:
+        """Give a connection that sees one moment."""
+        with self._used() as db:
+            if db.in_transaction:
+                yield db
+            else:
+                yield from _within(db, "begin", "commit", "rollback")
+
+    @contextmanager
+    def writing(self) -> Iterator[sqlite3.Connection]:
+        """Give a connection on which everything happens or, if the block raises, nothing."""
+        with self._used() as db:
+            if db.in_transaction:
+                undo = "rollback to inner; release inner"
+                yield from _within(db, "savepoint inner", "release inner", undo)
+            else:
+                yield from _within(db, "begin immediate", "commit", "rollback")
+
+    def rows(self, query: str, size: int) -> Iterator[tuple[Any, ...]]:
+        """Yield what a query finds, as it is at one moment however long it takes to look at it.
+
+        `size` is how many rows are held; all of them in memory, and within a transaction, whose
+        changes nobody else sees.
+        """
+        if self._memory is not None or self._is_within():
+            with self.reading() as db:
+                found = db.execute(query).fetchall()
+            yield from found
+            return
+        db = self._opened()
+        try:
+            with self._named():
+                db.execute("begin")
+                cursor = db.execute(query)
+                while some := cursor.fetchmany(max(size, 1)):
+                    yield from some
+        finally:
+            with self._guard:
+                if db in self._all:
+                    self._all.remove(db)
+            db.close()
+
+    def check(self) -> None:
+        """Read the whole file; LineageStoreError if SQLite finds it damaged."""
+        with self.reading() as db:
+            (found,) = db.execute("pragma quick_check(1)").fetchone()
+            if found != "ok":
+                raise sqlite3.DatabaseError(found)
+
+    def close(self) -> None:
+        """Let go of the file; with memory, of what was in it."""
+        with self._guard:
+            for each in self._all:
+                each.close()
+            self._all.clear()
+            self._mine = threading.local()
+
+    def _is_within(self) -> bool:
+        """Say whether a transaction of this thread is open."""
+        db: sqlite3.Connection | None = getattr(self._mine, "db", None)
+        return db is not None and db.in_transaction
+
+    @contextmanager
+    def _used(self) -> Iterator[sqlite3.Connection]:
+        if self._memory is not None:
+            with self._guard, self._named():
+                yield self._memory
+            return
+        db: sqlite3.Connection | None = getattr(self._mine, "db", None)
+        if db is None:
+            db = self._mine.db = self._opened()
+        with self._named():
+            yield db
+
+    def _opened(self) -> sqlite3.Connection:
+        with self._named():
+            db = sqlite3.connect(
+                self._path or ":memory:", timeout=30, isolation_level=None, check_same_thread=False
+            )
+            try:
+                _prepare(db)
+            except BaseException:
+                db.close()
+                raise
+        with self._guard:
+            self._all.append(db)
+        return db
+
+    @contextmanager
+    def _named(self) -> Iterator[None]:
+        """Say which file it is about when SQLite fails."""
+        try:
+            yield
+        except sqlite3.Error as error:
+            raise LineageStoreError(
+                what=f"lineage cannot be read or written: {error}",
+                why=f"{self._path or 'memory'}, where it is kept, is locked, damaged or of no use",
+                fix="end what keeps it locked, or put back a copy; without the file, relations of"
+                " chains are found again, and homes and relations added by hand are lost",
+            ) from error
+
+
+def _within(
+    db: sqlite3.Connection, begin: str, end: str, undo: str
+) -> Iterator[sqlite3.Connection]:
+    db.execute(begin)
+    try:
+        yield db
+    except BaseException:
+        for each in undo.split(";"):
+            if db.in_transaction:
+                db.execute(each)
+        raise
+    db.execute(end)
+
+
+def _prepare(db: sqlite3.Connection) -> None:
+    db.execute("pragma journal_mode = wal")
+    db.execute("pragma synchronous = normal")
+    db.execute(f"pragma cache_size = -{_CACHE_KIB}")
+    if _version(db) == 0:
+        db.execute("begin immediate")
+        if _version(db) == 0:
+            for each in _SCHEMA:
+                db.execute(each)
+            db.execute(f"pragma user_version = {_VERSION}")
+        db.execute("commit")
+    if _version(db) != _VERSION:
+        raise sqlite3.DatabaseError("it was written by another version of odfbuild")
+
+
+def _version(db: sqlite3.Connection) -> int:
+    (version,) = db.execute("pragma user_version").fetchone()
+    return int(version)
+
 
 _MAKE = "create temp table if not exists incoming (key blob, other blob, value text)"
 _INSERT = """

@@ -12,8 +12,6 @@ from collections.abc import Iterable, Sequence
 from functools import cache
 from typing import Any, Final, TypeAlias
 
-__all__ = ["LONGEST_TEXT", "CostlyPatternError", "check_cost"]
-
 LONGEST_TEXT: Final = 255
 """Characters of a text that a pattern may be applied to: those of a file name."""
 

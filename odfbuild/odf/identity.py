@@ -11,15 +11,6 @@ from hashlib import sha3_256 as _sha3_256
 from odfbuild.errors import ProtocolError
 from odfbuild.redaction import excerpt
 
-__all__ = [
-    "DatasetId",
-    "InvalidDatasetIdError",
-    "InvalidMultihashError",
-    "Multicodec",
-    "Multihash",
-    "sha3_256",
-]
-
 
 class Multicodec(IntEnum):
     """Numbers of the multicodec table that the protocol uses."""

@@ -15,8 +15,6 @@ from typing import TypeGuard
 from odfbuild.errors import ProtocolError
 from odfbuild.odf.record import Record
 
-__all__ = ["Opaque", "UnsupportedVariantError", "is_opaque", "opaque_parts", "refuse_opaque"]
-
 
 class UnsupportedVariantError(ProtocolError):
     """A union or enum holds a variant of a newer version of the format."""

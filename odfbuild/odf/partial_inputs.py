@@ -19,15 +19,6 @@ from odfbuild.odf.events import (
 )
 from odfbuild.odf.identity import Multihash
 
-__all__ = [
-    "PARTIAL",
-    "PUSH_ID",
-    "blocks_in_part",
-    "is_partial",
-    "partial_state",
-    "source_state_of",
-]
-
 PUSH_ID: Final = "odfbuild/push-id"
 """The kind of a state that says which push a block is of."""
 PARTIAL: Final = "odfbuild/partial"

@@ -11,8 +11,6 @@ from dataclasses import Field, FrozenInstanceError, dataclass
 from operator import attrgetter
 from typing import Any, ClassVar, NoReturn, dataclass_transform
 
-__all__ = ["Record"]
-
 
 @dataclass_transform(frozen_default=True)
 class Record:

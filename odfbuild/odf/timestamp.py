@@ -7,8 +7,6 @@ from functools import lru_cache
 
 from odfbuild.errors import ProtocolError
 
-__all__ = ["InvalidTimestampError", "Timestamp"]
-
 _EPOCH_DAY = date(1970, 1, 1).toordinal()
 _LAST_DAY = date.max.toordinal()
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)

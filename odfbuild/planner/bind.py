@@ -8,7 +8,7 @@ recorded block is bound again from the intervals that the block names, for verif
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from odfbuild.odf.chain import ChainState
+from odfbuild.odf.chain.state import ChainState
 from odfbuild.odf.events import (
     AddData,
     DataSlice,
@@ -19,11 +19,9 @@ from odfbuild.odf.events import (
 )
 from odfbuild.odf.identity import DatasetId, Multihash
 from odfbuild.odf.timestamp import Timestamp
-from odfbuild.planner.input_schema import input_schema
-from odfbuild.planner.rebuild import InputNow, next_watermark
-from odfbuild.planner.restating import restates
-
-__all__ = ["Batch", "BoundInput", "PendingInput", "bind", "rebind"]
+from odfbuild.planner.diff.restate import restates
+from odfbuild.planner.evolution.columns.inputs import input_schema
+from odfbuild.planner.staleness import InputNow, next_watermark
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,12 +14,11 @@ from odfbuild.odf.events import SetTransform
 from odfbuild.odf.identity import DatasetId
 from odfbuild.odf.refs import DatasetAlias
 from odfbuild.planner.declared import Declared
-from odfbuild.planner.names import Suggestions
+from odfbuild.suggest import Suggestions
 
 if TYPE_CHECKING:
     import networkx as nx
 
-__all__ = ["Dag", "Input", "make_dag", "sound_dag"]
 
 _Graph: TypeAlias = "nx.DiGraph[DatasetAlias]"
 _Place: TypeAlias = tuple[str | int, ...]

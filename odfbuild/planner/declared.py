@@ -16,9 +16,7 @@ from odfbuild.odf.events import (
     TransformSql,
 )
 from odfbuild.odf.refs import DatasetAlias
-from odfbuild.planner.policy import Traits
-
-__all__ = ["Declared", "PathSteps", "Spans", "normalize"]
+from odfbuild.planner.plan.policy import Traits
 
 PathSteps = Sequence[str | int]
 
@@ -96,3 +94,9 @@ def _normal_transform(transform: TransformSql) -> TransformSql:
     if transform.query is None or transform.queries:
         return transform
     return replace(transform, query=None, queries=(SqlQueryStep(query=transform.query),))
+
+
+def polling_of(each: Declared) -> SetPollingSource | None:
+    return next(
+        (event for event in each.snapshot.metadata if isinstance(event, SetPollingSource)), None
+    )

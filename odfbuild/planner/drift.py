@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from enum import Enum
 
 from odfbuild.errors import PlanError, SourceSpan
-from odfbuild.odf.chain import ChainState
+from odfbuild.odf.chain.state import ChainState
 from odfbuild.odf.events import (
     AddData,
     AddPushSource,
@@ -25,10 +25,7 @@ from odfbuild.odf.identity import DatasetId, Multihash
 from odfbuild.odf.opaque import is_opaque
 from odfbuild.odf.refs import DatasetAlias
 from odfbuild.planner.declared import Declared
-from odfbuild.planner.diff import Change, diff
-from odfbuild.planner.in_force import in_force
-
-__all__ = ["Drift", "DriftKind", "drift_of_blocks", "drift_of_definition", "unmanaged_fix"]
+from odfbuild.planner.diff import Change, diff, in_force
 
 Resolve = Callable[[DatasetAlias | DatasetId], DatasetAlias | DatasetId]
 

@@ -4,25 +4,13 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TypeAlias
 
-from odfbuild.errors import Diagnostic, OdfBuildError, SourceSpan
-from odfbuild.odf.chain import ChainState
+from odfbuild.errors import Diagnostic, OdfBuildError, SourceSpan, merged
+from odfbuild.odf.chain.state import ChainState
 from odfbuild.odf.events import SetTransform
 from odfbuild.odf.identity import DatasetId, sha3_256
 from odfbuild.odf.refs import DatasetAlias
 from odfbuild.planner.declared import Declared
-from odfbuild.planner.instances import merged
 from odfbuild.planner.plan import Plan
-
-__all__ = [
-    "LEFT_OUT",
-    "LeftOut",
-    "Plannable",
-    "Wrong",
-    "plannable",
-    "reasons",
-    "stand_in",
-    "with_left_out",
-]
 
 LeftOut: TypeAlias = Mapping[DatasetAlias | None, tuple[Diagnostic, ...]]
 """Why datasets are left out, by name; under None what is wrong with definitions without one."""

@@ -11,38 +11,26 @@ from dataclasses import dataclass, field, replace
 from datetime import date
 
 from odfbuild.errors import Diagnostic, Level, ProjectErrors
-from odfbuild.odf.chain import ChainState
+from odfbuild.odf.chain.state import ChainState
 from odfbuild.odf.events import DataSchema
 from odfbuild.odf.identity import DatasetId, sha3_256
-from odfbuild.odf.manifest import to_mapping
+from odfbuild.odf.manifest.writer import to_mapping
 from odfbuild.odf.refs import DatasetAlias
-from odfbuild.planner.changes import Assessment, ChangeClass
 from odfbuild.planner.declared import Declared
 from odfbuild.planner.diff import Change, KindChangedError, VocabChangedError, diff
+from odfbuild.planner.diff.query_change import forward_problems, outdated_notes
+from odfbuild.planner.diff.restate import with_restating
 from odfbuild.planner.drift import unmanaged_fix
-from odfbuild.planner.engines import outdated_notes
-from odfbuild.planner.evolution.assess import Assessed, assess, verdict
-from odfbuild.planner.evolution.gate import DEFAULT, Allowance
-from odfbuild.planner.evolution.renames import Moves, apply_moved, unfinished_moves
-from odfbuild.planner.forward import forward_problems
-from odfbuild.planner.input_schema import waiting_notes
+from odfbuild.planner.evolution.assess import Assessed, assess
+from odfbuild.planner.evolution.columns.inputs import waiting_notes
+from odfbuild.planner.evolution.gate import DEFAULT, Allowance, verdict
+from odfbuild.planner.evolution.rules.renames import Moves, apply_moved, unfinished_moves
 from odfbuild.planner.plan import Based, Plan, Planned, Step
-from odfbuild.planner.policy import Policy, Severity
+from odfbuild.planner.plan.changes import Assessment, ChangeClass
+from odfbuild.planner.plan.policy import Policy, Severity
 from odfbuild.planner.queries import Examined, check_queries
-from odfbuild.planner.rebuild import diverged_notes
-from odfbuild.planner.restating import with_restating
-from odfbuild.planner.steps import Again, SourceLook, Steps, ToAsk
-
-__all__ = [
-    "ODF_VERSION",
-    "Judging",
-    "SourceLook",
-    "ToAsk",
-    "Wanted",
-    "make_plan",
-    "op_columns",
-    "project_hash",
-]
+from odfbuild.planner.staleness import diverged_notes
+from odfbuild.planner.steps import Again, SourceLook, Steps
 
 ODF_VERSION = "0.34.1"
 

@@ -1,43 +1,39 @@
-"""Check the queries that a plan would put into chains, and place what is wrong with them.  Pure.
+"""The queries that a plan would put into chains, and what they keep as UUIDs.  Pure.
 
 Only what is about to be appended is looked at: a query in force was checked when it came.
+
+Chains and slices have 16 bytes for them: the data schema of ODF has no such type, and Spark, which
+is an engine of the reference, refuses Parquet files that do (up to 4.0 at least).  So it is told by
+the definitions in force: a column that a source declares as UUID, and one that a query takes from
+such a column as it is.
 """
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Literal, TypeAlias
 
 from odfbuild.errors import Diagnostic
-from odfbuild.odf.chain import vocabulary
+from odfbuild.odf.chain.schema import schema_in_force
+from odfbuild.odf.chain.state import ChainState, vocabulary
 from odfbuild.odf.events import (
     AddPushSource,
+    DataSchema,
     DatasetVocabulary,
+    DataTypeBinary,
     SetPollingSource,
     SetTransform,
     SetVocab,
     TransformSql,
 )
+from odfbuild.odf.opaque import is_opaque
+from odfbuild.odf.refs import DatasetRef
+from odfbuild.odf.schema.ddl import DdlError, uuid_paths
+from odfbuild.odf.schema.value_paths import ValuePath, below, leaves
 from odfbuild.planner.declared import Declared
 from odfbuild.planner.diff import Change
-from odfbuild.planner.sql.alike import examine_alike
-from odfbuild.planner.sql.query import (
-    Finding,
-    QueryFacts,
-    QueryStep,
-    Reason,
-    diagnostics,
-    examine,
-    steps_of,
-)
-
-__all__ = [
-    "PREPROCESS_INPUT",
-    "Examined",
-    "Question",
-    "check_definitions",
-    "check_queries",
-    "question",
-]
+from odfbuild.sql.analysis.query import QueryFacts, diagnostics, examine, examine_alike
+from odfbuild.sql.reasons import Finding, Reason
+from odfbuild.sql.text.statement import QueryStep, steps_of
 
 _Place: TypeAlias = tuple[Literal["metadata"], int, str]  # of a transform within the snapshot
 
@@ -137,3 +133,64 @@ def _written(declared: Declared, place: _Place) -> TransformSql:
     index, key = place[1:]
     written: TransformSql = getattr(declared.written.metadata[index], key)
     return written
+
+
+Lookup = Callable[[DatasetRef], ChainState | None]
+Columns = Mapping[str, tuple[DataSchema | None, frozenset[ValuePath]]]
+_STORED = frozenset({DataTypeBinary(), DataTypeBinary(16)})
+
+
+def uuid_columns(state: ChainState, lookup: Lookup) -> frozenset[ValuePath]:
+    """Return where a dataset has UUIDs; `lookup` gives the states of its inputs."""
+    schema = schema_in_force(state)
+    fields = () if schema is None else schema.fields
+    stored = {path for path, kind in leaves(fields) if kind in _STORED}
+    if not stored:
+        return frozenset()
+    if state.transform is not None:
+        return _of_transform(state, lookup) & stored
+    sources = [*state.push.values(), *(() if state.polling is None else (state.polling,))]
+    found = [_of_source(each) for each in sources if not is_opaque(each)]
+    return frozenset.intersection(*found) & stored if found else frozenset()
+
+
+def copied_uuids(steps: Sequence[QueryStep], inputs: Columns) -> frozenset[ValuePath]:
+    """Return where a result has UUIDs of the inputs, in columns that are copied as they are."""
+    if not any(uuids for _, uuids in inputs.values()):
+        return frozenset()
+    from odfbuild.sql.columns import columns_of
+
+    outputs = columns_of(steps, {name: schema for name, (schema, _) in inputs.items()}).outputs
+    return frozenset(
+        (each.name, *path)
+        for each in outputs or ()
+        if each.copied and each.sources
+        for path in frozenset.intersection(
+            *(below(inputs[source.input][1], source.column) for source in each.sources)
+        )
+    )
+
+
+def _of_source(source: SetPollingSource | AddPushSource) -> frozenset[ValuePath]:
+    try:
+        declared = uuid_paths(source.read.ddl_schema or ())
+    except (AttributeError, DdlError):  # a kind of source, or a type, of a newer version
+        return frozenset()
+    if source.preprocess is None or not declared:
+        return declared
+    from odfbuild.odf.schema.ddl import parse_ddl
+
+    read = parse_ddl(source.read.ddl_schema or ())
+    return copied_uuids(steps_of(source.preprocess), {PREPROCESS_INPUT: (read, declared)})
+
+
+def _of_transform(state: ChainState, lookup: Lookup) -> frozenset[ValuePath]:
+    if state.transform is None or is_opaque(state.transform.transform):
+        return frozenset()
+    inputs: dict[str, tuple[DataSchema | None, frozenset[ValuePath]]] = {}
+    for each in state.transform.inputs:
+        found = lookup(each.dataset_ref)
+        uuids = frozenset[ValuePath]() if found is None else uuid_columns(found, lookup)
+        schema = None if found is None else schema_in_force(found)
+        inputs[each.alias or str(each.dataset_ref)] = (schema, uuids)
+    return copied_uuids(steps_of(state.transform.transform), inputs)

@@ -3,15 +3,16 @@
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from odfbuild.odf.chain import ChainState
+from odfbuild.odf.chain.state import ChainState
 from odfbuild.odf.events import DatasetKind, SetPollingSource, SetTransform
 from odfbuild.odf.identity import DatasetId
 from odfbuild.odf.refs import DatasetAlias
 from odfbuild.planner.declared import Declared
 from odfbuild.planner.diff import Change
+from odfbuild.planner.diff.restate import asks_to_restate, restates
 from odfbuild.planner.plan import Append, Ingest, Move, Step, Transform, Work
-from odfbuild.planner.policy import Moved
-from odfbuild.planner.reasons import (
+from odfbuild.planner.plan.policy import Moved
+from odfbuild.planner.plan.reasons import (
     DefinitionChanged,
     FilesPassedOver,
     FirstRun,
@@ -24,10 +25,7 @@ from odfbuild.planner.reasons import (
     SourceHasNews,
     SourceToAsk,
 )
-from odfbuild.planner.rebuild import InputNow, records, why_stale
-from odfbuild.planner.restating import asks_to_restate, restates
-
-__all__ = ["Again", "SourceLook", "Steps", "ToAsk"]
+from odfbuild.planner.staleness import InputNow, records, why_stale
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,21 +12,12 @@ from hashlib import blake2b
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from odfbuild.host.files import MOST, read_regular
+from odfbuild.project.files.names import PROJECT_FILE
+
 if TYPE_CHECKING:
-    from odfbuild.project.config import Config
+    from odfbuild.project.config.project_file import Config
 
-from odfbuild.regular_files import MOST, read_regular
-
-__all__ = [
-    "PROJECT_FILE",
-    "Fingerprint",
-    "fingerprint",
-    "is_unchanged",
-    "project_files",
-    "watched",
-]
-
-PROJECT_FILE = "odfbuild.yaml"
 
 # the coarsest clocks in use (FAT, some network file systems) tick every two seconds
 _TICK = 2_000_000_000

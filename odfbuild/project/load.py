@@ -5,28 +5,24 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from odfbuild.errors import Diagnostic, ProjectErrors
+from odfbuild.errors import Diagnostic, ProjectErrors, merged
+from odfbuild.host.permissions import UNLIMITED, PathNotPermittedError, Permissions
 from odfbuild.odf.identity import DatasetId
 from odfbuild.odf.refs import DatasetAlias
-from odfbuild.permissions import UNLIMITED, PathNotPermittedError, Permissions
 from odfbuild.planner.dag import sound_dag
 from odfbuild.planner.declared import Declared
 from odfbuild.planner.exclusion import LEFT_OUT, stand_in
-from odfbuild.planner.instances import merged
-from odfbuild.planner.policy import last_names
-from odfbuild.project.admitting import admit
-from odfbuild.project.config import Config, load_config, parse_config
-from odfbuild.project.defaults import Default, apply_defaults
-from odfbuild.project.fingerprint import PROJECT_FILE
-from odfbuild.project.found_again import places_of
-from odfbuild.project.links import is_own_folder
-from odfbuild.project.reading import Reading
-from odfbuild.project.rendered import Rendering
-from odfbuild.project.template_names import LazyNames, Names
-from odfbuild.project.texts import MAX_BYTES, Home, UnreadableError
+from odfbuild.planner.plan.policy import last_names
+from odfbuild.project.config.defaults import Default, apply_defaults
+from odfbuild.project.config.permissions import admit
+from odfbuild.project.config.project_file import Config, load_config, parse_config
+from odfbuild.project.files import Home, UnreadableError, is_own_folder
+from odfbuild.project.files.names import PROJECT_FILE
+from odfbuild.project.files.places import places_of
+from odfbuild.project.read import Reading
+from odfbuild.project.template.names import LazyNames, Names
+from odfbuild.project.template.rendered import Rendering
 from odfbuild.project.yaml import Value, read_documents
-
-__all__ = ["MAX_BYTES", "Project", "load_project"]
 
 # without these being right, templates could not be blamed for anything
 _TEMPLATING = frozenset({"vars", "env", "generate", "macros", "packages"})
@@ -128,7 +124,7 @@ class _Loading:
         ordered = self._ordered(last_names(config.moved), partly=partly)
         self.found = [each for each in self.found if each.code not in self.tolerated]
         if self.found:
-            from odfbuild.project.query_problems import query_problems
+            from odfbuild.project.checks.queries import query_problems
 
             self.found += (each for _, each in query_problems(self.declared, self.found))
             raise ProjectErrors(merged(self.found))
@@ -164,7 +160,7 @@ class _Loading:
                     self.wrong.setdefault(alias, []).append(each)
                     self.found.append(each)
         if apart and (self.found or self.wrong):
-            from odfbuild.project.query_problems import query_problems
+            from odfbuild.project.checks.queries import query_problems
 
             suspect = [each for each in self.declared if each.alias in self.wrong]
             for alias, problem in query_problems(suspect, self.found):
@@ -285,7 +281,7 @@ def _python(home: Home, config: Config) -> dict[str, object]:
     modules = sorted(each.stem for each in folder.glob("*.py") if each.stem.isidentifier())
 
     def read(module: str) -> object:
-        from odfbuild.project.template_python import functions
+        from odfbuild.project.template.python import functions
 
         return functions(module, home.take(f"{home.macros}/{module}.py"))
 

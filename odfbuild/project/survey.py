@@ -7,20 +7,17 @@ packages, its definitions.  Who mends a project wants to know of all of them at 
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
-from odfbuild.errors import Diagnostic, ProjectErrors
+from odfbuild.errors import Diagnostic, ProjectErrors, by_place, merged
+from odfbuild.host.permissions import UNLIMITED, Permissions
 from odfbuild.odf.identity import DatasetId
 from odfbuild.odf.refs import DatasetAlias
-from odfbuild.permissions import UNLIMITED, Permissions
-from odfbuild.planner.instances import by_place, merged
-from odfbuild.project.config import Config, Settings, load_settings
+from odfbuild.project.checks.queries import query_problems
+from odfbuild.project.config.project_file import Config, Settings, load_settings
+from odfbuild.project.config.variables import resolve_variables
 from odfbuild.project.load import load_project
-from odfbuild.project.lockfile import Lock, read_lock
+from odfbuild.project.lock import Lock, read_lock
 from odfbuild.project.packages import installed
-from odfbuild.project.query_problems import query_problems
-from odfbuild.project.variables import resolve_variables
 from odfbuild.project.yaml import Value
-
-__all__ = ["survey"]
 
 
 def survey(

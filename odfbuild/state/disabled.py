@@ -14,18 +14,8 @@ from pathlib import Path
 from odfbuild.errors import StateError
 from odfbuild.odf.events import SetPollingSource
 from odfbuild.odf.identity import DatasetId, sha3_256
-from odfbuild.state.disk import Disk, pending, read_file
-from odfbuild.state.folder import make_workspace_folder
-
-__all__ = [
-    "DisabledSourceError",
-    "DisabledSourcesError",
-    "disable",
-    "disabled_folders",
-    "enable",
-    "is_disabled",
-    "mark_of",
-]
+from odfbuild.state.files.disk import Disk, pending, read_file
+from odfbuild.state.files.folder import make_workspace_folder
 
 _FOLDER = "disabled"
 
@@ -44,7 +34,7 @@ class DisabledSourcesError(StateError):
 
 def mark_of(source: SetPollingSource) -> str:
     """Return a mark of what a source fetches and runs; how rows are read and merged is no part."""
-    from odfbuild.odf.manifest import to_mapping
+    from odfbuild.odf.manifest.writer import to_mapping
 
     said = to_mapping(source)
     text = json.dumps([said["fetch"], said.get("prepare")], sort_keys=True)

@@ -19,12 +19,10 @@ from pathlib import Path
 from typing import Final
 
 from odfbuild.errors import StateError
-from odfbuild.json_text import parse_json
+from odfbuild.host.files import open_descriptor, read_regular
+from odfbuild.host.json_text import parse_json
 from odfbuild.odf.refs import DatasetAlias
-from odfbuild.regular_files import open_descriptor, read_regular
-from odfbuild.state.folder import make_workspace_folder
-
-__all__ = ["BusyError", "Lease", "Worker", "take_lease"]
+from odfbuild.state.files.folder import make_workspace_folder
 
 _PAUSE: Final = 0.2
 

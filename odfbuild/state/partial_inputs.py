@@ -3,12 +3,10 @@
 from typing import Final
 
 from odfbuild.errors import StateError
-from odfbuild.odf.chain import ChainState
+from odfbuild.odf.chain.state import ChainState
 from odfbuild.odf.identity import Multihash
 from odfbuild.odf.partial_inputs import blocks_in_part
-from odfbuild.state.dataset import Dataset
-
-__all__ = ["PartialInputError", "check_target", "in_part"]
+from odfbuild.state.chain.dataset import Dataset
 
 _WHY: Final = (
     "an input is in several blocks where its rows are many, where files are read again together, "

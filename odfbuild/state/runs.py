@@ -21,33 +21,13 @@ from pathlib import Path
 from typing import Any, Final
 
 from odfbuild.errors import StateError
-from odfbuild.json_text import parse_json
+from odfbuild.host.files import NO_FILE
+from odfbuild.host.json_text import parse_json
 from odfbuild.odf.timestamp import InvalidTimestampError, Timestamp
-from odfbuild.regular_files import NO_FILE
-from odfbuild.state.checksum import check_sum, checked_object, object_with_check_sum
-from odfbuild.state.disk import Disk, pending, read_file
-from odfbuild.state.folder import make_workspace_folder
-from odfbuild.state.lock import is_locked, open_locked
-
-__all__ = [
-    "DamagedRunError",
-    "Ended",
-    "OpenRun",
-    "Pruned",
-    "RunList",
-    "RunSummary",
-    "UnknownRunError",
-    "begin_run",
-    "count_runs",
-    "damaged_lines",
-    "find_run",
-    "list_runs",
-    "new_run_id",
-    "prune_runs",
-    "read_events",
-    "read_plan",
-    "runs_folder",
-]
+from odfbuild.state.files.checksum import check_sum, checked_object, object_with_check_sum
+from odfbuild.state.files.disk import Disk, pending, read_file
+from odfbuild.state.files.folder import make_workspace_folder
+from odfbuild.state.files.lock import is_locked, open_locked
 
 _DIGITS: Final = "0123456789abcdefghjkmnpqrstvwxyz"  # as Crockford writes base 32
 _TIME_DIGITS: Final = 9  # milliseconds since 1970 until the year 3084

@@ -15,20 +15,19 @@ import shutil
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
+from typing import NoReturn
 
 from odfbuild.errors import OdfBuildError, ProtocolError, StateError
-from odfbuild.odf.chain import ChainState
+from odfbuild.host.files import NO_FILE
+from odfbuild.odf.chain.state import ChainState
 from odfbuild.odf.events import DatasetKind, Seed
 from odfbuild.odf.identity import DatasetId, Multihash
 from odfbuild.odf.refs import DatasetAlias
 from odfbuild.redaction import excerpt
-from odfbuild.regular_files import NO_FILE
-from odfbuild.state.checked import CheckedFiles
-from odfbuild.state.dataset import Dataset, Stores
-from odfbuild.state.disk import Disk, pending, read_file
-from odfbuild.state.folder import make_workspace_folder
-from odfbuild.state.head_facts import agrees
-from odfbuild.state.heads import (
+from odfbuild.state.chain.checked_files import CheckedFiles
+from odfbuild.state.chain.dataset import Dataset
+from odfbuild.state.chain.head_facts import agrees
+from odfbuild.state.chain.heads import (
     DEFAULT_LOCK_TIMEOUT,
     HEAD,
     CorruptHeadError,
@@ -36,23 +35,16 @@ from odfbuild.state.heads import (
     LocalHeads,
     parse_head,
 )
-from odfbuild.state.index import Index
+from odfbuild.state.chain.index import Index
+from odfbuild.state.chain.objects import LocalObjects
+from odfbuild.state.chain.prepared import Prepared
+from odfbuild.state.chain.seen_heads import SeenHeads
+from odfbuild.state.chain.stores import Stores
+from odfbuild.state.files.disk import Disk, pending, read_file
+from odfbuild.state.files.folder import make_workspace_folder
+from odfbuild.state.files.links import check_dataset_links, check_staging_links
+from odfbuild.state.files.lock import Holder, LockedError, held_by, locked, open_locked
 from odfbuild.state.keys import Keys
-from odfbuild.state.lock import Holder, LockedError, held_by, locked, open_locked
-from odfbuild.state.objects import LocalObjects
-from odfbuild.state.prepared import Prepared
-from odfbuild.state.seen_heads import SeenHeads
-from odfbuild.state.workspace_links import check_dataset_links, check_staging_links
-
-__all__ = [
-    "AliasTakenError",
-    "ClearedAwayError",
-    "CorruptNameError",
-    "MissingHeadError",
-    "UnreadableChainError",
-    "UnusableNameError",
-    "Workspace",
-]
 
 _PARTS = ("refs", "blocks", "data", "checkpoints")
 _FOLDER = re.compile(r"fed01[0-9a-f]{64}")
@@ -579,3 +571,53 @@ def _file_names(folder: Path) -> list[str]:
         if error.errno not in NO_FILE:
             raise
         raise _unreadable(str(folder), error) from error
+
+
+class ReadOnlyError(StateError):
+    """Something was to be written by what only reads."""
+
+    code = "read-only"
+
+
+class ReadOnlyDisk(Disk):
+    """A file system that refuses every change."""
+
+    def write(self, path: Path, data: bytes, mode: int = 0o666) -> NoReturn:  # noqa: ARG002
+        raise _refusal(path)
+
+    def sync(self, path: Path) -> NoReturn:
+        raise _refusal(path)
+
+    def rename(self, old: Path, new: Path) -> NoReturn:  # noqa: ARG002
+        raise _refusal(new)
+
+    def link(self, old: Path, new: Path) -> NoReturn:  # noqa: ARG002
+        raise _refusal(new)
+
+    def remove(self, path: Path) -> NoReturn:
+        raise _refusal(path)
+
+
+class ReadOnlyWorkspace(Workspace):
+    """The datasets in a folder, to be looked at; chains are read anew, since even the index of a
+    workspace is a file that is written to.
+    """
+
+    is_read_only = True
+
+    def __init__(self, root: Path) -> None:
+        super().__init__(root, disk=ReadOnlyDisk())
+        self.index = Index()
+
+    @property
+    def cache(self) -> Path:
+        """Refuse: what is kept there would be written."""
+        raise OSError(errno.EROFS, "the workspace is only read", str(self.root))
+
+
+def _refusal(path: Path) -> ReadOnlyError:
+    return ReadOnlyError(
+        what=f"{path} would be changed by a command that only reads",
+        why="what looks for differences must not make any",
+        fix="report this: it is a fault of odfbuild",
+    )

@@ -1,4 +1,4 @@
-"""The text of odfbuild/odf/{events,messages,layout}.py, laid out by `ruff format`."""
+"""The text of odfbuild/odf/{events,messages,wire/layout}.py, laid out by `ruff format`."""
 
 import re
 import subprocess
@@ -68,7 +68,7 @@ def layout_text(model: Model) -> str:
         "from typing import Final\n\n"
         "from odfbuild.odf import events, messages\n"
         "from odfbuild.odf.record import Record\n"
-        "from odfbuild.odf.slots import Slot, Table, Union\n\n"
+        "from odfbuild.odf.wire.slots import Slot, Table, Union\n\n"
         '__all__ = ["ENUMS", "TABLES", "UNIONS"]\n\n'
         f"ENUMS: Final[Mapping[type[Enum], str]] = {{{', '.join(enums)}}}\n\n"
         f"UNIONS: Final[Mapping[str, Union]] = {{{', '.join(unions)}}}\n\n"

@@ -8,8 +8,8 @@ from collections import Counter
 from contextlib import ExitStack
 from pathlib import Path
 
-from odfbuild.executors.engine import Engine
-from odfbuild.executors.spark.engine import SparkEngine
+from odfbuild.executors.engine.protocol import Engine
+from odfbuild.executors.engine.spark.engine import SparkEngine
 from tests.agreement.engine import DuckEngine
 from tests.agreement.outcome import Difference, differences
 

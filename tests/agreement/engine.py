@@ -10,20 +10,21 @@ import pyarrow.parquet as pq
 import sqlglot
 
 from odfbuild.errors import InvalidQueryError
-from odfbuild.executors.analysis import Analysis
-from odfbuild.executors.engine import (
+from odfbuild.executors.data.changelog import left_standing
+from odfbuild.executors.data.frames import Frame
+from odfbuild.executors.engine.analysis import Analysis
+from odfbuild.executors.engine.protocol import (
     IngestRequest,
     TransformInputFrame,
     TransformWork,
     seen_columns,
     system_columns,
 )
-from odfbuild.executors.frames import Frame
-from odfbuild.executors.standing import left_standing
-from odfbuild.odf.arrow import to_arrow
 from odfbuild.odf.events import DataField, DataSchema, DatasetVocabulary
-from odfbuild.planner.sql.columns import columns_of
-from odfbuild.planner.sql.query import QueryStep, examine, steps_of
+from odfbuild.odf.schema.arrow import to_arrow
+from odfbuild.sql.analysis.query import examine
+from odfbuild.sql.columns import columns_of
+from odfbuild.sql.text.statement import QueryStep, steps_of
 from tests.engines import FakeEngine, Rows
 
 __all__ = ["DuckEngine"]

@@ -13,8 +13,8 @@ from typing import Any
 from unittest.mock import patch
 
 from odfbuild.cli.main import main
-from odfbuild.executors.engine import Engine
-from odfbuild.executors.spark import engine as spark
+from odfbuild.executors.engine.protocol import Engine
+from odfbuild.executors.engine.spark import engine as spark
 from tests.agreement.drawn import Drawn
 from tests.inside import lay_out
 from tests.projects import Done

@@ -7,12 +7,14 @@ from itertools import count
 import pytest
 
 from odfbuild import app
-from odfbuild.app import applying, recording
-from odfbuild.app.events import Asking
-from odfbuild.executors import runner
-from odfbuild.executors.report import Outcome, Report, Round
-from odfbuild.executors.runner import Progress
-from odfbuild.executors.spark import engine as spark
+from odfbuild.app import apply_plan as applying
+from odfbuild.executors.engine.context import Round
+from odfbuild.executors.engine.spark import engine as spark
+from odfbuild.executors.runs import record as recording
+from odfbuild.executors.runs import scheduler as runner
+from odfbuild.executors.runs.record import Asking
+from odfbuild.executors.runs.report import Outcome, Report
+from odfbuild.executors.runs.scheduler import Progress
 from odfbuild.odf.timestamp import Timestamp
 from odfbuild.planner.plan import Plan, Step
 from tests.drawn import NOW, Floor

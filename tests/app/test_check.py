@@ -7,8 +7,8 @@ import pyarrow as pa
 import pytest
 
 from odfbuild.errors import InvalidQueryError
-from odfbuild.executors.analysis import Analysis
-from odfbuild.executors.engine import engine_version
+from odfbuild.executors.engine.analysis import Analysis
+from odfbuild.executors.engine.protocol import engine_version
 from tests.engines import FakeEngine
 from tests.inside import Inside, lay_out
 from tests.texts import GOOD, derivative, root

@@ -7,7 +7,7 @@ from datetime import datetime
 from types import SimpleNamespace
 from typing import Any
 
-from odfbuild.app.events import Asking, Events
+from odfbuild.executors.runs.record import Asking, Events
 from odfbuild.odf.timestamp import Timestamp
 
 

@@ -5,14 +5,14 @@ from pathlib import Path
 
 import pytest
 
-from odfbuild.app.recording import Recorder
-from odfbuild.app.resuming import NotResumableError, RunGoesOnError, resume
-from odfbuild.executors.report import Failed
+from odfbuild.executors.runs.record import Recorder
+from odfbuild.executors.runs.report import Failed
+from odfbuild.executors.runs.resume import NotResumableError, RunGoesOnError, resume
 from odfbuild.odf.events import SetInfo
 from odfbuild.odf.refs import DatasetAlias
 from odfbuild.odf.timestamp import Timestamp
 from odfbuild.planner.plan import Append
-from odfbuild.state.prepared import Prepared
+from odfbuild.state.chain.prepared import Prepared
 from odfbuild.state.runs import Ended, UnknownRunError, find_run
 from tests.app.runs import Runs
 from tests.drawn import Drawn, Floor, Node

@@ -9,18 +9,19 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from odfbuild import app
-from odfbuild.app.resuming import resume
-from odfbuild.app.undoing import MixedBlocksError, prepare_undo, take_back
-from odfbuild.executors import runner
-from odfbuild.executors.report import Outcome, Round
-from odfbuild.executors.runner import StalePlanError
+from odfbuild.app.undo import MixedBlocksError, prepare_undo, take_back
+from odfbuild.executors.engine.context import Round
+from odfbuild.executors.runs import scheduler as runner
+from odfbuild.executors.runs.definition import StalePlanError
+from odfbuild.executors.runs.report import Outcome
+from odfbuild.executors.runs.resume import resume
 from odfbuild.odf.events import AddData, DatasetKind, ExecuteTransform, SetInfo
 from odfbuild.odf.refs import DatasetAlias
 from odfbuild.odf.timestamp import Timestamp
+from odfbuild.planner.maintenance.undo import Undo
 from odfbuild.planner.plan import Append, Step
-from odfbuild.planner.undo import Undo
-from odfbuild.state.heads import HeadMovedError
-from odfbuild.state.prepared import Prepared
+from odfbuild.state.chain.heads import HeadMovedError
+from odfbuild.state.chain.prepared import Prepared
 from tests.app.runs import Runs
 from tests.app.test_resuming import AFTER, BEFORE
 from tests.drawn import NOW, Drawn, Floor, evolved, projects
@@ -130,7 +131,7 @@ def test_what_read_since_and_stays_is_told(runs: Runs, tmp_path: Path) -> None:
     more = {name: text for name, text in files.items() if name.startswith("data/n0")}
     lay_out(floor.folder, more)
     project = floor.opened
-    from odfbuild.planner.restrict import restrict
+    from odfbuild.planner.plan.subset import restrict
 
     chosen = restrict(floor.plan(), {DatasetAlias.parse("acme.n0")})
     runs.apply(floor, chosen)
@@ -175,7 +176,7 @@ def test_what_was_taken_back_half_way_is_finished(
     lay_out(floor.folder, AFTER.files())
     runs.apply(floor, floor.plan())
     _, second = ids(floor)
-    from odfbuild.app import undoing
+    from odfbuild.app import undo as undoing
 
     real, left = undoing._go_back, [0, 0]
 

@@ -70,7 +70,7 @@ class Meeting:
 
     def _surround(self, bad: Bad) -> None:
         (self.root / "data").mkdir()
-        self.patch.setattr("odfbuild.executors.stopping.pause", lambda _: None)
+        self.patch.setattr("odfbuild.executors.engine.interrupt.pause", lambda _: None)
         self.patch.setenv("ODFBUILD_HTTP_TIMEOUT", "0.2")
         for name, value in bad.env.items():
             self.patch.setenv(name, value)

@@ -171,7 +171,7 @@ def bomb(prepare: str, small: bytes, data: bytes) -> Bad:
         data=data,
         says="this looks like a decompression bomb",
         fix="unpack it yourself",
-        patches={"odfbuild.executors.prepare._RATIO_FROM": 1 << 20},
+        patches={"odfbuild.executors.ingest.prepare._RATIO_FROM": 1 << 20},
     )
 
 

@@ -49,7 +49,7 @@ COMMANDS = {
     ),
     "a command that prints without end": command(
         "yes", says="this looks like a decompression bomb", fix="unpack it yourself",
-        code="damaged-archive", patches={"odfbuild.executors.prepare._RATIO_FROM": 1 << 20},
+        code="damaged-archive", patches={"odfbuild.executors.ingest.prepare._RATIO_FROM": 1 << 20},
     ),
     "a command that prints no data": command(
         "echo", HTML, says="data/2 is an HTML page", fix="fetch.url", code="invalid-source"
@@ -164,11 +164,11 @@ def files(says: str, fix: str, code: str = ABSENT, **more: Any) -> Bad:
 FILES = {
     "a file that vanishes": files(
         "data/2 vanished", "run the same command again", good=GOOD, data=GOOD,
-        patches={"odfbuild.executors.fetch.os.access": _vanishing},
+        patches={"odfbuild.executors.ingest.fetch.source.os.access": _vanishing},
     ),
     "a file that may not be read": files(
         "data/2 may not be read", "allow the reading", good=GOOD, data=GOOD,
-        patches={"odfbuild.executors.fetch.os.access": _locked},
+        patches={"odfbuild.executors.ingest.fetch.source.os.access": _locked},
     ),
     "two files of one name": files(
         "two new files have the name 1", "names of their own", "fetch",

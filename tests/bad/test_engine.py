@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from odfbuild.executors.spark.engine import SparkEngine
+from odfbuild.executors.engine.spark.engine import SparkEngine
 from tests.bad.case import Bad, definition
 from tests.bad.meeting import check_said, errors_of
 from tests.bad.of_engine import MERGES, QUERIES

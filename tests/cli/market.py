@@ -3,12 +3,12 @@
 import re
 from pathlib import Path
 
-from odfbuild.executors.engine import engine_version
+from odfbuild.executors.engine.protocol import engine_version
 from odfbuild.odf.events import MetadataEvent
 from odfbuild.odf.refs import DatasetAlias
 from odfbuild.odf.timestamp import Timestamp
-from odfbuild.state.dataset import Dataset
-from odfbuild.state.prepared import Prepared
+from odfbuild.state.chain.dataset import Dataset
+from odfbuild.state.chain.prepared import Prepared
 from odfbuild.state.workspace import Workspace
 from tests.texts import GOOD, derivative, root
 

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from odfbuild.project.config import load_config
+from odfbuild.project.config.project_file import load_config
 from tests.cli.within import Within
 from tests.inside import lay_out
 from tests.projects import REPOSITORY

@@ -134,7 +134,7 @@ def test_a_plan_that_others_overtook_is_not_done(news: Path) -> None:
 HOLDER = """
 import sys
 from pathlib import Path
-from odfbuild.state.lock import locked
+from odfbuild.state.files.lock import locked
 with locked(Path(sys.argv[1]), timeout=0, note=Path(sys.argv[2])):
     print("held", flush=True)
     sys.stdin.read()

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from odfbuild.cli.diagnostics import excerpt_lines
+from odfbuild.cli.render.diagnostics import excerpt_lines
 from odfbuild.errors import SourceSpan
 from tests.engines import FakeEngine
 from tests.inside import Inside, lay_out

@@ -8,10 +8,10 @@ from typing import Any
 
 import pytest
 
-from odfbuild.odf.codec import block_hash, decode_block, encode_block
 from odfbuild.odf.events import SetInfo
 from odfbuild.odf.manifest import from_manifest, to_yaml
-from odfbuild.odf.manifest_bytes import Manifested, to_bytes
+from odfbuild.odf.manifest.bytes import Manifested, to_bytes
+from odfbuild.odf.wire.blocks import block_hash, decode_block, encode_block
 from odfbuild.project.yaml import read_documents
 from tests.cases import load
 from tests.cli.within import Within

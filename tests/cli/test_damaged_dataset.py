@@ -99,7 +99,7 @@ def test_others_are_as_without_the_damage(
     capfd: pytest.CaptureFixture[str],
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    from odfbuild.executors.spark import engine as spark
+    from odfbuild.executors.engine.spark import engine as spark
 
     monkeypatch.setattr(spark, "SparkEngine", lambda *_, **__: FakeEngine())
     draw = random.Random(seed)
@@ -157,7 +157,7 @@ def applied(run: Within, wrong: str, others: list[str], project: Project, *, not
 def test_the_chain_of_another_dataset_is_damage(
     tmp_path: Path, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from odfbuild.executors.spark import engine as spark
+    from odfbuild.executors.engine.spark import engine as spark
 
     monkeypatch.setattr(spark, "SparkEngine", lambda *_, **__: FakeEngine())
     fetch = "{{kind: FilesGlob, path: {}/*.csv}}"
@@ -205,7 +205,7 @@ NAMED = (
 def test_a_damaged_dataset_that_is_named_is_not_unknown(
     how: str, tmp_path: Path, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from odfbuild.executors.spark import engine as spark
+    from odfbuild.executors.engine.spark import engine as spark
 
     monkeypatch.setattr(spark, "SparkEngine", lambda *_, **__: FakeEngine())
     files = {"datasets/src.yaml": root(), "data/1.csv": GOOD}
@@ -230,7 +230,7 @@ def test_a_damaged_dataset_that_is_named_is_not_unknown(
 def test_a_block_that_was_deleted_is_seen_also_by_a_plan_that_knew_of_nothing(
     tmp_path: Path, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from odfbuild.executors.spark import engine as spark
+    from odfbuild.executors.engine.spark import engine as spark
 
     monkeypatch.setattr(spark, "SparkEngine", lambda *_, **__: FakeEngine())
     files = {"datasets/src.yaml": root(), "datasets/two.yaml": root("two"), "data/1.csv": GOOD}

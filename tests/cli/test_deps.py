@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from odfbuild.project.lockfile import LOCK_FILE
+from odfbuild.project.lock import LOCK_FILE
 from tests.cli.within import Within
 from tests.repositories import Repository
 from tests.texts import root

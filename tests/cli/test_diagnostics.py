@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from odfbuild.cli.diagnostics import render_diagnostic, render_diagnostics
+from odfbuild.cli.render.diagnostics import render_diagnostic, render_diagnostics
 from odfbuild.errors import Diagnostic, Level, SourceSpan
 
 

@@ -7,9 +7,9 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from odfbuild.cli import row_difference
-from odfbuild.executors.engine import IngestRequest
-from odfbuild.executors.frames import Frame
+from odfbuild.app.inspection import diff as row_difference
+from odfbuild.executors.data.frames import Frame
+from odfbuild.executors.engine.protocol import IngestRequest
 from odfbuild.odf.events import MergeStrategySnapshot, SetInfo
 from tests.cli.market import SETTINGS, append, dataset, steady
 from tests.engines import FakeEngine

@@ -2,7 +2,7 @@
 
 import pytest
 
-from odfbuild.cli.differing import event_difference
+from odfbuild.cli.render.diff import event_difference
 from odfbuild.odf.events import (
     AddPushSource,
     FetchStepUrl,

@@ -12,10 +12,10 @@ from typing import Any
 
 import pytest
 
-from odfbuild.executors.spark.java import find_java
+from odfbuild.executors.engine.spark.jvm.java import find_java
 from odfbuild.odf.events import SetInfo, SqlQueryStep, TransformSql
-from odfbuild.planner.engines import upgraded
-from odfbuild.state.prepared import Prepared
+from odfbuild.planner.diff.query_change import upgraded
+from odfbuild.state.chain.prepared import Prepared
 from tests.cli.market import LATER, append, dataset, workspace
 from tests.cli.within import Within
 from tests.inside import Inside, lay_out
@@ -103,7 +103,7 @@ def test_an_engine_that_is_missing_is_bad(ask: Inside, monkeypatch: pytest.Monke
     def missing(name: str) -> str:
         raise PackageNotFoundError(name)
 
-    monkeypatch.setattr("odfbuild.app.doctoring.engine_version", missing)
+    monkeypatch.setattr("odfbuild.app.inspection.doctor.engine_version", missing)
     assert "pyspark is not installed" in only(told(ask, code=1), "engine", "bad")["what"]
 
 
@@ -145,7 +145,7 @@ def test_a_clock_that_is_behind_is_bad(ask: Inside, market: Path) -> None:
 
 
 def test_a_clock_of_long_ago_is_bad(ask: Inside, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("odfbuild.app.doctoring.time_ns", lambda: 10**9)
+    monkeypatch.setattr("odfbuild.app.inspection.doctor.time_ns", lambda: 10**9)
     each = only(told(ask, code=1), "clock", "bad")
     assert "1970-01-01T00:00:01Z" in each["what"]
 
@@ -155,7 +155,7 @@ def test_a_disk_that_is_nearly_full_is_told(
     free: int, health: str, code: int, ask: Inside, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     usage = shutil.disk_usage("/")._replace(free=free)
-    monkeypatch.setattr("odfbuild.app.doctoring.shutil.disk_usage", lambda _: usage)
+    monkeypatch.setattr("odfbuild.app.inspection.doctor.shutil.disk_usage", lambda _: usage)
     found = told(ask, code=code)
     assert {name for name, all in found.items() if all[0]["health"] == health} == {
         *("temporary", "workspace", "cache"),
@@ -171,7 +171,7 @@ def test_a_workspace_that_cannot_be_written_is_bad(
     def access(path: Path, mode: int) -> bool:
         return Path(path) != market / ".odfbuild" and real(path, mode)
 
-    monkeypatch.setattr("odfbuild.app.doctoring.os.access", access)
+    monkeypatch.setattr("odfbuild.app.inspection.doctor.os.access", access)
     each = only(told(ask, code=1), "workspace", "bad")
     assert each["what"] == f"{market / '.odfbuild'} cannot be written to"
 

@@ -5,10 +5,11 @@ from pathlib import Path
 
 import pytest
 
-from odfbuild.app.tracing import Traced
-from odfbuild.cli.explain_row import traced_json, traced_lines
+from odfbuild.app.inspection.explain import Traced
+from odfbuild.cli.commands.read.explain_row import traced_json, traced_lines
 from odfbuild.errors import EngineFailedError
-from odfbuild.executors.spark.session import interrupted
+from odfbuild.executors.engine.provenance.chain import origins, written_by
+from odfbuild.executors.engine.spark.session import interrupted
 from odfbuild.odf.events import (
     DatasetKind,
     ExecuteTransform,
@@ -17,7 +18,6 @@ from odfbuild.odf.events import (
     TransformInput,
 )
 from odfbuild.odf.refs import DatasetAlias
-from odfbuild.planner.provenance import origins, written_by
 from tests.cli.market import dataset, steady
 from tests.engines import FakeEngine
 from tests.inside import Inside

@@ -2,9 +2,10 @@
 
 from dataclasses import replace
 
-from odfbuild.app.explaining import Explained, MadeOf, RowKey
-from odfbuild.cli.explained_row import explained_json, reason_lines, why_lines
-from odfbuild.executors.derivation import Cause, Derivation
+from odfbuild.app.inspection.explain import Explained, MadeOf, RowKey
+from odfbuild.cli.render.provenance import explained_json, reason_lines, why_lines
+from odfbuild.executors.engine.provenance.chain import Written, all_written
+from odfbuild.executors.engine.provenance.derive import Cause, Derivation
 from odfbuild.odf.events import (
     DatasetKind,
     ExecuteTransform,
@@ -13,7 +14,6 @@ from odfbuild.odf.events import (
     TransformInput,
 )
 from odfbuild.odf.refs import DatasetAlias
-from odfbuild.planner.provenance import Written, all_written
 from tests.planner.builders import Chain, polling, schema, slice_of, sql
 
 SOURCE = Chain("src", DatasetKind.ROOT, [schema("k BIGINT"), polling()]).rows(9)

@@ -24,11 +24,11 @@ import pyarrow.parquet as pq
 import pytest
 
 from odfbuild.errors import StateError
-from odfbuild.executors import site
+from odfbuild.executors.engine import context as site
 from odfbuild.odf.identity import Multihash
 from odfbuild.odf.refs import DatasetAlias
-from odfbuild.state.dataset import Dataset
-from odfbuild.state.disk import Disk
+from odfbuild.state.chain.dataset import Dataset
+from odfbuild.state.files.disk import Disk
 from odfbuild.state.workspace import Workspace
 from tests.engines import FakeEngine
 from tests.inside import Inside, lay_out

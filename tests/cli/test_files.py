@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from odfbuild.cli.files import replace_files
-from odfbuild.state.disk import Disk
+from odfbuild.state.files.disk import Disk
 
 
 def test_all_get_their_new_content_and_keep_their_mode(tmp_path: Path) -> None:

@@ -11,11 +11,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from odfbuild.executors.conform import conform
-from odfbuild.executors.cut_times import FineKeyError, check_read_keys
-from odfbuild.executors.fine_times import Cut, FineTimes, noting, noting_column
-from odfbuild.executors.readers import Besides, read
-from odfbuild.odf.ddl import fine_timestamps
+from odfbuild.executors.data.conformance import conform
+from odfbuild.executors.data.fine_times import Cut, FineTimes, noting, noting_column
+from odfbuild.executors.engine.cut_times import FineKeyError, check_read_keys
+from odfbuild.executors.ingest.read import read
+from odfbuild.executors.ingest.read.notes import Besides
 from odfbuild.odf.events import (
     MergeStrategyLedger,
     ReadStep,
@@ -25,6 +25,7 @@ from odfbuild.odf.events import (
     ReadStepParquet,
     TransformSql,
 )
+from odfbuild.odf.schema.ddl import fine_timestamps
 from tests.engines import FakeEngine
 from tests.inside import Inside, heads, lay_out
 from tests.texts import root

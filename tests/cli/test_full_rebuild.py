@@ -5,9 +5,9 @@ from pathlib import Path
 
 import pytest
 
-from odfbuild.executors.source_files import what_was_read
+from odfbuild.executors.ingest.fetch.source_files import what_was_read
 from odfbuild.odf.refs import DatasetAlias
-from odfbuild.state.file_memory import FilesRead
+from odfbuild.state.memory.source_files import FilesRead
 from odfbuild.state.workspace import Workspace
 from tests.engines import FakeEngine
 from tests.inside import Inside, heads, lay_out
@@ -107,7 +107,9 @@ def test_what_cannot_be_made_anew_stays_as_it_was(
     lay_out(project, files)
     if "broke" in says:
         engine = FakeEngine(failing=frozenset({LACKING}))
-        monkeypatch.setattr("odfbuild.executors.spark.engine.SparkEngine", lambda *_, **__: engine)
+        monkeypatch.setattr(
+            "odfbuild.executors.engine.spark.engine.SparkEngine", lambda *_, **__: engine
+        )
     done = run("rebuild", *words.split(), "--full", "--yes")
     assert (done.code, heads(project), remembered(project)) == (code, before, known)
     assert says in done.err

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from odfbuild.state.lock import locked, open_locked
+from odfbuild.state.files.lock import locked, open_locked
 from tests.cli.market import dataset, workspace
 from tests.engines import FakeEngine
 from tests.inside import Inside, heads, lay_out

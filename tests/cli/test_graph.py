@@ -8,10 +8,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from odfbuild.cli.drawing import Drawing, Node, dot, mermaid, tree
+from odfbuild.cli.render.graph import Drawing, Node, dot, mermaid, tree
 from odfbuild.odf.events import DatasetKind
 from odfbuild.odf.refs import DatasetAlias
-from odfbuild.planner.evolution.column_use import MadeOf
+from odfbuild.planner.evolution.columns.use import MadeOf
 from tests.inside import Inside
 from tests.projects import REPOSITORY
 

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from odfbuild.cli import exits
-from odfbuild.planner.evolution.rules import catalogue
+from odfbuild.planner.evolution.rules.catalogue import catalogue
 from tests.cli.within import Within
 from tests.projects import REPOSITORY
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from odfbuild.app import housekeeping
+from odfbuild.app.maintenance import rewrite as housekeeping
 from odfbuild.odf.refs import DatasetAlias
 from odfbuild.state.workspace import Workspace
 from tests.cli.within import Within
@@ -233,7 +233,7 @@ def test_a_head_that_moves_meanwhile_wins(
         assert "was" in run("watermark", "src", next(days)).out
         return prepared
 
-    monkeypatch.setattr("odfbuild.cli.housekeeping.prepare", overtaken)
+    monkeypatch.setattr("odfbuild.cli.commands.apply.maintenance.prepare", overtaken)
     for command in (("compact", "src"), ("reset", "src", "0")):
         slices = len(list(project.glob(f".odfbuild/datasets/{_id(project)}/blocks/f*")))
         refused(run(*command, "--yes"), 5, "somebody else changed the dataset meanwhile")

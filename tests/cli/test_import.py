@@ -11,16 +11,16 @@ import pytest
 from hypothesis import given
 
 from odfbuild import app
-from odfbuild.cli.importing import Manner, import_dataset
-from odfbuild.cli.options import Given
-from odfbuild.executors.verify import verify
-from odfbuild.odf.chain import fold
-from odfbuild.odf.codec import block_hash, encode_block
+from odfbuild.cli.arguments.given import Given
+from odfbuild.cli.commands.author.import_ import Manner, import_dataset
+from odfbuild.executors.verify.chain import verify
+from odfbuild.odf.chain.state import fold
 from odfbuild.odf.events import MetadataEvent, Seed, SetInfo
 from odfbuild.odf.identity import DatasetId
-from odfbuild.state.dataset import Dataset
-from odfbuild.state.disk import Disk
-from odfbuild.state.prepared import Prepared
+from odfbuild.odf.wire.blocks import block_hash, encode_block
+from odfbuild.state.chain.dataset import Dataset
+from odfbuild.state.chain.prepared import Prepared
+from odfbuild.state.files.disk import Disk
 from odfbuild.state.workspace import Workspace
 from tests.cli.market import append, dataset, workspace
 from tests.engines import FakeEngine

@@ -7,7 +7,6 @@ from pathlib import Path
 
 import pytest
 
-from odfbuild.odf.codec import block_hash, encode_block
 from odfbuild.odf.events import (
     DataField,
     DataSchema,
@@ -25,10 +24,11 @@ from odfbuild.odf.events import (
 from odfbuild.odf.identity import Multihash
 from odfbuild.odf.manifest import from_manifest
 from odfbuild.odf.refs import DatasetAlias
-from odfbuild.odf.schema import parse_ddl
+from odfbuild.odf.schema.ddl import parse_ddl
+from odfbuild.odf.wire.blocks import block_hash, encode_block
 from odfbuild.project.yaml import read_documents
-from odfbuild.state.dataset import Dataset
-from odfbuild.state.prepared import Prepared
+from odfbuild.state.chain.dataset import Dataset
+from odfbuild.state.chain.prepared import Prepared
 from odfbuild.state.workspace import Workspace
 from tests.cli.within import Within
 from tests.inside import lay_out, without_jvm

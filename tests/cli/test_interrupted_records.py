@@ -16,16 +16,26 @@ from types import FrameType
 
 import pytest
 
-from odfbuild.cli import signals
-from odfbuild.state.lock import is_locked
+from odfbuild.cli.terminal import signals
+from odfbuild.state.files.lock import is_locked
 from tests.engines import FakeEngine
 from tests.inside import Inside, heads, lay_out
 from tests.projects import Done
 
 SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 WATCHED = (
-    *("app/applying.py", "app/recording.py", "app/undoing.py", "executors/runner.py"),
-    *("executors/stopping.py", "state/runs.py", "cli/act.py", "cli/signals.py"),
+    *(
+        "app/apply_plan.py",
+        "executors/runs/record.py",
+        "app/undo.py",
+        "executors/runs/scheduler.py",
+    ),
+    *(
+        "executors/engine/interrupt.py",
+        "state/runs.py",
+        "cli/commands/apply/apply.py",
+        "cli/terminal/signals.py",
+    ),
 )
 ENDS = {"done", "failed", "skipped", "interrupted", "not-begun"}
 _TURNS = ("heeding", "heed_no_more")

@@ -11,7 +11,7 @@ import pytest
 from odfbuild.odf.identity import DatasetId
 from odfbuild.odf.refs import DatasetAlias
 from odfbuild.state.keys import Keys, SealedKeyError
-from odfbuild.state.sealed import OpenKey, SealedKey, WrongPassphraseError, key_text
+from odfbuild.state.keys.sealed import OpenKey, SealedKey, WrongPassphraseError, key_text
 from odfbuild.state.workspace import Workspace
 from tests.cli.within import Within
 from tests.inside import lay_out

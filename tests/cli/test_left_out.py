@@ -9,8 +9,8 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from odfbuild.executors.engine import IngestRequest
-from odfbuild.executors.frames import Frame
+from odfbuild.executors.data.frames import Frame
+from odfbuild.executors.engine.protocol import IngestRequest
 from tests.cli.within import Within
 from tests.engines import FakeEngine
 from tests.inside import lay_out
@@ -52,7 +52,7 @@ WRONG: Mapping[str, Callable[[str], str]] = {
 
 @pytest.fixture(autouse=True)
 def quick(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    from odfbuild.executors.spark import engine as spark
+    from odfbuild.executors.engine.spark import engine as spark
 
     monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "settings"))  # no policy is there
     monkeypatch.setattr(spark, "SparkEngine", lambda *_, **__: FakeEngine())
@@ -217,7 +217,7 @@ class Astray(FakeEngine):
 def test_an_exception_of_a_library_ends_its_step_alone(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from odfbuild.executors.spark import engine as spark
+    from odfbuild.executors.engine.spark import engine as spark
 
     monkeypatch.setattr(spark, "SparkEngine", lambda *_, **__: Astray())
     files = {

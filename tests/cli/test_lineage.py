@@ -8,7 +8,7 @@ from uuid import UUID
 
 import pytest
 
-from odfbuild.lineage import node_id
+from odfbuild.lineage.ids import node_id
 from tests.cli.market import dataset
 from tests.cli.within import Within
 

@@ -7,7 +7,8 @@ from pathlib import Path
 import pytest
 import yaml
 
-from odfbuild.lineage import LineageFile, SqliteLineageResource, node_id
+from odfbuild.lineage.ids import node_id
+from odfbuild.lineage.store import LineageFile, SqliteLineageResource
 from tests.cli.market import dataset
 from tests.cli.within import Within
 

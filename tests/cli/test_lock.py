@@ -5,9 +5,9 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
-from odfbuild.executors.engine import engine_version
+from odfbuild.executors.engine.protocol import engine_version
 from odfbuild.odf.refs import DatasetAlias
-from odfbuild.project.lockfile import LOCK_FILE, Lock, read_lock
+from odfbuild.project.lock import LOCK_FILE, Lock, read_lock
 from tests.cli.test_check import GROUPED, Checked, T
 from tests.engines import FakeEngine
 from tests.inside import Inside, lay_out

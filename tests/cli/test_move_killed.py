@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from odfbuild.cli import files
-from odfbuild.state.disk import Disk
+from odfbuild.state.files.disk import Disk
 from tests.cli.market import FILES, workspace
 from tests.inside import Inside, heads, lay_out
 from tests.projects import Done

@@ -10,7 +10,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from odfbuild.cli import new
+from odfbuild.cli.commands.author import new
 from odfbuild.odf.events import (
     CompressionFormat,
     FetchStepFilesGlob,

@@ -6,15 +6,15 @@ from pathlib import Path
 
 import pytest
 
-from odfbuild.executors.ingest import ingest
-from odfbuild.executors.site import Site
-from odfbuild.odf.chain import fold
-from odfbuild.odf.codec import UnsupportedVariantError
+from odfbuild.executors.engine.context import Site
+from odfbuild.executors.ingest.poll import ingest
+from odfbuild.odf.chain.state import fold
 from odfbuild.odf.events import MetadataBlock, MetadataEvent, SetInfo
 from odfbuild.odf.identity import Multihash
+from odfbuild.odf.opaque import UnsupportedVariantError
 from odfbuild.odf.refs import DatasetAlias
-from odfbuild.state.dataset import Dataset
-from odfbuild.state.prepared import Prepared
+from odfbuild.state.chain.dataset import Dataset
+from odfbuild.state.chain.prepared import Prepared
 from odfbuild.state.workspace import Workspace
 from tests.engines import FakeEngine
 from tests.inside import without_jvm

@@ -9,13 +9,13 @@ from uuid import UUID
 import pytest
 
 from odfbuild import app
-from odfbuild.app.lineage import lineage_of
-from odfbuild.app.subjects import source_of
-from odfbuild.app.telling import telling
-from odfbuild.executors.report import Interrupted
-from odfbuild.executors.runner import Unwatched
-from odfbuild.executors.source_secrets import secrets_of
-from odfbuild.lineage.openlineage import EventType, Job, Moment, Run, run_event
+from odfbuild.executors.ingest.fetch.secrets import secrets_of
+from odfbuild.executors.runs.lineage import lineage_of
+from odfbuild.executors.runs.openlineage.listener import telling
+from odfbuild.executors.runs.openlineage.model import EventType, Job, Moment, Run, run_event
+from odfbuild.executors.runs.openlineage.subjects import source_of
+from odfbuild.executors.runs.report import Interrupted
+from odfbuild.executors.runs.scheduler import Unwatched
 from odfbuild.odf.events import (
     EnvVar,
     ExecuteTransform,

@@ -8,7 +8,7 @@ from pathlib import Path
 import jsonschema
 import pytest
 
-from odfbuild.executors.engine import engine_version
+from odfbuild.executors.engine.protocol import engine_version
 from tests.inside import lay_out
 from tests.projects import REPOSITORY, environment, odfbuild
 from tests.terminals import terminal

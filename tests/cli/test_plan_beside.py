@@ -7,8 +7,9 @@ from typing import Any
 
 import pytest
 
-from odfbuild.app import planning, project_files
-from odfbuild.cli import decide
+from odfbuild.app.plan import make as planning
+from odfbuild.app.plan import project_files
+from odfbuild.cli.commands.plan import plan as decide
 from tests.inside import Inside, lay_out, without_jvm
 from tests.projects import Done
 

@@ -7,12 +7,13 @@ from pathlib import Path
 
 import pytest
 
-from odfbuild.app import planning, running
-from odfbuild.cli import act
+from odfbuild.app import run as running
+from odfbuild.app.plan import make as planning
+from odfbuild.cli.commands.apply import apply as act
 from odfbuild.cli.files import editing
 from odfbuild.odf.refs import DatasetAlias
+from odfbuild.state.files.lock import locked
 from odfbuild.state.lease import take_lease
-from odfbuild.state.lock import locked
 from odfbuild.state.workspace import Workspace
 from tests.cli.test_on_busy import BY, held
 from tests.engines import FakeEngine
@@ -106,7 +107,7 @@ def test_an_edit_at_the_end_of_a_run_does_not_undo_what_is_said_of_it(
     def broken(*_: object) -> None:
         (run.project / "datasets" / "src.yaml").write_text("kind: [\n", "utf-8")
 
-    monkeypatch.setattr("odfbuild.state.applied.record_applied", broken)
+    monkeypatch.setattr("odfbuild.state.memory.applied.record_applied", broken)
     done = run("apply", "--yes")
     assert (done.code, "error" in done.err) == (0, False)
 

@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from odfbuild.errors import EngineFailedError
-from odfbuild.executors.engine import TransformWork
-from odfbuild.executors.frames import Frame
+from odfbuild.executors.data.frames import Frame
+from odfbuild.executors.engine.protocol import TransformWork
 from odfbuild.odf.refs import DatasetAlias
 from odfbuild.state.workspace import Workspace
 from tests.cli.within import Within

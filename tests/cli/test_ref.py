@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from odfbuild.odf.refs import DatasetAlias
-from odfbuild.state.dataset import Dataset
+from odfbuild.state.chain.dataset import Dataset
 from odfbuild.state.workspace import Workspace
 from tests.cli.within import Within
 from tests.inside import without_jvm

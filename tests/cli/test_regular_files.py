@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from odfbuild.regular_files import open_regular
-from odfbuild.state.disk import read_file
-from odfbuild.state.objects import hash_file
+from odfbuild.host.files import open_regular
+from odfbuild.state.chain.objects import hash_file
+from odfbuild.state.files.disk import read_file
 from tests.cli.test_verify import dataset
 from tests.engines import FakeEngine
 from tests.inside import Inside

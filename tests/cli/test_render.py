@@ -7,9 +7,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from odfbuild.project.load import Project, load_project
-from odfbuild.project.manifests import read_manifests
-from odfbuild.project.rendered import LineOrigin
-from odfbuild.project.written_out import written_out
+from odfbuild.project.read import read_manifests
+from odfbuild.project.template.rendered import LineOrigin
+from odfbuild.project.template.standalone import written_out
 from tests.cli.within import Within
 from tests.project.templated import NAMED, SETTINGS, UNNAMED, lay_out
 

@@ -8,14 +8,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from odfbuild.executors.frames import Frame
-from odfbuild.executors.repeated_keys import RepeatedKeyError, check_repeated_keys
-from odfbuild.odf.events import (
-    MergeStrategyAppend,
-    MergeStrategyLedger,
-    MergeStrategyUpsertStream,
-)
-from odfbuild.planner.policy import RepeatedKeys
+from odfbuild.executors.data.frames import Frame
+from odfbuild.executors.ingest.repeated_keys import RepeatedKeyError, check_repeated_keys
+from odfbuild.odf.events import MergeStrategyAppend, MergeStrategyLedger, MergeStrategyUpsertStream
+from odfbuild.planner.plan.policy import RepeatedKeys
 from tests.engines import FakeEngine
 from tests.inside import Inside, lay_out
 from tests.texts import derivative, root

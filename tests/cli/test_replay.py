@@ -9,17 +9,17 @@ import pyarrow as pa
 import pytest
 
 from odfbuild import app
-from odfbuild.app.upgrading import outdated, record
-from odfbuild.executors import engine as engines
-from odfbuild.executors.engine import TransformWork
-from odfbuild.executors.frames import Frame
-from odfbuild.executors.spark import engine as spark
+from odfbuild.app.engine import outdated, record
+from odfbuild.executors.data.frames import Frame
+from odfbuild.executors.engine import protocol as engines
+from odfbuild.executors.engine.protocol import TransformWork
+from odfbuild.executors.engine.spark import engine as spark
 from odfbuild.odf.events import SetInfo, SetTransform
 from odfbuild.odf.refs import DatasetAlias
-from odfbuild.state.applied import recall_applied
-from odfbuild.state.dataset import Dataset
-from odfbuild.state.heads import HeadMovedError
-from odfbuild.state.prepared import Prepared
+from odfbuild.state.chain.dataset import Dataset
+from odfbuild.state.chain.heads import HeadMovedError
+from odfbuild.state.chain.prepared import Prepared
+from odfbuild.state.memory.applied import recall_applied
 from odfbuild.state.workspace import Workspace
 from tests.cli.within import Within
 from tests.engines import FakeEngine

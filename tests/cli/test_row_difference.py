@@ -14,17 +14,15 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from odfbuild.cli import row_difference as module
-from odfbuild.cli.row_difference import (
+from odfbuild.app.inspection import diff as module
+from odfbuild.app.inspection.diff import (
     RowChange,
     RowDifference,
     UnrelatedBlocksError,
     before_last,
     row_difference,
 )
-from odfbuild.cli.row_lines import row_lines
-from odfbuild.odf.arrow import to_arrow
-from odfbuild.odf.digest import LogicalHasher
+from odfbuild.cli.render.diff import row_lines
 from odfbuild.odf.events import (
     AddData,
     AddPushSource,
@@ -37,13 +35,16 @@ from odfbuild.odf.events import (
     SetDataSchema,
     SetInfo,
 )
+from odfbuild.odf.hashing import LogicalHasher
 from odfbuild.odf.identity import Multihash
 from odfbuild.odf.refs import DatasetAlias
-from odfbuild.odf.schema import arrow_bytes, parse_ddl
+from odfbuild.odf.schema.arrow import to_arrow
+from odfbuild.odf.schema.arrow_bytes import arrow_bytes
+from odfbuild.odf.schema.ddl import parse_ddl
 from odfbuild.odf.timestamp import Timestamp
-from odfbuild.state.dataset import Dataset
-from odfbuild.state.objects import hash_file
-from odfbuild.state.prepared import Prepared, StagedFile
+from odfbuild.state.chain.dataset import Dataset
+from odfbuild.state.chain.objects import hash_file
+from odfbuild.state.chain.prepared import Prepared, StagedFile
 from odfbuild.state.workspace import Workspace
 
 NOON = datetime(2024, 1, 1, 12, tzinfo=UTC)

@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from odfbuild.cli.act import carry_out
-from odfbuild.cli.run import run_data
-from odfbuild.executors.runner import StalePlanError
+from odfbuild.cli.commands.apply.apply import carry_out
+from odfbuild.cli.commands.apply.run import run_data
+from odfbuild.executors.runs.definition import StalePlanError
 from odfbuild.odf.events import SetTransform
 from tests.cli.market import dataset
 from tests.engines import FakeEngine
@@ -187,16 +187,16 @@ def test_watching_outlives_what_others_do_and_what_is_wrong_for_a_while(
         match len(offsets):
             case 1:
                 lay_out(project, days(2))
-                monkeypatch.setattr("odfbuild.cli.run.carry_out", overtaken)
+                monkeypatch.setattr("odfbuild.cli.commands.apply.run.carry_out", overtaken)
             case 2:
-                monkeypatch.setattr("odfbuild.cli.run.carry_out", carry_out)
+                monkeypatch.setattr("odfbuild.cli.commands.apply.run.carry_out", carry_out)
                 lay_out(project, {"datasets/out.yaml": "kind: ["})
             case 4:
                 lay_out(project, {"datasets/out.yaml": definition})
             case 5:
                 raise KeyboardInterrupt
 
-    monkeypatch.setattr("odfbuild.cli.run.run_data", partial(run_data, pause=pause))
+    monkeypatch.setattr("odfbuild.cli.commands.apply.run.run_data", partial(run_data, pause=pause))
     done = run("run", "--watch")
     assert done.code == 130
     assert offsets == [3, 3, 3, 3, 4]

@@ -6,13 +6,14 @@ from pathlib import Path
 import pytest
 
 from odfbuild.cli import exits
-from odfbuild.cli.act import run_code
+from odfbuild.cli.commands.apply.apply import run_code
 from odfbuild.errors import StateError
-from odfbuild.executors.report import Done, Failed, Interrupted, Outcome, Report, Round, Skipped
-from odfbuild.executors.runner import UnreachableStepError, check_order
+from odfbuild.executors.engine.context import Round
+from odfbuild.executors.runs.report import Done, Failed, Interrupted, Outcome, Report, Skipped
+from odfbuild.executors.runs.scheduler import UnreachableStepError, check_order
 from odfbuild.odf.refs import DatasetAlias
-from odfbuild.planner.changes import Verdict
 from odfbuild.planner.plan import Ingest, Plan, Step
+from odfbuild.planner.plan.changes import Verdict
 from tests.inside import lay_out, without_jvm
 from tests.texts import GOOD, derivative, root
 

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from odfbuild.state.checksum import check_sum, object_with_check_sum
-from odfbuild.state.lock import locked
+from odfbuild.state.files.checksum import check_sum, object_with_check_sum
+from odfbuild.state.files.lock import locked
 from tests.engines import FakeEngine
 from tests.inside import Inside, heads, lay_out
 from tests.projects import probe

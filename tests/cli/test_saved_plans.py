@@ -9,17 +9,18 @@ from pathlib import Path
 import pytest
 
 from odfbuild import app
-from odfbuild.cli import act, decide
+from odfbuild.cli.commands.apply import apply as act
+from odfbuild.cli.commands.plan import plan as decide
 from odfbuild.cli.files import write_output
-from odfbuild.cli.outputs import Output
+from odfbuild.cli.formats.outputs import Output
 from odfbuild.cli.saved import load_saved, moved_datasets, save_plan
-from odfbuild.executors.spark import engine as spark
+from odfbuild.executors.engine.spark import engine as spark
 from odfbuild.odf.identity import sha3_256
-from odfbuild.planner.changes import Verdict
 from odfbuild.planner.plan import Plan
-from odfbuild.planner.plan_json import canonical, from_json, plan_hash, to_json
-from odfbuild.planner.reasons import SourceToAsk
-from odfbuild.project.config import Config
+from odfbuild.planner.plan.changes import Verdict
+from odfbuild.planner.plan.reasons import SourceToAsk
+from odfbuild.planner.plan.write import canonical, from_json, plan_hash, to_json
+from odfbuild.project.config.project_file import Config
 from odfbuild.project.load import Project
 from tests.cli.within import Within
 from tests.engines import FakeEngine

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from odfbuild.state.checksum import with_check_sum
+from odfbuild.state.files.checksum import with_check_sum
 from tests.cli.test_verify import dataset
 from tests.engines import FakeEngine
 from tests.inside import Inside

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from odfbuild.cli.rows import write_rows
+from odfbuild.cli.render.rows import write_rows
 from tests.inside import heads, lay_out, without_jvm
 from tests.projects import environment, odfbuild, shell
 from tests.terminals import terminal

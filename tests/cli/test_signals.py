@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from odfbuild.cli.signals import ended_by, heeding
-from odfbuild.state.lock import is_locked
+from odfbuild.cli.terminal.signals import ended_by, heeding
+from odfbuild.state.files.lock import is_locked
 from tests.inside import command, heads, lay_out
 from tests.projects import await_said
 from tests.texts import GOOD, root

@@ -12,10 +12,11 @@ from typing import Any
 import pyarrow.parquet as pq
 import pytest
 
-from odfbuild.app import housekeeping
-from odfbuild.executors import ingest, source_files
+from odfbuild.app.maintenance import rewrite as housekeeping
+from odfbuild.executors.ingest import poll as ingest
+from odfbuild.executors.ingest.fetch import source_files
 from odfbuild.odf.refs import DatasetAlias
-from odfbuild.state.dataset import Dataset
+from odfbuild.state.chain.dataset import Dataset
 from odfbuild.state.workspace import Workspace
 from tests.engines import FakeEngine
 from tests.inside import Inside, lay_out

@@ -6,7 +6,7 @@ import pytest
 
 from odfbuild.odf.events import AddData
 from odfbuild.odf.refs import DatasetAlias
-from odfbuild.state.dataset import Dataset
+from odfbuild.state.chain.dataset import Dataset
 from odfbuild.state.workspace import Workspace
 from tests.engines import FakeEngine
 from tests.inside import Inside, lay_out

@@ -8,9 +8,9 @@ import pyarrow.parquet as pq
 import pytest
 
 from odfbuild.errors import EngineFailedError
-from odfbuild.executors.frames import Frame
-from odfbuild.executors.querying import QueryRequest
-from odfbuild.executors.spark.session import interrupted
+from odfbuild.executors.data.frames import Frame
+from odfbuild.executors.engine.querier import QueryRequest
+from odfbuild.executors.engine.spark.session import interrupted
 from tests.engines import FakeEngine, copy_all
 from tests.inside import Inside, heads
 

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from odfbuild.cli.main import main
-from odfbuild.executors.spark import engine as spark
+from odfbuild.executors.engine.spark import engine as spark
 from tests.engines import FakeEngine
 from tests.inside import heads, lay_out
 

@@ -10,7 +10,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from odfbuild.cli.tables import print_table
+from odfbuild.cli.terminal.console import print_table
 
 words = st.text(st.sampled_from("ab ┃ü日ﬁ0-,"), min_size=1, max_size=6).map(
     lambda text: f"x{text}y"

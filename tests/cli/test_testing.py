@@ -192,7 +192,7 @@ def test_a_query_that_fails_is_a_fixture_that_fails(
 ) -> None:
     tested()
     engine = FakeEngine(failing=frozenset({"select t, k, v from src"}))
-    from odfbuild.executors.spark import engine as spark
+    from odfbuild.executors.engine.spark import engine as spark
 
     monkeypatch.setattr(spark, "SparkEngine", lambda *_, **__: engine)
     done = tested()("test", "--unit")
@@ -206,7 +206,7 @@ def test_what_depends_on_the_portions_shows_when_all_come_at_once(
 ) -> None:
     ask = tested()
     engine = FakeEngine(queries={"select t, k, v from src": lambda inputs: inputs["src"][:1]})
-    from odfbuild.executors.spark import engine as spark
+    from odfbuild.executors.engine.spark import engine as spark
 
     monkeypatch.setattr(spark, "SparkEngine", lambda *_, **__: engine)
     fixture = OUT.replace("      - {k: c, v: null}\n", "")
@@ -223,7 +223,7 @@ def test_queries_of_checks_are_asked_of_the_engine(
 ) -> None:
     query = "select offset, v from src where v < 2"
     engine = FakeEngine(queries={query: lambda _: [{"offset": 0, "v": 1}]})
-    from odfbuild.executors.spark import engine as spark
+    from odfbuild.executors.engine.spark import engine as spark
 
     ask = tested(tests__data__src=f"dataset: src\nchecks: [{{sql: '{query}', name: small}}]\n")
     monkeypatch.setattr(spark, "SparkEngine", lambda *_, **__: engine)
@@ -237,7 +237,7 @@ def test_queries_of_checks_are_asked_of_the_engine(
 def test_what_is_wrong_with_a_query_is_told_at_its_place(
     tested: Callable[..., Inside], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from odfbuild.executors.spark import engine as spark
+    from odfbuild.executors.engine.spark import engine as spark
 
     texts = "dataset: src\nchecks:\n  - sql: select * from srcc\n  - sql: |\n      selec\n"
     ask = tested(tests__data__src=texts)

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from odfbuild.state.dataset import Dataset
-from odfbuild.state.heads import HeadMovedError
+from odfbuild.state.chain.dataset import Dataset
+from odfbuild.state.chain.heads import HeadMovedError
 from tests.engines import FakeEngine
 from tests.inside import Inside, heads, lay_out
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from odfbuild.cli.main import main
-from odfbuild.state.disk import Disk
+from odfbuild.state.files.disk import Disk
 from tests.projects import Done
 
 OLD = """\

@@ -10,12 +10,11 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from odfbuild.cli.uuids import with_uuids, with_uuids_in_batches
-from odfbuild.odf.ddl import uuid_paths
+from odfbuild.cli.render.uuids import with_uuids, with_uuids_in_batches
 from odfbuild.odf.events import SqlQueryStep, TransformSql
-from odfbuild.odf.schema import parse_ddl
-from odfbuild.planner.sql.query import steps_of
-from odfbuild.planner.uuid_columns import copied_uuids
+from odfbuild.odf.schema.ddl import parse_ddl, uuid_paths
+from odfbuild.planner.queries import copied_uuids
+from odfbuild.sql.text.statement import steps_of
 from tests.cli.within import Within
 from tests.engines import FakeEngine
 from tests.inside import Inside, lay_out
@@ -206,6 +205,6 @@ def test_a_query_that_renames_a_column_keeps_what_is_inside() -> None:
 
 
 def test_the_options_of_commands_load_no_types_of_values() -> None:
-    code = "import sys, odfbuild.cli.commands.read; print('odfbuild.odf.events' in sys.modules)"
+    code = "import sys, odfbuild.cli.declarations.read; print('odfbuild.odf.events' in sys.modules)"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout == "False\n"

@@ -5,10 +5,10 @@ from pathlib import Path
 
 import pytest
 
-from odfbuild.executors.frames import Frame
+from odfbuild.executors.data.frames import Frame
 from odfbuild.odf.events import AddData, OffsetInterval
 from odfbuild.odf.refs import DatasetAlias
-from odfbuild.state.dataset import Dataset
+from odfbuild.state.chain.dataset import Dataset
 from odfbuild.state.workspace import Workspace
 from tests.engines import FakeEngine
 from tests.executors.forger import Forger, put

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from odfbuild import __version__
+from odfbuild.version import __version__
 from tests.cli.within import Within
 from tests.projects import probe
 

@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from odfbuild.cli.usage import UsageRefusedError
-from odfbuild.cli.watermark import moment
+from odfbuild.cli.arguments.moment import moment
+from odfbuild.cli.exits import UsageRefusedError
 from odfbuild.odf.timestamp import Timestamp
 from tests.engines import FakeEngine
 from tests.inside import Inside, heads

@@ -12,10 +12,10 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from hypothesis import strategies as st
 
-from odfbuild.odf.arrow import to_arrow
-from odfbuild.odf.chain import vocabulary
+from odfbuild.odf.chain.state import vocabulary
 from odfbuild.odf.events import DataSchema, SetVocab
-from odfbuild.odf.schema import parse_ddl
+from odfbuild.odf.schema.arrow import to_arrow
+from odfbuild.odf.schema.ddl import parse_ddl
 
 __all__ = [
     "DAY",

@@ -13,7 +13,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from odfbuild.executors.protocol import EngineOperations
+from odfbuild.executors.engine.messages import EngineOperations
 from odfbuild.odf import messages as msg
 from odfbuild.odf.events import DatasetVocabulary, OffsetInterval, SqlQueryStep, TransformSql
 from odfbuild.odf.identity import DatasetId

@@ -16,8 +16,6 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from odfbuild.odf.codec import block_hash, encode_block
-from odfbuild.odf.digest import logical_hash, physical_hash
 from odfbuild.odf.events import (
     AddData,
     DataSlice,
@@ -27,9 +25,11 @@ from odfbuild.odf.events import (
     OffsetInterval,
     SetTransform,
 )
+from odfbuild.odf.hashing import logical_hash, physical_hash
 from odfbuild.odf.identity import DatasetId, Multihash
 from odfbuild.odf.timestamp import Timestamp
-from odfbuild.state.dataset import Dataset
+from odfbuild.odf.wire.blocks import block_hash, encode_block
+from odfbuild.state.chain.dataset import Dataset
 
 __all__ = ["Forger", "Place", "false_cells", "false_columns", "false_fields", "put"]
 

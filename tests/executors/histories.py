@@ -7,11 +7,11 @@ from pathlib import Path
 import pyarrow as pa
 from hypothesis import strategies as st
 
-from odfbuild.executors.frames import Frame
-from odfbuild.executors.slices import read_slices, seal
-from odfbuild.executors.staged import schema_events, staged_files
-from odfbuild.odf.chain import ChainState
-from odfbuild.odf.chain_schema import schema_in_force
+from odfbuild.executors.data.frames import Frame
+from odfbuild.executors.data.slice_files import read_slices
+from odfbuild.executors.data.slices import schema_events, seal, staged_files
+from odfbuild.odf.chain.schema import schema_in_force
+from odfbuild.odf.chain.state import ChainState
 from odfbuild.odf.events import (
     AddData,
     AddPushSource,
@@ -27,9 +27,9 @@ from odfbuild.odf.events import (
 from odfbuild.odf.partial_inputs import PARTIAL, PUSH_ID
 from odfbuild.odf.refs import DatasetAlias
 from odfbuild.odf.timestamp import Timestamp
-from odfbuild.state.dataset import Dataset
-from odfbuild.state.disk import Disk
-from odfbuild.state.prepared import Prepared
+from odfbuild.state.chain.dataset import Dataset
+from odfbuild.state.chain.prepared import Prepared
+from odfbuild.state.files.disk import Disk
 from odfbuild.state.workspace import Workspace
 
 __all__ = ["Added", "History", "QuickDisk", "licensed", "scripts"]

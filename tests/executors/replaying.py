@@ -9,8 +9,8 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from odfbuild.executors.engine import TransformWork
-from odfbuild.executors.frames import Frame
+from odfbuild.executors.data.frames import Frame
+from odfbuild.executors.engine.protocol import TransformWork
 from odfbuild.odf.events import DatasetVocabulary
 from tests.engines import FakeEngine, Rows, copy_all
 
@@ -77,7 +77,7 @@ def _read(paths: Sequence[Path]) -> Rows:
 
 
 def _kinds(work: TransformWork) -> pa.Schema:
-    from odfbuild.odf.arrow import to_arrow
+    from odfbuild.odf.schema.arrow import to_arrow
 
     first = work.inputs[0]
     system = {

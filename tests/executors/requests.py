@@ -6,14 +6,12 @@ from pathlib import Path
 
 import pyarrow.parquet as pq
 
-from odfbuild.executors.past import Past
-from odfbuild.executors.protocol import EngineOperations, answered_json
-from odfbuild.executors.replay import RecordedStep, recorded_steps
+from odfbuild.executors.engine.messages import EngineOperations, answered_json
+from odfbuild.executors.verify.history import Past
+from odfbuild.executors.verify.replay import RecordedStep, recorded_steps
 from odfbuild.odf import messages as msg
-from odfbuild.odf.arrow import to_arrow
-from odfbuild.odf.chain_schema import schema_in_force
-from odfbuild.odf.chain_state import last_block_of
-from odfbuild.odf.digest import logical_hash
+from odfbuild.odf.chain.schema import schema_in_force
+from odfbuild.odf.chain.state import last_block_of
 from odfbuild.odf.events import (
     AddData,
     ExecuteTransform,
@@ -21,10 +19,12 @@ from odfbuild.odf.events import (
     OffsetInterval,
     TransformInput,
 )
+from odfbuild.odf.hashing import logical_hash
 from odfbuild.odf.identity import DatasetId
-from odfbuild.odf.manifest import to_mapping
+from odfbuild.odf.manifest.writer import to_mapping
 from odfbuild.odf.refs import DatasetAlias
-from odfbuild.state.dataset import Dataset
+from odfbuild.odf.schema.arrow import to_arrow
+from odfbuild.state.chain.dataset import Dataset
 from odfbuild.state.workspace import Workspace
 
 __all__ = ["compare", "requests"]

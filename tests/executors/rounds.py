@@ -11,17 +11,16 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from odfbuild.executors import ingest as ingesting
-from odfbuild.executors.engine import Engine
-from odfbuild.executors.fetch import Fetched
-from odfbuild.executors.report import Round
-from odfbuild.executors.site import Site
-from odfbuild.executors.transform import transform
+from odfbuild.executors.engine.context import Round, Site
+from odfbuild.executors.engine.protocol import Engine
+from odfbuild.executors.ingest import poll as ingesting
+from odfbuild.executors.ingest.fetch.source import Fetched
+from odfbuild.executors.transform.step import transform
 from odfbuild.odf.events import DatasetKind, MetadataEvent, SourceState
 from odfbuild.odf.refs import DatasetAlias
 from odfbuild.odf.timestamp import Timestamp
-from odfbuild.state.dataset import Dataset
-from odfbuild.state.prepared import Prepared
+from odfbuild.state.chain.dataset import Dataset
+from odfbuild.state.chain.prepared import Prepared
 from odfbuild.state.workspace import Workspace
 
 __all__ = ["ARROW_NAMES", "Rounds", "rows_of"]

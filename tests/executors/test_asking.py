@@ -7,9 +7,8 @@ import pyarrow as pa
 import pytest
 
 from odfbuild.errors import EngineFailedError, SourceSpan
-from odfbuild.executors.asking import Asker, data_schema, full_schema
-from odfbuild.executors.resolve import Columns, ColumnsOf
-from odfbuild.odf.chain import ChainState
+from odfbuild.executors.engine.columns import Asker, Columns, ColumnsOf, data_schema, full_schema
+from odfbuild.odf.chain.state import ChainState
 from odfbuild.odf.events import (
     AddPushSource,
     MergeStrategyAppend,
@@ -18,10 +17,10 @@ from odfbuild.odf.events import (
     SetVocab,
 )
 from odfbuild.odf.refs import DatasetAlias
-from odfbuild.odf.schema import parse_ddl
+from odfbuild.odf.schema.ddl import parse_ddl
 from odfbuild.planner.declared import Declared
-from odfbuild.project.lock_state import Definitions
-from odfbuild.state.answers import Answers
+from odfbuild.project.lock.state import Definitions
+from odfbuild.state.memory.answers import Answers
 from tests.engines import FakeEngine
 from tests.planner.builders import Chain, derivative, polling, root, schema
 

@@ -7,7 +7,7 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
-from odfbuild.executors.checkpoints import KnownGroups, read_groups, same_groups, write_groups
+from odfbuild.executors.data.checkpoints import KnownGroups, read_groups, same_groups, write_groups
 
 
 def written(path: Path, made_for: str, numbers: Sequence[float | None]) -> Path:

@@ -9,17 +9,17 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from odfbuild.executors import slice_files
-from odfbuild.executors.compacting import rewrite_chain
-from odfbuild.executors.present import LostDataError
-from odfbuild.executors.verified import DamagedDataError
-from odfbuild.executors.verify import verify
-from odfbuild.odf.chain import ChainState, fold
+from odfbuild.app.maintenance.compaction import rewrite_chain
+from odfbuild.executors.data import slice_files
+from odfbuild.executors.data.checks.verified_files import DamagedDataError, LostDataError
+from odfbuild.executors.ingest.push import ids as push_ids
+from odfbuild.executors.verify.chain import verify
+from odfbuild.odf.chain.state import ChainState, fold
 from odfbuild.odf.events import AddData, DatasetKind, MetadataEvent, SourceState
 from odfbuild.odf.identity import Multihash
 from odfbuild.odf.partial_inputs import PUSH_ID, blocks_in_part, partial_state, source_state_of
 from odfbuild.odf.timestamp import Timestamp
-from odfbuild.planner.compaction import (
+from odfbuild.planner.maintenance.compaction import (
     DEFAULT_LIMITS,
     KindCompactedError,
     Limits,
@@ -28,9 +28,8 @@ from odfbuild.planner.compaction import (
     compacted,
     metadata_only,
 )
-from odfbuild.state import push_ids
-from odfbuild.state.heads import HeadMovedError
-from odfbuild.state.stores import InconsistentSliceError
+from odfbuild.state.chain.heads import HeadMovedError
+from odfbuild.state.chain.stores import InconsistentSliceError
 from tests.cases import load
 from tests.executors.histories import Added, History, licensed, scripts
 

@@ -9,12 +9,12 @@ from pathlib import Path
 
 import pytest
 
-from odfbuild.executors.compacting import rewrite_chain
-from odfbuild.executors.verify import verify
+from odfbuild.app.maintenance.compaction import rewrite_chain
+from odfbuild.executors.verify.chain import verify
 from odfbuild.odf.events import DatasetKind
 from odfbuild.odf.timestamp import Timestamp
-from odfbuild.planner.compaction import DEFAULT_LIMITS, compacted
-from odfbuild.state.disk import Disk
+from odfbuild.planner.maintenance.compaction import DEFAULT_LIMITS, compacted
+from odfbuild.state.files.disk import Disk
 from tests.executors.histories import Added, History, licensed
 from tests.state.disks import Crash, StoppingDisk, kill
 

@@ -7,7 +7,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from odfbuild.executors.conform import conform, unexpected_nulls
+from odfbuild.executors.data.conformance import conform, unexpected_nulls
 
 MAY = pa.struct([("a", pa.int64()), ("b", pa.struct([("c", pa.string())]))])
 MUST = pa.struct(

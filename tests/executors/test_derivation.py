@@ -9,10 +9,16 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from odfbuild.executors.derivation import Bounds, Cause, Derivation, InexactError, derivation
-from odfbuild.executors.engine import TransformInputFrame, TransformWork
-from odfbuild.odf.arrow import from_arrow
+from odfbuild.executors.engine.protocol import TransformInputFrame, TransformWork
+from odfbuild.executors.engine.provenance.derive import (
+    Bounds,
+    Cause,
+    Derivation,
+    InexactError,
+    derivation,
+)
 from odfbuild.odf.events import DatasetVocabulary, OffsetInterval, SqlQueryStep, TransformSql
+from odfbuild.odf.schema.arrow import from_arrow
 from tests.engines import FakeEngine, Rows
 
 TIME = pa.timestamp("ms", "UTC")

@@ -6,13 +6,13 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from odfbuild.executors.verify import verify
-from odfbuild.odf.digest import physical_hash
+from odfbuild.executors.verify.chain import verify
 from odfbuild.odf.events import Checkpoint, ExecuteTransform, ExecuteTransformInput
+from odfbuild.odf.hashing import physical_hash
 from odfbuild.odf.identity import Multihash
 from odfbuild.odf.timestamp import Timestamp
-from odfbuild.state.dataset import Dataset
-from odfbuild.state.prepared import Prepared, StagedFile
+from odfbuild.state.chain.dataset import Dataset
+from odfbuild.state.chain.prepared import Prepared, StagedFile
 from tests.executors.test_runner import copy
 from tests.executors.workshop import Workshop, ledger
 

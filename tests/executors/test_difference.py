@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from odfbuild.executors.difference import difference, is_orderly
+from odfbuild.executors.data.rows import difference, is_orderly
 
 Row: TypeAlias = tuple[Any, ...]
 _SCHEMA = pa.schema(

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from odfbuild.executors.differing import DifferingRow, first_difference
+from odfbuild.executors.data.rows import DifferingRow, first_difference
 
 Rows = Sequence[dict[str, Any]]
 SCHEMA = pa.schema([("offset", pa.int64()), ("k", pa.string()), ("v", pa.float64())])

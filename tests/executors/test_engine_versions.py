@@ -6,9 +6,9 @@ from pathlib import Path
 import pyarrow.parquet as pq
 import pytest
 
-from odfbuild.executors.engine import engine_version
-from odfbuild.executors.transform import EngineVersionError
-from odfbuild.state.prepared import Prepared
+from odfbuild.executors.engine.protocol import engine_version
+from odfbuild.executors.transform.step import EngineVersionError
+from odfbuild.state.chain.prepared import Prepared
 from tests.executors.test_runner import copy
 from tests.executors.workshop import Workshop, ledger
 

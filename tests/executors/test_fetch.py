@@ -13,26 +13,26 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from odfbuild import __version__
 from odfbuild.errors import EngineError
-from odfbuild.executors import http
-from odfbuild.executors.eventtime import EventTimeError, from_name
-from odfbuild.executors.fetch import (
-    Fetched,
-    FetchError,
-    NotFoundError,
-    UnreachableError,
+from odfbuild.executors.ingest.fetch import http
+from odfbuild.executors.ingest.fetch.download import opened_part
+from odfbuild.executors.ingest.fetch.local import (
+    EventTimeError,
     UnsupportedSourceError,
-    UpToDate,
-    _of_url,
-    fetch,
+    from_name,
     is_local,
     pending,
 )
-from odfbuild.executors.limits import BadLimitError
-from odfbuild.executors.part import opened_part
-from odfbuild.executors.request import Answer, Request
-from odfbuild.executors.substitute import TemplateError
+from odfbuild.executors.ingest.fetch.request import (
+    Answer,
+    FetchError,
+    NotFoundError,
+    Request,
+    UnreachableError,
+)
+from odfbuild.executors.ingest.fetch.source import Fetched, UpToDate, _of_url, fetch
+from odfbuild.executors.ingest.fetch.substitute import TemplateError
+from odfbuild.executors.ingest.process.limits import BadLimitError
 from odfbuild.odf.events import (
     EventTimeSourceFromMetadata,
     EventTimeSourceFromPath,
@@ -47,7 +47,8 @@ from odfbuild.odf.events import (
     SourceState,
 )
 from odfbuild.odf.timestamp import Timestamp
-from odfbuild.planner.reasons import SourceHasNews
+from odfbuild.planner.plan.reasons import SourceHasNews
+from odfbuild.version import __version__
 from tests.cases import load
 from tests.servers import Page, Server, serving
 
@@ -64,7 +65,7 @@ def server() -> Iterator[Server]:
 
 @pytest.fixture(autouse=True)
 def _no_waiting(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("odfbuild.executors.stopping.pause", lambda seconds: None)
+    monkeypatch.setattr("odfbuild.executors.engine.interrupt.pause", lambda seconds: None)
     for name in ("http_proxy", "https_proxy", "all_proxy"):
         monkeypatch.delenv(name, raising=False)
         monkeypatch.delenv(name.upper(), raising=False)
@@ -282,7 +283,7 @@ class TestFilesGlob:
         path = write(tmp_path / "a.csv")
         listed = [str(path)]
         path.unlink()
-        monkeypatch.setattr("odfbuild.executors.fetch.news", lambda *_, **__: listed)
+        monkeypatch.setattr("odfbuild.executors.ingest.fetch.source.news", lambda *_, **__: listed)
         with pytest.raises(NotFoundError, match="vanished") as caught:
             fetched(FetchStepFilesGlob(path="*.csv"), tmp_path)
         assert caught.value.why == "it was there when the folder was listed"
@@ -511,7 +512,7 @@ class TestPending:
         import subprocess
         import sys
 
-        code = "import odfbuild.executors.fetch, sys; print(*sys.modules)"
+        code = "import odfbuild.executors.ingest.fetch.source, sys; print(*sys.modules)"
         shown = subprocess.run(
             [sys.executable, "-c", code], capture_output=True, text=True, check=True
         ).stdout.split()

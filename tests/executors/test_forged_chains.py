@@ -14,12 +14,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from odfbuild.app.verifying import inputs_first
 from odfbuild.errors import OdfBuildError
-from odfbuild.executors.past import Past
-from odfbuild.executors.recorded_inputs import RecordedInputs
-from odfbuild.executors.retractions import Retractions
-from odfbuild.executors.verify import verify
+from odfbuild.executors.data.retractions import Retractions
+from odfbuild.executors.verify.chain import verify
+from odfbuild.executors.verify.history import Past
+from odfbuild.executors.verify.recorded_inputs import RecordedInputs
+from odfbuild.executors.verify.run import inputs_first
 from odfbuild.odf.events import (
     DatasetKind,
     ExecuteTransform,
@@ -31,7 +31,7 @@ from odfbuild.odf.events import (
 )
 from odfbuild.odf.timestamp import Timestamp
 from odfbuild.planner.declared import Declared
-from odfbuild.state.stores import InconsistentSliceError, check_present
+from odfbuild.state.chain.stores import InconsistentSliceError, check_present
 from tests.engines import FakeEngine, Rows
 from tests.executors.forger import Forger, Place, false_cells, false_columns, false_fields, put
 from tests.executors.test_runner import copy

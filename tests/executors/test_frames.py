@@ -11,9 +11,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from odfbuild.executors import frames
-from odfbuild.executors.frames import DamagedRowsError, Frame, footer_sum
-from odfbuild.executors.readers.sink import on_disk
+from odfbuild.executors.data import frames
+from odfbuild.executors.data.frames import DamagedRowsError, Frame, footer_sum
+from odfbuild.executors.ingest.read.options import on_disk
 
 TABLE = pa.table(
     {"a": pa.array(range(1000), pa.int32()), "b": ["x" * (i % 7) for i in range(1000)]}

@@ -6,15 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from odfbuild.executors import ftp as module
-from odfbuild.executors.fetch import (
-    Fetched,
-    NotFoundError,
-    UnreachableError,
-    UpToDate,
-    fetch,
-)
-from odfbuild.executors.request import Request
+from odfbuild.executors.ingest.fetch import ftp as module
+from odfbuild.executors.ingest.fetch.request import NotFoundError, Request, UnreachableError
+from odfbuild.executors.ingest.fetch.source import Fetched, UpToDate, fetch
 from odfbuild.odf.events import EventTimeSourceFromSystemTime, FetchStepUrl, SourceState
 from odfbuild.odf.timestamp import Timestamp
 from tests.ftp_servers import Ftp, certificate, serving_ftp
@@ -27,7 +21,7 @@ LOGIN = {"LOGIN": "reader", "PASSWORD": "p@ss/word"}
 
 @pytest.fixture(autouse=True)
 def _no_waiting(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("odfbuild.executors.stopping.pause", lambda seconds: None)
+    monkeypatch.setattr("odfbuild.executors.engine.interrupt.pause", lambda seconds: None)
 
 
 @pytest.fixture
@@ -276,7 +270,7 @@ def test_the_port_of_ftps_is_990(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
         asked.append(address)
         raise ConnectionRefusedError
 
-    monkeypatch.setattr("odfbuild.executors.ftp.socket.create_connection", refuse)
+    monkeypatch.setattr("odfbuild.executors.ingest.fetch.ftp.socket.create_connection", refuse)
     for url in ("ftps://h/x", "ftp://h/x"):
         with pytest.raises(UnreachableError):
             fetched(url, tmp_path)

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from odfbuild.executors.globs import matches
+from odfbuild.executors.ingest.fetch.globs import matches
 
 NAMES = st.text("ab.", min_size=1, max_size=2).filter(lambda name: name.strip(".") != "")
 PATHS = st.lists(NAMES, min_size=1, max_size=4).map(tuple)

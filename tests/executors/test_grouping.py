@@ -11,10 +11,17 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from odfbuild.executors.checkpoints import matched
-from odfbuild.executors.grouping import GONE_AT, REDO, counted, key_names, merged, number_names
-from odfbuild.planner.sql.accumulators import Accumulators, Kept
-from odfbuild.planner.sql.carry import CarriedText
+from odfbuild.executors.data.checkpoints import matched
+from odfbuild.executors.engine.arrow.groups import (
+    GONE_AT,
+    REDO,
+    counted,
+    key_names,
+    merged,
+    number_names,
+)
+from odfbuild.sql.analysis.aggregates.accumulators import Accumulators, Kept
+from odfbuild.sql.text.edits import CarriedText
 
 NOTHING = CarriedText("", ())
 KINDS = {

@@ -13,14 +13,14 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from odfbuild.errors import EngineFailedError
-from odfbuild.executors import history as module
-from odfbuild.executors.adding import Intake, Receiver, add
-from odfbuild.executors.engine import CondenseRequest, IngestRequest
-from odfbuild.executors.frames import Frame
-from odfbuild.executors.history import condense, history
-from odfbuild.executors.site import Site
-from odfbuild.odf.chain import ChainState
-from odfbuild.odf.chain_schema import schema_in_force
+from odfbuild.executors.data.frames import Frame
+from odfbuild.executors.engine.context import Site
+from odfbuild.executors.engine.protocol import CondenseRequest, IngestRequest
+from odfbuild.executors.ingest import history as module
+from odfbuild.executors.ingest.commit import Intake, Receiver, add
+from odfbuild.executors.ingest.history import condense, history
+from odfbuild.odf.chain.schema import schema_in_force
+from odfbuild.odf.chain.state import ChainState
 from odfbuild.odf.events import (
     DatasetKind,
     FetchStepFilesGlob,
@@ -35,8 +35,8 @@ from odfbuild.odf.events import (
 from odfbuild.odf.identity import Multihash
 from odfbuild.odf.refs import DatasetAlias
 from odfbuild.odf.timestamp import Timestamp
-from odfbuild.state.lock import open_locked
-from odfbuild.state.prepared import Prepared
+from odfbuild.state.chain.prepared import Prepared
+from odfbuild.state.files.lock import open_locked
 from odfbuild.state.workspace import Workspace
 from tests.effort import examples
 from tests.engines import FakeEngine

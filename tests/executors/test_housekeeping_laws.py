@@ -6,11 +6,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from odfbuild.executors.compacting import rewrite_chain
-from odfbuild.executors.report import Done
-from odfbuild.executors.verify import verify
+from odfbuild.app.maintenance.compaction import rewrite_chain
+from odfbuild.executors.runs.report import Done
+from odfbuild.executors.verify.chain import verify
 from odfbuild.odf.events import DatasetKind
-from odfbuild.planner.compaction import Limits, compacted, metadata_only
+from odfbuild.planner.maintenance.compaction import Limits, compacted, metadata_only
 from tests.executors.histories import QuickDisk
 from tests.executors.workshop import Workshop, ledger
 

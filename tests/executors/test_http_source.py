@@ -10,8 +10,8 @@ from typing import Any
 
 import pytest
 
-from odfbuild.executors.engine import TransformWork
-from odfbuild.executors.frames import Frame
+from odfbuild.executors.data.frames import Frame
+from odfbuild.executors.engine.protocol import TransformWork
 from odfbuild.odf.events import AddData, SourceState
 from odfbuild.odf.refs import DatasetAlias
 from odfbuild.odf.timestamp import Timestamp
@@ -234,7 +234,7 @@ def test_what_a_command_said_is_kept_with_the_download(
 def test_a_download_that_breaks_off_goes_on_in_the_next_run(
     run: Inside, server: Server, project: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("odfbuild.executors.stopping.pause", lambda _: None)
+    monkeypatch.setattr("odfbuild.executors.engine.interrupt.pause", lambda _: None)
     whole = Page(body=FIRST, headers={"ETag": '"1"'}, ranges=True)
     cut = replace(whole, cut=6)
     server.put("/data.csv", cut, *[Page(status=503)] * 4, whole)

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from odfbuild.executors.spark.engine import SparkEngine
+from odfbuild.executors.engine.spark.engine import SparkEngine
 from tests.engines import FakeEngine
 from tests.inside import Inside, heads, lay_out, without_jvm
 from tests.projects import Done
@@ -385,7 +385,7 @@ def test_a_server_that_fails_is_told(
     fix: str,
 ) -> None:
     monkeypatch.setenv("ODFBUILD_HTTP_TIMEOUT", "0.05")
-    monkeypatch.setattr("odfbuild.executors.stopping.pause", lambda _: None)
+    monkeypatch.setattr("odfbuild.executors.engine.interrupt.pause", lambda _: None)
     where = server.put("/data.csv", page)
     lay_out(project, {SOURCE: root(fetch=url(where))})
     run("apply", "--yes")
@@ -400,7 +400,7 @@ def test_a_server_that_is_not_there_is_told(
 ) -> None:
     with serving() as server:
         where = server.url
-    monkeypatch.setattr("odfbuild.executors.stopping.pause", lambda _: None)
+    monkeypatch.setattr("odfbuild.executors.engine.interrupt.pause", lambda _: None)
     lay_out(project, {SOURCE: root(fetch=url(f"{where}/data.csv"))})
     run("apply", "--yes")
     case = Case(files={}, code="source-unreachable", says="cannot be fetched", fix="the network")

@@ -12,14 +12,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from odfbuild.executors.engine import IngestRequest
-from odfbuild.executors.frames import Frame
-from odfbuild.executors.report import Done, Report, Round
-from odfbuild.executors.site import Site
-from odfbuild.executors.slices import NullValuesError, Sealed, Spread, read_slices, seal
-from odfbuild.executors.verify import verify
-from odfbuild.odf.digest import logical_hash, physical_hash
+from odfbuild.executors.data.frames import Frame
+from odfbuild.executors.data.slice_files import read_slices
+from odfbuild.executors.data.slices import NullValuesError, Sealed, Spread, seal
+from odfbuild.executors.engine.context import Round, Site
+from odfbuild.executors.engine.protocol import IngestRequest
+from odfbuild.executors.runs.report import Done, Report
+from odfbuild.executors.verify.chain import verify
 from odfbuild.odf.events import AddData, DatasetVocabulary
+from odfbuild.odf.hashing import logical_hash, physical_hash
 from odfbuild.odf.partial_inputs import blocks_in_part, is_partial, partial_state
 from odfbuild.odf.timestamp import Timestamp
 from tests.engines import FakeEngine

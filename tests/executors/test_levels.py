@@ -11,7 +11,7 @@ from random import Random
 import pyarrow.parquet as pq
 import pytest
 
-from odfbuild.executors.spark.engine import SparkEngine
+from odfbuild.executors.engine.spark.engine import SparkEngine
 from odfbuild.odf.events import (
     DataField,
     DataSchema,
@@ -29,7 +29,7 @@ from odfbuild.odf.events import (
     TransformSql,
 )
 from odfbuild.odf.timestamp import Timestamp
-from odfbuild.state.dataset import Dataset
+from odfbuild.state.chain.dataset import Dataset
 from tests.executors.rounds import Rounds
 
 pytestmark = pytest.mark.spark

@@ -13,8 +13,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from odfbuild.executors import lookup
-from odfbuild.executors.lookup import Keys, Times, in_millis, look_up
+from odfbuild.executors.data import lookup
+from odfbuild.executors.data.lookup import Keys, Times, in_millis, look_up
 
 MILLIS = pa.timestamp("ms", "UTC")
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)

@@ -14,13 +14,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from odfbuild.errors import EngineFailedError
-from odfbuild.executors import runner, stopping
-from odfbuild.executors.engine import IngestRequest
-from odfbuild.executors.frames import Frame
-from odfbuild.executors.manner import Manner
-from odfbuild.executors.report import Done, Interrupted, Outcome, Report, Round, Skipped
-from odfbuild.executors.runner import InterruptedRun, run
-from odfbuild.executors.stopping import stoppable
+from odfbuild.executors.data.frames import Frame
+from odfbuild.executors.engine import interrupt as stopping
+from odfbuild.executors.engine.context import Round
+from odfbuild.executors.engine.interrupt import stoppable
+from odfbuild.executors.engine.protocol import IngestRequest
+from odfbuild.executors.runs import scheduler as runner
+from odfbuild.executors.runs.options import Manner
+from odfbuild.executors.runs.report import Done, Interrupted, Outcome, Report, Skipped
+from odfbuild.executors.runs.scheduler import InterruptedRun, run
 from odfbuild.odf.refs import DatasetAlias
 from odfbuild.planner.declared import Declared
 from odfbuild.planner.plan import Step

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from odfbuild.executors.media import (
+from odfbuild.executors.ingest.media import (
     Format,
     UnknownFormatError,
     format_of_file,

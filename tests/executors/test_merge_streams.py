@@ -7,7 +7,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from odfbuild.executors.verify import verify
+from odfbuild.executors.verify.chain import verify
 from odfbuild.odf.events import (
     AddData,
     DatasetKind,

@@ -11,9 +11,9 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from odfbuild.executors import near as module
-from odfbuild.executors.frames import Frame
-from odfbuild.executors.near import near_rows
+from odfbuild.executors.data import lookup as module
+from odfbuild.executors.data.frames import Frame
+from odfbuild.executors.data.lookup import near_rows
 
 LAW = settings(max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture])
 SCHEMA = pa.schema([("k", pa.string()), ("n", pa.int64()), ("v", pa.float64())])

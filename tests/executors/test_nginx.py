@@ -7,15 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from odfbuild.executors import http
-from odfbuild.executors.fetch import (
-    Fetched,
-    NotFoundError,
-    UnreachableError,
-    UpToDate,
-    fetch,
-)
-from odfbuild.executors.request import Request
+from odfbuild.executors.ingest.fetch import http
+from odfbuild.executors.ingest.fetch.request import NotFoundError, Request, UnreachableError
+from odfbuild.executors.ingest.fetch.source import Fetched, UpToDate, fetch
 from odfbuild.odf.events import FetchStepUrl, RequestHeader, SourceState
 from odfbuild.odf.timestamp import Timestamp
 from tests.ftp_servers import certificate
@@ -48,7 +42,7 @@ def line(nginx: Nginx) -> Iterator[Cut]:
 
 @pytest.fixture(autouse=True)
 def _no_waiting(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("odfbuild.executors.stopping.pause", lambda seconds: None)
+    monkeypatch.setattr("odfbuild.executors.engine.interrupt.pause", lambda seconds: None)
     for name in ("http_proxy", "https_proxy", "all_proxy"):
         monkeypatch.delenv(name, raising=False)
         monkeypatch.delenv(name.upper(), raising=False)
@@ -126,7 +120,7 @@ def test_a_file_that_changes_in_between_is_taken_whole(
     line.limits = [100_000]
     other = ROWS.swapcase()
     monkeypatch.setattr(
-        "odfbuild.executors.stopping.pause", lambda _: put(nginx, "rows.csv", other, NOW)
+        "odfbuild.executors.engine.interrupt.pause", lambda _: put(nginx, "rows.csv", other, NOW)
     )
     found = fetched(line.url("rows.csv"), tmp_path)
     assert isinstance(found, Fetched)

@@ -10,13 +10,12 @@ from pathlib import Path
 
 import pytest
 
-from odfbuild.executors.engine import IngestRequest
-from odfbuild.executors.frames import Frame
-from odfbuild.executors.limits import BadLimitError
-from odfbuild.executors.pipe import PipeError, Surroundings
-from odfbuild.executors.prepare import prepare
-from odfbuild.executors.stopping import StoppedError, stop, stoppable
-from odfbuild.executors.unpackers import unpacker_of
+from odfbuild.executors.data.frames import Frame
+from odfbuild.executors.engine.interrupt import StoppedError, stop, stoppable
+from odfbuild.executors.engine.protocol import IngestRequest
+from odfbuild.executors.ingest.prepare import PipeError, Surroundings, prepare
+from odfbuild.executors.ingest.process.limits import BadLimitError
+from odfbuild.executors.ingest.process.unpackers import unpacker_of
 from odfbuild.odf.events import DatasetKind, PrepStepPipe, SetPollingSource
 from tests.engines import FakeEngine
 from tests.executors.workshop import Workshop, ledger

@@ -2,7 +2,7 @@
 
 import threading
 
-from odfbuild.executors.posting import Posted, Posting
+from odfbuild.executors.runs.openlineage.sinks import Posted, Posting
 from tests.takers import taking
 
 

@@ -14,8 +14,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from odfbuild.executors import prepare as module
-from odfbuild.executors.prepare import DamagedArchiveError, prepare
+from odfbuild.executors.ingest import prepare as module
+from odfbuild.executors.ingest.prepare import DamagedArchiveError, prepare
 from odfbuild.odf.events import CompressionFormat, PrepStep, PrepStepDecompress, PrepStepPipe
 
 GZIP = PrepStepDecompress(format=CompressionFormat.GZIP)

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from odfbuild.executors.present import LostDataError
+from odfbuild.executors.data.checks.verified_files import LostDataError
 from tests.executors.workshop import Workshop, ledger
 from tests.planner.builders import derivative
 

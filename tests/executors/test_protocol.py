@@ -10,14 +10,15 @@ import pyarrow.parquet as pq
 import pytest
 
 from odfbuild.errors import ProtocolError
-from odfbuild.executors.engine import engine_version
-from odfbuild.executors.protocol import METHODS, EngineOperations, answered, answered_json
-from odfbuild.executors.protocol_provenance import RunsAgain
+from odfbuild.executors.engine.messages import METHODS, EngineOperations, answered, answered_json
+from odfbuild.executors.engine.messages.provenance import RunsAgain
+from odfbuild.executors.engine.protocol import engine_version
 from odfbuild.odf import messages as msg
-from odfbuild.odf.arrow import from_arrow
-from odfbuild.odf.codec import decode_table, encode_table
 from odfbuild.odf.events import DatasetVocabulary, OffsetInterval, TransformSql
-from odfbuild.odf.manifest import ManifestErrors, to_mapping
+from odfbuild.odf.manifest.errors import ManifestErrors
+from odfbuild.odf.manifest.writer import to_mapping
+from odfbuild.odf.schema.arrow import from_arrow
+from odfbuild.odf.wire.blocks import decode_table, encode_table
 from tests.engines import FakeEngine, Rows
 from tests.executors.conformance import COPY, SCHEMA, START, WRONG, Coordinator, at, sql
 
@@ -33,7 +34,7 @@ def _engine(
     if request.param == "fake":
         yield FakeEngine(refused=frozenset({WRONG}))
         return
-    from odfbuild.executors.spark.engine import SparkEngine
+    from odfbuild.executors.engine.spark.engine import SparkEngine
 
     with SparkEngine(tmp_path_factory.mktemp("jvm"), cores=2) as engine:
         yield engine

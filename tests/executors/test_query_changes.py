@@ -26,11 +26,11 @@ from odfbuild.odf.events import (
     TransformInput,
 )
 from odfbuild.odf.refs import DatasetAlias
-from odfbuild.planner.changes import ChangeClass
 from odfbuild.planner.declared import Declared
 from odfbuild.planner.plan import Append, Transform
-from odfbuild.planner.policy import OnQueryChange, Traits
-from odfbuild.planner.reasons import HistoryRestated
+from odfbuild.planner.plan.changes import ChangeClass
+from odfbuild.planner.plan.policy import OnQueryChange, Traits
+from odfbuild.planner.plan.reasons import HistoryRestated
 from tests.engines import Rows
 from tests.executors.replaying import ReplayingEngine, left
 from tests.executors.workshop import Workshop, ledger

@@ -9,16 +9,16 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from odfbuild.executors import engine as engines
-from odfbuild.executors.engine import TransformWork
-from odfbuild.executors.frames import Frame
-from odfbuild.executors.past import Past
-from odfbuild.executors.replay import Replayed, recorded_steps, replay
-from odfbuild.odf.codec import block_hash, encode_block
+from odfbuild.executors.data.frames import Frame
+from odfbuild.executors.engine import protocol as engines
+from odfbuild.executors.engine.protocol import TransformWork
+from odfbuild.executors.verify.history import Past
+from odfbuild.executors.verify.replay import Replayed, recorded_steps, replay
 from odfbuild.odf.events import ExecuteTransform, MetadataEvent, SetTransform
 from odfbuild.odf.timestamp import Timestamp
-from odfbuild.state.dataset import Dataset
-from odfbuild.state.prepared import Prepared
+from odfbuild.odf.wire.blocks import block_hash, encode_block
+from odfbuild.state.chain.dataset import Dataset
+from odfbuild.state.chain.prepared import Prepared
 from tests.engines import FakeEngine, Rows
 from tests.executors.test_runner import copy
 from tests.executors.workshop import Workshop, ledger

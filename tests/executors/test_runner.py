@@ -9,9 +9,10 @@ from pathlib import Path
 import pyarrow.parquet as pq
 import pytest
 
-from odfbuild.executors.report import Done, Failed, Skipped
-from odfbuild.executors.runner import StalePlanError, check_heads
-from odfbuild.executors.verify import verify
+from odfbuild.executors.runs.definition import StalePlanError
+from odfbuild.executors.runs.report import Done, Failed, Skipped
+from odfbuild.executors.runs.scheduler import check_heads
+from odfbuild.executors.verify.chain import verify
 from odfbuild.odf.events import (
     AddData,
     DatasetKind,
@@ -22,7 +23,7 @@ from odfbuild.odf.events import (
 )
 from odfbuild.odf.refs import DatasetAlias
 from odfbuild.planner.declared import Declared
-from odfbuild.state.disk import Disk
+from odfbuild.state.files.disk import Disk
 from tests.engines import FakeEngine
 from tests.executors.workshop import Workshop, ledger
 from tests.planner.builders import declare, sql

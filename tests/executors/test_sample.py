@@ -19,10 +19,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from odfbuild.executors.prepare import prepare
-from odfbuild.executors.readers import read
-from odfbuild.executors.sample import take_sample
-from odfbuild.executors.sampled import Sample, UnsampledError
+from odfbuild.executors.ingest.prepare import prepare
+from odfbuild.executors.ingest.read import read
+from odfbuild.executors.ingest.sample import take_sample
+from odfbuild.executors.ingest.sample.model import Sample, UnsampledError
 from odfbuild.odf.events import PrepStep, ReadStep
 from odfbuild.odf.manifest import from_mapping
 from tests.executors.readers.shapefiles import parts, point, zipped

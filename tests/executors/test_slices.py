@@ -12,18 +12,11 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from odfbuild.executors import slice_files
-from odfbuild.executors.frames import Frame, Part
-from odfbuild.executors.slices import (
-    BadInputSchemaError,
-    NullValuesError,
-    Sealed,
-    read_slices,
-    scan_slices,
-    seal,
-)
-from odfbuild.odf.arrow import from_arrow, to_arrow
-from odfbuild.odf.digest import logical_hash, physical_hash
+from odfbuild.executors.data import slice_files
+from odfbuild.executors.data.frames import Frame, Part
+from odfbuild.executors.data.slice_files import read_slices, scan_slices
+from odfbuild.executors.data.slice_schema import BadInputSchemaError
+from odfbuild.executors.data.slices import NullValuesError, Sealed, seal
 from odfbuild.odf.events import (
     DataField,
     DataSchema,
@@ -31,8 +24,11 @@ from odfbuild.odf.events import (
     ExtraAttributes,
     OffsetInterval,
 )
-from odfbuild.odf.rendering import UnhashableTypeError
-from odfbuild.odf.schema import SchemaEvolutionError, evolve, parse_ddl, system_fields, type_name
+from odfbuild.odf.hashing import UnhashableTypeError, logical_hash, physical_hash
+from odfbuild.odf.schema.arrow import from_arrow, to_arrow
+from odfbuild.odf.schema.columns import SchemaEvolutionError, evolve, system_fields
+from odfbuild.odf.schema.ddl import parse_ddl
+from odfbuild.odf.schema.types import type_name
 from odfbuild.odf.timestamp import Timestamp
 from tests.cases import load
 

@@ -8,11 +8,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from odfbuild.executors import standing as module
-from odfbuild.executors.changelog import InvalidChangelogError
-from odfbuild.executors.standing import standing
+from odfbuild.executors.data import changelog as module
+from odfbuild.executors.data.changelog import InvalidChangelogError, standing
 from odfbuild.odf.events import DataSchema
-from odfbuild.odf.schema import parse_ddl
+from odfbuild.odf.schema.ddl import parse_ddl
 from odfbuild.odf.timestamp import Timestamp
 from tests.executors.changelogs import (
     DAY,

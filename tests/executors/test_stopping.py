@@ -7,10 +7,11 @@ from pathlib import Path
 
 import pytest
 
-from odfbuild.executors import http, stopping
-from odfbuild.executors.request import Request, unreachable
-from odfbuild.executors.retry import TransientError, persist
-from odfbuild.executors.stopping import StoppedError, go_on, killable, stop, stoppable
+from odfbuild.executors.engine import interrupt as stopping
+from odfbuild.executors.engine.interrupt import StoppedError, go_on, killable, stop, stoppable
+from odfbuild.executors.ingest.fetch import http
+from odfbuild.executors.ingest.fetch.download import TransientError, persist
+from odfbuild.executors.ingest.fetch.request import Request, unreachable
 from tests.servers import Page, serving
 
 

@@ -7,7 +7,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from odfbuild.executors.substitute import TemplateError, substitute, substitute_url, variables
+from odfbuild.executors.ingest.fetch.substitute import (
+    TemplateError,
+    substitute,
+    substitute_url,
+    variables,
+)
 from tests.cases import load
 
 VECTORS = load("ingest-template")["cases"]

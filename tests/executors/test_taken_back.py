@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from odfbuild.executors.taken_back import taken_back
+from odfbuild.executors.engine.provenance.logs import taken_back
 from odfbuild.odf.events import DatasetVocabulary
 
 SCHEMA = pa.schema(

@@ -9,11 +9,13 @@ from typing import Any
 import pytest
 
 from odfbuild.errors import InvalidQueryError
-from odfbuild.executors import column_policy, ingest, together
-from odfbuild.executors.engine import IngestRequest
-from odfbuild.executors.frames import Frame
-from odfbuild.executors.together import goes_together
-from odfbuild.executors.verify import verify
+from odfbuild.executors.data.frames import Frame
+from odfbuild.executors.engine.protocol import IngestRequest
+from odfbuild.executors.ingest import poll as ingest
+from odfbuild.executors.ingest import poll as together
+from odfbuild.executors.ingest.poll import goes_together
+from odfbuild.executors.ingest.read import column_policy
+from odfbuild.executors.verify.chain import verify
 from odfbuild.odf.events import (
     FetchStepFilesGlob,
     FetchStepUrl,

@@ -12,8 +12,8 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 import pytest
 
-from odfbuild.executors.spark.engine import SparkEngine
-from odfbuild.executors.verify import Verified, verify
+from odfbuild.executors.engine.spark.engine import SparkEngine
+from odfbuild.executors.verify.chain import Verified, verify
 from odfbuild.odf.events import (
     DataField,
     DataSchema,
@@ -31,7 +31,7 @@ from odfbuild.odf.events import (
     TransformSql,
 )
 from odfbuild.odf.timestamp import Timestamp
-from odfbuild.state.dataset import Dataset
+from odfbuild.state.chain.dataset import Dataset
 from tests.cases import load
 from tests.executors.rounds import ARROW_NAMES, Rounds, rows_of
 

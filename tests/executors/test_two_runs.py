@@ -5,14 +5,14 @@ from pathlib import Path
 
 import pytest
 
-from odfbuild.executors.definition import StalePlanError
-from odfbuild.executors.engine import IngestRequest, TransformWork
-from odfbuild.executors.frames import Frame
-from odfbuild.executors.lost_race import ATTEMPTS
-from odfbuild.executors.report import Done, Failed
-from odfbuild.executors.runner import run
-from odfbuild.executors.verify import verify
-from odfbuild.odf.chain import ChainState
+from odfbuild.executors.data.frames import Frame
+from odfbuild.executors.engine.lost_race import ATTEMPTS
+from odfbuild.executors.engine.protocol import IngestRequest, TransformWork
+from odfbuild.executors.runs.definition import StalePlanError
+from odfbuild.executors.runs.report import Done, Failed
+from odfbuild.executors.runs.scheduler import run
+from odfbuild.executors.verify.chain import verify
+from odfbuild.odf.chain.state import ChainState
 from odfbuild.odf.events import (
     DatasetKind,
     FetchStepFilesGlob,
@@ -25,8 +25,8 @@ from odfbuild.odf.events import (
     SetVocab,
 )
 from odfbuild.planner.declared import Declared
-from odfbuild.state.heads import HeadMovedError
-from odfbuild.state.prepared import Prepared
+from odfbuild.state.chain.heads import HeadMovedError
+from odfbuild.state.chain.prepared import Prepared
 from tests.engines import FakeEngine
 from tests.executors.workshop import Watcher, Workshop, ledger
 from tests.planner.builders import declare, derivative

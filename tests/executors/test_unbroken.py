@@ -2,9 +2,9 @@
 
 import pytest
 
-from odfbuild.executors.engine import engine_version
-from odfbuild.executors.unbroken import came_of_one_query
-from odfbuild.odf.chain_state import RESTATE
+from odfbuild.executors.engine.protocol import engine_version
+from odfbuild.executors.transform.continuity import came_of_one_query
+from odfbuild.odf.chain.state import RESTATE
 from odfbuild.odf.events import (
     ExecuteTransform,
     MetadataEvent,

@@ -7,10 +7,9 @@ from pathlib import Path
 import pyarrow.parquet as pq
 import pytest
 
-from odfbuild.executors.present import LostDataError
-from odfbuild.executors.verified import DamagedDataError, all_files
-from odfbuild.executors.verify import verify
-from odfbuild.state.disk import Disk
+from odfbuild.executors.data.checks.verified_files import DamagedDataError, LostDataError, all_files
+from odfbuild.executors.verify.chain import verify
+from odfbuild.state.files.disk import Disk
 from tests.executors.test_runner import copy
 from tests.executors.workshop import Workshop, ledger
 
@@ -138,7 +137,7 @@ def test_rows_that_were_found_while_somebody_wrote_are_looked_at_again(
         os.utime(path)  # as a writer does
         return (), True
 
-    monkeypatch.setattr("odfbuild.executors.verified.file_problems", looked)
+    monkeypatch.setattr("odfbuild.executors.data.checks.verified_files.file_problems", looked)
     all_files(dataset)
     all_files(dataset)
     assert len(looks) == 2

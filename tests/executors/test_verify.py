@@ -10,11 +10,11 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from odfbuild.executors.verify import Verified, verify
-from odfbuild.odf.codec import block_hash, encode_block
+from odfbuild.executors.verify.chain import Verified, verify
 from odfbuild.odf.events import MetadataBlock
 from odfbuild.odf.timestamp import Timestamp
-from odfbuild.state.dataset import Dataset
+from odfbuild.odf.wire.blocks import block_hash, encode_block
+from odfbuild.state.chain.dataset import Dataset
 from tests.executors.test_runner import copy
 from tests.executors.workshop import Workshop, ledger
 

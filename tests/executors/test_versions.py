@@ -12,10 +12,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from odfbuild.executors import versions as module
-from odfbuild.executors.changelog import InvalidChangelogError
-from odfbuild.executors.standing import standing
-from odfbuild.odf.schema import parse_ddl
+from odfbuild.executors.data import versions as module
+from odfbuild.executors.data.changelog import InvalidChangelogError, standing
+from odfbuild.odf.schema.ddl import parse_ddl
 from odfbuild.odf.timestamp import Timestamp
 from tests.effort import examples
 from tests.executors.changelogs import NOON, SYSTEM, VOCAB, Change, Row, values, written

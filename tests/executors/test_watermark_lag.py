@@ -10,13 +10,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from odfbuild.executors.report import Done
-from odfbuild.executors.runner import run
+from odfbuild.executors.ingest.watermark import move_watermark
+from odfbuild.executors.runs.report import Done
+from odfbuild.executors.runs.scheduler import run
 from odfbuild.odf.events import AddData
 from odfbuild.odf.timestamp import Timestamp
-from odfbuild.planner.plan_json import from_json, to_json
-from odfbuild.planner.policy import IngestOptions, Traits
-from odfbuild.state.watermarks import move_watermark
+from odfbuild.planner.plan.policy import IngestOptions, Traits
+from odfbuild.planner.plan.write import from_json, to_json
 from tests.executors.workshop import Workshop, ledger
 
 DAY = 86_400_000

@@ -16,13 +16,14 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from odfbuild.executors.changelog import InvalidChangelogError
-from odfbuild.executors.engine import TransformInputFrame, TransformWork
-from odfbuild.executors.touched import Inputs
-from odfbuild.executors.weighted import weighted
-from odfbuild.odf.arrow import from_arrow
+from odfbuild.executors.data.changelog import InvalidChangelogError
+from odfbuild.executors.engine.arrow.joins import weighted
+from odfbuild.executors.engine.inputs import Inputs
+from odfbuild.executors.engine.protocol import TransformInputFrame, TransformWork
 from odfbuild.odf.events import DatasetVocabulary, OffsetInterval, TransformSql
-from odfbuild.planner.sql.query import examine, steps_of
+from odfbuild.odf.schema.arrow import from_arrow
+from odfbuild.sql.analysis.query import examine
+from odfbuild.sql.text.statement import steps_of
 from tests.effort import examples
 
 Row: TypeAlias = dict[str, Any]

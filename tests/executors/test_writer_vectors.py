@@ -13,11 +13,10 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from odfbuild.executors.slices import BadInputSchemaError
-from odfbuild.executors.spark.engine import SparkEngine
-from odfbuild.executors.verify import verify
-from odfbuild.odf.arrow import to_arrow
-from odfbuild.odf.chain_schema import schema_in_force
+from odfbuild.executors.data.slice_schema import BadInputSchemaError
+from odfbuild.executors.engine.spark.engine import SparkEngine
+from odfbuild.executors.verify.chain import verify
+from odfbuild.odf.chain.schema import schema_in_force
 from odfbuild.odf.events import (
     AddData,
     DataField,
@@ -44,9 +43,10 @@ from odfbuild.odf.events import (
     SqlQueryStep,
     TransformSql,
 )
-from odfbuild.odf.schema import arrow_bytes
+from odfbuild.odf.schema.arrow import to_arrow
+from odfbuild.odf.schema.arrow_bytes import arrow_bytes
 from odfbuild.odf.timestamp import Timestamp
-from odfbuild.state.dataset import Dataset
+from odfbuild.state.chain.dataset import Dataset
 from tests.cases import load
 from tests.executors.rounds import ARROW_NAMES, Rounds, rows_of
 

@@ -7,9 +7,9 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from odfbuild.executors.report import Outcome, Report, Round
-from odfbuild.executors.runner import run
-from odfbuild.executors.site import Site
+from odfbuild.executors.engine.context import Round, Site
+from odfbuild.executors.runs.report import Outcome, Report
+from odfbuild.executors.runs.scheduler import run
 from odfbuild.odf.events import (
     DatasetKind,
     FetchStepFilesGlob,
@@ -21,10 +21,11 @@ from odfbuild.odf.events import (
 from odfbuild.odf.refs import DatasetAlias
 from odfbuild.odf.timestamp import Timestamp
 from odfbuild.planner.declared import Declared
-from odfbuild.planner.make import SourceLook, make_plan
+from odfbuild.planner.make import make_plan
 from odfbuild.planner.plan import Plan, Step
-from odfbuild.state.dataset import Dataset
-from odfbuild.state.disk import Disk
+from odfbuild.planner.steps import SourceLook
+from odfbuild.state.chain.dataset import Dataset
+from odfbuild.state.files.disk import Disk
 from odfbuild.state.workspace import Workspace
 from tests.engines import FakeEngine
 from tests.planner.builders import declare

@@ -19,27 +19,35 @@ from unittest import mock
 import pyarrow.parquet as pq
 
 from odfbuild import app
-from odfbuild.app import applying
-from odfbuild.app.collecting import Collection, collect_garbage
-from odfbuild.app.events import Asking
-from odfbuild.app.housekeeping import HARD, Compaction, Rebuild, Reset, Wish, carry_out, prepare
-from odfbuild.app.undoing import prepare_undo, take_back
-from odfbuild.app.upgrading import outdated, record
+from odfbuild.app import apply_plan as applying
+from odfbuild.app.engine import outdated, record
+from odfbuild.app.maintenance.collection import Collection, collect_garbage
+from odfbuild.app.maintenance.rewrite import (
+    HARD,
+    Compaction,
+    Rebuild,
+    Reset,
+    Wish,
+    carry_out,
+    prepare,
+)
+from odfbuild.app.undo import prepare_undo, take_back
 from odfbuild.cli import busy, exits, files
-from odfbuild.cli.act import ApplyOptions, apply_project
-from odfbuild.cli.move import move_dataset
-from odfbuild.cli.options import Given
-from odfbuild.cli.run import RunOptions, run_data
+from odfbuild.cli.arguments.given import Given
+from odfbuild.cli.commands.apply.apply import ApplyOptions, apply_project
+from odfbuild.cli.commands.apply.run import RunOptions, run_data
+from odfbuild.cli.commands.author.mv import move_dataset
 from odfbuild.errors import OdfBuildError
-from odfbuild.executors.spark import engine as spark
-from odfbuild.executors.verify import verify
+from odfbuild.executors.engine.spark import engine as spark
+from odfbuild.executors.runs.record import Asking
+from odfbuild.executors.verify.chain import verify
 from odfbuild.odf.events import AddData, ExecuteTransform
 from odfbuild.odf.refs import DatasetAlias
-from odfbuild.planner.compaction import DEFAULT_LIMITS
+from odfbuild.planner.maintenance.compaction import DEFAULT_LIMITS
 from odfbuild.planner.plan import Plan
-from odfbuild.state.dataset import Dataset
+from odfbuild.state.chain.dataset import Dataset
+from odfbuild.state.chain.objects import MissingObjectError
 from odfbuild.state.lease import Lease, take_lease
-from odfbuild.state.objects import MissingObjectError
 from odfbuild.state.runs import list_runs
 from odfbuild.state.workspace import Workspace
 from tests.engines import FakeEngine

@@ -28,8 +28,8 @@ from unittest.mock import patch
 import pyarrow.parquet as pq
 
 from odfbuild.errors import EngineFailedError, OdfBuildError, StateError
-from odfbuild.executors.engine import engine_version
-from odfbuild.executors.verified import all_files
+from odfbuild.executors.data.checks.verified_files import all_files
+from odfbuild.executors.engine.protocol import engine_version
 from odfbuild.odf.events import (
     DatasetKind,
     FetchStepFilesGlob,
@@ -44,8 +44,8 @@ from odfbuild.odf.events import (
 )
 from odfbuild.odf.refs import DatasetAlias
 from odfbuild.planner.declared import Declared
-from odfbuild.state.dataset import Dataset
-from odfbuild.state.index import Index
+from odfbuild.state.chain.dataset import Dataset
+from odfbuild.state.chain.index import Index
 from tests.executors.test_runner import copy
 from tests.executors.workshop import Workshop
 from tests.planner.builders import declare
@@ -170,10 +170,10 @@ def scenario(*, spark: bool = False) -> Iterator[Scenario]:
     """Give a scenario that is made; histories are condensed from the first rows on."""
     with ExitStack() as stack:
         folder = Path(stack.enter_context(TemporaryDirectory(prefix="flips-")))
-        stack.enter_context(patch("odfbuild.executors.history._LEAST_ROWS", 8))
+        stack.enter_context(patch("odfbuild.executors.ingest.history._LEAST_ROWS", 8))
         engine = None
         if spark:
-            from odfbuild.executors.spark.engine import SparkEngine
+            from odfbuild.executors.engine.spark.engine import SparkEngine
 
             version = {"spark": engine_version("spark") or ""}
             stack.enter_context(patch("tests.executors.workshop.ENGINES", version))

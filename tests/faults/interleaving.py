@@ -17,10 +17,10 @@ from typing import Any
 
 from odfbuild.odf.identity import DatasetId, Multihash
 from odfbuild.odf.refs import DatasetAlias
-from odfbuild.state.dataset import Dataset
-from odfbuild.state.disk import Disk
-from odfbuild.state.heads import HEAD, LocalHeads
-from odfbuild.state.lock import LockedError, locked, open_locked
+from odfbuild.state.chain.dataset import Dataset
+from odfbuild.state.chain.heads import HEAD, LocalHeads
+from odfbuild.state.files.disk import Disk
+from odfbuild.state.files.lock import LockedError, locked, open_locked
 from odfbuild.state.workspace import Workspace
 
 __all__ = [

@@ -16,7 +16,6 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from odfbuild.odf.codec import decode_block
 from odfbuild.odf.events import (
     AddData,
     ExecuteTransform,
@@ -25,6 +24,7 @@ from odfbuild.odf.events import (
     Seed,
     SetTransform,
 )
+from odfbuild.odf.wire.blocks import decode_block
 from tests.faults.server import Outcome, Runner
 
 __all__ = ["Broken", "Chain", "Law", "chains", "leftovers"]

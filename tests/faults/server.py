@@ -17,7 +17,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Protocol, Self
 
-from odfbuild.readiness import is_readable
+from odfbuild.host.pipes import is_readable
 from tests.children import run_to_end
 from tests.faults.preload import NOTHING, Fault, State
 from tests.projects import REPOSITORY, environment
@@ -198,8 +198,8 @@ def _run(job: dict[str, Any], names: Path | None) -> None:
 
 if __name__ == "__main__":
     import odfbuild.cli.main  # noqa: F401 - imported once for all children
-    from odfbuild.executors.spark import engine
-    from odfbuild.state.disk import Disk
+    from odfbuild.executors.engine.spark import engine
+    from odfbuild.state.files.disk import Disk
     from tests.engines import FakeEngine
 
     if sys.argv[1:] == ["careless"]:

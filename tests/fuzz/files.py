@@ -12,8 +12,8 @@ from pathlib import Path
 from typing import Final
 
 from odfbuild.errors import OdfBuildError
-from odfbuild.executors.prepare import prepare
-from odfbuild.executors.readers import read
+from odfbuild.executors.ingest.prepare import prepare
+from odfbuild.executors.ingest.read import read
 from odfbuild.odf.events import (
     CompressionFormat,
     PrepStep,

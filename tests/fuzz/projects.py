@@ -12,9 +12,9 @@ from pathlib import Path, PurePosixPath
 
 from odfbuild.errors import OdfBuildError
 from odfbuild.planner.make import make_plan, project_hash
-from odfbuild.planner.plan_json import canonical, from_json, to_json
-from odfbuild.planner.plan_reader import read_plan
-from odfbuild.planner.selecting.select import parse_selector
+from odfbuild.planner.plan.read import read_plan
+from odfbuild.planner.plan.write import canonical, from_json, to_json
+from odfbuild.planner.select.parse import parse_selector
 from odfbuild.project.load import load_project
 from odfbuild.project.survey import survey
 from tests.confined import confined

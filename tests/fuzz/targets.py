@@ -9,9 +9,28 @@ from contextlib import suppress
 from typing import Any, Final
 
 from odfbuild.errors import OdfBuildError
-from odfbuild.odf.chain import check_append, fold
-from odfbuild.odf.chain_bytes import from_bytes, to_bytes
-from odfbuild.odf.codec import (
+from odfbuild.odf.chain import check_append
+from odfbuild.odf.chain.snapshot import from_bytes, to_bytes
+from odfbuild.odf.chain.state import fold
+from odfbuild.odf.events import DatasetSnapshot, MetadataBlock
+from odfbuild.odf.identity import DatasetId, Multihash
+from odfbuild.odf.manifest import from_mapping
+from odfbuild.odf.manifest.writer import InvalidAttributesError, to_mapping
+from odfbuild.odf.opaque import opaque_parts
+from odfbuild.odf.refs import (
+    DatasetAlias,
+    DatasetAliasRemote,
+    parse_any_pattern,
+    parse_any_ref,
+    parse_dataset_ref,
+    parse_push_target,
+    parse_ref_pattern,
+    parse_remote_ref,
+)
+from odfbuild.odf.schema.arrow_bytes import arrow_bytes, from_arrow_bytes
+from odfbuild.odf.schema.ddl import parse_ddl, to_ddl
+from odfbuild.odf.timestamp import Timestamp
+from odfbuild.odf.wire.blocks import (
     block_hash,
     decode_block,
     decode_link,
@@ -19,23 +38,7 @@ from odfbuild.odf.codec import (
     encode_block,
     encode_table,
 )
-from odfbuild.odf.events import DatasetSnapshot, MetadataBlock
-from odfbuild.odf.identity import DatasetId, Multihash
-from odfbuild.odf.manifest import from_mapping, to_mapping
-from odfbuild.odf.manifest_writer import InvalidAttributesError
-from odfbuild.odf.opaque import opaque_parts
-from odfbuild.odf.ref_patterns import parse_any_pattern, parse_ref_pattern
-from odfbuild.odf.refs import (
-    DatasetAlias,
-    DatasetAliasRemote,
-    parse_any_ref,
-    parse_dataset_ref,
-    parse_push_target,
-    parse_remote_ref,
-)
-from odfbuild.odf.schema import arrow_bytes, from_arrow_bytes, parse_ddl, to_ddl
-from odfbuild.odf.timestamp import Timestamp
-from odfbuild.project.manifests import read_manifests
+from odfbuild.project.read import read_manifests
 from odfbuild.project.yaml import decode
 from tests.fuzz import files, projects
 

@@ -16,9 +16,9 @@ from hypothesis import strategies as st
 from fuzz.corpus import load
 from fuzz.mutate import mutations
 from odfbuild.errors import ProjectErrors, ProtocolError
-from odfbuild.odf.codec import decode_block
-from odfbuild.odf.schema import DdlError, parse_ddl
-from odfbuild.project.manifests import read_manifests
+from odfbuild.odf.schema.ddl import DdlError, parse_ddl
+from odfbuild.odf.wire.blocks import decode_block
+from odfbuild.project.read import read_manifests
 from tests.fuzz.targets import DEADLY, TARGETS
 
 CORPUS = {name: load(name) for name in TARGETS}

@@ -33,13 +33,14 @@ from pyspark.errors import PySparkException
 from pyspark.errors.exceptions import captured
 
 from odfbuild.errors import OdfBuildError
-from odfbuild.executors.spark.admission import RefusedPlanError, admitted
-from odfbuild.executors.spark.engine import _OF_INGEST, SparkEngine
-from odfbuild.executors.spark.java import find_java
-from odfbuild.executors.spark.jvm import spark_home
-from odfbuild.executors.spark.settings import Size
-from odfbuild.planner.sql.query import QueryStep, diagnostics, examine
-from odfbuild.planner.sql.registry import ALLOWED, REFUSED
+from odfbuild.executors.engine.spark.admission import RefusedPlanError, admitted
+from odfbuild.executors.engine.spark.engine import _OF_INGEST, SparkEngine
+from odfbuild.executors.engine.spark.jvm.java import find_java
+from odfbuild.executors.engine.spark.jvm.launch import spark_home
+from odfbuild.executors.engine.spark.settings import Size
+from odfbuild.sql.analysis.query import diagnostics, examine
+from odfbuild.sql.functions import ALLOWED, REFUSED
+from odfbuild.sql.text.statement import QueryStep
 from tests.hostile import CANARY, CANARY_NAME
 from tests.hostile.attacks import COMMANDS, PROGRAMS, READS
 

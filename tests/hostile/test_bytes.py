@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from odfbuild.cli.diagnostics import render_diagnostics
 from odfbuild.cli.formats import github, sarif
+from odfbuild.cli.render.diagnostics import render_diagnostics
 from odfbuild.errors import (
     LONGEST_LINE,
     LONGEST_TEXT,
@@ -18,7 +18,7 @@ from odfbuild.errors import (
     bounded,
 )
 from odfbuild.odf.events import ReadStep, ReadStepCsv, ReadStepGeoJson, ReadStepJson, ReadStepNdJson
-from odfbuild.planner.plan_json import diagnostic_json
+from odfbuild.planner.plan.write import diagnostic_json
 from tests.executors.readers.reading import frame_of
 
 LONG = "x" * 60_000

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from odfbuild.executors.spark.engine import SparkEngine
+from odfbuild.executors.engine.spark.engine import SparkEngine
 from odfbuild.odf.events import SetTransform
 from tests.cli.market import dataset
 from tests.executors.forger import Forger
@@ -64,7 +64,9 @@ def built(engine: SparkEngine, tmp_path_factory: pytest.TempPathFactory) -> Iter
         "data/1.csv": GOOD,
     })  # fmt: skip
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("odfbuild.executors.spark.engine.SparkEngine", lambda *_, **__: Kept(engine))
+        patch.setattr(
+            "odfbuild.executors.engine.spark.engine.SparkEngine", lambda *_, **__: Kept(engine)
+        )
         from odfbuild import app
 
         opened = app.open_project(project)

@@ -12,9 +12,8 @@ from collections.abc import Iterator
 import pytest
 
 from odfbuild.errors import Diagnostic, OdfBuildError
-from odfbuild.executors.process import last_words
-from odfbuild.known_secrets import hidden
-from odfbuild.redaction import excerpt, hiding, redacted
+from odfbuild.executors.ingest.process.program import last_words
+from odfbuild.redaction import excerpt, hidden, hiding, redacted
 from tests.projects import REPOSITORY
 
 PACKAGE = REPOSITORY / "odfbuild"
@@ -24,28 +23,28 @@ DATA = "what is read or compared, not what is shown"
 REDACTED = "redacted before"
 OWN = "a text of odfbuild's own, or a time"
 SLICES = {
-    "app/idle.py": {"sha3_256(os.fsencode(root)).digest.hex()[:32]": DIGEST},
-    "app/planning.py": {"revision.commit[:12]": DIGEST},
-    "cli/deps.py": {"pinned.commit[:10]": DIGEST, "pinned.tree[5:15]": DIGEST},
-    "cli/diagnostics.py": {"line[first:first + widest]": REDACTED},
+    "app/plan/cache.py": {"sha3_256(os.fsencode(root)).digest.hex()[:32]": DIGEST},
+    "app/plan/make.py": {"revision.commit[:12]": DIGEST},
+    "cli/commands/check/deps.py": {"pinned.commit[:10]": DIGEST, "pinned.tree[5:15]": DIGEST},
+    "cli/render/diagnostics.py": {"line[first:first + widest]": REDACTED},
     "cli/formats/markdown.py": {
         "text[:len(text) * 9 // 10]": OWN,
         "' '.join(text.split())[:_LONGEST_MARKER]": OWN,
     },
-    "cli/inspect.py": {"data[at:at + 16]": DATA, "row[:8]": DATA},
-    "cli/new.py": {"data[:MAX_SAMPLE]": DATA},
-    "cli/runs.py": {
+    "cli/commands/plan/inspect.py": {"data[at:at + 16]": DATA, "row[:8]": DATA},
+    "cli/commands/author/new.py": {"data[:MAX_SAMPLE]": DATA},
+    "cli/commands/apply/runs.py": {
         "str(time)[:19]": OWN,
         "text[-_HASH_END:]": DIGEST,
     },
-    "cli/status.py": {"str(time)[:19]": OWN},
-    "cli/streams.py": {"line[-_LONGEST:]": DATA},
+    "cli/commands/read/status.py": {"str(time)[:19]": OWN},
+    "cli/terminal/streams.py": {"line[-_LONGEST:]": DATA},
     "errors.py": {"line[:head]": REDACTED, "line[tail:]": REDACTED},
-    "executors/besides.py": {
+    "executors/ingest/read/report.py": {
         "_NOT_IN_NAMES.sub('_', name).strip('._')[-_LONGEST_NAME:]": REDACTED,
     },
-    "executors/container.py": {"image.digest[:19]": DIGEST},
-    "executors/ftp.py": {
+    "executors/ingest/fetch/container.py": {"image.digest[:19]": DIGEST},
+    "executors/ingest/fetch/ftp.py": {
         "redact(one_line(text), request)[:200]": REDACTED,
         "found[:most]": DATA,
         "text[6:8]": DATA,
@@ -54,38 +53,40 @@ SLICES = {
         "text[12:14]": DATA,
         "text[:14]": DATA,
     },
-    "executors/http.py": {
+    "executors/ingest/fetch/http.py": {
         "text[:_EXCERPT]": REDACTED,
         "said[:_EXCERPT]": REDACTED,
         "text[:max(0, len(text) - _LONGEST_SECRET)]": REDACTED,
         "found[:most]": DATA,
     },
-    "executors/limits.py": {"text[:20]": DATA},
-    "executors/part.py": {"re.sub('[^A-Za-z0-9._-]+', '_', last)[-_LONGEST_NAME:]": REDACTED},
-    "executors/process.py": {
+    "executors/ingest/process/limits.py": {"text[:20]": DATA},
+    "executors/ingest/fetch/download.py": {
+        "re.sub('[^A-Za-z0-9._-]+', '_', last)[-_LONGEST_NAME:]": REDACTED
+    },
+    "executors/ingest/process/program.py": {
         "text[-_SHOWN:]": REDACTED,
         "said[:-_KEPT]": DATA,
     },
-    "executors/readers/text.py": {"first[:64]": DATA},
-    "executors/sample.py": {"inner[:MAX_SAMPLE]": DATA},
-    "executors/sample_csv.py": {"data[:4096]": DATA, "text[:_START]": DATA},
-    "executors/spark/archive.py": {
+    "executors/ingest/read/text.py": {"first[:64]": DATA},
+    "executors/ingest/sample/__init__.py": {"inner[:MAX_SAMPLE]": DATA},
+    "executors/ingest/sample/csv.py": {"data[:4096]": DATA, "text[:_START]": DATA},
+    "executors/engine/spark/jvm/archive.py": {
         "hashlib.sha256('\\n'.join(bound).encode()).hexdigest()[:16]": DIGEST,
     },
-    "executors/spark/door.py": {"written[8:8 + length]": DATA},
-    "executors/spark/jvm.py": {"written[8:8 + length]": DATA},
-    "executors/spark/resident.py": {
+    "executors/engine/spark/jvm/keeper.py": {"written[8:8 + length]": DATA},
+    "executors/engine/spark/jvm/launch.py": {"written[8:8 + length]": DATA},
+    "executors/engine/spark/jvm/resident.py": {
         "hashlib.sha256(json.dumps(settings, sort_keys=True).encode()).hexdigest()[:16]": DIGEST,
         "said.hexdigest()[:16]": DIGEST,
     },
-    "odf/codec.py": {"data[:_HEADER]": DATA},
-    "odf/flat_reader.py": {"data[place + 6:place + 38]": DATA},
+    "odf/wire/blocks.py": {"data[:_HEADER]": DATA},
+    "odf/wire/reader.py": {"data[place + 6:place + 38]": DATA},
     "odf/identity.py": {"str(self)[-8:]": DIGEST},
-    "planner/evolution/renames.py": {"by_key.get(key, ())[:_MOST]": "a list"},
-    "project/git.py": {"found[:most]": DATA},
-    "project/revision.py": {"commit[:12]": DIGEST, "answer[at:at + _HEADER]": DATA},
+    "planner/evolution/rules/renames.py": {"by_key.get(key, ())[:_MOST]": "a list"},
+    "project/git/__init__.py": {"found[:most]": DATA},
+    "project/git/revision.py": {"commit[:12]": DIGEST, "answer[at:at + _HEADER]": DATA},
     "redaction.py": {"text[:most - 3]": REDACTED, "form[:_SHORTEST_PART]": DATA},
-    "state/index.py": {"sums[at:at + _SUM_BYTES]": DATA},
+    "state/chain/index.py": {"sums[at:at + _SUM_BYTES]": DATA},
 }
 _LENGTHS = {"most", "widest", "limit", "width", "length", "room", "head", "tail", "kept"}
 _LISTS = re.compile(  # by their names: entries of them stay whole
@@ -113,7 +114,7 @@ def test_nothing_else_cuts_texts() -> None:
         for path in PACKAGE.rglob("*.py")
         for _ in other_cuts(ast.parse(path.read_text("utf-8")))
     )
-    assert found == {"cli/help.py": 2}  # of what odfbuild says of its own codes
+    assert found == {"cli/commands/plan/help.py": 2}  # of what odfbuild says of its own codes
 
 
 def slices(tree: ast.Module) -> Iterator[str]:

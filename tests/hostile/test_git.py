@@ -12,10 +12,10 @@ import pytest
 
 from odfbuild.project import git
 from odfbuild.project.git import ForeignRepositoryError, GitError, GitTimeoutError
-from odfbuild.project.package_git import PackageGitError
-from odfbuild.project.package_git import Repository as Package
-from odfbuild.project.revision import MissingObjectError, at_revision, git_state
-from odfbuild.project.trees import TreeError
+from odfbuild.project.git.repository import PackageGitError
+from odfbuild.project.git.repository import Repository as Package
+from odfbuild.project.git.revision import MissingObjectError, at_revision, git_state
+from odfbuild.project.git.tree import TreeError
 from tests.cli.within import Within
 from tests.repositories import Repository
 

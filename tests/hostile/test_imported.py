@@ -46,7 +46,9 @@ def theirs(tmp_path_factory: pytest.TempPathFactory) -> Path:
     files = {"odfbuild.yaml": "odfbuild: 1\n", "datasets/src.yaml": root(), "data/1.csv": GOOD}
     folder = lay_out(tmp_path_factory.mktemp("theirs") / "project", files)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("odfbuild.executors.spark.engine.SparkEngine", lambda *_, **__: FakeEngine())
+        patch.setattr(
+            "odfbuild.executors.engine.spark.engine.SparkEngine", lambda *_, **__: FakeEngine()
+        )
         from odfbuild import app
 
         project = app.open_project(folder)

@@ -7,17 +7,17 @@ from pathlib import Path
 
 import pytest
 
-from odfbuild.executors.spark import engine as spark
+from odfbuild.executors.engine.spark import engine as spark
 from odfbuild.odf.events import DatasetKind
 from odfbuild.odf.refs import DatasetAlias
 from odfbuild.odf.timestamp import Timestamp
-from odfbuild.state.answers import Answers
-from odfbuild.state.applied import record_applied
-from odfbuild.state.disk import Disk
-from odfbuild.state.folder import make_workspace_folder
+from odfbuild.state.chain.prepared import Prepared
+from odfbuild.state.files.disk import Disk
+from odfbuild.state.files.folder import make_workspace_folder
 from odfbuild.state.keys import Keys
 from odfbuild.state.lease import Worker, take_lease
-from odfbuild.state.prepared import Prepared
+from odfbuild.state.memory.answers import Answers
+from odfbuild.state.memory.applied import record_applied
 from odfbuild.state.runs import RunSummary, begin_run, new_run_id
 from odfbuild.state.workspace import Workspace
 from tests.cli.market import FILES

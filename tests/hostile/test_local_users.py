@@ -11,12 +11,12 @@ from typing import Any
 import pytest
 from pyspark import accumulators
 
-from odfbuild.executors.spark import jvm as jvm_module
-from odfbuild.executors.spark import update_port
-from odfbuild.executors.spark.cluster_secret import SECRET
-from odfbuild.executors.spark.engine import SparkEngine
-from odfbuild.executors.spark.settings import Size
-from odfbuild.executors.spark.update_port import closed_to_strangers
+from odfbuild.executors.engine.spark.cluster import update_port
+from odfbuild.executors.engine.spark.cluster.secret import SECRET
+from odfbuild.executors.engine.spark.cluster.update_port import closed_to_strangers
+from odfbuild.executors.engine.spark.engine import SparkEngine
+from odfbuild.executors.engine.spark.jvm import launch as jvm_module
+from odfbuild.executors.engine.spark.settings import Size
 from tests.cli.within import Within
 
 pytestmark = pytest.mark.spark

@@ -8,10 +8,11 @@ from pathlib import Path
 
 import pytest
 
-from odfbuild.app.outside import local_path, uses_of_source
-from odfbuild.executors.fetch import fetch
-from odfbuild.executors.local import is_local
-from odfbuild.executors.request import FetchError
+from odfbuild.app.outside_use import local_path, uses_of_source
+from odfbuild.executors.ingest.fetch.local import is_local
+from odfbuild.executors.ingest.fetch.request import FetchError
+from odfbuild.executors.ingest.fetch.source import fetch
+from odfbuild.host.permissions import DEFAULTS, PathNotPermittedError, Permissions
 from odfbuild.odf.events import (
     FetchStep,
     FetchStepFilesGlob,
@@ -21,7 +22,6 @@ from odfbuild.odf.events import (
     SetPollingSource,
 )
 from odfbuild.odf.timestamp import Timestamp
-from odfbuild.permissions import DEFAULTS, PathNotPermittedError, Permissions
 from tests.cli.within import Within
 from tests.inside import lay_out
 from tests.texts import GOOD, root

@@ -7,12 +7,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from odfbuild.executors.eventtime import EventTimeError, from_name
+from odfbuild.executors.ingest.fetch.local import EventTimeError, from_name
 from odfbuild.odf.backtracking import LONGEST_TEXT, CostlyPatternError, check_cost
 from odfbuild.odf.events import EventTimeSourceFromMetadata, EventTimeSourceFromPath
-from odfbuild.project.eventtimes import check_event_time
-from odfbuild.project.findings import Findings
-from odfbuild.project.places import Places, Source, Spot
+from odfbuild.project.checks.findings import Findings
+from odfbuild.project.checks.sources import check_event_time
+from odfbuild.project.yaml.places import Places, Source, Spot
 
 ENDLESS = (
     r"^((a+)+)$",

@@ -8,8 +8,16 @@ from pathlib import Path
 
 import pytest
 
-from odfbuild.executors.fetch import fetch
-from odfbuild.executors.prepare import Surroundings, prepare
+from odfbuild.executors.ingest.fetch.source import fetch
+from odfbuild.executors.ingest.prepare import Surroundings, prepare
+from odfbuild.host.permissions import (
+    STRICT,
+    ContainerNotPermittedError,
+    EnvironmentNotPermittedError,
+    PathNotPermittedError,
+    Permissions,
+    PipeNotPermittedError,
+)
 from odfbuild.odf.events import (
     EnvVar,
     FetchStep,
@@ -20,14 +28,6 @@ from odfbuild.odf.events import (
     RequestHeader,
 )
 from odfbuild.odf.timestamp import Timestamp
-from odfbuild.permissions import (
-    STRICT,
-    ContainerNotPermittedError,
-    EnvironmentNotPermittedError,
-    PathNotPermittedError,
-    Permissions,
-    PipeNotPermittedError,
-)
 from tests.cli.within import Within
 from tests.inside import lay_out
 from tests.projects import REPOSITORY, Done
@@ -468,7 +468,7 @@ def test_nothing_is_listed_of_a_project_that_asks_for_nothing(make: Make) -> Non
 def test_the_schema_of_a_policy_takes_what_the_reader_takes() -> None:
     from jsonschema import Draft202012Validator
 
-    from odfbuild.project.permitted import parse_policy
+    from odfbuild.project.config.permissions import parse_policy
     from tests.project.test_settings_schema import documents
 
     schema = json.loads((REPOSITORY / "schemas" / "policy.schema.json").read_text("utf-8"))

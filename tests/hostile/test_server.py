@@ -10,17 +10,18 @@ from urllib.parse import quote
 import httpx
 import pytest
 
-from odfbuild.cli import outside
-from odfbuild.cli.chain import block_text
+from odfbuild.cli.render import outside_use as outside
+from odfbuild.cli.render.dataset import block_text
 from odfbuild.errors import OdfBuildError, bounded
-from odfbuild.executors import http, pipe
-from odfbuild.executors.process import last_words
-from odfbuild.executors.readers import problems
-from odfbuild.executors.request import Request, printable, redact
-from odfbuild.executors.retry import TransientError
-from odfbuild.odf.codec import block_hash, encode_block
+from odfbuild.executors.ingest import prepare as pipe
+from odfbuild.executors.ingest.fetch import http
+from odfbuild.executors.ingest.fetch.download import TransientError
+from odfbuild.executors.ingest.fetch.request import Request, printable, redact
+from odfbuild.executors.ingest.process.program import last_words
+from odfbuild.executors.ingest.read import problems
 from odfbuild.odf.events import MetadataBlock
 from odfbuild.odf.manifest import from_manifest
+from odfbuild.odf.wire.blocks import block_hash, encode_block
 from odfbuild.project.yaml import read_documents
 from odfbuild.redaction import excerpt, header_has_secret, redacted, without
 from tests.cli.within import Within

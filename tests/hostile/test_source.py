@@ -11,11 +11,10 @@ from pathlib import Path
 
 import pytest
 
-from odfbuild.executors import confinement
-from odfbuild.executors.pipe import PipeError, Surroundings
-from odfbuild.executors.prepare import prepare
+from odfbuild.executors.ingest.prepare import PipeError, Surroundings, prepare
+from odfbuild.executors.ingest.process import confinement
+from odfbuild.host.permissions import DEFAULTS, Permissions, PipeNotPermittedError
 from odfbuild.odf.events import PrepStepPipe
-from odfbuild.permissions import DEFAULTS, Permissions, PipeNotPermittedError
 
 SECRET = "hunter2-is-not-for-you"
 needs_landlock = pytest.mark.skipif(
@@ -236,7 +235,9 @@ def test_where_nothing_confines_a_policy_may_refuse(
         confinement.Confinement(files=True, tcp=False, network=False),
         confinement.Confinement(files=False, tcp=True, network=True),
     ):
-        monkeypatch.setattr("odfbuild.executors.pipe.confinement", lambda found=found: found)
+        monkeypatch.setattr(
+            "odfbuild.executors.ingest.prepare.confinement", lambda found=found: found
+        )
         with pytest.raises(PipeNotPermittedError):
             piped(project, "cat", permissions=required)
     assert piped(project, "cat", permissions=replace(DEFAULTS, confine="off")) == "row\n"

@@ -10,13 +10,20 @@ from pathlib import Path
 
 import pytest
 
-from odfbuild.executors import ftp, globs, http
-from odfbuild.executors.container import ContainerError, run_container
-from odfbuild.executors.globs import GlobLimitError, matches
-from odfbuild.executors.local import news, pending, pending_bytes
-from odfbuild.executors.request import Request, UnreachableError
+from odfbuild.executors.ingest.fetch import ftp, globs, http
+from odfbuild.executors.ingest.fetch.container import run_container
+from odfbuild.executors.ingest.fetch.container_runtime import ContainerError
+from odfbuild.executors.ingest.fetch.globs import GlobLimitError, matches
+from odfbuild.executors.ingest.fetch.local import news, pending, pending_bytes
+from odfbuild.executors.ingest.fetch.request import Request, UnreachableError
+from odfbuild.host.permissions import (
+    DEFAULTS,
+    STRICT,
+    UNLIMITED,
+    PathNotPermittedError,
+    Permissions,
+)
 from odfbuild.odf.events import EnvVar, FetchStepContainer, FetchStepFilesGlob
-from odfbuild.permissions import DEFAULTS, STRICT, UNLIMITED, PathNotPermittedError, Permissions
 from tests.runtimes import Played, play
 
 SECRET = "hunter2-is-not-for-you"

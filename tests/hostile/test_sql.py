@@ -21,22 +21,24 @@ from py4j.protocol import Py4JError
 from pyspark.errors import PySparkException
 
 from odfbuild.errors import OdfBuildError
-from odfbuild.executors.analysis import AnalysedInput, Analysis
-from odfbuild.executors.engine import RawQueryWork
-from odfbuild.executors.frames import Frame
-from odfbuild.executors.querying import QueryRequest
-from odfbuild.executors.spark import admission
-from odfbuild.executors.spark.admission import OPTIONS, RefusedPlanError, admitted
-from odfbuild.executors.spark.engine import SparkEngine
-from odfbuild.executors.spark.jvm import JvmFailedError, spark_home
-from odfbuild.executors.spark.plan_classes import ADMITTED, REFUSED
-from odfbuild.executors.spark.settings import GUARDED, Size
-from odfbuild.executors.views import DatasetView
-from odfbuild.odf.arrow import from_arrow
+from odfbuild.executors.data.frames import Frame
+from odfbuild.executors.data.views import DatasetView
+from odfbuild.executors.engine.analysis import AnalysedInput, Analysis
+from odfbuild.executors.engine.protocol import RawQueryWork
+from odfbuild.executors.engine.querier import QueryRequest
+from odfbuild.executors.engine.spark import admission
+from odfbuild.executors.engine.spark.admission import OPTIONS, RefusedPlanError, admitted
+from odfbuild.executors.engine.spark.admission.plan_classes import ADMITTED, REFUSED
+from odfbuild.executors.engine.spark.engine import SparkEngine
+from odfbuild.executors.engine.spark.jvm.launch import JvmFailedError, spark_home
+from odfbuild.executors.engine.spark.settings import GUARDED, Size
 from odfbuild.odf.events import MergeStrategyAppend
-from odfbuild.planner.sql import functions, refusals, registry
-from odfbuild.planner.sql.generators import GENERATORS
-from odfbuild.planner.sql.query import QueryStep
+from odfbuild.odf.schema.arrow import from_arrow
+from odfbuild.sql import functions as registry
+from odfbuild.sql import refusals
+from odfbuild.sql.columns import functions
+from odfbuild.sql.columns.structs import GENERATORS
+from odfbuild.sql.text.statement import QueryStep
 from tests.executors.spark.tables import MILLIS, VOCAB, ingest_request, sql, work_on, written
 from tests.hostile import CANARY, CANARY_NAME
 from tests.hostile.attacks import COMMANDS, FOREIGN, PLACES, PROGRAMS, READS
@@ -152,7 +154,7 @@ def test_a_session_that_would_put_something_in_is_not_used(engine: SparkEngine) 
     engine._sessions.session(Size.SMALL)
     for name in GUARDED:
         with pytest.MonkeyPatch.context() as patch:
-            patch.setattr("odfbuild.executors.spark.session.GUARDED", {name: "another"})
+            patch.setattr("odfbuild.executors.engine.spark.session.GUARDED", {name: "another"})
             with pytest.raises(JvmFailedError, match=re.escape(name)):
                 engine._sessions._child(Size.SMALL)
 
@@ -319,7 +321,7 @@ def test_texts_reach_spark_through_one_module() -> None:
         and isinstance(node.func, ast.Attribute)
         and node.func.attr in {"sql", "parsePlan", "sqlParser", "ofRows"}
     }
-    assert found == {"executors/spark/admission.py"}
+    assert found == {"executors/engine/spark/admission/__init__.py"}
 
 
 # The lists
@@ -420,7 +422,7 @@ def test_every_option_of_formats_is_classified(session: "SparkSession") -> None:
 
 @pytest.mark.holds("sql-lists")
 def test_the_class_that_lists_plans_is_made_of_its_source(session: "SparkSession") -> None:
-    folder = REPOSITORY / "odfbuild" / "executors" / "spark"
+    folder = REPOSITORY / "odfbuild/executors/engine/spark/admission"
     made = compiler(session, (folder / "PlanCensus.java").read_text("utf-8")).getBytecodes()
     assert dict(made) == {"odfbuild.PlanCensus": (folder / "PlanCensus.class").read_bytes()}
 

@@ -14,10 +14,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from odfbuild.cli.formats.rows import Destination, RowFormat, write_out
 from odfbuild.cli.main import main
-from odfbuild.cli.row_output import Destination, RowFormat, write_out
-from odfbuild.cli.rows import write_rows
-from odfbuild.cli.streams import Guarded, as_it_is
+from odfbuild.cli.render.rows import write_rows
+from odfbuild.cli.terminal.streams import Guarded, as_it_is
 from tests.cli.within import Within
 
 COMMANDS = [

@@ -6,9 +6,9 @@ from pathlib import Path
 import pytest
 
 from odfbuild.odf.identity import DatasetId
-from odfbuild.state.leftovers import find_leftovers
+from odfbuild.state.files.links import WorkspaceLinkError
+from odfbuild.state.gc import find_leftovers
 from odfbuild.state.workspace import Workspace
-from odfbuild.state.workspace_links import WorkspaceLinkError
 from tests.engines import FakeEngine
 from tests.inside import Inside, lay_out
 from tests.texts import GOOD, root

@@ -5,7 +5,8 @@ from uuid import UUID
 
 from hypothesis import strategies as st
 
-from odfbuild.lineage import LineageDirection, LineageRelation, LineageRelations, LineageTree
+from odfbuild.lineage.model import LineageDirection, LineageRelation, LineageTree
+from odfbuild.lineage.relations import LineageRelations
 
 __all__ = [
     "DERIVED",

@@ -7,11 +7,12 @@ from uuid import UUID
 
 import pytest
 
-from odfbuild.app.lineage import FILE, catch_up, lineage_of, relations_at
 from odfbuild.errors import OdfBuildError
-from odfbuild.lineage import LineageDirection, LineageRelation, LineageRelations, node_id
-from odfbuild.lineage.chains import Input, trace
-from odfbuild.lineage.recorded import inputs_of, put_inputs
+from odfbuild.executors.runs.lineage import FILE, catch_up, lineage_of, relations_at
+from odfbuild.lineage.chains import Input, inputs_of, put_inputs, trace
+from odfbuild.lineage.ids import node_id
+from odfbuild.lineage.model import LineageDirection, LineageRelation
+from odfbuild.lineage.relations import LineageRelations
 from odfbuild.lineage.store import KnownDataset, SqliteLineageResource
 from odfbuild.odf.events import (
     ExecuteTransform,
@@ -24,7 +25,7 @@ from odfbuild.odf.events import (
 from odfbuild.odf.identity import DatasetId, Multihash, sha3_256
 from odfbuild.odf.refs import DatasetAlias
 from odfbuild.odf.timestamp import Timestamp
-from odfbuild.state.dataset import Dataset
+from odfbuild.state.chain.dataset import Dataset
 from odfbuild.state.workspace import Workspace
 from tests.engines import FakeEngine
 from tests.inside import Inside, lay_out

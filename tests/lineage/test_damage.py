@@ -6,8 +6,7 @@ from uuid import UUID
 import pytest
 
 from odfbuild.lineage.model import LineageRelation
-from odfbuild.lineage.store import LineageFile, SqliteLineageResource
-from odfbuild.lineage.tables import LineageStoreError
+from odfbuild.lineage.store import LineageFile, LineageStoreError, SqliteLineageResource
 
 
 def test_damaged_pages_are_found(tmp_path: Path) -> None:

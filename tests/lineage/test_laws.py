@@ -7,14 +7,14 @@ from uuid import UUID
 from hypothesis import given
 from hypothesis import strategies as st
 
-from odfbuild.lineage import (
+from odfbuild.lineage.model import (
     InconsistentLineageException,
     LineageDirection,
     LineageIDPair,
     LineageRelation,
-    LineageRelations,
     LineageTree,
 )
+from odfbuild.lineage.relations import LineageRelations
 from tests.lineage.graphs import (
     SOURCES,
     Links,

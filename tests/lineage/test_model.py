@@ -9,7 +9,7 @@ from uuid import UUID
 import pytest
 
 from odfbuild import lineage
-from odfbuild.lineage import (
+from odfbuild.lineage.model import (
     InconsistentLineageException,
     LineageDirection,
     LineageIDPair,

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from jsonschema import ValidationError
 
-from odfbuild.lineage.openlineage import (
+from odfbuild.executors.runs.openlineage.model import (
     ColumnRef,
     EventType,
     Job,

@@ -4,12 +4,8 @@ from collections.abc import Callable
 
 import pytest
 
-from odfbuild.lineage import (
-    InconsistentLineageException,
-    LineageIDPair,
-    LineageRelation,
-    LineageRelations,
-)
+from odfbuild.lineage.model import InconsistentLineageException, LineageIDPair, LineageRelation
+from odfbuild.lineage.relations import LineageRelations
 from tests.lineage.graphs import (
     DERIVED,
     SOURCES,

@@ -11,17 +11,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from odfbuild.lineage import (
-    DSID,
-    AbstractLineageResource,
-    InconsistentLineageException,
-    LineageDirection,
-    LineageRelations,
-    LineageTree,
-    node_id,
+from odfbuild.lineage.ids import DSID, node_id
+from odfbuild.lineage.model import InconsistentLineageException, LineageDirection, LineageTree
+from odfbuild.lineage.relations import LineageRelations
+from odfbuild.lineage.resource import AbstractLineageResource
+from odfbuild.lineage.store import (
+    KnownDataset,
+    LineageFile,
+    LineageStoreError,
+    SqliteLineageResource,
 )
-from odfbuild.lineage.store import KnownDataset, LineageFile, SqliteLineageResource
-from odfbuild.lineage.tables import LineageStoreError
 from odfbuild.odf.identity import DatasetId
 from tests.lineage.graphs import (
     DERIVED,

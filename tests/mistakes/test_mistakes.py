@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from odfbuild.executors.spark import engine as spark
+from odfbuild.executors.engine.spark import engine as spark
 from tests.cli.market import steady
 from tests.cli.within import Within
 from tests.engines import FakeEngine

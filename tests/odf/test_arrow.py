@@ -10,8 +10,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from odfbuild.odf.arrow import UnknownArrowTypeError, from_arrow, to_arrow
-from odfbuild.odf.datatypes import spelled_out
 from odfbuild.odf.events import (
     DataField,
     DataSchema,
@@ -42,7 +40,9 @@ from odfbuild.odf.events import (
     DataTypeUInt64,
     TimeUnit,
 )
-from odfbuild.odf.schema import InvalidArrowSchemaError, arrow_bytes, from_arrow_bytes
+from odfbuild.odf.schema.arrow import UnknownArrowTypeError, from_arrow, to_arrow
+from odfbuild.odf.schema.arrow_bytes import InvalidArrowSchemaError, arrow_bytes, from_arrow_bytes
+from odfbuild.odf.schema.types import spelled_out
 from tests.cases import load
 
 SCHEMAS = load("flatbuffers-blocks")["arrow_schemas"]

@@ -3,7 +3,7 @@
 import pytest
 from flatbuffers import Builder
 
-from odfbuild.odf.arrow_schema import InvalidArrowSchemaError, from_arrow_bytes
+from odfbuild.odf.schema.arrow_bytes import InvalidArrowSchemaError, from_arrow_bytes
 
 
 def test_fields_that_share_their_parts_cannot_multiply_the_work() -> None:

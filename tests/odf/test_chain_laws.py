@@ -7,17 +7,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from odfbuild.odf.chain import (
+from odfbuild.odf.chain import check_append
+from odfbuild.odf.chain.errors import (
     AppendingSeedBlockToNonEmptyChainError,
-    ChainState,
     FirstBlockMustBeSeedError,
     PrevBlockNotFoundError,
-    check_append,
-    fold,
-    from_bytes,
-    to_bytes,
 )
-from odfbuild.odf.chain_bytes import UnreadableStateError
+from odfbuild.odf.chain.snapshot import UnreadableStateError, from_bytes, to_bytes
+from odfbuild.odf.chain.state import ChainState, fold
 from odfbuild.odf.events import (
     AddData,
     ExecuteTransform,

@@ -5,18 +5,17 @@ from dataclasses import replace
 import pytest
 
 from odfbuild.errors import ProtocolError
-from odfbuild.odf.chain import (
+from odfbuild.odf.chain import check_append
+from odfbuild.odf.chain.errors import (
     AppendingSeedBlockToNonEmptyChainError,
-    ChainState,
     FirstBlockMustBeSeedError,
     HashMismatchError,
     InvalidEventError,
     NoOpEventError,
     PrevBlockNotFoundError,
     Profile,
-    check_append,
-    fold,
 )
+from odfbuild.odf.chain.state import ChainState, fold
 from odfbuild.odf.events import (
     AddData,
     DataField,
@@ -49,7 +48,8 @@ from odfbuild.odf.events import (
 )
 from odfbuild.odf.identity import sha3_256
 from odfbuild.odf.refs import DatasetAlias
-from odfbuild.odf.schema import arrow_bytes, parse_ddl
+from odfbuild.odf.schema.arrow_bytes import arrow_bytes
+from odfbuild.odf.schema.ddl import parse_ddl
 from odfbuild.odf.timestamp import Timestamp
 from tests.state.chains import (
     DERIVATIVE,

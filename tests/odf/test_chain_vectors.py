@@ -6,10 +6,12 @@ from typing import Any
 
 import pytest
 
-from odfbuild.odf.chain import ChainState, Profile, RejectedBlockError, check_append, fold
-from odfbuild.odf.codec import block_hash, encode_block
+from odfbuild.odf.chain import check_append
+from odfbuild.odf.chain.errors import Profile, RejectedBlockError
+from odfbuild.odf.chain.state import ChainState, fold
 from odfbuild.odf.events import AddPushSource, MetadataBlock
 from odfbuild.odf.manifest import from_mapping
+from odfbuild.odf.wire.blocks import block_hash, encode_block
 from tests.cases import load
 
 CASES: list[dict[str, Any]] = load("chain-validation")["vectors"]

@@ -2,7 +2,8 @@
 
 import pytest
 
-from odfbuild.odf.chain import InvalidEventError, Profile, check_append
+from odfbuild.odf.chain import check_append
+from odfbuild.odf.chain.errors import InvalidEventError, Profile
 from odfbuild.odf.events import SetVocab
 from tests.state.chains import ROOT, SCHEMA, after, grown
 

@@ -10,17 +10,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from odfbuild.errors import ProtocolError
-from odfbuild.odf.codec import (
-    MalformedBytesError,
-    UnsupportedVersionError,
-    UnwritableValueError,
-    block_hash,
-    decode_block,
-    decode_link,
-    decode_table,
-    encode_block,
-    encode_table,
-)
 from odfbuild.odf.events import (
     AddData,
     DatasetVocabulary,
@@ -42,10 +31,22 @@ from odfbuild.odf.events import (
     TimeUnit,
 )
 from odfbuild.odf.identity import Multicodec
-from odfbuild.odf.layout import TABLES
-from odfbuild.odf.manifest import from_mapping, to_mapping
+from odfbuild.odf.manifest import from_mapping
+from odfbuild.odf.manifest.writer import to_mapping
 from odfbuild.odf.record import Record
 from odfbuild.odf.timestamp import Timestamp
+from odfbuild.odf.wire.blocks import (
+    UnsupportedVersionError,
+    block_hash,
+    decode_block,
+    decode_link,
+    decode_table,
+    encode_block,
+    encode_table,
+)
+from odfbuild.odf.wire.layout import TABLES
+from odfbuild.odf.wire.reader import MalformedBytesError
+from odfbuild.odf.wire.writer import UnwritableValueError
 from tests.cases import load
 from tests.odf import plain_flatbuffers as stock
 from tests.strategies import blocks, records

@@ -14,15 +14,15 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from odfbuild.odf.digest import (
+from odfbuild.odf.hashing import (
     WINDOW,
     LogicalHasher,
+    UnhashableTypeError,
     array_digest,
     logical_hash,
     physical_hash,
 )
 from odfbuild.odf.identity import Multicodec
-from odfbuild.odf.rendering import UnhashableTypeError
 from tests.cases import load
 
 VECTORS = load("logical-hashes")["vectors"]

@@ -23,8 +23,8 @@ from odfbuild.odf.events import (
     TransformSql,
 )
 from odfbuild.odf.identity import DatasetId
-from odfbuild.odf.layout import TABLES
 from odfbuild.odf.record import Record
+from odfbuild.odf.wire.layout import TABLES
 from tests.strategies import records
 
 ROOT = Path(__file__).parents[2]

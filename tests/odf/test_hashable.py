@@ -4,9 +4,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from odfbuild.odf.arrow import to_arrow
-from odfbuild.odf.datatypes import type_name
-from odfbuild.odf.digest import logical_hash
 from odfbuild.odf.events import (
     DataField,
     DataSchema,
@@ -24,9 +21,10 @@ from odfbuild.odf.events import (
     DataTypeTime,
     DataTypeTimestamp,
 )
-from odfbuild.odf.hashable import unhashable
-from odfbuild.odf.rendering import UnhashableTypeError
-from odfbuild.odf.schema import parse_ddl
+from odfbuild.odf.hashing import UnhashableTypeError, logical_hash
+from odfbuild.odf.schema.arrow import to_arrow
+from odfbuild.odf.schema.ddl import parse_ddl
+from odfbuild.odf.schema.types import type_name, unhashable
 
 PLAIN: list[DataType] = [
     *(DataTypeInt32(), DataTypeString(), DataTypeDate(), DataTypeTime(), DataTypeTimestamp()),

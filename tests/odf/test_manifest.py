@@ -11,7 +11,6 @@ from hypothesis import strategies as st
 from jsonschema import Draft202012Validator
 
 from odfbuild.odf import events
-from odfbuild.odf.codec import block_hash, encode_block
 from odfbuild.odf.events import (
     DataSchema,
     DatasetKind,
@@ -24,22 +23,15 @@ from odfbuild.odf.events import (
     SetInfo,
     SourceOrdering,
 )
-from odfbuild.odf.layout import TABLES
-from odfbuild.odf.manifest import (
-    ManifestErrors,
-    Problem,
-    from_manifest,
-    from_mapping,
-    path_text,
-    to_manifest,
-    to_mapping,
-    to_yaml,
-)
-from odfbuild.odf.manifest_writer import InvalidAttributesError
+from odfbuild.odf.manifest import from_manifest, from_mapping, to_manifest, to_yaml
+from odfbuild.odf.manifest.errors import ManifestErrors, Problem, path_text
+from odfbuild.odf.manifest.writer import InvalidAttributesError, to_mapping
+from odfbuild.odf.manifest.yaml import yaml_text
 from odfbuild.odf.messages import RawQueryResponseRoot, RawQueryResponseSuccess
 from odfbuild.odf.record import Record
 from odfbuild.odf.timestamp import Timestamp
-from odfbuild.odf.yaml_text import yaml_text
+from odfbuild.odf.wire.blocks import block_hash, encode_block
+from odfbuild.odf.wire.layout import TABLES
 from odfbuild.project.yaml import read_documents
 from tests.cases import load
 from tests.strategies import blocks, records, snapshots

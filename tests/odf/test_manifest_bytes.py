@@ -7,7 +7,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from odfbuild.errors import ProtocolError
-from odfbuild.odf.codec import MalformedBytesError, encode_block
 from odfbuild.odf.events import (
     DataField,
     DataSchema,
@@ -20,7 +19,7 @@ from odfbuild.odf.events import (
     SetInfo,
 )
 from odfbuild.odf.manifest import from_manifest, to_manifest
-from odfbuild.odf.manifest_bytes import (
+from odfbuild.odf.manifest.bytes import (
     Manifested,
     UnknownContentError,
     from_bytes,
@@ -28,6 +27,8 @@ from odfbuild.odf.manifest_bytes import (
     to_bytes,
 )
 from odfbuild.odf.timestamp import Timestamp
+from odfbuild.odf.wire.blocks import encode_block
+from odfbuild.odf.wire.reader import MalformedBytesError
 from tests.cases import load
 from tests.odf import plain_flatbuffers as stock
 from tests.strategies import blocks, events, snapshots

@@ -6,18 +6,10 @@ from dataclasses import replace
 import pytest
 from hypothesis import given
 
-from odfbuild.cli.chain import block_text
-from odfbuild.odf.arrow import to_arrow
-from odfbuild.odf.chain import ChainState, check_append, fold, from_bytes, to_bytes
-from odfbuild.odf.codec import (
-    UnsupportedVariantError,
-    block_hash,
-    decode_block,
-    decode_table,
-    encode_block,
-    encode_table,
-)
-from odfbuild.odf.datatypes import type_name
+from odfbuild.cli.render.dataset import block_text
+from odfbuild.odf.chain import check_append
+from odfbuild.odf.chain.snapshot import from_bytes, to_bytes
+from odfbuild.odf.chain.state import ChainState, fold
 from odfbuild.odf.events import (
     AddPushSource,
     AttachmentsEmbedded,
@@ -37,12 +29,28 @@ from odfbuild.odf.events import (
     SqlQueryStep,
     TransformSql,
 )
-from odfbuild.odf.layout import TABLES
-from odfbuild.odf.manifest import from_mapping, to_mapping
-from odfbuild.odf.manifest_errors import ManifestErrors
-from odfbuild.odf.opaque import Opaque, is_opaque, opaque_parts, refuse_opaque
+from odfbuild.odf.manifest import from_mapping
+from odfbuild.odf.manifest.errors import ManifestErrors
+from odfbuild.odf.manifest.writer import to_mapping
+from odfbuild.odf.opaque import (
+    Opaque,
+    UnsupportedVariantError,
+    is_opaque,
+    opaque_parts,
+    refuse_opaque,
+)
 from odfbuild.odf.record import Record
-from odfbuild.odf.schema import arrow_bytes
+from odfbuild.odf.schema.arrow import to_arrow
+from odfbuild.odf.schema.arrow_bytes import arrow_bytes
+from odfbuild.odf.schema.types import type_name
+from odfbuild.odf.wire.blocks import (
+    block_hash,
+    decode_block,
+    decode_table,
+    encode_block,
+    encode_table,
+)
+from odfbuild.odf.wire.layout import TABLES
 from tests.newer import as_newer, in_envelope
 from tests.state.chains import NOON, ROOT, SCHEMA, Link, after, chains, folded, grown, later
 

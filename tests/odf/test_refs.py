@@ -8,27 +8,25 @@ from hypothesis import strategies as st
 
 from odfbuild.errors import ProtocolError
 from odfbuild.odf.identity import DatasetId, InvalidDatasetIdError
-from odfbuild.odf.ref_patterns import (
-    AmbiguousPattern,
-    DatasetAliasPattern,
-    DatasetAliasPatternRemote,
-    matches,
-    name_pattern_prefix,
-    parse_any_pattern,
-    parse_ref_pattern,
-)
 from odfbuild.odf.refs import (
     AmbiguousAlias,
+    AmbiguousPattern,
     DatasetAlias,
+    DatasetAliasPattern,
+    DatasetAliasPatternRemote,
     DatasetAliasRemote,
     DatasetIdRemote,
     DatasetUrl,
     InvalidNameError,
     RepositoryName,
     is_name,
+    matches,
+    name_pattern_prefix,
+    parse_any_pattern,
     parse_any_ref,
     parse_dataset_ref,
     parse_push_target,
+    parse_ref_pattern,
     parse_remote_ref,
 )
 from tests.cases import load

@@ -4,7 +4,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from odfbuild.odf.datatypes import spelled_out
 from odfbuild.odf.events import (
     DataField,
     DataSchema,
@@ -25,13 +24,9 @@ from odfbuild.odf.events import (
     ExtraAttributes,
     TimeUnit,
 )
-from odfbuild.odf.schema import (
-    SchemaEvolutionError,
-    evolve,
-    parse_ddl,
-    system_fields,
-    type_name,
-)
+from odfbuild.odf.schema.columns import SchemaEvolutionError, evolve, system_fields
+from odfbuild.odf.schema.ddl import parse_ddl
+from odfbuild.odf.schema.types import spelled_out, type_name
 
 CURRENT = parse_ddl("a INT NOT NULL, b STRING, s STRUCT<x INT, y INT>, l ARRAY<STRUCT<z INT>>")
 

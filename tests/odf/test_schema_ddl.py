@@ -6,7 +6,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from odfbuild.odf.datatypes import inner, is_optional
 from odfbuild.odf.events import (
     DataField,
     DataSchema,
@@ -29,7 +28,8 @@ from odfbuild.odf.events import (
     DataTypeUInt64,
     TimeUnit,
 )
-from odfbuild.odf.schema import DdlError, parse_ddl, to_ddl, type_name
+from odfbuild.odf.schema.ddl import DdlError, parse_ddl, to_ddl
+from odfbuild.odf.schema.types import inner, is_optional, type_name
 from tests.cases import load
 
 CASES = load("readers-ddl-types")["cases"]

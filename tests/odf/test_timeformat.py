@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from odfbuild.odf.timeformat import UnknownTimePartError, named_groups, strptime_form
+from odfbuild.odf.read_options import UnknownTimePartError, named_groups, strptime_form
 
 
 @pytest.mark.parametrize(

@@ -7,7 +7,7 @@ import yaml
 from hypothesis import given
 from hypothesis import strategies as st
 
-from odfbuild.odf.yaml_text import yaml_text
+from odfbuild.odf.manifest.yaml import yaml_text
 from odfbuild.project.yaml import read_documents
 
 _texts = st.text(max_size=20) | st.text(

@@ -3,8 +3,7 @@
 from collections.abc import Sequence
 
 from odfbuild.errors import SourceSpan
-from odfbuild.odf.chain import ChainState, fold
-from odfbuild.odf.codec import block_hash, encode_block
+from odfbuild.odf.chain.state import ChainState, fold
 from odfbuild.odf.events import (
     AddData,
     DatasetKind,
@@ -26,8 +25,10 @@ from odfbuild.odf.events import (
 )
 from odfbuild.odf.identity import DatasetId, Multihash, sha3_256
 from odfbuild.odf.refs import DatasetAlias
-from odfbuild.odf.schema import arrow_bytes, parse_ddl
+from odfbuild.odf.schema.arrow_bytes import arrow_bytes
+from odfbuild.odf.schema.ddl import parse_ddl
 from odfbuild.odf.timestamp import Timestamp
+from odfbuild.odf.wire.blocks import block_hash, encode_block
 from odfbuild.planner.declared import Declared, PathSteps
 
 __all__ = [

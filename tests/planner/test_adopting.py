@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from odfbuild.odf.chain import ChainState, fold
+from odfbuild.odf.chain.state import ChainState, fold
 from odfbuild.odf.events import (
     AddPushSource,
     AttachmentsEmbedded,
@@ -33,11 +33,11 @@ from odfbuild.odf.identity import DatasetId
 from odfbuild.odf.manifest import from_manifest, to_yaml
 from odfbuild.odf.opaque import Opaque
 from odfbuild.odf.refs import DatasetAlias
-from odfbuild.planner.adopting import UndeclarableError, inputs_of, snapshot_of
 from odfbuild.planner.declared import normalize
 from odfbuild.planner.diff import diff
-from odfbuild.project.format import UnformattableError, formatted
+from odfbuild.planner.diff.in_force import UndeclarableError, inputs_of, snapshot_of
 from odfbuild.project.yaml import read_documents
+from odfbuild.project.yaml.format import UnformattableError, formatted
 from tests.state.chains import (
     DERIVATIVE,
     INPUTS,

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 import pytest
 
 from odfbuild.errors import SourceSpan
-from odfbuild.odf.chain import ChainState
+from odfbuild.odf.chain.state import ChainState
 from odfbuild.odf.events import (
     AddData,
     AddPushSource,

@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 
 from odfbuild.errors import Level
-from odfbuild.odf.chain import ChainState
+from odfbuild.odf.chain.state import ChainState
 from odfbuild.odf.events import (
     AddPushSource,
     DatasetKind,
@@ -18,7 +18,7 @@ from odfbuild.odf.events import (
     TransformSql,
 )
 from odfbuild.odf.opaque import Opaque
-from odfbuild.planner.engines import made_by_another, upgraded
+from odfbuild.planner.diff.query_change import made_by_another, upgraded
 from odfbuild.planner.make import make_plan
 from odfbuild.planner.plan import Plan
 from tests.planner.builders import Chain, dataset_id, derivative, root, schema, slice_of, sql

@@ -1,11 +1,11 @@
 """Chains that definitions would make."""
 
-from odfbuild.odf.chain_schema import schema_in_force
+from odfbuild.odf.chain.schema import schema_in_force
 from odfbuild.odf.identity import DatasetId
 from odfbuild.odf.refs import DatasetAlias
-from odfbuild.odf.schema import parse_ddl
+from odfbuild.odf.schema.ddl import parse_ddl
 from odfbuild.planner.diff import diff
-from odfbuild.planner.imagined import imagined, imagined_id
+from odfbuild.planner.diff.in_force import imagined, imagined_id
 from tests.planner.builders import derivative, root
 
 ENGINES = {"spark": "4.3.0+odfbuild.1"}

@@ -11,8 +11,8 @@ from odfbuild.odf.events import (
     SetVocab,
 )
 from odfbuild.planner.bind import PendingInput, bind
-from odfbuild.planner.input_schema import input_schema
-from odfbuild.planner.rebuild import InputNow
+from odfbuild.planner.evolution.columns.inputs import input_schema
+from odfbuild.planner.staleness import InputNow
 from tests.planner.builders import Chain, schema, sql
 
 DDL = ("at TIMESTAMP NOT NULL", "k STRING NOT NULL", "v BIGINT")

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from hypothesis import given
 from hypothesis import strategies as st
 
-from odfbuild.odf.chain import ChainState
+from odfbuild.odf.chain.state import ChainState
 from odfbuild.odf.events import (
     DatasetKind,
     ExecuteTransform,
@@ -15,7 +15,7 @@ from odfbuild.odf.events import (
 )
 from odfbuild.odf.identity import DatasetId
 from odfbuild.odf.timestamp import Timestamp
-from odfbuild.planner.lag import lag_of
+from odfbuild.planner.staleness import lag_of
 from tests.planner.builders import Chain, schema, slice_of, sql
 
 EARLY, LATE = "2024-01-01T00:00:00Z", "2024-02-01T00:00:00Z"

@@ -8,7 +8,7 @@ import jsonschema
 from hypothesis import given
 from hypothesis import strategies as st
 
-from odfbuild.odf.chain import ChainState
+from odfbuild.odf.chain.state import ChainState
 from odfbuild.odf.events import (
     AddData,
     DatasetKind,
@@ -19,10 +19,9 @@ from odfbuild.odf.events import (
 )
 from odfbuild.odf.refs import DatasetAlias
 from odfbuild.planner.declared import Declared
-from odfbuild.planner.make import SourceLook, ToAsk, make_plan, project_hash
+from odfbuild.planner.make import make_plan, project_hash
 from odfbuild.planner.plan import Append, Ingest, Plan, Transform
-from odfbuild.planner.plan_json import plan_hash, to_json
-from odfbuild.planner.reasons import (
+from odfbuild.planner.plan.reasons import (
     DefinitionChanged,
     FirstRun,
     InputAdvanced,
@@ -31,6 +30,8 @@ from odfbuild.planner.reasons import (
     SourceHasNews,
     SourceToAsk,
 )
+from odfbuild.planner.plan.write import plan_hash, to_json
+from odfbuild.planner.steps import SourceLook, ToAsk
 from tests.planner.builders import Chain, derivative, polling, root, schema
 from tests.projects import REPOSITORY
 

@@ -20,16 +20,8 @@ from odfbuild.odf.events import (
 )
 from odfbuild.odf.identity import sha3_256
 from odfbuild.planner.plan import Foreseen, GitState, Plan
-from odfbuild.planner.plan_json import (
-    DamagedPlanError,
-    NotAPlanError,
-    PlanVersionError,
-    canonical,
-    ddl_lines,
-    from_json,
-    plan_hash,
-    to_json,
-)
+from odfbuild.planner.plan.read import DamagedPlanError, NotAPlanError, PlanVersionError
+from odfbuild.planner.plan.write import canonical, ddl_lines, from_json, plan_hash, to_json
 from tests.plans import EVERYTHING, empty_plan, plans
 from tests.projects import REPOSITORY
 

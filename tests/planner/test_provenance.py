@@ -7,6 +7,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from odfbuild.executors.engine.provenance.chain import (
+    Blocks,
+    Origin,
+    Written,
+    all_written,
+    intervals,
+    origins,
+    written_by,
+)
 from odfbuild.odf.events import (
     AddData,
     AddPushSource,
@@ -23,16 +32,7 @@ from odfbuild.odf.events import (
 from odfbuild.odf.identity import DatasetId, Multihash
 from odfbuild.odf.timestamp import Timestamp
 from odfbuild.planner.bind import PendingInput, bind
-from odfbuild.planner.provenance import (
-    Blocks,
-    Origin,
-    Written,
-    all_written,
-    intervals,
-    origins,
-    written_by,
-)
-from odfbuild.planner.rebuild import InputNow
+from odfbuild.planner.staleness import InputNow
 from tests.planner.builders import Chain, dataset_id, polling, schema, slice_of, sql
 
 ROOTS = ("r", "s")

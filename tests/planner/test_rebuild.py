@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from odfbuild.odf.events import DatasetKind, ExecuteTransform, ExecuteTransformInput
 from odfbuild.odf.timestamp import Timestamp
 from odfbuild.planner.bind import PendingInput, bind
-from odfbuild.planner.rebuild import DivergedInputError, InputNow, next_watermark, why_stale
+from odfbuild.planner.staleness import DivergedInputError, InputNow, next_watermark, why_stale
 from tests.planner.builders import Chain, schema, slice_of
 
 MARKS = st.sampled_from([None, "2024-01-01T00:00:00Z", "2024-02-01T00:00:00Z"])

@@ -9,9 +9,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from odfbuild.cli.diagnostics import render_diagnostics
+from odfbuild.cli.render.diagnostics import render_diagnostics
 from odfbuild.errors import OdfBuildError
-from odfbuild.odf.chain import ChainState
+from odfbuild.odf.chain.state import ChainState
 from odfbuild.odf.events import (
     DatasetKind,
     ExecuteTransform,
@@ -20,15 +20,17 @@ from odfbuild.odf.events import (
     TransformInput,
 )
 from odfbuild.odf.refs import DatasetAlias
-from odfbuild.planner.changes import Assessment, ChangeClass, Hit, Judged, Verdict
 from odfbuild.planner.declared import Declared
-from odfbuild.planner.make import ToAsk, make_plan
+from odfbuild.planner.make import make_plan
 from odfbuild.planner.plan import Append, Ingest, Plan, Step
-from odfbuild.planner.policy import Severity
-from odfbuild.planner.reasons import InputAdvanced, InputMayAdvance
-from odfbuild.planner.restrict import UnchosenInputError, restrict
-from odfbuild.planner.selecting.facts import selection_graph
-from odfbuild.planner.selecting.select import parse_selector, select
+from odfbuild.planner.plan.changes import Assessment, ChangeClass, Hit, Judged, Verdict
+from odfbuild.planner.plan.policy import Severity
+from odfbuild.planner.plan.reasons import InputAdvanced, InputMayAdvance
+from odfbuild.planner.plan.subset import UnchosenInputError, restrict
+from odfbuild.planner.select.facts import selection_graph
+from odfbuild.planner.select.parse import parse_selector
+from odfbuild.planner.select.select import select
+from odfbuild.planner.steps import ToAsk
 from tests.planner.builders import (
     Chain,
     dataset_id,

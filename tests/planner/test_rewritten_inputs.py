@@ -6,11 +6,11 @@ from odfbuild.errors import Level
 from odfbuild.odf.events import DatasetKind, ExecuteTransform, ExecuteTransformInput, SetTransform
 from odfbuild.odf.refs import DatasetAlias
 from odfbuild.planner.declared import Declared
-from odfbuild.planner.housekeeping import Stranded, stranded
+from odfbuild.planner.maintenance.rewrite import Stranded, stranded
 from odfbuild.planner.make import Wanted, make_plan, project_hash
 from odfbuild.planner.plan import Append, Plan
-from odfbuild.planner.plan_json import from_json, to_json
-from odfbuild.planner.reasons import InputRewritten
+from odfbuild.planner.plan.reasons import InputRewritten
+from odfbuild.planner.plan.write import from_json, to_json
 from tests.planner.builders import Chain, dataset_id, derivative, root, schema
 
 NOON = "2024-01-01T00:00:00Z"

@@ -5,7 +5,7 @@ from collections.abc import Callable, Sequence
 from hypothesis import given
 from hypothesis import strategies as st
 
-from odfbuild.planner.witness import Least, least
+from odfbuild.executors.engine.provenance.minimal import Least, least
 
 Things = tuple[int, ...]
 Rule = Callable[[Things], bool]

@@ -21,13 +21,8 @@ from odfbuild.odf.events import (
     TimeUnit,
 )
 from odfbuild.odf.opaque import opaque_parts
-from odfbuild.odf.schema import parse_ddl, to_ddl
-from odfbuild.project.column_lines import (
-    ColumnLineError,
-    column_lines,
-    plain_schema,
-    read_columns,
-)
+from odfbuild.odf.schema.ddl import parse_ddl, to_ddl
+from odfbuild.project.lock.columns import ColumnLineError, column_lines, plain_schema, read_columns
 from tests.strategies import records
 
 schemas = records(DataSchema).filter(lambda schema: not any(opaque_parts(schema)))

@@ -8,16 +8,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from odfbuild.errors import ProjectErrors
-from odfbuild.planner.policy import Gates, Severity
-from odfbuild.project.config import (
+from odfbuild.planner.plan.policy import Gates, Severity
+from odfbuild.project.config.project_file import (
     NoProjectError,
-    SparkOptions,
-    Target,
     UnknownTargetError,
     find_project,
     load_config,
     parse_config,
 )
+from odfbuild.project.config.targets import SparkOptions, Target
 from tests.project.settings import FULL, GOOD
 
 

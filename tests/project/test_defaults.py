@@ -4,14 +4,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from odfbuild.cli.diagnostics import render_diagnostics
+from odfbuild.cli.render.diagnostics import render_diagnostics
 from odfbuild.errors import ProjectErrors
 from odfbuild.odf.refs import DatasetAlias
 from odfbuild.planner.declared import Declared
-from odfbuild.planner.policy import BadRows, IngestOptions, OnQueryChange, Traits
-from odfbuild.project.config import Config, parse_config
-from odfbuild.project.defaults import Defaulted, apply_defaults
-from odfbuild.project.manifests import read_manifests
+from odfbuild.planner.plan.policy import BadRows, IngestOptions, OnQueryChange, Traits
+from odfbuild.project.config.defaults import Defaulted, apply_defaults
+from odfbuild.project.config.project_file import Config, parse_config
+from odfbuild.project.read import read_manifests
 
 ROOT = "kind: DatasetSnapshot\nversion: 1\ncontent: {name: %s, kind: %s, metadata: []}\n"
 

@@ -7,9 +7,17 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from odfbuild.odf.yaml_text import yaml_text
-from odfbuild.project.edit import Add, Change, Put, Remove, UneditableError, edited, edited_bytes
+from odfbuild.odf.manifest.yaml import yaml_text
 from odfbuild.project.yaml import Value, read_documents
+from odfbuild.project.yaml.edit import (
+    Add,
+    Change,
+    Put,
+    Remove,
+    UneditableError,
+    edited,
+    edited_bytes,
+)
 
 BLOCK = """\
 # the project

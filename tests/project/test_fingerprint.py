@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from odfbuild.project.config import load_config
+from odfbuild.project.config.project_file import load_config
 from odfbuild.project.fingerprint import (
     Fingerprint,
     fingerprint,

@@ -7,9 +7,9 @@ import pytest
 from hypothesis import given, reject
 
 from odfbuild.errors import ProjectErrors
-from odfbuild.project.comments import comments_of
-from odfbuild.project.format import UnformattableError, formatted, trimmed
 from odfbuild.project.yaml import read_documents
+from odfbuild.project.yaml.comments import comments_of
+from odfbuild.project.yaml.format import UnformattableError, formatted, trimmed
 from tests.layouts import layouts, manifests
 from tests.projects import REPOSITORY
 

@@ -9,8 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from odfbuild.errors import ProjectErrors
-from odfbuild.project import generate
 from odfbuild.project.load import Project, load_project
+from odfbuild.project.template import generate
 from tests.project.templated import NAMED, SETTINGS, UNNAMED, described, lay_out
 
 Facts = dict[str, tuple[str | None, str | None]]

@@ -1,7 +1,7 @@
 """Generators as they are read: what to make of a template, by identities that stay."""
 
-from odfbuild.project.config import Config, parse_config
-from odfbuild.project.generators import Generator
+from odfbuild.project.config.generators import Generator
+from odfbuild.project.config.project_file import Config, parse_config
 
 
 def config(text: str) -> Config:

@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from odfbuild.planner.policy import IngestOptions
-from odfbuild.project.lag import lag_text, parse_lag
+from odfbuild.planner.plan.policy import IngestOptions
+from odfbuild.project.config.quantities import lag_text, parse_lag
 from tests.project.test_defaults import A, B, traits
 
 HOUR = 3_600_000

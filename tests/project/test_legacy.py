@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 
 from odfbuild.odf.identity import DatasetId
 from odfbuild.odf.manifest import from_manifest
-from odfbuild.project.legacy import Upgrade, upgrade
-from odfbuild.project.manifests import read_manifests
+from odfbuild.project.read import read_manifests
+from odfbuild.project.upgrade import Upgrade, upgrade
 from odfbuild.project.yaml import read_documents
 from tests.project.legacy_documents import Layout, modern, snapshots, written
 from tests.projects import REPOSITORY

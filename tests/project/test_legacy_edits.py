@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from odfbuild.project.legacy_edits import ClashError, Edit, Move, apply_edits
+from odfbuild.project.yaml.layout import ClashError, Edit, Move, apply_edits
 
 TEXT = "abcdefghij"
 

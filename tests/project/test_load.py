@@ -8,13 +8,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from odfbuild.cli.diagnostics import render_diagnostics
+from odfbuild.cli.render.diagnostics import render_diagnostics
 from odfbuild.errors import Level, ProjectErrors
 from odfbuild.odf.events import SetPollingSource, SetTransform, SqlQueryStep
 from odfbuild.odf.identity import DatasetId
 from odfbuild.odf.refs import DatasetAlias
-from odfbuild.project.load import MAX_BYTES, Project, load_project
-from odfbuild.project.manifests import read_manifests
+from odfbuild.project.files import MAX_BYTES
+from odfbuild.project.load import Project, load_project
+from odfbuild.project.read import read_manifests
 
 HERE = Path(__file__).parent
 MANIFESTS = sorted((HERE / "bad").glob("*.yaml"))

@@ -17,16 +17,16 @@ from odfbuild.odf.events import (
     TransformInput,
 )
 from odfbuild.odf.refs import DatasetAlias
-from odfbuild.odf.schema import parse_ddl
+from odfbuild.odf.schema.ddl import parse_ddl
 from odfbuild.planner.declared import Declared
-from odfbuild.project.lock_state import (
+from odfbuild.project.lock import Lock, LockedSchema
+from odfbuild.project.lock.state import (
     Definitions,
     LockDifference,
     LockedSchemas,
     definition_hash,
     differences,
 )
-from odfbuild.project.lockfile import Lock, LockedSchema
 from tests.planner.builders import dataset_id, declare, derivative, polling, root, sql
 
 COLUMNS = ("event_time TIMESTAMP NOT NULL", "a BIGINT")

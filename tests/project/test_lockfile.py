@@ -13,20 +13,20 @@ from odfbuild.errors import ProjectErrors
 from odfbuild.odf.events import DataSchema
 from odfbuild.odf.opaque import opaque_parts
 from odfbuild.odf.refs import DatasetAlias
-from odfbuild.odf.schema import parse_ddl
-from odfbuild.project import lockfile
-from odfbuild.project.column_lines import column_lines
-from odfbuild.project.lock_entries import read_entries
-from odfbuild.project.lockfile import (
+from odfbuild.odf.schema.ddl import parse_ddl
+from odfbuild.project import lock as lockfile
+from odfbuild.project.lock import (
     LOCK_FILE,
     Lock,
     LockedPackage,
     LockedSchema,
     lock_text,
     parse_lock,
+    read_entries,
     read_lock,
     write_lock,
 )
+from odfbuild.project.lock.columns import column_lines
 from tests.strategies import aliases, multihashes, names, records
 
 A, B, C = (f"f1620{digit * 64}" for digit in "abc")

@@ -7,18 +7,13 @@ from pathlib import Path
 import pytest
 
 from odfbuild.errors import ProjectError, ProjectErrors
-from odfbuild.project import package_git
-from odfbuild.project.config import Config, load_config
-from odfbuild.project.lock_state import LockDifference
-from odfbuild.project.lockfile import Lock
-from odfbuild.project.package_git import PackageGitError, address
-from odfbuild.project.packages import (
-    install,
-    installed,
-    package_differences,
-    pin,
-)
-from odfbuild.project.trees import TreeError, tree_hash
+from odfbuild.project.config.project_file import Config, load_config
+from odfbuild.project.git import repository as package_git
+from odfbuild.project.git.repository import PackageGitError, address
+from odfbuild.project.git.tree import TreeError, tree_hash
+from odfbuild.project.lock import Lock
+from odfbuild.project.lock.state import LockDifference
+from odfbuild.project.packages import install, installed, package_differences, pin
 from tests.repositories import Repository, made_by_hand
 
 FILES = {"macros/money.j2": "{{ cents / 100 }}", "datasets/a.yaml": "a", ".hidden": "no"}

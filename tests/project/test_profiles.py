@@ -6,11 +6,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from odfbuild.cli.diagnostics import render_diagnostics
+from odfbuild.cli.render.diagnostics import render_diagnostics
 from odfbuild.errors import ProjectErrors
-from odfbuild.project.config import Config, load_config, parse_config
-from odfbuild.project.profiles import Profile, looks_secret, user_folder
-from odfbuild.project.targets import SparkOptions, Target
+from odfbuild.project.config.project_file import Config, load_config, parse_config
+from odfbuild.project.config.targets import Profile, SparkOptions, Target, looks_secret, user_folder
 
 GUARDED = "odfbuild: 1\ntargets: {prod: {protect: true, require_plan_file: true}}\n"
 

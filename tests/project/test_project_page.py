@@ -7,7 +7,7 @@ from typing import Any
 from jsonschema import Draft202012Validator
 
 from docs.project_page import EXAMPLE, SCHEMA, keys, project_page
-from odfbuild.project.config import parse_config
+from odfbuild.project.config.project_file import parse_config
 from odfbuild.project.yaml import read_documents
 
 FORM: dict[str, Any] = json.loads(SCHEMA.read_text("utf-8"))

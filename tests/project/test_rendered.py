@@ -7,11 +7,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from odfbuild.errors import ProjectErrors
+from odfbuild.project.files import Home
 from odfbuild.project.load import load_project
-from odfbuild.project.places import Source
-from odfbuild.project.rendered import Piece, RenderedSource, Rendering
-from odfbuild.project.templates import Templates
-from odfbuild.project.texts import Home
+from odfbuild.project.template import Templates
+from odfbuild.project.template.rendered import Piece, RenderedSource, Rendering
+from odfbuild.project.yaml.places import Source
 from tests.project.templated import NAMED, SETTINGS, described, lay_out
 
 

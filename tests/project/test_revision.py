@@ -7,7 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from odfbuild.project.revision import GitError, at_revision, git_state
+from odfbuild.project.git import GitError
+from odfbuild.project.git.revision import at_revision, git_state
 
 IDENTITY = {
     "GIT_AUTHOR_NAME": "a", "GIT_AUTHOR_EMAIL": "a@example.org",

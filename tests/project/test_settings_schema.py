@@ -8,7 +8,7 @@ import pytest
 from jsonschema import Draft7Validator, Draft202012Validator
 
 from odfbuild.errors import ProjectErrors
-from odfbuild.project.config import parse_config
+from odfbuild.project.config.project_file import parse_config
 from odfbuild.project.yaml import read_documents
 from tests.project.settings import GOOD
 from tests.projects import REPOSITORY

@@ -2,8 +2,8 @@
 
 import pytest
 
-from odfbuild.project.config import parse_config
-from odfbuild.project.telling import Endpoint, Telling, endpoint_of
+from odfbuild.project.config.openlineage import Endpoint, Telling, endpoint_of
+from odfbuild.project.config.project_file import parse_config
 from tests.project.settings import FULL
 
 SET = Telling(url="https://one.example/", token_env="LINEAGE_TOKEN")

@@ -6,9 +6,9 @@ from pathlib import Path
 import pytest
 
 from odfbuild.errors import ProjectErrors
-from odfbuild.project.places import Source
-from odfbuild.project.templates import Templates
-from odfbuild.project.texts import Home
+from odfbuild.project.files import Home
+from odfbuild.project.template import Templates
+from odfbuild.project.yaml.places import Source
 
 BIG = "{% set big = 'ab' * 400000 %}"
 DOUBLED = (

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from odfbuild.cli.diagnostics import render_diagnostics
+from odfbuild.cli.render.diagnostics import render_diagnostics
 from odfbuild.errors import ProjectErrors
 from odfbuild.project.load import Project, load_project
 from odfbuild.project.yaml import Value

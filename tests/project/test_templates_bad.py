@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from odfbuild.cli.diagnostics import render_diagnostics
+from odfbuild.cli.render.diagnostics import render_diagnostics
 from odfbuild.errors import ProjectErrors
 from odfbuild.project.load import load_project
 

@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from odfbuild.project import trees
-from odfbuild.project.trees import TreeEntry, TreeError, check_entry, hash_of, tree_hash
+from odfbuild.project.git import tree as trees
+from odfbuild.project.git.tree import TreeEntry, TreeError, check_entry, hash_of, tree_hash
 
 parts = st.from_regex(r"[a-z]{1,3}", fullmatch=True)
 entries = st.lists(

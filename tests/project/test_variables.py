@@ -6,10 +6,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from odfbuild.cli.diagnostics import render_diagnostics
+from odfbuild.cli.render.diagnostics import render_diagnostics
 from odfbuild.errors import ProjectErrors
-from odfbuild.project.config import Config, parse_config
-from odfbuild.project.variables import VariableType, printed, resolve_variables
+from odfbuild.project.config.project_file import Config, parse_config
+from odfbuild.project.config.variables import VariableType, printed, resolve_variables
 from odfbuild.project.yaml import Value
 
 EACH_TYPE = """\

@@ -10,7 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from odfbuild.errors import ProjectErrors
-from odfbuild.project.yaml import MAX_ALIASED, MAX_DEPTH, Document, decode, read_documents
+from odfbuild.project.yaml import Document, decode, read_documents
+from odfbuild.project.yaml.rules import MAX_ALIASED, MAX_DEPTH
 
 
 def read(text: str) -> Any:

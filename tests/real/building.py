@@ -19,7 +19,7 @@ import yaml
 
 from odfbuild.cli.main import main
 from odfbuild.odf.refs import DatasetAlias
-from odfbuild.state.dataset import Dataset
+from odfbuild.state.chain.dataset import Dataset
 from odfbuild.state.workspace import Workspace
 from tests.projects import EXAMPLES, REPOSITORY, Done
 from tests.real.published import Row

@@ -4,10 +4,10 @@ from pathlib import Path
 
 import pytest
 
-from odfbuild.executors.prepare import prepare
-from odfbuild.executors.readers import read
-from odfbuild.executors.sample import take_sample
-from odfbuild.executors.sampled import Sample
+from odfbuild.executors.ingest.prepare import prepare
+from odfbuild.executors.ingest.read import read
+from odfbuild.executors.ingest.sample import take_sample
+from odfbuild.executors.ingest.sample.model import Sample
 from odfbuild.odf.events import PrepStep, ReadStep
 from odfbuild.odf.manifest import from_mapping
 from tests.projects import odfbuild

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from odfbuild.executors.spark.engine import SparkEngine
+from odfbuild.executors.engine.spark.engine import SparkEngine
 from tests.real.batch import batch
 from tests.real.pipeline import DERIVED, Pipeline, arrivals
 from tests.real.replay import Table, bag, replay

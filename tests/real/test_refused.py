@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from odfbuild.executors.spark.engine import SparkEngine
+from odfbuild.executors.engine.spark.engine import SparkEngine
 from tests.real.building import (
     AIRLINE_FILES,
     AIRLINES,

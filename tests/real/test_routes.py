@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from odfbuild.executors.spark.engine import SparkEngine
+from odfbuild.executors.engine.spark.engine import SparkEngine
 from tests.bad.case import flow, pipe, url
 from tests.ftp_servers import serving_ftp
 from tests.real.building import AIRLINE_FILES, DATA, Building

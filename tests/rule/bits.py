@@ -12,10 +12,10 @@ from dataclasses import replace
 from pathlib import Path
 from random import Random
 
-from odfbuild.executors.engine import TransformWork
-from odfbuild.executors.slices import Sealed
-from odfbuild.executors.spark.engine import SparkEngine
-from odfbuild.executors.spark.settings import Size
+from odfbuild.executors.data.slices import Sealed
+from odfbuild.executors.engine.protocol import TransformWork
+from odfbuild.executors.engine.spark.engine import SparkEngine
+from odfbuild.executors.engine.spark.settings import Size
 from tests.rule.histories import History, history, stretched
 from tests.rule.played import Step, in_spark, played, sealed
 from tests.rule.shapes import SHAPES, Shape

@@ -13,9 +13,9 @@ from random import Random
 
 import pytest
 
-from odfbuild.executors.engine import TransformWork
-from odfbuild.executors.slices import Sealed
-from odfbuild.executors.spark.engine import SparkEngine
+from odfbuild.executors.data.slices import Sealed
+from odfbuild.executors.engine.protocol import TransformWork
+from odfbuild.executors.engine.spark.engine import SparkEngine
 from tests.rule.batch import Batch
 from tests.rule.bits import as_a_whole
 from tests.rule.histories import History, history, stretched

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from odfbuild.executors.spark.engine import SparkEngine
+from odfbuild.executors.engine.spark.engine import SparkEngine
 
 
 @pytest.fixture(scope="package")

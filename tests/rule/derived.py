@@ -17,10 +17,10 @@ from typing import Any
 
 import pyarrow.parquet as pq
 
-from odfbuild.executors.derivation import Derivation, derivation
-from odfbuild.executors.engine import TransformWork
-from odfbuild.executors.slices import Sealed
-from odfbuild.executors.spark.engine import SparkEngine
+from odfbuild.executors.data.slices import Sealed
+from odfbuild.executors.engine.protocol import TransformWork
+from odfbuild.executors.engine.provenance.derive import Derivation, derivation
+from odfbuild.executors.engine.spark.engine import SparkEngine
 from tests.rule.histories import history
 from tests.rule.inputs import Row
 from tests.rule.played import played, sealed

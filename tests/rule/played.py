@@ -10,11 +10,11 @@ from unittest.mock import patch
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from odfbuild.executors.engine import TransformInputFrame, TransformWork
-from odfbuild.executors.slices import Sealed, seal
-from odfbuild.executors.spark.engine import SparkEngine
-from odfbuild.odf.arrow import from_arrow
+from odfbuild.executors.data.slices import Sealed, seal
+from odfbuild.executors.engine.protocol import TransformInputFrame, TransformWork
+from odfbuild.executors.engine.spark.engine import SparkEngine
 from odfbuild.odf.events import DataSchema, DatasetVocabulary, OffsetInterval, TransformSql
+from odfbuild.odf.schema.arrow import from_arrow
 from odfbuild.odf.timestamp import Timestamp
 from tests.rule.histories import History
 from tests.rule.inputs import Row
@@ -94,8 +94,8 @@ def sealed(engine: SparkEngine, work: TransformWork, start: int) -> Sealed:
 def in_spark() -> Iterator[None]:
     """Let steps be computed by Spark alone, however little they need."""
     with (
-        patch("odfbuild.executors.touched.sides", return_value=None),
-        patch("odfbuild.executors.weighted.weighted", return_value=None),
+        patch("odfbuild.executors.engine.arrow.keyed.sides", return_value=None),
+        patch("odfbuild.executors.engine.arrow.joins.weighted", return_value=None),
     ):
         yield
 

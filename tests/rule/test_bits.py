@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from odfbuild.executors.spark.engine import SparkEngine
-from odfbuild.executors.spark.java import find_java
+from odfbuild.executors.engine.spark.engine import SparkEngine
+from odfbuild.executors.engine.spark.jvm.java import find_java
 from tests.executors.spark.standalone import cluster
 from tests.projects import REPOSITORY, environment
 from tests.rule.bits import hashes, in_every_way, long_history, seed_of

@@ -7,7 +7,7 @@ from typing import Any
 import pyarrow.parquet as pq
 import pytest
 
-from odfbuild.executors.spark.engine import SparkEngine
+from odfbuild.executors.engine.spark.engine import SparkEngine
 from tests.cli.market import dataset
 from tests.inside import Inside, lay_out
 from tests.rule.derived import MADE, Made, check_made

@@ -11,7 +11,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from odfbuild.executors.spark.engine import SparkEngine
+from odfbuild.executors.engine.spark.engine import SparkEngine
 from tests.rule.bits import as_a_whole
 from tests.rule.check import at_some_steps, check, check_number
 from tests.rule.histories import History, Portion

@@ -7,12 +7,12 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from odfbuild.executors.derivation import step_facts
-from odfbuild.executors.engine import TransformWork
-from odfbuild.executors.row_logs import read_logs
-from odfbuild.executors.selections import Alone, Together, selections
-from odfbuild.executors.slices import Sealed
-from odfbuild.executors.spark.engine import SparkEngine
+from odfbuild.executors.data.slices import Sealed
+from odfbuild.executors.engine.protocol import TransformWork
+from odfbuild.executors.engine.provenance.derive import step_facts
+from odfbuild.executors.engine.provenance.logs import read_logs
+from odfbuild.executors.engine.provenance.selections import Alone, Together, selections
+from odfbuild.executors.engine.spark.engine import SparkEngine
 from tests.rule.histories import history
 from tests.rule.played import played, sealed
 from tests.rule.shapes import SHAPES, Shape

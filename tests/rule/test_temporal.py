@@ -5,10 +5,10 @@ from random import Random
 
 import pytest
 
-from odfbuild.executors.spark.engine import SparkEngine
-from odfbuild.odf.arrow import from_arrow
-from odfbuild.planner.sql.incremental import query_class
-from odfbuild.planner.sql.query import steps_of
+from odfbuild.executors.engine.spark.engine import SparkEngine
+from odfbuild.odf.schema.arrow import from_arrow
+from odfbuild.sql.analysis.classes import query_class
+from odfbuild.sql.text.statement import steps_of
 from tests.rule.histories import history
 from tests.rule.inputs import drawn_schema
 from tests.rule.played import played

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from odfbuild.executors.spark.engine import SparkEngine
+from odfbuild.executors.engine.spark.engine import SparkEngine
 from tests.rule.check import NUMBERS, check_number
 from tests.rule.shapes.shape import Shape
 from tests.rule.shapes.types import TYPES

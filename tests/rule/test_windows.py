@@ -5,7 +5,7 @@ from random import Random
 
 import pytest
 
-from odfbuild.executors.spark.engine import SparkEngine
+from odfbuild.executors.engine.spark.engine import SparkEngine
 from tests.rule.bits import as_a_whole
 from tests.rule.check import NUMBERS, check, check_number
 from tests.rule.histories import History, Portion

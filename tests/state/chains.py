@@ -5,8 +5,8 @@ from dataclasses import dataclass
 
 from hypothesis import strategies as st
 
-from odfbuild.odf.chain import ChainState, check_append, fold
-from odfbuild.odf.codec import block_hash, encode_block
+from odfbuild.odf.chain import check_append
+from odfbuild.odf.chain.state import ChainState, fold
 from odfbuild.odf.events import (
     AddData,
     AddPushSource,
@@ -45,6 +45,7 @@ from odfbuild.odf.events import (
 )
 from odfbuild.odf.identity import DatasetId, Multihash, sha3_256
 from odfbuild.odf.timestamp import Timestamp
+from odfbuild.odf.wire.blocks import block_hash, encode_block
 
 OUR_ID = DatasetId(bytes(range(32)))
 INPUTS = (DatasetId(b"\x01" * 32), DatasetId(b"\x02" * 32), DatasetId(b"\x03" * 32))

@@ -8,16 +8,18 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from odfbuild.odf.chain import ChainState, check_append, fold
-from odfbuild.odf.codec import decode_block
+from odfbuild.odf.chain import check_append
+from odfbuild.odf.chain.state import ChainState, fold
 from odfbuild.odf.events import AddData, Checkpoint, DataSlice, ExecuteTransform, OffsetInterval
 from odfbuild.odf.identity import sha3_256
-from odfbuild.state.dataset import Dataset, Stores
-from odfbuild.state.disk import Disk
-from odfbuild.state.heads import LocalHeads
-from odfbuild.state.index import Index
-from odfbuild.state.objects import LocalObjects, hash_file
-from odfbuild.state.prepared import Prepared, StagedFile
+from odfbuild.odf.wire.blocks import decode_block
+from odfbuild.state.chain.dataset import Dataset
+from odfbuild.state.chain.heads import LocalHeads
+from odfbuild.state.chain.index import Index
+from odfbuild.state.chain.objects import LocalObjects, hash_file
+from odfbuild.state.chain.prepared import Prepared, StagedFile
+from odfbuild.state.chain.stores import Stores
+from odfbuild.state.files.disk import Disk
 from tests.state.chains import OUR_ID, SCHEMA, later, some_hash
 
 __all__ = [

@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from odfbuild.odf.identity import Multihash
-from odfbuild.state.checked import VERIFY_READS, CheckedFiles, Mark, mark_of
-from odfbuild.state.objects import hash_file
+from odfbuild.state.chain.checked_files import VERIFY_READS, CheckedFiles, Mark, mark_of
+from odfbuild.state.chain.objects import hash_file
 
 
 @pytest.fixture

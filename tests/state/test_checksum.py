@@ -9,12 +9,12 @@ from typing import Any
 
 import pytest
 
-from odfbuild.executors.drift_memory import keep_drift, known_drift
-from odfbuild.executors.part import Version, keep_version, kept_version
+from odfbuild.executors.ingest.fetch.download import Version, keep_version, kept_version
 from odfbuild.odf.refs import DatasetAlias
-from odfbuild.state import settled
-from odfbuild.state.applied import recall_applied, record_applied
-from odfbuild.state.checksum import checked_object, object_with_check_sum
+from odfbuild.state.files.checksum import checked_object, object_with_check_sum
+from odfbuild.state.memory import settled
+from odfbuild.state.memory.applied import recall_applied, record_applied
+from odfbuild.state.memory.drift import keep_drift, known_drift
 from odfbuild.state.runs import DamagedRunError, list_runs, read_events
 from odfbuild.state.workspace import Workspace
 from tests.executors.workshop import Workshop, ledger

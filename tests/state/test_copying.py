@@ -9,9 +9,9 @@ import pytest
 
 from odfbuild.errors import OdfBuildError, StateError
 from odfbuild.odf.identity import Multihash
-from odfbuild.state.copying import NoChainError, UnsafeFolderError, copy_chain, noted_alias, peek
-from odfbuild.state.dataset import Dataset
-from odfbuild.state.objects import CorruptObjectError, MissingObjectError
+from odfbuild.state.chain.dataset import Dataset
+from odfbuild.state.chain.objects import CorruptObjectError, MissingObjectError
+from odfbuild.state.copy import NoChainError, UnsafeFolderError, copy_chain, noted_alias, peek
 from tests.executors.histories import Added, History, licensed
 
 SCRIPT = (Added(3), licensed(1), Added(2, columns=2), Added(0, hours=2))
@@ -159,7 +159,7 @@ def test_what_does_not_fit_on_the_disk_is_not_begun(
     class Full:
         free = 17 << 10
 
-    monkeypatch.setattr("odfbuild.state.copying.shutil.disk_usage", lambda _: Full)
+    monkeypatch.setattr("odfbuild.state.copy.shutil.disk_usage", lambda _: Full)
     refused(source, target, StateError, "17,408 are free")
     assert list((target / "data").iterdir()) == []
 

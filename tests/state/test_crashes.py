@@ -10,9 +10,9 @@ import pytest
 
 from odfbuild.odf.events import DatasetKind, SetInfo
 from odfbuild.odf.refs import DatasetAlias
-from odfbuild.state.disk import Disk
-from odfbuild.state.heads import HeadMovedError
-from odfbuild.state.prepared import Prepared
+from odfbuild.state.chain.heads import HeadMovedError
+from odfbuild.state.chain.prepared import Prepared
+from odfbuild.state.files.disk import Disk
 from odfbuild.state.workspace import Workspace
 from tests.state.chains import NOON, ROOT
 from tests.state.disks import Crash, StoppingDisk, dataset_in, kill, stage, verified

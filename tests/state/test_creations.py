@@ -10,9 +10,9 @@ import pytest
 from odfbuild.errors import OdfBuildError
 from odfbuild.odf.events import DatasetKind, SetInfo
 from odfbuild.odf.refs import DatasetAlias
-from odfbuild.state.disk import Disk
-from odfbuild.state.leftovers import Kind, Leftover, find_leftovers, remove_leftover
-from odfbuild.state.prepared import Prepared
+from odfbuild.state.chain.prepared import Prepared
+from odfbuild.state.files.disk import Disk
+from odfbuild.state.gc import Kind, Leftover, find_leftovers, remove_leftover
 from odfbuild.state.workspace import Workspace
 from tests.state.chains import NOON
 from tests.state.disks import Crash, StoppingDisk

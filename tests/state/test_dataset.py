@@ -12,20 +12,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from odfbuild.errors import StateError
-from odfbuild.odf.chain import (
-    ChainState,
-    NoOpEventError,
-    Profile,
-    RejectedBlockError,
-)
+from odfbuild.odf.chain.errors import NoOpEventError, Profile, RejectedBlockError
+from odfbuild.odf.chain.state import ChainState
 from odfbuild.odf.events import AddData, DatasetKind, ExecuteTransform, Seed, SetInfo, SetLicense
 from odfbuild.odf.identity import DatasetId, Multihash
-from odfbuild.state.dataset import Dataset, ForeignChainError, NotInChainError, Stores
-from odfbuild.state.heads import HeadMovedError, MemoryHeads
-from odfbuild.state.index import Index
-from odfbuild.state.objects import CorruptObjectError, MemoryObjects, MissingObjectError
-from odfbuild.state.prepared import Prepared, StagedFile
-from odfbuild.state.stores import InconsistentSliceError
+from odfbuild.state.chain.dataset import Dataset, ForeignChainError, NotInChainError
+from odfbuild.state.chain.heads import HeadMovedError, MemoryHeads
+from odfbuild.state.chain.index import Index
+from odfbuild.state.chain.objects import CorruptObjectError, MemoryObjects, MissingObjectError
+from odfbuild.state.chain.prepared import Prepared, StagedFile
+from odfbuild.state.chain.stores import InconsistentSliceError, Stores
 from tests.state.chains import (
     NOON,
     OUR_ID,
@@ -88,7 +84,7 @@ def test_blocks_are_those_after_one_up_to_another_in_order(
 def test_a_long_chain_is_read_like_a_short_one(links: list[Link]) -> None:
     dataset = holding(links)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("odfbuild.state.dataset._KEPT_BYTES", 700)
+        patch.setattr("odfbuild.state.chain.dataset._KEPT_BYTES", 700)
         assert list(dataset.blocks()) == [(link.hash, link.block) for link in links]
 
 

@@ -12,9 +12,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from odfbuild.executors.compacting import rewrite_chain
-from odfbuild.executors.verify import verify
-from odfbuild.odf.codec import decode_block
+from odfbuild.app.maintenance.compaction import rewrite_chain
+from odfbuild.executors.verify.chain import verify
 from odfbuild.odf.events import (
     AddData,
     DatasetKind,
@@ -25,12 +24,13 @@ from odfbuild.odf.events import (
 )
 from odfbuild.odf.identity import Multihash
 from odfbuild.odf.refs import DatasetAlias
-from odfbuild.planner.compaction import Limits, compacted, metadata_only
-from odfbuild.state.block_refs import advance
-from odfbuild.state.dataset import Dataset
-from odfbuild.state.disk import Disk
-from odfbuild.state.garbage import Freed, blocks_read, collect
-from odfbuild.state.prepared import Prepared
+from odfbuild.odf.wire.blocks import decode_block
+from odfbuild.planner.maintenance.compaction import Limits, compacted, metadata_only
+from odfbuild.state.chain.dataset import Dataset
+from odfbuild.state.chain.prepared import Prepared
+from odfbuild.state.chain.refs import advance
+from odfbuild.state.files.disk import Disk
+from odfbuild.state.gc import Freed, blocks_read, collect
 from tests.executors.histories import Added, History, QuickDisk, licensed
 from tests.newer import as_newer, in_envelope
 from tests.state.chains import NOON, ROOT, SCHEMA, later, read_of, set_transform

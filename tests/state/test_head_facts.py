@@ -8,14 +8,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from odfbuild.odf.chain import ChainState, fold
-from odfbuild.odf.codec import encode_block
+from odfbuild.odf.chain.state import ChainState, fold
 from odfbuild.odf.events import SetInfo
 from odfbuild.odf.timestamp import Timestamp
-from odfbuild.state.dataset import Dataset, WrongStateError
-from odfbuild.state.head_facts import agrees
-from odfbuild.state.objects import MemoryObjects
-from odfbuild.state.prepared import Prepared
+from odfbuild.odf.wire.blocks import encode_block
+from odfbuild.state.chain.dataset import Dataset, WrongStateError
+from odfbuild.state.chain.head_facts import agrees
+from odfbuild.state.chain.objects import MemoryObjects
+from odfbuild.state.chain.prepared import Prepared
 from tests.executors.test_runner import copy
 from tests.executors.workshop import Workshop, ledger
 from tests.state.chains import Link, chains, folded

@@ -14,14 +14,14 @@ import pytest
 
 from odfbuild.errors import StateError
 from odfbuild.odf.identity import sha3_256
-from odfbuild.state.heads import (
+from odfbuild.state.chain.heads import (
     CorruptHeadError,
     HeadMovedError,
     HeadStore,
     LocalHeads,
     MemoryHeads,
 )
-from odfbuild.state.lock import LockedError, locked, open_locked
+from odfbuild.state.files.lock import LockedError, locked, open_locked
 
 ONE, TWO = sha3_256(b"1"), sha3_256(b"2")
 MAKERS: list[Callable[[Path], HeadStore]] = [LocalHeads, lambda _: MemoryHeads()]

@@ -8,11 +8,12 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from odfbuild.odf.chain import ChainState, to_bytes
+from odfbuild.odf.chain.snapshot import to_bytes
+from odfbuild.odf.chain.state import ChainState
 from odfbuild.odf.events import SetInfo
 from odfbuild.odf.identity import DatasetId
-from odfbuild.state import index as index_module
-from odfbuild.state.index import Index
+from odfbuild.state.chain import index as index_module
+from odfbuild.state.chain.index import Index
 from tests.state.chains import OUR_ID, ROOT, Link, chains, folded, grown, some_hash
 
 STATE = grown(ROOT, SetInfo(description="x"))

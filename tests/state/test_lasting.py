@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from odfbuild.state import disk
+from odfbuild.state.files import disk
 from tests.cli.market import FILES
 from tests.engines import FakeEngine
 from tests.inside import Inside, lay_out

@@ -7,8 +7,7 @@ from pathlib import Path
 import pytest
 
 from odfbuild.odf.identity import Multicodec, Multihash, sha3_256
-from odfbuild.state.disk import Disk
-from odfbuild.state.objects import (
+from odfbuild.state.chain.objects import (
     CorruptObjectError,
     LocalObjects,
     MemoryObjects,
@@ -17,6 +16,7 @@ from odfbuild.state.objects import (
     hash_file,
     hash_files,
 )
+from odfbuild.state.files.disk import Disk
 
 Make = Callable[[Path], ObjectStore]
 

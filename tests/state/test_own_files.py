@@ -11,24 +11,24 @@ import pyarrow.parquet as pq
 import pytest
 
 from odfbuild.errors import OdfBuildError
-from odfbuild.executors import condensed
-from odfbuild.executors.checkpoints import read_groups
-from odfbuild.executors.drift_memory import known_drift
-from odfbuild.executors.part import kept_version
-from odfbuild.executors.protocol_state import read_state
-from odfbuild.executors.spark.resident import Place, read_kept
-from odfbuild.odf.chain_bytes import from_bytes
-from odfbuild.odf.digest import physical_hash
+from odfbuild.executors.data.checkpoints import read_groups
+from odfbuild.executors.engine.messages.state import read_state
+from odfbuild.executors.engine.spark.jvm.resident import Place, read_kept
+from odfbuild.executors.ingest import history as condensed
+from odfbuild.executors.ingest.fetch.download import kept_version
+from odfbuild.odf.chain.snapshot import from_bytes
+from odfbuild.odf.hashing import physical_hash
 from odfbuild.odf.identity import DatasetId
-from odfbuild.state import settled
-from odfbuild.state.checksum import (
+from odfbuild.state.files.checksum import (
     check_sum,
     checked_object,
     object_with_check_sum,
     with_check_sum,
 )
-from odfbuild.state.file_memory import recall_clear, recall_readings, recall_seen
-from odfbuild.state.lock import read_note
+from odfbuild.state.files.lock import read_note
+from odfbuild.state.memory import settled
+from odfbuild.state.memory.drift import known_drift
+from odfbuild.state.memory.source_files import recall_clear, recall_readings, recall_seen
 from odfbuild.state.runs import list_runs, read_plan
 
 DEEP = b"[" * 100_000

@@ -7,11 +7,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from odfbuild.odf.chain import fold
-from odfbuild.odf.codec import block_hash, encode_block
+from odfbuild.odf.chain.state import fold
 from odfbuild.odf.events import MetadataBlock, SetInfo
 from odfbuild.odf.identity import Multihash, sha3_256
-from odfbuild.state.block_refs import (
+from odfbuild.odf.wire.blocks import block_hash, encode_block
+from odfbuild.state.chain.dataset import Dataset
+from odfbuild.state.chain.heads import HeadMovedError, InvalidRefNameError, MemoryHeads
+from odfbuild.state.chain.objects import MemoryObjects, MissingObjectError
+from odfbuild.state.chain.refs import (
     AmbiguousBlockError,
     NotFastForwardError,
     ProtectedRefError,
@@ -25,9 +28,7 @@ from odfbuild.state.block_refs import (
     refs,
     remove,
 )
-from odfbuild.state.dataset import Dataset, Stores
-from odfbuild.state.heads import HeadMovedError, InvalidRefNameError, MemoryHeads
-from odfbuild.state.objects import MemoryObjects, MissingObjectError
+from odfbuild.state.chain.stores import Stores
 from tests.state.chains import OUR_ID, ROOT, later
 from tests.state.disks import Crash, StoppingDisk, dataset_in
 

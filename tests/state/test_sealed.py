@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from odfbuild.odf.identity import DatasetId
-from odfbuild.state.sealed import (
+from odfbuild.state.keys.sealed import (
     MAX_FILE_BYTES,
     Cost,
     InvalidKeyFileError,

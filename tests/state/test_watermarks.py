@@ -7,12 +7,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from odfbuild.executors.ingest.watermark import Moved, NotARootError, move_watermark
 from odfbuild.odf.events import AddData, DatasetKind, MetadataEvent, SourceState
 from odfbuild.odf.refs import DatasetAlias
 from odfbuild.odf.timestamp import Timestamp
-from odfbuild.state.dataset import Dataset
-from odfbuild.state.prepared import Prepared
-from odfbuild.state.watermarks import Moved, NotARootError, move_watermark
+from odfbuild.state.chain.dataset import Dataset
+from odfbuild.state.chain.prepared import Prepared
 from odfbuild.state.workspace import Workspace
 from tests.cases import load
 

@@ -16,11 +16,11 @@ from odfbuild.errors import StateError
 from odfbuild.odf.events import AddData, DatasetKind, SetInfo
 from odfbuild.odf.identity import DatasetId
 from odfbuild.odf.refs import DatasetAlias
-from odfbuild.state.dataset import Dataset
-from odfbuild.state.heads import CorruptHeadError
-from odfbuild.state.lock import LockedError, locked, open_locked
-from odfbuild.state.objects import MissingObjectError
-from odfbuild.state.prepared import Prepared
+from odfbuild.state.chain.dataset import Dataset
+from odfbuild.state.chain.heads import CorruptHeadError
+from odfbuild.state.chain.objects import MissingObjectError
+from odfbuild.state.chain.prepared import Prepared
+from odfbuild.state.files.lock import LockedError, locked, open_locked
 from odfbuild.state.workspace import (
     AliasTakenError,
     CorruptNameError,

@@ -1,1 +1,1 @@
-"""The commands as the command line declares them: arguments, options and help."""
+"""The bodies of commands, in groups as the help shows them."""

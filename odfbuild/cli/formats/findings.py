@@ -6,14 +6,12 @@ Most formats for programs are lists of these.
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 
-from odfbuild.cli.words import accepted_text
+from odfbuild.cli.render.words import accepted_text
 from odfbuild.errors import Diagnostic, Level, SourceSpan, bounded
 from odfbuild.odf.refs import DatasetAlias
-from odfbuild.planner.changes import Hit, Judged
 from odfbuild.planner.plan import Plan
+from odfbuild.planner.plan.changes import Hit, Judged
 from odfbuild.redaction import redacted
-
-__all__ = ["Finding", "message_lines", "of_diagnostics", "of_plan"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

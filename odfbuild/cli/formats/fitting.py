@@ -7,8 +7,6 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-__all__ = ["SMALLEST", "Fold", "fit_folds", "fit_lines", "size_of"]
-
 _LEAST = 400
 SMALLEST = 60  # no fold is smaller, whatever is in it
 

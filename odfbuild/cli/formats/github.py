@@ -9,10 +9,8 @@ from collections.abc import Iterable
 
 from odfbuild.cli.formats.findings import Finding, message_lines, of_diagnostics, of_plan
 from odfbuild.errors import Diagnostic, Level, SourceSpan
-from odfbuild.planner.changes import Judged
 from odfbuild.planner.plan import Plan
-
-__all__ = ["render", "render_diagnostics"]
+from odfbuild.planner.plan.changes import Judged
 
 _COMMANDS = {Level.ERROR: "error", Level.WARNING: "warning", Level.NOTE: "notice"}
 _DATA = {"%": "%25", "\r": "%0D", "\n": "%0A"}

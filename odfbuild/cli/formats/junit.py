@@ -9,14 +9,12 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from xml.etree.ElementTree import Element, SubElement, indent, tostring
 
-from odfbuild.cli.diagnostics import excerpt_lines, place_text
 from odfbuild.cli.formats.findings import Finding, message_lines, of_diagnostics, of_plan
-from odfbuild.cli.words import accepted_text, marks_of
+from odfbuild.cli.render.diagnostics import excerpt_lines, place_text
+from odfbuild.cli.render.words import accepted_text, marks_of
 from odfbuild.errors import Diagnostic, Level, SourceSpan
-from odfbuild.planner.changes import Judged
 from odfbuild.planner.plan import Plan
-
-__all__ = ["Case", "render", "render_cases", "render_diagnostics", "render_findings"]
+from odfbuild.planner.plan.changes import Judged
 
 _FORBIDDEN = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 _PROJECT = "project"

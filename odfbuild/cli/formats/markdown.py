@@ -8,19 +8,23 @@ share, and what was left out is counted.
 import re
 from collections.abc import Iterable, Sequence
 
-from odfbuild.cli.diagnostics import place_text, render_diagnostic
 from odfbuild.cli.formats.fitting import SMALLEST, Fold, fit_folds, fit_lines, size_of
-from odfbuild.cli.outside import cut, users_text
-from odfbuild.cli.printable import printable
-from odfbuild.cli.render import dataset_texts
-from odfbuild.cli.totals import data_work, gate_text, header_text, is_judged, plan_counts
-from odfbuild.cli.words import Mark, class_word, kind_word, marks_of, name_text
+from odfbuild.cli.render.diagnostics import place_text, render_diagnostic
+from odfbuild.cli.render.outside_use import cut, users_text
+from odfbuild.cli.render.plan import (
+    data_work,
+    dataset_texts,
+    gate_text,
+    header_text,
+    is_judged,
+    plan_counts,
+)
+from odfbuild.cli.render.words import Mark, class_word, kind_word, marks_of, name_text
+from odfbuild.cli.terminal.console import printable
 from odfbuild.errors import Diagnostic, Level
 from odfbuild.odf.refs import DatasetAlias
-from odfbuild.planner.changes import Judged
 from odfbuild.planner.plan import OutsideUse, Plan
-
-__all__ = ["MAX_BYTES", "MIN_BYTES", "render", "render_diagnostics"]
+from odfbuild.planner.plan.changes import Judged
 
 MAX_BYTES = 60_000
 MIN_BYTES = 1_000

@@ -10,9 +10,7 @@ from typing import Any
 
 from odfbuild.errors import Diagnostic
 from odfbuild.planner.plan import Plan
-from odfbuild.planner.plan_json import diagnostic_json, to_json
-
-__all__ = ["render", "render_diagnostics"]
+from odfbuild.planner.plan.write import diagnostic_json, to_json
 
 _LISTS = {"datasets": "dataset", "steps": "step", "notes": "note"}
 _LAST = ("gate", "summary", "plan_hash")

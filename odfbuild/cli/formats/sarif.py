@@ -5,16 +5,15 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 from urllib.parse import quote
 
-from odfbuild import __version__
 from odfbuild.cli.formats.findings import Finding, message_lines, of_diagnostics, of_plan
 from odfbuild.errors import Diagnostic, Level, SourceSpan, bounded
 from odfbuild.odf.identity import sha3_256
-from odfbuild.planner.changes import Judged
-from odfbuild.planner.evolution.rules import Rule, catalogue
+from odfbuild.planner.evolution.rules.catalogue import catalogue
+from odfbuild.planner.evolution.rules.rule import Rule
 from odfbuild.planner.plan import Plan
-from odfbuild.planner.policy import Severity
-
-__all__ = ["SCHEMA", "render", "render_diagnostics"]
+from odfbuild.planner.plan.changes import Judged
+from odfbuild.planner.plan.policy import Severity
+from odfbuild.version import __version__
 
 SCHEMA = "https://json.schemastore.org/sarif-2.1.0.json"
 _LEVELS = {Level.ERROR: "error", Level.WARNING: "warning", Level.NOTE: "note"}

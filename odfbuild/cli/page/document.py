@@ -15,11 +15,8 @@ from importlib import resources
 from typing import Any
 
 from odfbuild.cli.page.graph import Box, Column, Graph, Ref
-from odfbuild.cli.page.layout import Arrangement, Size, laid_out
-from odfbuild.cli.page.links import links
-from odfbuild.cli.printable import printable
-
-__all__ = ["document", "page_data", "size_of"]
+from odfbuild.cli.page.layout import Arrangement, Size, laid_out, links
+from odfbuild.cli.terminal.console import printable
 
 _HEAD, _ROW, _FOOT = 46, 20, 6
 _LETTER, _COLUMN_LETTER, _BELOW_LETTER, _MARGIN = 8.8, 7.3, 6.6, 36

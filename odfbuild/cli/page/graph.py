@@ -3,8 +3,6 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-__all__ = ["Box", "Column", "Edge", "Graph", "Ref", "Whole"]
-
 Ref = tuple[str, str]
 """A column: the name of its dataset, and its own."""
 

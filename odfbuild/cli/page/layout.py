@@ -1,17 +1,228 @@
-"""Where boxes stand and edges bend, from left to right.  Pure; lengths in pixels.
+"""The places of boxes and edges on a page, from left to right.  Pure; lengths in pixels.
 
 Within its layer a point comes as near to the mean of its neighbours as the order and the distances
 between points allow: the least squares, found by pooling neighbours that want to be too close.
+
+A node stands right of all that leads to it; one that nothing leads to stands as near as it can to
+what it leads to.  An edge over several layers has a bend in each layer between; edges from one
+node share their bends.
+
+Points go to the mean of their neighbours, layer by layer, to the right and back; the best order
+that was met counts.
 """
 
-from collections.abc import Sequence
+from bisect import bisect_right, insort
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from graphlib import TopologicalSorter
 from itertools import pairwise
+from typing import NamedTuple
 
-from odfbuild.cli.page.crossings import ordered
-from odfbuild.cli.page.layers import Arc, Layered, layered
+from odfbuild.cli.page.graph import Box, Graph, Ref
 
-__all__ = ["Arrangement", "Layout", "Size", "laid_out", "rising"]
+Arc = tuple[int, int]
+
+
+@dataclass(frozen=True, slots=True)
+class Layered:
+    """Points in layers, nodes first and then bends, and steps between neighbouring layers.
+
+    `ways` has for each edge the bends that it goes through.
+    """
+
+    nodes: int
+    level: tuple[int, ...]
+    steps: tuple[Arc, ...]
+    ways: tuple[tuple[int, ...], ...]
+
+    def layers(self) -> list[list[int]]:
+        """Return the points of each layer, in the order of their numbers."""
+        found: list[list[int]] = [[] for _ in range(max(self.level, default=-1) + 1)]
+        for point, level in enumerate(self.level):
+            found[level].append(point)
+        return found
+
+
+def levels(nodes: int, edges: Sequence[Arc]) -> list[int]:
+    """Return the layer of each node.  Raises graphlib.CycleError."""
+    before: list[list[int]] = [[] for _ in range(nodes)]
+    after: list[list[int]] = [[] for _ in range(nodes)]
+    for source, target in edges:
+        before[target].append(source)
+        after[source].append(target)
+    level = [0] * nodes
+    for node in TopologicalSorter(dict(enumerate(before))).static_order():
+        level[node] = max((level[each] + 1 for each in before[node]), default=0)
+    for node in range(nodes):
+        if after[node] and not before[node]:
+            level[node] = min(level[each] for each in after[node]) - 1
+    return level
+
+
+def layered(nodes: int, edges: Sequence[Arc]) -> Layered:
+    """Return nodes and bends in their layers.  Raises graphlib.CycleError."""
+    level = levels(nodes, edges)
+    bends: dict[Arc, int] = {}
+    steps: dict[Arc, None] = {}
+    ways: list[tuple[int, ...]] = []
+    for source, target in edges:
+        way: list[int] = []
+        for between in range(level[source] + 1, level[target]):
+            if (source, between) not in bends:
+                bends[source, between] = len(level)
+                level.append(between)
+            way.append(bends[source, between])
+        stops = (source, *way, target)
+        steps |= dict.fromkeys(pairwise(stops))
+        ways.append(tuple(way))
+    return Layered(nodes, tuple(level), tuple(steps), tuple(ways))
+
+
+_SWEEPS = 12
+
+
+def ordered(graph: Layered) -> list[list[int]]:
+    """Return the layers, the points of each from top to bottom."""
+    before: list[list[int]] = [[] for _ in graph.level]
+    after: list[list[int]] = [[] for _ in graph.level]
+    for source, target in graph.steps:
+        before[target].append(source)
+        after[source].append(target)
+    layers = _first(graph, before, after)
+    best, fewest = layers, count_crossings(layers, graph.steps)
+    for sweep in range(_SWEEPS):
+        if fewest == 0:
+            break
+        layers = _swept(layers, after if sweep % 2 else before, backwards=bool(sweep % 2))
+        crossings = count_crossings(layers, graph.steps)
+        if crossings < fewest:
+            best, fewest = layers, crossings
+    return best
+
+
+def _first(
+    graph: Layered, before: Sequence[Sequence[int]], after: Sequence[Sequence[int]]
+) -> list[list[int]]:
+    """Return the layers as a walk meets their points, so that what belongs together is near."""
+    met: dict[int, None] = {}
+    for start in range(graph.nodes):
+        pending = [start]
+        while pending:
+            point = pending.pop()
+            if point not in met:
+                met[point] = None
+                pending += [*reversed(after[point]), *reversed(before[point])]
+    found: list[list[int]] = [[] for _ in graph.layers()]
+    for point in met:
+        found[graph.level[point]].append(point)
+    return found
+
+
+def _swept(
+    layers: Sequence[Sequence[int]], near: Sequence[Sequence[int]], *, backwards: bool
+) -> list[list[int]]:
+    """Return the layers after one sweep: each in the order of the means of its neighbours."""
+    at: dict[int, float] = {}
+    found: list[list[int]] = []
+    for layer in reversed(layers) if backwards else layers:
+        own = {point: _share(number, layer) for number, point in enumerate(layer)}
+        wish = {
+            point: sum(at[each] for each in near[point]) / len(near[point])
+            if near[point]
+            else own[point]
+            for point in layer
+        }
+        new = sorted(layer, key=lambda point: (wish[point], own[point]))
+        at |= {point: _share(number, new) for number, point in enumerate(new)}
+        found.append(new)
+    return found[::-1] if backwards else found
+
+
+def _share(number: int, layer: Sequence[int]) -> float:
+    return (number + 0.5) / len(layer)
+
+
+def count_crossings(layers: Sequence[Sequence[int]], steps: Sequence[Arc]) -> int:
+    """Return how many pairs of steps between the same two layers cross."""
+    at = {point: number for layer in layers for number, point in enumerate(layer)}
+    level = {point: number for number, layer in enumerate(layers) for point in layer}
+    between: list[list[Arc]] = [[] for _ in layers]
+    for source, target in steps:
+        between[level[source]].append((at[source], at[target]))
+    crossings = 0
+    for arcs in between:
+        ends: list[int] = []
+        for _, end in sorted(arcs):
+            crossings += len(ends) - bisect_right(ends, end)
+            insort(ends, end)
+    return crossings
+
+
+VALUE, ROWS, UNKNOWN = 0, 1, 2
+WHOLE = -1
+
+
+class Link(NamedTuple):
+    """A column that another one is made of, each by dataset and column; WHOLE is all of them.
+
+    `use` is VALUE; ROWS where it decides on the rows of the other; UNKNOWN where that it is used
+    cannot be ruled out.
+    """
+
+    source: int
+    source_column: int
+    derived: int
+    derived_column: int
+    use: int
+
+
+def links(graph: Graph) -> list[Link]:
+    """Return the links between the columns that are on the page, each once."""
+    numbers = {box.name.lower(): number for number, box in enumerate(graph.boxes)}
+    columns = [_numbers(box) for box in graph.boxes]
+    inputs: list[list[int]] = [[] for _ in graph.boxes]
+    for edge in graph.edges:
+        inputs[edge.derived].append(edge.source)
+    found = dict.fromkeys(
+        each
+        for number, box in enumerate(graph.boxes)
+        for each in _links_of(number, box, inputs[number], numbers, columns)
+    )
+    return list(found)
+
+
+def _numbers(box: Box) -> dict[str, int]:
+    made = () if box.made is None else box.made.columns or ()
+    return {each.name.lower(): number for number, each in enumerate(made)}
+
+
+def _links_of(
+    number: int,
+    box: Box,
+    inputs: Sequence[int],
+    numbers: Mapping[str, int],
+    columns: Sequence[Mapping[str, int]],
+) -> Iterator[Link]:
+    if box.made is None:
+        return
+    for place, column in enumerate(box.made.columns or ()):
+        for at, which in _located(column.sources, numbers, columns):
+            yield Link(at, which, number, place, VALUE)
+    for at, which in _located(box.made.rows or (), numbers, columns):
+        yield Link(at, which, number, WHOLE, ROWS)
+    if box.made.columns is None or box.made.rows is None:
+        yield from (Link(each, WHOLE, number, WHOLE, UNKNOWN) for each in inputs)
+
+
+def _located(
+    refs: Sequence[Ref], numbers: Mapping[str, int], columns: Sequence[Mapping[str, int]]
+) -> Iterator[tuple[int, int]]:
+    """Yield the refs that are on the page; a member of a column is that column."""
+    for dataset, column in refs:
+        at, name = numbers.get(dataset.lower()), column.lower()
+        if at is not None:
+            yield at, columns[at].get(name, columns[at].get(name.partition(".")[0], WHOLE))
+
 
 _BETWEEN = 140
 _APART = 26

@@ -1,1 +1,1 @@
-"""Tests of datasets: fixtures through the engine, checks on rows."""
+"""Tests of datasets: files of tests, fixtures through the engine, checks on rows."""

@@ -7,8 +7,6 @@ from dataclasses import dataclass
 from decimal import Decimal
 from typing import Any, Final, TypeAlias
 
-__all__ = ["Difference", "Near", "Row", "compare"]
-
 Row: TypeAlias = Mapping[str, Any]
 
 _LOOKED: Final = 500

@@ -1,30 +1,28 @@
-"""Make checks on rows: with Arrow, a batch at a time, all checks of a dataset in one pass.
+"""Checks on rows: with Arrow, a batch at a time, and queries that must give no rows.
 
 Only `unique` and `relationship` hold the columns that they look at in memory, and queries go to the
 engine.
 """
 
 import math
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from decimal import Decimal
+from pathlib import Path
 from typing import Any, Protocol, TypeAlias
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from odfbuild.errors import Diagnostic, OdfBuildError, ProjectErrors
-from odfbuild.executors.analysis import PlacedQueryError
-from odfbuild.executors.row_keys import row_keys
-from odfbuild.executors.standing import came_and_stand
-from odfbuild.executors.testing.results import SHOWN, BadRow, Result
-from odfbuild.executors.views import DatasetView
-from odfbuild.odf.arrow import to_arrow
-from odfbuild.odf.refs import DatasetAlias
-from odfbuild.odf.timestamp import Timestamp
-from odfbuild.project.lag import lag_text
-from odfbuild.project.testing.bound import check_problems, value_of
-from odfbuild.project.testing.model import (
+from odfbuild.errors import Diagnostic, InvalidQueryError, OdfBuildError, ProjectErrors
+from odfbuild.executors.data.changelog import came_and_stand
+from odfbuild.executors.data.checks.verified_files import all_files
+from odfbuild.executors.data.rows import row_keys
+from odfbuild.executors.data.views import DatasetView
+from odfbuild.executors.engine.analysis import PlacedQueryError
+from odfbuild.executors.engine.querier import Querier, QueryRequest
+from odfbuild.executors.testing.columns import check_problems, value_of
+from odfbuild.executors.testing.model import (
     AcceptedValues,
     Check,
     Freshness,
@@ -39,8 +37,15 @@ from odfbuild.project.testing.model import (
     Word,
     columns_of,
 )
-
-__all__ = ["Ask", "Looked", "Others", "evaluate"]
+from odfbuild.executors.testing.results import SHOWN, BadRow, Result
+from odfbuild.odf.chain.schema import schema_in_force
+from odfbuild.odf.refs import DatasetAlias
+from odfbuild.odf.schema.arrow import to_arrow
+from odfbuild.odf.timestamp import Timestamp
+from odfbuild.project.config.quantities import lag_text
+from odfbuild.sql.text.parse import read
+from odfbuild.sql.text.statement import SqlTextError
+from odfbuild.state.workspace import Workspace
 
 Ask: TypeAlias = Callable[[str, DatasetView, On], tuple[int, Sequence[BadRow]]]
 """Put the query of a check to an engine: how many rows it gives, and the first of them."""
@@ -363,3 +368,66 @@ def _shown(rows: pa.Table, names: Sequence[str], offset: str) -> Iterator[BadRow
     for row in rows.to_pylist():
         values = {name: row[name] for name in names if name != offset}
         yield BadRow(row[offset], values)
+
+
+def asking(engine: Querier, dataset: DatasetAlias, others: Others, staging: Path) -> Ask:
+    """Return who puts the queries of checks on a dataset to an engine.
+
+    By its name a query reads the dataset's rows that stand or, of a check on new rows, the records
+    that came, with their offsets and operations; by other names what stands in other datasets.
+    """
+
+    def ask(text: str, view: DatasetView, on: On) -> tuple[int, Sequence[BadRow]]:
+        own = replace(view, log=True) if on is On.NEW_ROWS else view
+        views = dict(_views(text, dataset, own, others))
+        request = QueryRequest(text=text, views=views, staging=staging, limit=None)
+        found = engine.query(request)
+        first = (row for batch in found.slice(0, SHOWN).batches() for row in batch.to_pylist())
+        return found.rows, [_row(each, view.vocab.offset_column) for each in first]
+
+    return ask
+
+
+def _row(values: Mapping[str, object], offset: str) -> BadRow:
+    at = values.get(offset)
+    if not isinstance(at, int):
+        return BadRow(None, values)
+    return BadRow(at, {name: value for name, value in values.items() if name != offset})
+
+
+def _views(
+    text: str, dataset: DatasetAlias, own: DatasetView, others: Others
+) -> Iterator[tuple[str, DatasetView]]:
+    """Yield what a query reads, by the names that it uses; others are left for the engine."""
+    try:
+        tables = read(text).tables
+    except SqlTextError:
+        return  # the engine says what is wrong
+    for table in tables:
+        try:
+            alias = DatasetAlias.parse(table.text)
+        except OdfBuildError:
+            continue
+        found = own if alias == dataset else others(alias)
+        if found is None:
+            raise InvalidQueryError(
+                what=f"the query reads '{table.text}', which has no rows",
+                why="a check reads datasets of the workspace by their names",
+                fix="correct the name, in backticks if there are dots in it; or apply that dataset",
+            )
+        yield table.text, found
+
+
+def workspace_views(workspace: Workspace) -> Others:
+    """Return the rows of the datasets of a workspace, as they stand now."""
+
+    def view(alias: DatasetAlias) -> DatasetView | None:
+        dataset = workspace.open(alias)
+        state = None if dataset is None else dataset.state()
+        schema = None if state is None else schema_in_force(state)
+        if dataset is None or state is None or schema is None:
+            return None
+        paths = all_files(dataset, state.head, f"the dataset '{alias}'")
+        return DatasetView(paths=paths, schema=schema, vocab=state.vocab)
+
+    return view

@@ -9,20 +9,17 @@ from dataclasses import dataclass, replace
 from typing import cast
 
 from odfbuild.errors import Diagnostic, Level, OdfBuildError
-from odfbuild.executors.querying import Querier
-from odfbuild.executors.site import Site
-from odfbuild.executors.slices import Sealed
-from odfbuild.executors.testing.asking import asking, workspace_views
-from odfbuild.executors.testing.evaluate import Looked, evaluate
+from odfbuild.executors.data.slices import Sealed
+from odfbuild.executors.data.views import DatasetView
+from odfbuild.executors.engine.context import Site
+from odfbuild.executors.engine.querier import Querier
+from odfbuild.executors.testing.evaluate import Looked, asking, evaluate, workspace_views
+from odfbuild.executors.testing.model import Check, On
 from odfbuild.executors.testing.results import Result, result_diagnostic
-from odfbuild.executors.views import DatasetView
-from odfbuild.odf.chain import ChainState
+from odfbuild.odf.chain.state import ChainState
 from odfbuild.odf.identity import DatasetId
 from odfbuild.odf.refs import DatasetAlias
-from odfbuild.planner.policy import Severity
-from odfbuild.project.testing.model import Check, On
-
-__all__ = ["DataCheckError", "Gate"]
+from odfbuild.planner.plan.policy import Severity
 
 _FIX = (
     "correct the source or the query, or the check; the rows stay out until it passes "

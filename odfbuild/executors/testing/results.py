@@ -1,14 +1,34 @@
-"""What checks on rows found: values."""
+"""Results of checks on rows, as values."""
 
+import json
 from collections.abc import Mapping
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from typing import Any, Final
 
 from odfbuild.errors import Diagnostic, Level
-from odfbuild.planner.policy import Severity
-from odfbuild.project.testing.model import Check, On
+from odfbuild.executors.testing.model import Check, On
+from odfbuild.planner.plan.policy import Severity
 
-__all__ = ["SHOWN", "BadRow", "Result", "result_diagnostic", "row_words"]
+
+def cell(value: Any) -> str:
+    """Return one value: null, instants with a Z, bytes in hexadecimal digits."""
+    match value:
+        case None:
+            return "null"
+        case datetime():
+            timespec = "milliseconds" if value.microsecond else "seconds"
+            shown = value.astimezone(UTC) if value.tzinfo is not None else value
+            return shown.isoformat(timespec=timespec).replace("+00:00", "Z")
+        case bytes():
+            return value.hex()
+        case bool():
+            return str(value).lower()
+        case dict() | list():
+            return json.dumps(value, ensure_ascii=False, default=cell)
+        case _:
+            return str(value)
+
 
 SHOWN: Final = 5
 """How many failing rows of a check are shown."""
@@ -51,7 +71,6 @@ class Result:
 
 def row_words(row: BadRow) -> str:
     """Return a row in one line: its offset, and the columns that were looked at."""
-    from odfbuild.executors.testing.cells import cell
 
     parts = [] if row.offset is None else [f"offset {row.offset:,}"]
     values = ", ".join(f"{name}={cell(value)}" for name, value in row.values.items())

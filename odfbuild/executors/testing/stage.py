@@ -9,18 +9,17 @@ from typing import Final
 import pyarrow as pa
 
 from odfbuild.errors import SourceSpan
-from odfbuild.executors.engine import Engine, engine_version
-from odfbuild.executors.frames import Frame
-from odfbuild.executors.site import Site
-from odfbuild.executors.slices import Sealed, read_slices, seal
-from odfbuild.executors.staged import staged_files
+from odfbuild.executors.data.checks.verified_files import all_files
+from odfbuild.executors.data.frames import Frame
+from odfbuild.executors.data.slice_files import read_slices
+from odfbuild.executors.data.slices import Sealed, seal, staged_files
+from odfbuild.executors.data.views import DatasetView
+from odfbuild.executors.engine.context import Site
+from odfbuild.executors.engine.protocol import Engine, engine_version
 from odfbuild.executors.testing.compare import Row
-from odfbuild.executors.transform import transform
-from odfbuild.executors.verified import all_files
-from odfbuild.executors.views import DatasetView
-from odfbuild.odf.arrow import to_arrow
-from odfbuild.odf.chain import ChainState
-from odfbuild.odf.chain_schema import schema_in_force
+from odfbuild.executors.transform.step import transform
+from odfbuild.odf.chain.schema import schema_in_force
+from odfbuild.odf.chain.state import ChainState
 from odfbuild.odf.events import (
     AddData,
     DataSchema,
@@ -32,14 +31,13 @@ from odfbuild.odf.events import (
 )
 from odfbuild.odf.identity import DatasetId
 from odfbuild.odf.refs import DatasetAlias
-from odfbuild.odf.schema import arrow_bytes
+from odfbuild.odf.schema.arrow import to_arrow
+from odfbuild.odf.schema.arrow_bytes import arrow_bytes
 from odfbuild.odf.timestamp import Timestamp
-from odfbuild.state.dataset import Dataset
-from odfbuild.state.disk import Disk
-from odfbuild.state.prepared import Prepared
+from odfbuild.state.chain.dataset import Dataset
+from odfbuild.state.chain.prepared import Prepared
+from odfbuild.state.files.disk import Disk
 from odfbuild.state.workspace import Workspace
-
-__all__ = ["Input", "Portion", "Stage", "Subject"]
 
 _START: Final = Timestamp.parse("2020-01-01T00:00:00Z")
 _HOUR: Final = 3_600 * 10**9

@@ -8,48 +8,33 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from odfbuild.errors import Diagnostic
-from odfbuild.odf.chain_schema import schema_of
-from odfbuild.odf.chain_state import ChainState
-from odfbuild.odf.events import (
-    DataField,
-    DataSchema,
-    MetadataEvent,
-    SetDataSchema,
-    SetTransform,
-)
+from odfbuild.odf.chain.schema import schema_of
+from odfbuild.odf.chain.state import ChainState
+from odfbuild.odf.events import DataField, DataSchema, MetadataEvent, SetDataSchema, SetTransform
 from odfbuild.odf.refs import DatasetAlias
-from odfbuild.planner.changes import (
-    Assessment,
-    ChangeClass,
-    ColumnChange,
-    Hit,
-    QueryClass,
-    SchemaChange,
-)
 from odfbuild.planner.declared import Declared
 from odfbuild.planner.diff import Change
-from odfbuild.planner.evolution.compare import compare_schemas
-from odfbuild.planner.evolution.derive import Makes, data_schema, derive, makes_of
-from odfbuild.planner.evolution.gate import DEFAULT, Allowance, Gate, verdict
-from odfbuild.planner.evolution.hits import class_of
-from odfbuild.planner.evolution.hits_definitions import definition_hits, input_hits
-from odfbuild.planner.evolution.hits_policy import restating_hits
-from odfbuild.planner.evolution.hits_queries import class_hits, class_of_query, query_hits
-from odfbuild.planner.evolution.hits_retired import retired_hits
-from odfbuild.planner.evolution.hits_schemas import (
+from odfbuild.planner.evolution.columns.compare import compare_schemas
+from odfbuild.planner.evolution.columns.derive import Makes, data_schema, derive, makes_of
+from odfbuild.planner.evolution.columns.resolve import UNTYPED, Resolver
+from odfbuild.planner.evolution.gate import DEFAULT, Allowance, Gate
+from odfbuild.planner.evolution.reach import Reaches, takes_all
+from odfbuild.planner.evolution.rules.definitions import definition_hits, input_hits, retired_hits
+from odfbuild.planner.evolution.rules.hits import class_of
+from odfbuild.planner.evolution.rules.policy import restating_hits
+from odfbuild.planner.evolution.rules.queries import class_hits, class_of_query, query_hits
+from odfbuild.planner.evolution.rules.schemas import (
     Columns,
     refusals,
     schema_hits,
     unknown_hits,
     without_times,
 )
-from odfbuild.planner.evolution.hits_upstream import InputChange, Upstream, united
-from odfbuild.planner.evolution.reach import Reaches, takes_all
-from odfbuild.planner.evolution.resolve import UNTYPED, Resolver
-from odfbuild.planner.evolution.subject import Subject
-from odfbuild.planner.policy import Policy
-
-__all__ = ["Assessed", "assess", "verdict"]
+from odfbuild.planner.evolution.rules.subject import Subject
+from odfbuild.planner.evolution.rules.upstream import InputChange, Upstream, united
+from odfbuild.planner.plan.changes import Assessment, ChangeClass, ColumnChange, Hit, SchemaChange
+from odfbuild.planner.plan.policy import Policy
+from odfbuild.sql.query_class import QueryClass
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,13 +5,11 @@ from dataclasses import dataclass, field, replace
 
 from odfbuild.errors import Diagnostic, Level
 from odfbuild.odf.refs import DatasetAlias
-from odfbuild.planner.changes import Assessment, Hit, Judged, Verdict
-from odfbuild.planner.evolution.hits import hit
-from odfbuild.planner.evolution.rules import catalogue, rule, severity_by_class
-from odfbuild.planner.names import did_you_mean
-from odfbuild.planner.policy import Acceptance, Policy, Severity
-
-__all__ = ["DEFAULT", "MODES", "OFF", "STRICT", "Allowance", "Gate", "verdict"]
+from odfbuild.planner.evolution.rules.catalogue import catalogue, rule, severity_by_class
+from odfbuild.planner.evolution.rules.hits import hit
+from odfbuild.planner.plan.changes import Assessment, Hit, Judged, Verdict
+from odfbuild.planner.plan.policy import Acceptance, Policy, Severity
+from odfbuild.suggest import did_you_mean
 
 STRICT, DEFAULT, OFF = "strict", "default", "off"
 MODES = (STRICT, DEFAULT, OFF)

@@ -6,18 +6,16 @@ from dataclasses import replace
 from odfbuild.odf.events import SetTransform
 from odfbuild.odf.opaque import is_opaque
 from odfbuild.odf.refs import DatasetAlias
-from odfbuild.planner.changes import Assessment, ChangeClass, Hit
 from odfbuild.planner.declared import Declared
-from odfbuild.planner.evolution.compare import top_column
-from odfbuild.planner.evolution.derive import Made
-from odfbuild.planner.evolution.hits import class_of
-from odfbuild.planner.evolution.hits_schemas import Columns
-from odfbuild.planner.evolution.impact import ALL, Reach, Reader, affected, readers_of
-from odfbuild.planner.evolution.resolve import Resolver
-from odfbuild.planner.evolution.subject import Subject
-from odfbuild.planner.sql.query import steps_of
-
-__all__ = ["Reaches", "takes_all"]
+from odfbuild.planner.evolution.columns.compare import top_column
+from odfbuild.planner.evolution.columns.derive import Made
+from odfbuild.planner.evolution.columns.resolve import Resolver
+from odfbuild.planner.evolution.columns.use import ALL, Reach, Reader, affected, readers_of
+from odfbuild.planner.evolution.rules.hits import class_of
+from odfbuild.planner.evolution.rules.schemas import Columns
+from odfbuild.planner.evolution.rules.subject import Subject
+from odfbuild.planner.plan.changes import Assessment, ChangeClass, Hit
+from odfbuild.sql.text.statement import steps_of
 
 _OF_COLUMNS = frozenset(
     [f"ODF{number}" for number in (*range(201, 211), 213, 302, 306, 307, 308)]

@@ -4,8 +4,7 @@ from itertools import combinations
 
 from hypothesis import given
 
-from odfbuild.cli.page.crossings import count_crossings, ordered
-from odfbuild.cli.page.layers import Layered, layered
+from odfbuild.cli.page.layout import Layered, count_crossings, layered, ordered
 from tests.cli.page.graphs import Arcs, acyclic, made_up
 
 

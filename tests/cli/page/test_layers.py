@@ -7,7 +7,7 @@ import networkx as nx
 import pytest
 from hypothesis import given
 
-from odfbuild.cli.page.layers import layered, levels
+from odfbuild.cli.page.layout import layered, levels
 from tests.cli.page.graphs import Arcs, acyclic
 
 

@@ -1,7 +1,7 @@
 """Links between columns, by numbers."""
 
 from odfbuild.cli.page.graph import Box, Column, Edge, Graph, Ref, Whole
-from odfbuild.cli.page.links import ROWS, UNKNOWN, VALUE, WHOLE, Link, links
+from odfbuild.cli.page.layout import ROWS, UNKNOWN, VALUE, WHOLE, Link, links
 
 
 def graph(*boxes: Box, edges: tuple[tuple[int, int], ...] = ()) -> Graph:

@@ -8,8 +8,9 @@ import pyarrow as pa
 import pytest
 
 from odfbuild.errors import EngineError
-from odfbuild.executors.frames import Frame
-from odfbuild.executors.readers import InvalidSourceError, read
+from odfbuild.executors.data.frames import Frame
+from odfbuild.executors.ingest.read import read
+from odfbuild.executors.ingest.read.problems import InvalidSourceError
 from odfbuild.odf.events import ReadStep
 
 __all__ = ["frame_of", "refusal_of", "rows_of", "table_of"]

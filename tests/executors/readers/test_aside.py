@@ -14,11 +14,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from odfbuild.executors.readers import InvalidSourceError, geojson, ndjson, read
-from odfbuild.executors.readers import csv as csv_reader
-from odfbuild.executors.readers import json as json_reader
-from odfbuild.executors.readers.aside import Aside
-from odfbuild.executors.readers.drift import Besides
+from odfbuild.executors.ingest.read import csv as csv_reader
+from odfbuild.executors.ingest.read import json as json_reader
+from odfbuild.executors.ingest.read import ndjson, read
+from odfbuild.executors.ingest.read.geo import geojson
+from odfbuild.executors.ingest.read.notes import Aside, Besides
+from odfbuild.executors.ingest.read.problems import InvalidSourceError
 from odfbuild.odf.events import (
     ReadStep,
     ReadStepCsv,
@@ -27,7 +28,7 @@ from odfbuild.odf.events import (
     ReadStepNdGeoJson,
     ReadStepNdJson,
 )
-from odfbuild.planner.policy import BadRows, IngestOptions
+from odfbuild.planner.plan.policy import BadRows, IngestOptions
 
 DIVERT = IngestOptions(bad_rows=BadRows.DIVERT)
 CSV = ReadStepCsv(header=True, ddl_schema=("id INT NOT NULL", "name STRING"))
@@ -210,7 +211,7 @@ def test_large_files_are_diverted_piece_by_piece(monkeypatch: pytest.MonkeyPatch
     for module in (csv_reader, ndjson, json_reader, geojson):
         monkeypatch.setattr(module, "LARGE", 0)
     monkeypatch.setattr(ndjson, "_PIECE", 64)
-    monkeypatch.setattr("odfbuild.executors.readers.text.BLOCK", 64)
+    monkeypatch.setattr("odfbuild.executors.ingest.read.text.BLOCK", 64)
     numbers = [str(n) if n % 7 else f"x{n}" for n in range(1, 400)]
     good = [int(n) for n in numbers if n.isdigit()]
     bad = [at for at, n in enumerate(numbers, 1) if not n.isdigit()]

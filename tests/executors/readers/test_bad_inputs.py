@@ -4,14 +4,8 @@ from dataclasses import dataclass
 
 import pytest
 
-from odfbuild.executors.readers import InvalidSourceError, UnsupportedReadError
-from odfbuild.odf.events import (
-    ReadStep,
-    ReadStepCsv,
-    ReadStepJson,
-    ReadStepNdJson,
-    ReadStepParquet,
-)
+from odfbuild.executors.ingest.read.problems import InvalidSourceError, UnsupportedReadError
+from odfbuild.odf.events import ReadStep, ReadStepCsv, ReadStepJson, ReadStepNdJson, ReadStepParquet
 from tests.executors.readers.reading import frame_of, refusal_of, rows_of
 
 D = ("id INT", "name STRING")

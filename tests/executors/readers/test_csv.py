@@ -7,7 +7,8 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from odfbuild.executors.readers import InvalidSourceError, csv, read, text
+from odfbuild.executors.ingest.read import csv, read, text
+from odfbuild.executors.ingest.read.problems import InvalidSourceError
 from odfbuild.odf.events import ReadStepCsv
 from tests.executors.readers.reading import frame_of, rows_of, table_of
 

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from odfbuild.executors.readers import UnsupportedReadError
+from odfbuild.executors.ingest.read.problems import UnsupportedReadError
 from odfbuild.odf.events import ReadStepCsv
 from tests.executors.readers.reading import refusal_of, rows_of
 

@@ -8,9 +8,8 @@ from pathlib import Path
 import pytest
 
 from fuzz.corpus import load
-from odfbuild.executors.prepare import prepare
-from odfbuild.executors.readers import InvalidSourceError
-from odfbuild.executors.unpack import DamagedArchiveError
+from odfbuild.executors.ingest.prepare import DamagedArchiveError, prepare
+from odfbuild.executors.ingest.read.problems import InvalidSourceError
 from odfbuild.odf.events import (
     CompressionFormat,
     PrepStepDecompress,

@@ -7,8 +7,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from odfbuild.executors.readers import read
-from odfbuild.executors.readers.drift import Besides, Drift
+from odfbuild.executors.ingest.read import read
+from odfbuild.executors.ingest.read.notes import Besides, Drift
 from odfbuild.odf.events import (
     ReadStep,
     ReadStepCsv,

@@ -7,8 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from odfbuild.executors.readers.fitting import sieved
-from odfbuild.executors.readers.values import Formats, Misfit, typed
+from odfbuild.executors.ingest.read.values import Formats, Misfit, sieved, typed
 
 TYPES = [
     pa.bool_(),

@@ -11,9 +11,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from odfbuild.executors.readers import collection, geojson, read, text
-from odfbuild.executors.readers.geometry import geometry_text
-from odfbuild.executors.readers.json_stream import JsonStream, NotJsonError
+from odfbuild.executors.ingest.read import read, text
+from odfbuild.executors.ingest.read.geo import features as collection
+from odfbuild.executors.ingest.read.geo import geojson
+from odfbuild.executors.ingest.read.geo.features import JsonStream, NotJsonError
+from odfbuild.executors.ingest.read.geo.geometry import geometry_text
 from odfbuild.odf.events import ReadStepGeoJson, ReadStepNdGeoJson
 from tests.executors.readers.reading import frame_of, refusal_of, rows_of, table_of
 

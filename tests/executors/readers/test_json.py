@@ -8,14 +8,8 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from odfbuild.executors.readers import (
-    InvalidSourceError,
-    UnsupportedReadError,
-    json,
-    ndjson,
-    read,
-    text,
-)
+from odfbuild.executors.ingest.read import json, ndjson, read, text
+from odfbuild.executors.ingest.read.problems import InvalidSourceError, UnsupportedReadError
 from odfbuild.odf.events import (
     DataField,
     DataSchema,

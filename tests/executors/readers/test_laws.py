@@ -18,12 +18,13 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from odfbuild.executors.prepare import DamagedArchiveError, prepare
-from odfbuild.executors.readers import InvalidSourceError, ndjson, read, text
-from odfbuild.executors.readers import csv as csv_reader
-from odfbuild.executors.readers.quoting import Dialect, lines, records, unescaped
-from odfbuild.executors.readers.text import BlockFile
+from odfbuild.executors.ingest.prepare import DamagedArchiveError, prepare
+from odfbuild.executors.ingest.read import csv as csv_reader
+from odfbuild.executors.ingest.read import ndjson, read, text
+from odfbuild.executors.ingest.read.problems import InvalidSourceError
+from odfbuild.executors.ingest.read.text import BlockFile, lines, records, unescaped
 from odfbuild.odf.events import CompressionFormat, PrepStepDecompress, ReadStepCsv, ReadStepNdJson
+from odfbuild.odf.read_options import Dialect
 from tests.executors.readers.reading import rows_of, table_of
 
 CELLS = st.text(st.sampled_from("ab,;\"\\ \n\r'é\u20ac\U0001f600\t\x00N"), max_size=6)

@@ -10,8 +10,9 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from odfbuild.executors.frames import Frame
-from odfbuild.executors.readers import InvalidSourceError, parquet, read
+from odfbuild.executors.data.frames import Frame
+from odfbuild.executors.ingest.read import parquet, read
+from odfbuild.executors.ingest.read.problems import InvalidSourceError
 from odfbuild.odf.events import ReadStepParquet
 
 UTC_MS = pa.timestamp("ms", "UTC")

@@ -7,9 +7,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from odfbuild.executors.readers import quoting
-from odfbuild.executors.readers.problems import InvalidSourceError
-from odfbuild.executors.readers.quoting import Dialect, whole_records
+from odfbuild.executors.ingest.read import text as quoting
+from odfbuild.executors.ingest.read.problems import InvalidSourceError
+from odfbuild.executors.ingest.read.text import whole_records
+from odfbuild.odf.read_options import Dialect
 
 COMMON = Dialect(separator=",", quote='"', escape=None)
 

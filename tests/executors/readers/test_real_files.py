@@ -11,8 +11,9 @@ from typing import Any
 
 import pytest
 
-from odfbuild.executors.prepare import prepare
-from odfbuild.executors.readers import InvalidSourceError, read
+from odfbuild.executors.ingest.prepare import prepare
+from odfbuild.executors.ingest.read import read
+from odfbuild.executors.ingest.read.problems import InvalidSourceError
 from odfbuild.odf.events import (
     CompressionFormat,
     PrepStepDecompress,

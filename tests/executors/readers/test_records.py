@@ -8,9 +8,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from odfbuild.executors.readers.problems import Rejected
-from odfbuild.executors.readers.records import DECODER, build, sieve
-from odfbuild.executors.readers.values import Formats
+from odfbuild.executors.ingest.read.problems import Rejected
+from odfbuild.executors.ingest.read.records import DECODER, build, sieve
+from odfbuild.executors.ingest.read.values import Formats
 
 PAIR = pa.list_(pa.field("item", pa.int8(), nullable=False), 2)
 SCHEMA = pa.schema(

@@ -14,10 +14,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from odfbuild.executors.prepare import DamagedArchiveError
-from odfbuild.executors.readers import UnsupportedReadError, read, shapefile
-from odfbuild.executors.readers.shapefile_text import encoding_by_language, encoding_by_name
-from odfbuild.executors.readers.wkb import geojson_of
+from odfbuild.executors.ingest.prepare import DamagedArchiveError
+from odfbuild.executors.ingest.read import read
+from odfbuild.executors.ingest.read.geo import shapefile
+from odfbuild.executors.ingest.read.geo.geometry import geojson_of
+from odfbuild.executors.ingest.read.geo.shapefile import encoding_by_language, encoding_by_name
+from odfbuild.executors.ingest.read.problems import UnsupportedReadError
 from odfbuild.odf.events import ReadStepEsriShapefile
 from tests.cases import load
 from tests.executors.readers.reading import frame_of, refusal_of, rows_of, table_of

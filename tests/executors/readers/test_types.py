@@ -13,10 +13,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from odfbuild.executors.readers import UnsupportedReadError
-from odfbuild.executors.readers.wkb import geojson_of
-from odfbuild.executors.readers.wkb_writer import wkb_of
-from odfbuild.odf.arrow import from_arrow, to_arrow
+from odfbuild.executors.ingest.read.geo.geometry import geojson_of, wkb_of
+from odfbuild.executors.ingest.read.problems import UnsupportedReadError
 from odfbuild.odf.events import (
     DataSchema,
     DataTypeTime,
@@ -28,7 +26,8 @@ from odfbuild.odf.events import (
     ReadStepParquet,
     TimeUnit,
 )
-from odfbuild.odf.schema import parse_ddl
+from odfbuild.odf.schema.arrow import from_arrow, to_arrow
+from odfbuild.odf.schema.ddl import parse_ddl
 from tests.executors.readers.reading import refusal_of, rows_of, table_of
 
 ID = "f81d4fae-7dec-11d0-a765-00a0c91e6bf6"

@@ -8,8 +8,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from odfbuild.executors.readers import InvalidSourceError, UnsupportedReadError, read
-from odfbuild.odf.arrow import to_arrow
+from odfbuild.executors.ingest.read import read
+from odfbuild.executors.ingest.read.problems import InvalidSourceError, UnsupportedReadError
 from odfbuild.odf.events import (
     DataField,
     DataSchema,
@@ -29,6 +29,7 @@ from odfbuild.odf.events import (
     ReadStepNdJson,
     ReadStepParquet,
 )
+from odfbuild.odf.schema.arrow import to_arrow
 from odfbuild.odf.timestamp import Timestamp
 from tests.cases import load
 

@@ -9,9 +9,9 @@ import sys
 from dataclasses import replace
 from pathlib import Path
 
-from odfbuild.executors.site import Site
-from odfbuild.executors.spark.engine import SparkEngine
-from odfbuild.executors.verify import verify
+from odfbuild.executors.engine.context import Site
+from odfbuild.executors.engine.spark.engine import SparkEngine
+from odfbuild.executors.verify.chain import verify
 from odfbuild.odf.events import (
     DatasetKind,
     FetchStepFilesGlob,

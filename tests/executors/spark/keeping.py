@@ -6,10 +6,10 @@ from typing import Any
 
 import pyarrow.parquet as pq
 
-from odfbuild.executors.engine import TransformWork
-from odfbuild.executors.frames import Frame
-from odfbuild.executors.spark.engine import SparkEngine
-from odfbuild.odf.arrow import from_arrow
+from odfbuild.executors.data.frames import Frame
+from odfbuild.executors.engine.protocol import TransformWork
+from odfbuild.executors.engine.spark.engine import SparkEngine
+from odfbuild.odf.schema.arrow import from_arrow
 
 __all__ = ["Keeping", "Whole"]
 

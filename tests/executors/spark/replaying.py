@@ -10,16 +10,16 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from odfbuild.executors.engine import Engine
-from odfbuild.executors.past import Past
-from odfbuild.executors.replay import RecordedStep, Replayed, recorded_steps, replay
-from odfbuild.executors.site import Site
-from odfbuild.executors.spark.engine import SparkEngine
-from odfbuild.executors.transform import transform
+from odfbuild.executors.engine.context import Site
+from odfbuild.executors.engine.protocol import Engine
+from odfbuild.executors.engine.spark.engine import SparkEngine
+from odfbuild.executors.transform.step import transform
+from odfbuild.executors.verify.history import Past
+from odfbuild.executors.verify.replay import RecordedStep, Replayed, recorded_steps, replay
 from odfbuild.odf.events import DatasetKind, SetTransform, SetVocab, TransformInput
 from odfbuild.odf.refs import DatasetAlias
 from odfbuild.odf.timestamp import Timestamp
-from odfbuild.state.prepared import Prepared
+from odfbuild.state.chain.prepared import Prepared
 from tests.executors.workshop import Workshop, ledger
 from tests.planner.builders import sql
 

@@ -8,8 +8,8 @@ from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
-from odfbuild.executors.spark.java import find_java
-from odfbuild.executors.spark.jvm import class_path, module_options, spark_home
+from odfbuild.executors.engine.spark.jvm.java import find_java
+from odfbuild.executors.engine.spark.jvm.launch import class_path, module_options, spark_home
 
 __all__ = ["cluster"]
 

@@ -9,9 +9,8 @@ from uuid import uuid4
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from odfbuild.executors.engine import IngestRequest, TransformInputFrame, TransformWork
-from odfbuild.executors.frames import Frame
-from odfbuild.odf.arrow import from_arrow
+from odfbuild.executors.data.frames import Frame
+from odfbuild.executors.engine.protocol import IngestRequest, TransformInputFrame, TransformWork
 from odfbuild.odf.events import (
     DatasetVocabulary,
     MergeStrategy,
@@ -24,6 +23,7 @@ from odfbuild.odf.events import (
     SqlQueryStep,
     TransformSql,
 )
+from odfbuild.odf.schema.arrow import from_arrow
 
 __all__ = [
     "MILLIS",

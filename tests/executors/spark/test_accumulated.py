@@ -11,13 +11,13 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from odfbuild.executors.changelog import InvalidChangelogError
-from odfbuild.executors.engine import TransformInputFrame, TransformWork
-from odfbuild.executors.spark import accumulated
-from odfbuild.executors.spark.engine import SparkEngine
-from odfbuild.odf.arrow import from_arrow
+from odfbuild.executors.data.changelog import InvalidChangelogError
+from odfbuild.executors.engine.protocol import TransformInputFrame, TransformWork
+from odfbuild.executors.engine.spark.engine import SparkEngine
+from odfbuild.executors.engine.spark.transform import state as accumulated
 from odfbuild.odf.events import DataSchema, DatasetVocabulary, OffsetInterval, TransformSql
 from odfbuild.odf.identity import Multihash
+from odfbuild.odf.schema.arrow import from_arrow
 from tests.executors.spark.keeping import Keeping, Whole
 from tests.rule.histories import history
 from tests.rule.played import played

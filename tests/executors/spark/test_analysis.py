@@ -6,19 +6,18 @@ from pathlib import Path
 import pytest
 
 from odfbuild.errors import InvalidQueryError
-from odfbuild.executors.analysis import AnalysedInput, Analysis, PlacedQueryError, QueryPlace
-from odfbuild.executors.asking import Asker, data_schema, full_schema
-from odfbuild.executors.resolve import Columns, ColumnsOf
-from odfbuild.executors.slice_schema import slice_schema
-from odfbuild.executors.spark.engine import RefusedQueryError, SparkEngine
-from odfbuild.odf.chain import vocabulary
+from odfbuild.executors.data.slice_schema import slice_schema
+from odfbuild.executors.engine.analysis import AnalysedInput, Analysis, PlacedQueryError, QueryPlace
+from odfbuild.executors.engine.columns import Asker, Columns, ColumnsOf, data_schema, full_schema
+from odfbuild.executors.engine.spark.engine import RefusedQueryError, SparkEngine
+from odfbuild.odf.chain.state import vocabulary
 from odfbuild.odf.events import SetVocab
-from odfbuild.odf.schema import parse_ddl
+from odfbuild.odf.schema.ddl import parse_ddl
 from odfbuild.planner.declared import Declared
-from odfbuild.planner.sql.query import QueryStep
-from odfbuild.project.column_lines import column_lines
-from odfbuild.project.lock_state import Definitions
-from odfbuild.state.answers import Answers
+from odfbuild.project.lock.columns import column_lines
+from odfbuild.project.lock.state import Definitions
+from odfbuild.sql.text.statement import QueryStep
+from odfbuild.state.memory.answers import Answers
 from tests.engines import FakeEngine
 from tests.planner.builders import derivative, root
 

@@ -8,9 +8,15 @@ from pathlib import Path
 import pytest
 
 from odfbuild.errors import EngineFailedError
-from odfbuild.executors.spark import archive as module
-from odfbuild.executors.spark.archive import Train, archive_of, build, build_later, options
-from odfbuild.executors.spark.java import Java
+from odfbuild.executors.engine.spark.jvm import archive as module
+from odfbuild.executors.engine.spark.jvm.archive import (
+    Train,
+    archive_of,
+    build,
+    build_later,
+    options,
+)
+from odfbuild.executors.engine.spark.jvm.java import Java
 
 SEVENTEEN = Java(Path("/java/bin/java"), Path("/java"), 17, "17.0.15", "Somebody")
 LATEST = Java(Path("/java/bin/java"), Path("/java"), 25, "25.0.2", "Somebody")
@@ -125,7 +131,7 @@ def test_the_builder_is_started_once_spark_was_used_and_says_so(
     monkeypatch.setattr(subprocess, "Popen", lambda command, **_: started.append(command))
     notes: list[str] = []
     build_later(LATEST, notes.append)
-    assert list(started[0][1:]) == ["-P", "-m", "odfbuild.executors.spark.training"]
+    assert list(started[0][1:]) == ["-P", "-m", "odfbuild.executors.engine.spark.training"]
     assert "200 MB" in notes[0]
     assert "ODFBUILD_CLASS_ARCHIVE=off" in notes[0]
 

@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from odfbuild.executors.spark.engine import SparkEngine
-from odfbuild.executors.spark.settings import Size
+from odfbuild.executors.engine.spark.engine import SparkEngine
+from odfbuild.executors.engine.spark.settings import Size
 from odfbuild.odf.events import (
     DataField,
     DataSchema,
@@ -20,10 +20,10 @@ from odfbuild.odf.events import (
     DataTypeOption,
     DataTypeStruct,
 )
-from odfbuild.planner.sql import spark_types
-from odfbuild.planner.sql.columns import QueryColumns, columns_of
-from odfbuild.planner.sql.query import QueryStep
-from odfbuild.planner.sql.spark_types import as_stored
+from odfbuild.sql.columns import QueryColumns, columns_of
+from odfbuild.sql.text import types as spark_types
+from odfbuild.sql.text.statement import QueryStep
+from odfbuild.sql.text.types import as_stored
 from tests.planner.sql.sql_cases import CASES, INPUTS, Case
 
 if TYPE_CHECKING:

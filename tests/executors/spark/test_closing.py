@@ -10,13 +10,13 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
-from odfbuild.executors.engine import TransformWork
-from odfbuild.executors.spark.engine import SparkEngine
-from odfbuild.odf.arrow import from_arrow
+from odfbuild.executors.engine.protocol import TransformWork
+from odfbuild.executors.engine.spark.engine import SparkEngine
 from odfbuild.odf.events import DataSchema, TemporalTable
+from odfbuild.odf.schema.arrow import from_arrow
 from odfbuild.odf.timestamp import Timestamp
-from odfbuild.planner.sql.key_columns import key_columns
-from odfbuild.planner.sql.query import steps_of
+from odfbuild.sql.analysis.keys.opaque import key_columns
+from odfbuild.sql.text.statement import steps_of
 from tests.executors.spark.tables import MILLIS, rows_of, sql, work_on, written
 
 pytestmark = pytest.mark.spark

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from odfbuild.executors.spark.java import find_java
+from odfbuild.executors.engine.spark.jvm.java import find_java
 from tests.executors.spark.building import SLICE_ROWS
 from tests.executors.spark.standalone import cluster
 

@@ -6,10 +6,10 @@ from pathlib import Path
 import pyarrow.parquet as pq
 import pytest
 
-from odfbuild.executors.past import Past
-from odfbuild.executors.replay import recorded_steps, replay
-from odfbuild.executors.site import Site
-from odfbuild.executors.spark.engine import SparkEngine
+from odfbuild.executors.engine.context import Site
+from odfbuild.executors.engine.spark.engine import SparkEngine
+from odfbuild.executors.verify.history import Past
+from odfbuild.executors.verify.replay import recorded_steps, replay
 from odfbuild.odf.events import (
     DatasetKind,
     FetchStepFilesGlob,

@@ -7,12 +7,12 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from odfbuild.executors.engine import TransformInputFrame, TransformWork
-from odfbuild.executors.frames import Frame
-from odfbuild.executors.slices import Sealed, seal
-from odfbuild.executors.spark.engine import SparkEngine
-from odfbuild.odf.arrow import from_arrow, to_arrow
+from odfbuild.executors.data.frames import Frame
+from odfbuild.executors.data.slices import Sealed, seal
+from odfbuild.executors.engine.protocol import TransformInputFrame, TransformWork
+from odfbuild.executors.engine.spark.engine import SparkEngine
 from odfbuild.odf.events import OffsetInterval, TransformSql
+from odfbuild.odf.schema.arrow import from_arrow, to_arrow
 from odfbuild.odf.timestamp import Timestamp
 from tests.executors.spark.tables import VOCAB, ingest_request, strategy_of
 from tests.inside import Inside, heads, lay_out

@@ -10,8 +10,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from odfbuild.executors.engine import CondenseRequest, IngestRequest
-from odfbuild.executors.spark.engine import SparkEngine
+from odfbuild.executors.engine.protocol import CondenseRequest, IngestRequest
+from odfbuild.executors.engine.spark.engine import SparkEngine
 from odfbuild.odf.events import (
     MergeStrategy,
     MergeStrategyChangelogStream,

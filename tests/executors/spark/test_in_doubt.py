@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from odfbuild.executors.frames import Frame
-from odfbuild.executors.spark.frames import in_doubt
+from odfbuild.executors.data.frames import Frame
+from odfbuild.executors.engine.spark.frames import in_doubt
 
 
 def _frame(folder: Path, files: list[list[int]], *, statistics: bool = True) -> Frame:

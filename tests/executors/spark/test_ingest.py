@@ -9,15 +9,15 @@ import pyarrow as pa
 import pytest
 
 from odfbuild.errors import InvalidQueryError
-from odfbuild.executors.spark.engine import RefusedQueryError, SparkEngine
-from odfbuild.executors.spark.merge_parts import MergeInputError
-from odfbuild.odf.arrow import from_arrow
+from odfbuild.executors.engine.spark.engine import RefusedQueryError, SparkEngine
+from odfbuild.executors.engine.spark.ingest.merge_parts import MergeInputError
 from odfbuild.odf.events import (
     DatasetVocabulary,
     MergeStrategyAppend,
     MergeStrategyLedger,
     MergeStrategySnapshot,
 )
+from odfbuild.odf.schema.arrow import from_arrow
 from tests.executors.spark.tables import MILLIS, ingest_request, rows_of, sql
 
 pytestmark = pytest.mark.spark

@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from odfbuild.executors.spark.java import JavaNotFoundError, find_java
-from odfbuild.executors.spark.jvm import class_path, java_options
+from odfbuild.executors.engine.spark.jvm.java import JavaNotFoundError, find_java
+from odfbuild.executors.engine.spark.jvm.launch import class_path, java_options
 
 
 def install(home: Path, version: str, vendor: str = "Somebody") -> Path:

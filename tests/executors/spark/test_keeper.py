@@ -12,10 +12,17 @@ from pathlib import Path
 
 import pytest
 
-from odfbuild.executors.spark import resident
-from odfbuild.executors.spark.attached import attach
-from odfbuild.executors.spark.keeper import Keeper
-from odfbuild.executors.spark.resident import Kept, Place, ask, differences, host, read_kept
+from odfbuild.executors.engine.spark.jvm import resident
+from odfbuild.executors.engine.spark.jvm.attach import attach
+from odfbuild.executors.engine.spark.jvm.keeper import Keeper
+from odfbuild.executors.engine.spark.jvm.resident import (
+    Kept,
+    Place,
+    ask,
+    differences,
+    host,
+    read_kept,
+)
 
 TRAITS = {"host": host(), "memory": "2g"}
 
@@ -160,7 +167,7 @@ def test_one_that_is_told_to_stop_now_does_not_wait(tmp_path: Path) -> None:
 def test_more_users_than_it_takes_are_refused(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("odfbuild.executors.spark.keeper._MOST", 1)
+    monkeypatch.setattr("odfbuild.executors.engine.spark.jvm.keeper._MOST", 1)
     with kept(tmp_path) as running:
         line, _ = running.use()
         other, refused = running.use()
@@ -239,7 +246,7 @@ def test_one_that_does_not_answer_or_refuses_is_not_waited_for(
         assert found is None
         assert notes == ["the resident engine is not used: it does not answer (TimeoutError)"]
         place.kept.write_text(there.text())
-        monkeypatch.setattr("odfbuild.executors.spark.keeper._MOST", 0)
+        monkeypatch.setattr("odfbuild.executors.engine.spark.jvm.keeper._MOST", 0)
         assert attached(tmp_path) == (None, ["the resident engine is not used: it is full"])
 
 

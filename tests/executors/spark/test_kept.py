@@ -8,14 +8,14 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from odfbuild.executors.kept import LostCheckpointError
-from odfbuild.executors.past import Past
-from odfbuild.executors.replay import recorded_steps, replay
-from odfbuild.executors.site import Site
-from odfbuild.executors.spark.engine import SparkEngine
-from odfbuild.executors.transform import transform
-from odfbuild.executors.verify import verify
-from odfbuild.odf.digest import physical_hash
+from odfbuild.executors.engine.context import Site
+from odfbuild.executors.engine.spark.engine import SparkEngine
+from odfbuild.executors.ingest.watermark import move_watermark
+from odfbuild.executors.transform.checkpoint import LostCheckpointError
+from odfbuild.executors.transform.step import transform
+from odfbuild.executors.verify.chain import verify
+from odfbuild.executors.verify.history import Past
+from odfbuild.executors.verify.replay import recorded_steps, replay
 from odfbuild.odf.events import (
     Checkpoint,
     DatasetKind,
@@ -24,12 +24,12 @@ from odfbuild.odf.events import (
     SetVocab,
     TransformInput,
 )
+from odfbuild.odf.hashing import physical_hash
 from odfbuild.odf.identity import Multihash
 from odfbuild.odf.refs import DatasetAlias
 from odfbuild.odf.timestamp import Timestamp
-from odfbuild.state.dataset import Dataset
-from odfbuild.state.prepared import Prepared
-from odfbuild.state.watermarks import move_watermark
+from odfbuild.state.chain.dataset import Dataset
+from odfbuild.state.chain.prepared import Prepared
 from tests.executors.workshop import Workshop, ledger
 from tests.planner.builders import sql
 

@@ -7,10 +7,10 @@ from decimal import Decimal
 import pyarrow as pa
 import pytest
 
-from odfbuild.executors.spark.engine import SparkEngine
-from odfbuild.executors.spark.local_rows import local_table
-from odfbuild.executors.spark.settings import Size
-from odfbuild.executors.spark.undelayed import Prompt
+from odfbuild.executors.engine.spark.engine import SparkEngine
+from odfbuild.executors.engine.spark.frames import local_table
+from odfbuild.executors.engine.spark.jvm.launch import Prompt
+from odfbuild.executors.engine.spark.settings import Size
 
 pytestmark = pytest.mark.spark
 

@@ -12,14 +12,14 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from odfbuild.executors.changelog import InvalidChangelogError
-from odfbuild.executors.spark.engine import SparkEngine
-from odfbuild.executors.spark.replay import Replaying, in_vain
-from odfbuild.executors.spark.settings import Size
-from odfbuild.executors.spark.versions import in_force, logged
-from odfbuild.executors.versions import in_force as plain_in_force
-from odfbuild.odf.arrow import from_arrow
+from odfbuild.executors.data.changelog import InvalidChangelogError
+from odfbuild.executors.data.versions import in_force as plain_in_force
+from odfbuild.executors.engine.spark.changelog import Replaying, in_vain
+from odfbuild.executors.engine.spark.engine import SparkEngine
+from odfbuild.executors.engine.spark.settings import Size
+from odfbuild.executors.engine.spark.transform.versions import in_force, logged
 from odfbuild.odf.events import DatasetVocabulary
+from odfbuild.odf.schema.arrow import from_arrow
 from odfbuild.odf.timestamp import Timestamp
 from tests.executors.changelogs import VOCAB
 from tests.executors.changelogs import written as slices

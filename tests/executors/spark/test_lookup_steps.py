@@ -7,12 +7,12 @@ from typing import Any
 
 import pytest
 
-from odfbuild.executors import touched
-from odfbuild.executors import weighted as weighing
-from odfbuild.executors.engine import TransformWork
-from odfbuild.executors.slices import Sealed
-from odfbuild.executors.spark.engine import SparkEngine
-from odfbuild.executors.touched import Sides
+from odfbuild.executors.data.slices import Sealed
+from odfbuild.executors.engine.arrow import joins as weighing
+from odfbuild.executors.engine.arrow import keyed as touched
+from odfbuild.executors.engine.arrow.keyed import Sides
+from odfbuild.executors.engine.protocol import TransformWork
+from odfbuild.executors.engine.spark.engine import SparkEngine
 from tests.rule.bits import hashes
 from tests.rule.check import numbered
 from tests.rule.played import Step, sealed

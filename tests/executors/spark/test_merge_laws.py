@@ -10,7 +10,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from odfbuild.executors.spark.engine import SparkEngine
+from odfbuild.executors.engine.spark.engine import SparkEngine
 from odfbuild.odf.events import (
     DatasetVocabulary,
     MergeStrategy,

@@ -5,11 +5,11 @@ from typing import Any
 
 import pytest
 
-from odfbuild.executors.spark.engine import SparkEngine
-from odfbuild.executors.spark.frames import from_table
-from odfbuild.executors.spark.merge_parts import MergeInputError, state_text
-from odfbuild.executors.spark.session import Views
-from odfbuild.executors.spark.settings import Size
+from odfbuild.executors.engine.spark.engine import SparkEngine
+from odfbuild.executors.engine.spark.frames import from_table
+from odfbuild.executors.engine.spark.ingest.merge_parts import MergeInputError, state_text
+from odfbuild.executors.engine.spark.session import Views
+from odfbuild.executors.engine.spark.settings import Size
 from odfbuild.odf.events import DatasetVocabulary
 from tests.cases import load
 from tests.executors.spark.tables import ingest_request, rows_of, strategy_of, table_of

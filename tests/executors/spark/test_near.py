@@ -8,9 +8,9 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from odfbuild.executors.frames import Frame
-from odfbuild.executors.spark.engine import SparkEngine
-from odfbuild.executors.spark.narrow import fits_in_memory, near
+from odfbuild.executors.data.frames import Frame
+from odfbuild.executors.engine.spark.engine import SparkEngine
+from odfbuild.executors.engine.spark.ingest.history import fits_in_memory, near
 from odfbuild.odf.events import (
     MergeStrategy,
     MergeStrategyChangelogStream,

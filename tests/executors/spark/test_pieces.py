@@ -10,8 +10,8 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from odfbuild.executors.frames import Frame
-from odfbuild.executors.spark.engine import SparkEngine
+from odfbuild.executors.data.frames import Frame
+from odfbuild.executors.engine.spark.engine import SparkEngine
 from odfbuild.odf.events import (
     DatasetVocabulary,
     MergeStrategy,

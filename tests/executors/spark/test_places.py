@@ -6,10 +6,10 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from odfbuild.executors.engine import CondenseRequest, TransformInputFrame, TransformWork
-from odfbuild.executors.spark.engine import SparkEngine
-from odfbuild.odf.arrow import from_arrow
+from odfbuild.executors.engine.protocol import CondenseRequest, TransformInputFrame, TransformWork
+from odfbuild.executors.engine.spark.engine import SparkEngine
 from odfbuild.odf.events import DatasetVocabulary, MergeStrategyLedger, OffsetInterval, TransformSql
+from odfbuild.odf.schema.arrow import from_arrow
 
 pytestmark = pytest.mark.spark
 

@@ -8,8 +8,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from odfbuild.executors.protocol import EngineOperations, answered_json
-from odfbuild.executors.spark.engine import SparkEngine
+from odfbuild.executors.engine.messages import EngineOperations, answered_json
+from odfbuild.executors.engine.spark.engine import SparkEngine
 from odfbuild.odf.events import ExecuteTransform
 from odfbuild.odf.timestamp import Timestamp
 from tests.cases import load

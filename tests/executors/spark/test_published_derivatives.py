@@ -12,8 +12,8 @@ import pyarrow as pa
 import pytest
 
 from odfbuild.errors import InvalidQueryError
-from odfbuild.executors.engine import TransformWork
-from odfbuild.executors.spark.engine import SparkEngine
+from odfbuild.executors.engine.protocol import TransformWork
+from odfbuild.executors.engine.spark.engine import SparkEngine
 from odfbuild.odf.events import DatasetVocabulary
 from odfbuild.odf.timestamp import Timestamp
 from tests.executors.spark.tables import MILLIS, rows_of, sql, work_on

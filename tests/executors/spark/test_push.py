@@ -14,8 +14,8 @@ import pyarrow.parquet as pq
 import pytest
 
 import odfbuild
-from odfbuild.executors.spark.engine import SparkEngine
-from odfbuild.executors.spark.settings import Size
+from odfbuild.executors.engine.spark.engine import SparkEngine
+from odfbuild.executors.engine.spark.settings import Size
 from tests.executors.readers.shapefiles import pack, parts, point
 from tests.inside import Inside, lay_out
 from tests.projects import REPOSITORY, environment

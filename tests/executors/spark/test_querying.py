@@ -11,12 +11,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from odfbuild.errors import InvalidQueryError
-from odfbuild.executors.analysis import PlacedQueryError
-from odfbuild.executors.changelog import InvalidChangelogError
-from odfbuild.executors.querying import QueryRequest
-from odfbuild.executors.spark.engine import RefusedQueryError, SparkEngine
-from odfbuild.executors.spark.settings import LARGE
-from odfbuild.executors.views import DatasetView
+from odfbuild.executors.data.changelog import InvalidChangelogError
+from odfbuild.executors.data.views import DatasetView
+from odfbuild.executors.engine.analysis import PlacedQueryError
+from odfbuild.executors.engine.querier import QueryRequest
+from odfbuild.executors.engine.spark.engine import RefusedQueryError, SparkEngine
+from odfbuild.executors.engine.spark.settings import LARGE
 from odfbuild.odf.timestamp import Timestamp
 from tests.executors.changelogs import (
     DAY,

@@ -9,8 +9,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from odfbuild.executors.push import Pushing, push
-from odfbuild.executors.spark.engine import SparkEngine
+from odfbuild.executors.engine.spark.engine import SparkEngine
+from odfbuild.executors.ingest.push.records import Pushing, push
 from odfbuild.odf.events import (
     AddPushSource,
     DatasetKind,

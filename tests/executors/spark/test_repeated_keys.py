@@ -5,8 +5,8 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
-from odfbuild.executors.frames import Repeated
-from odfbuild.executors.spark.engine import SparkEngine
+from odfbuild.executors.data.frames import Repeated
+from odfbuild.executors.engine.spark.engine import SparkEngine
 from odfbuild.odf.events import MergeStrategyLedger
 from tests.executors.spark.tables import ingest_request
 

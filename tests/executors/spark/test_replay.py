@@ -9,12 +9,12 @@ from pathlib import Path
 
 import pytest
 
-from odfbuild.executors.past import Past
-from odfbuild.executors.replay import replay
-from odfbuild.executors.spark.engine import SparkEngine
-from odfbuild.executors.spark.java import find_java
+from odfbuild.executors.engine.spark.engine import SparkEngine
+from odfbuild.executors.engine.spark.jvm.java import find_java
+from odfbuild.executors.verify.history import Past
+from odfbuild.executors.verify.replay import replay
 from odfbuild.odf.events import ExecuteTransform
-from odfbuild.state.dataset import Dataset
+from odfbuild.state.chain.dataset import Dataset
 from tests.executors.spark.replaying import QUERIES, Built, again, built
 from tests.executors.spark.standalone import cluster
 from tests.planner.builders import sql

@@ -12,9 +12,9 @@ from pathlib import Path
 
 import pytest
 
-from odfbuild.executors.spark import attached
-from odfbuild.executors.spark.session import Sessions, Start
-from odfbuild.executors.spark.settings import Size
+from odfbuild.executors.engine.spark.jvm import attach as attached
+from odfbuild.executors.engine.spark.session import Sessions, Start
+from odfbuild.executors.engine.spark.settings import Size
 from tests.inside import lay_out
 from tests.projects import Done, environment, odfbuild, run
 

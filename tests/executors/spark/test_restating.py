@@ -10,11 +10,11 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from odfbuild.executors.engine import TransformInputFrame, TransformWork
-from odfbuild.executors.spark.engine import SparkEngine
-from odfbuild.odf.arrow import from_arrow
-from odfbuild.odf.chain import vocabulary
+from odfbuild.executors.engine.protocol import TransformInputFrame, TransformWork
+from odfbuild.executors.engine.spark.engine import SparkEngine
+from odfbuild.odf.chain.state import vocabulary
 from odfbuild.odf.events import OffsetInterval, SetVocab, SqlQueryStep, TransformSql
+from odfbuild.odf.schema.arrow import from_arrow
 
 VOCAB = vocabulary(SetVocab())
 NOON = datetime(2024, 1, 1, 12, tzinfo=UTC)

@@ -11,18 +11,18 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
-from odfbuild.executors.engine import engine_version
-from odfbuild.executors.spark.engine import SparkEngine
-from odfbuild.executors.spark.jvm import JvmFailedError
-from odfbuild.executors.spark.session import InterruptedStepError, Views
-from odfbuild.executors.spark.settings import PINNED, Size
+from odfbuild.executors.engine.protocol import engine_version
+from odfbuild.executors.engine.spark.engine import SparkEngine
+from odfbuild.executors.engine.spark.jvm.launch import JvmFailedError
+from odfbuild.executors.engine.spark.session import InterruptedStepError, Views
+from odfbuild.executors.engine.spark.settings import PINNED, Size
 from odfbuild.odf.events import MergeStrategyAppend
 from tests.executors.spark.tables import ingest_request, rows_of
 
 
 def test_the_version_of_an_engine_is_known_without_importing_it() -> None:
     code = (
-        "import sys; from odfbuild.executors.engine import engine_version;"
+        "import sys; from odfbuild.executors.engine.protocol import engine_version;"
         "print(engine_version('spark'), 'pyspark' in sys.modules, engine_version('flink'))"
     )
     run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
@@ -34,8 +34,8 @@ def test_the_version_of_an_engine_is_known_without_importing_it() -> None:
 def test_a_java_that_cannot_start_is_reported_with_its_last_words(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from odfbuild.executors.spark.java import find_java
-    from odfbuild.executors.spark.jvm import launch
+    from odfbuild.executors.engine.spark.jvm.java import find_java
+    from odfbuild.executors.engine.spark.jvm.launch import launch
 
     jvm = launch(find_java(), ["-XX:NoSuchOption"], {}, tmp_path / "jvm")
     with pytest.raises(JvmFailedError, match="while starting") as caught:
@@ -158,8 +158,8 @@ def test_a_jvm_that_ends_is_named_and_the_next_step_starts_another(tmp_path: Pat
         from pathlib import Path
         import pyarrow as pa
         from odfbuild.errors import EngineFailedError
-        from odfbuild.executors.spark.engine import SparkEngine
-        from odfbuild.executors.spark.settings import Size
+        from odfbuild.executors.engine.spark.engine import SparkEngine
+        from odfbuild.executors.engine.spark.settings import Size
         from odfbuild.odf.events import MergeStrategyAppend
         from tests.executors.spark.tables import ingest_request, rows_of
         folder = Path(sys.argv[1])
@@ -230,9 +230,9 @@ def test_a_heap_that_is_too_small_to_start_with_is_named(tmp_path: Path, memory:
         f"""
         import sys
         from pathlib import Path
-        from odfbuild.executors.spark.engine import SparkEngine
-        from odfbuild.executors.spark.jvm import JvmFailedError
-        from odfbuild.executors.spark.settings import Size
+        from odfbuild.executors.engine.spark.engine import SparkEngine
+        from odfbuild.executors.engine.spark.jvm.launch import JvmFailedError
+        from odfbuild.executors.engine.spark.settings import Size
         with SparkEngine(Path(sys.argv[1]), memory="{memory}") as engine:
             try:
                 engine._sessions.session(Size.SMALL)
@@ -264,8 +264,8 @@ def test_the_jvm_writes_nothing_into_the_folder_it_was_started_from_and_ends_wit
         """
         import os, sys
         from pathlib import Path
-        from odfbuild.executors.spark.engine import SparkEngine
-        from odfbuild.executors.spark.settings import Size
+        from odfbuild.executors.engine.spark.engine import SparkEngine
+        from odfbuild.executors.engine.spark.settings import Size
         engine = SparkEngine(Path(sys.argv[1]))
         engine._sessions.session(Size.SMALL).sql("select 1").collect()
         print(engine._sessions._host.jvm.process.pid, flush=True)

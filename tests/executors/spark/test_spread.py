@@ -10,9 +10,9 @@ import pytest
 
 import odfbuild
 from odfbuild.errors import EngineFailedError
-from odfbuild.executors.slices import NullValuesError
-from odfbuild.executors.spark.engine import SparkEngine
-from odfbuild.executors.spark.session import InterruptedStepError
+from odfbuild.executors.data.slices import NullValuesError
+from odfbuild.executors.engine.spark.engine import SparkEngine
+from odfbuild.executors.engine.spark.session import InterruptedStepError
 
 pytestmark = pytest.mark.spark
 

@@ -3,9 +3,9 @@
 import pyarrow as pa
 import pytest
 
-from odfbuild.executors.spark.engine import SparkEngine
-from odfbuild.executors.spark.frames import from_table
-from odfbuild.executors.spark.settings import Size
+from odfbuild.executors.engine.spark.engine import SparkEngine
+from odfbuild.executors.engine.spark.frames import from_table
+from odfbuild.executors.engine.spark.settings import Size
 
 pytestmark = pytest.mark.spark
 

@@ -12,9 +12,9 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from odfbuild.errors import InvalidQueryError
-from odfbuild.executors.spark.engine import RefusedQueryError, SparkEngine
-from odfbuild.executors.spark.errors import SparkQueryError
-from odfbuild.executors.spark.settings import Size
+from odfbuild.executors.engine.spark.engine import RefusedQueryError, SparkEngine
+from odfbuild.executors.engine.spark.errors import SparkQueryError
+from odfbuild.executors.engine.spark.settings import Size
 from odfbuild.odf.events import OffsetInterval
 from tests.cases import load
 from tests.executors.spark.tables import MILLIS, rows_of, sql, table_of, work_on

@@ -11,9 +11,9 @@ import pyarrow as pa
 import pytest
 
 from odfbuild.errors import InvalidQueryError
-from odfbuild.executors.engine import CondenseRequest
-from odfbuild.executors.frames import Frame
-from odfbuild.executors.spark.engine import SparkEngine
+from odfbuild.executors.data.frames import Frame
+from odfbuild.executors.engine.protocol import CondenseRequest
+from odfbuild.executors.engine.spark.engine import SparkEngine
 from odfbuild.odf.events import MergeStrategyAppend, MergeStrategyLedger
 from tests.executors.spark.tables import (
     MILLIS,

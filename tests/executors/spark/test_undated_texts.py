@@ -11,11 +11,11 @@ import pytest
 from py4j.protocol import Py4JError, Py4JJavaError
 from pyspark.errors import PySparkException
 
-from odfbuild.executors.spark.admission import ClockError, admitted
-from odfbuild.executors.spark.engine import SparkEngine
-from odfbuild.executors.spark.session import Views
-from odfbuild.executors.spark.settings import Size
-from odfbuild.planner.sql.registry import ALLOWED
+from odfbuild.executors.engine.spark.admission import ClockError, admitted
+from odfbuild.executors.engine.spark.engine import SparkEngine
+from odfbuild.executors.engine.spark.session import Views
+from odfbuild.executors.engine.spark.settings import Size
+from odfbuild.sql.functions import ALLOWED
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

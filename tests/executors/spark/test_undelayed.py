@@ -8,7 +8,7 @@ from types import SimpleNamespace
 import pytest
 from py4j.clientserver import ClientServerConnection
 
-from odfbuild.executors.spark.undelayed import Prompt, undelayed
+from odfbuild.executors.engine.spark.jvm.launch import Prompt, undelayed
 
 LINES = [b"!yv\n", b"!ys" + b"x" * 100_000 + b"\n", b"!ys\xc3\xa9\n"]
 

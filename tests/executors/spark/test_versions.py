@@ -6,14 +6,13 @@ from pathlib import Path
 
 import pytest
 
-from odfbuild.executors.analysis import AnalysedInput, Analysis
-from odfbuild.executors.past import Past
-from odfbuild.executors.replay import recorded_steps, replay
-from odfbuild.executors.site import Site
-from odfbuild.executors.spark.engine import RefusedQueryError, SparkEngine
-from odfbuild.executors.spark.errors import SparkQueryError
-from odfbuild.odf.arrow import from_arrow
-from odfbuild.odf.chain_schema import schema_in_force
+from odfbuild.executors.engine.analysis import AnalysedInput, Analysis
+from odfbuild.executors.engine.context import Site
+from odfbuild.executors.engine.spark.engine import RefusedQueryError, SparkEngine
+from odfbuild.executors.engine.spark.errors import SparkQueryError
+from odfbuild.executors.verify.history import Past
+from odfbuild.executors.verify.replay import recorded_steps, replay
+from odfbuild.odf.chain.schema import schema_in_force
 from odfbuild.odf.events import (
     DatasetKind,
     FetchStepFilesGlob,
@@ -28,9 +27,10 @@ from odfbuild.odf.events import (
     TransformInput,
 )
 from odfbuild.odf.refs import DatasetAlias
+from odfbuild.odf.schema.arrow import from_arrow
 from odfbuild.odf.timestamp import Timestamp
 from odfbuild.planner.declared import Declared
-from odfbuild.planner.sql.query import steps_of
+from odfbuild.sql.text.statement import steps_of
 from tests.executors.workshop import Workshop
 from tests.planner.builders import declare, sql
 

@@ -13,15 +13,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from odfbuild.errors import SourceSpan
+from odfbuild.executors.data.views import DatasetView
 from odfbuild.executors.testing.evaluate import Looked, evaluate
+from odfbuild.executors.testing.files import load_tests
+from odfbuild.executors.testing.model import Check, On
 from odfbuild.executors.testing.results import Result
-from odfbuild.executors.views import DatasetView
-from odfbuild.odf.arrow import from_arrow
 from odfbuild.odf.events import DatasetVocabulary
 from odfbuild.odf.refs import DatasetAlias
+from odfbuild.odf.schema.arrow import from_arrow
 from odfbuild.odf.timestamp import Timestamp
-from odfbuild.project.testing.documents import load_tests
-from odfbuild.project.testing.model import Check, On
 from tests.inside import lay_out
 
 Row = dict[str, Any]

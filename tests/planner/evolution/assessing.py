@@ -6,7 +6,7 @@ from datetime import date
 from typing import Any
 
 from odfbuild.errors import SourceSpan
-from odfbuild.odf.chain_state import ChainState
+from odfbuild.odf.chain.state import ChainState
 from odfbuild.odf.events import (
     DatasetKind,
     FetchStepFilesGlob,
@@ -20,13 +20,13 @@ from odfbuild.odf.events import (
 )
 from odfbuild.odf.identity import DatasetId
 from odfbuild.odf.refs import DatasetAlias
-from odfbuild.odf.schema import parse_ddl
-from odfbuild.planner.changes import Assessment, Hit
+from odfbuild.odf.schema.ddl import parse_ddl
 from odfbuild.planner.declared import Declared
 from odfbuild.planner.diff import Change, KindChangedError, VocabChangedError, diff
+from odfbuild.planner.diff.in_force import imagined
 from odfbuild.planner.evolution.assess import Assessed, assess
-from odfbuild.planner.imagined import imagined
-from odfbuild.planner.policy import Acceptance, Gates, Policy, Traits
+from odfbuild.planner.plan.changes import Assessment, Hit
+from odfbuild.planner.plan.policy import Acceptance, Gates, Policy, Traits
 from tests.planner.builders import declare, sql
 
 __all__ = [

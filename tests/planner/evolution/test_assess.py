@@ -14,13 +14,13 @@ from odfbuild.odf.events import (
     SetInfo,
     SetVocab,
 )
-from odfbuild.odf.schema import parse_ddl, to_ddl
-from odfbuild.planner.changes import Affected, ChangeClass, Usage
+from odfbuild.odf.schema.ddl import parse_ddl, to_ddl
 from odfbuild.planner.declared import Declared
 from odfbuild.planner.evolution.assess import Assessed, assess
+from odfbuild.planner.evolution.columns.resolve import Resolver
 from odfbuild.planner.evolution.gate import verdict
-from odfbuild.planner.evolution.resolve import Resolver
-from odfbuild.planner.policy import OnQueryChange, Policy, Traits
+from odfbuild.planner.plan.changes import Affected, ChangeClass, Usage
+from odfbuild.planner.plan.policy import OnQueryChange, Policy, Traits
 from tests.planner.evolution.assessing import (
     TODAY,
     Versions,

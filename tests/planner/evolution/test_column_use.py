@@ -10,7 +10,7 @@ from odfbuild.odf.events import (
     SetPollingSource,
 )
 from odfbuild.odf.refs import DatasetAlias
-from odfbuild.planner.evolution.column_use import ColumnUse
+from odfbuild.planner.evolution.columns.use import ColumnUse
 from tests.planner.builders import declare, derivative
 
 SOURCE = SetPollingSource(

@@ -7,7 +7,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from odfbuild.odf.datatypes import inner, optional, spelled_out
 from odfbuild.odf.events import (
     DataField,
     DataSchema,
@@ -37,10 +36,16 @@ from odfbuild.odf.events import (
     DataTypeUInt64,
     TimeUnit,
 )
-from odfbuild.odf.schema import parse_ddl
-from odfbuild.planner.changes import ColumnChange
-from odfbuild.planner.evolution.compare import compare_schemas, is_nested, top_column, type_text
-from odfbuild.planner.evolution.widening import is_widening
+from odfbuild.odf.schema.ddl import parse_ddl
+from odfbuild.odf.schema.types import inner, optional, spelled_out
+from odfbuild.planner.evolution.columns.compare import (
+    compare_schemas,
+    is_nested,
+    is_widening,
+    top_column,
+    type_text,
+)
+from odfbuild.planner.plan.changes import ColumnChange
 
 
 def compare(before: str, after: str) -> list[tuple[str, str]]:

@@ -10,11 +10,11 @@ from hypothesis import strategies as st
 
 from odfbuild.errors import Level
 from odfbuild.odf.events import MergeStrategyLedger
-from odfbuild.planner.changes import ChangeClass, Hit, Judged, Verdict
 from odfbuild.planner.evolution.gate import DEFAULT, MODES, OFF, STRICT, Allowance, Gate, verdict
-from odfbuild.planner.evolution.hits import class_of, hit
-from odfbuild.planner.evolution.rules import catalogue
-from odfbuild.planner.policy import Gates, OnQueryChange, Policy, Severity, Traits
+from odfbuild.planner.evolution.rules.catalogue import catalogue
+from odfbuild.planner.evolution.rules.hits import class_of, hit
+from odfbuild.planner.plan.changes import ChangeClass, Hit, Judged, Verdict
+from odfbuild.planner.plan.policy import Gates, OnQueryChange, Policy, Severity, Traits
 from tests.planner.evolution.assessing import (
     TODAY,
     Versions,

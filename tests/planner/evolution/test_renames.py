@@ -4,11 +4,11 @@ import pytest
 
 from odfbuild.errors import SourceSpan
 from odfbuild.odf.events import SetInfo
-from odfbuild.planner.changes import ChangeClass
 from odfbuild.planner.declared import Declared
-from odfbuild.planner.evolution.renames import Moves, Renamed, apply_moved, find_renames
-from odfbuild.planner.imagined import imagined
-from odfbuild.planner.policy import Moved, Severity
+from odfbuild.planner.diff.in_force import imagined
+from odfbuild.planner.evolution.rules.renames import Moves, Renamed, apply_moved, find_renames
+from odfbuild.planner.plan.changes import ChangeClass
+from odfbuild.planner.plan.policy import Moved, Severity
 from tests.planner.evolution.assessing import (
     ENGINES,
     Versions,

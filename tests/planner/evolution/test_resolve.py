@@ -6,7 +6,6 @@ from typing import Any, cast
 
 import pytest
 
-from odfbuild.odf.datatypes import optional
 from odfbuild.odf.events import (
     AddPushSource,
     DataField,
@@ -31,13 +30,15 @@ from odfbuild.odf.events import (
     TransformInput,
 )
 from odfbuild.odf.opaque import Opaque
-from odfbuild.odf.schema import EVENT_TIME, parse_ddl, to_ddl
-from odfbuild.planner.changes import Affected, Usage
+from odfbuild.odf.schema.columns import EVENT_TIME
+from odfbuild.odf.schema.ddl import parse_ddl, to_ddl
+from odfbuild.odf.schema.types import optional
 from odfbuild.planner.declared import Declared
-from odfbuild.planner.evolution.derive import Made, derive, makes_of_events
-from odfbuild.planner.evolution.impact import ALL, affected, readers_of
-from odfbuild.planner.evolution.renames import find_renames
-from odfbuild.planner.evolution.resolve import Resolver
+from odfbuild.planner.evolution.columns.derive import Made, derive, makes_of_events
+from odfbuild.planner.evolution.columns.resolve import Resolver
+from odfbuild.planner.evolution.columns.use import ALL, affected, readers_of
+from odfbuild.planner.evolution.rules.renames import find_renames
+from odfbuild.planner.plan.changes import Affected, Usage
 from tests.planner.builders import sql
 from tests.planner.evolution.assessing import (
     Versions,

@@ -4,8 +4,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from odfbuild.planner.evolution.rewrite import Rewrite, compare_queries, tokens
-from odfbuild.planner.sql.query import QueryStep
+from odfbuild.planner.evolution.columns.query_diff import Rewrite, compare_queries, tokens
+from odfbuild.sql.text.statement import QueryStep
 
 UNION = "select a from t union all select a from u"
 WITH = "with x as (select {} from t) select a from x"

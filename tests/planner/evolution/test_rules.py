@@ -4,9 +4,9 @@ import re
 
 import pytest
 
-from odfbuild.planner.changes import ChangeClass
-from odfbuild.planner.evolution.rules import catalogue, find_rule
-from odfbuild.planner.evolution.rules_page import rule_list, rule_text, rules_page
+from odfbuild.planner.evolution.rules.catalogue import catalogue, find_rule
+from odfbuild.planner.evolution.rules.page import rule_list, rule_text, rules_page
+from odfbuild.planner.plan.changes import ChangeClass
 from tests.planner.evolution.assessing import Versions
 from tests.planner.evolution.rule_cases import CASES, Case
 

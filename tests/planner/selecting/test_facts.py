@@ -22,11 +22,11 @@ from odfbuild.odf.events import (
     TransformInput,
 )
 from odfbuild.odf.refs import DatasetAlias
-from odfbuild.planner.changes import ChangeClass
 from odfbuild.planner.make import make_plan, project_hash
-from odfbuild.planner.policy import Traits
-from odfbuild.planner.selecting.facts import facts_of, selection_graph
-from odfbuild.planner.selecting.select import SourceKind, StateFlag
+from odfbuild.planner.plan.changes import ChangeClass
+from odfbuild.planner.plan.policy import Traits
+from odfbuild.planner.select.facts import facts_of, selection_graph
+from odfbuild.planner.select.tree import SourceKind, StateFlag
 from tests.planner.builders import (
     Chain,
     dataset_id,

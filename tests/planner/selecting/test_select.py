@@ -6,23 +6,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from odfbuild.cli.diagnostics import render_diagnostics
+from odfbuild.cli.render.diagnostics import render_diagnostics
 from odfbuild.odf.events import DatasetKind
 from odfbuild.odf.refs import DatasetAlias
-from odfbuild.planner.changes import ChangeClass
-from odfbuild.planner.selecting.select import (
-    Chosen,
-    Fact,
-    Selectable,
-    SelectionGraph,
-    SelectorError,
-    SourceKind,
-    StateFlag,
-    choose,
-    needs,
-    parse_selector,
-    select,
-)
+from odfbuild.planner.plan.changes import ChangeClass
+from odfbuild.planner.select.methods import Selectable
+from odfbuild.planner.select.parse import SelectorError, parse_selector
+from odfbuild.planner.select.select import Chosen, Fact, SelectionGraph, choose, needs, select
+from odfbuild.planner.select.tree import SourceKind, StateFlag
 
 INPUTS: Mapping[str, str] = {
     "eur": "",

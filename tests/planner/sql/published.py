@@ -5,11 +5,11 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from odfbuild.odf.chain import vocabulary
+from odfbuild.odf.chain.state import vocabulary
 from odfbuild.odf.events import DatasetSnapshot, DatasetVocabulary, SetTransform, SetVocab
-from odfbuild.planner.sql.query import QueryStep, steps_of
-from odfbuild.project.legacy import upgrade
-from odfbuild.project.manifests import read_manifests
+from odfbuild.project.read import read_manifests
+from odfbuild.project.upgrade import upgrade
+from odfbuild.sql.text.statement import QueryStep, steps_of
 from tests.projects import REPOSITORY
 
 __all__ = ["MANIFESTS", "Published", "published", "snapshots"]

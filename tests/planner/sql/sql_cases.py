@@ -9,13 +9,14 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from odfbuild.odf.datatypes import type_name
 from odfbuild.odf.events import DataField, DataSchema, DataTypeInt32, DataTypeMap, DataTypeString
 from odfbuild.odf.events import DataTypeOption as Option
-from odfbuild.odf.schema import parse_ddl
-from odfbuild.planner.sql.columns import ColumnRef, QueryColumns, columns_of
-from odfbuild.planner.sql.incremental import query_class
-from odfbuild.planner.sql.query import QueryStep
+from odfbuild.odf.schema.ddl import parse_ddl
+from odfbuild.odf.schema.types import type_name
+from odfbuild.sql.analysis.classes import query_class
+from odfbuild.sql.columns import QueryColumns, columns_of
+from odfbuild.sql.columns.output import ColumnRef
+from odfbuild.sql.text.statement import QueryStep
 
 __all__ = ["CASES", "FILE", "INPUTS", "Case", "asked", "described"]
 

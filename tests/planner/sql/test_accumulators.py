@@ -2,10 +2,10 @@
 
 import pytest
 
-from odfbuild.odf.schema import parse_ddl
-from odfbuild.planner.sql.accumulators import Accumulators, Kept, accumulators
-from odfbuild.planner.sql.affected import affected
-from odfbuild.planner.sql.query import QueryStep
+from odfbuild.odf.schema.ddl import parse_ddl
+from odfbuild.sql.analysis.affected import affected
+from odfbuild.sql.analysis.aggregates.accumulators import Accumulators, Kept, accumulators
+from odfbuild.sql.text.statement import QueryStep
 
 INPUTS = {
     "a": parse_ddl(

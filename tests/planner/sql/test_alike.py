@@ -4,11 +4,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from odfbuild.odf.ddl import parse_ddl
-from odfbuild.planner.sql.alike import are_alike, columns_alike, examine_alike
-from odfbuild.planner.sql.columns import QueryColumns, columns_of
-from odfbuild.planner.sql.query import QueryStep, examine
-from odfbuild.planner.sql.text import skeleton
+from odfbuild.odf.schema.ddl import parse_ddl
+from odfbuild.sql.analysis.query import are_alike, columns_alike, examine, examine_alike
+from odfbuild.sql.columns import QueryColumns, columns_of
+from odfbuild.sql.text.parse import skeleton
+from odfbuild.sql.text.statement import QueryStep
 
 TEMPLATES = [
     "select t, a + {n} as b, concat(c, '{s}') as c from x where d > {n} and e <> '{s}'",

@@ -2,8 +2,8 @@
 
 import pytest
 
-from odfbuild.planner.sql.clauses import shaping_clauses
-from odfbuild.planner.sql.query import QueryStep
+from odfbuild.sql.analysis.query import shaping_clauses
+from odfbuild.sql.text.statement import QueryStep
 
 
 @pytest.mark.parametrize(

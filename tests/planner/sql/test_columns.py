@@ -4,12 +4,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from odfbuild.odf.datatypes import inner, type_name
 from odfbuild.odf.events import DataField, DataSchema, DataTypeTime, DataTypeUInt32
-from odfbuild.odf.schema import parse_ddl
-from odfbuild.planner.sql.columns import ColumnRef, QueryColumns, columns_of
-from odfbuild.planner.sql.incremental import query_class
-from odfbuild.planner.sql.query import QueryStep
+from odfbuild.odf.schema.ddl import parse_ddl
+from odfbuild.odf.schema.types import inner, type_name
+from odfbuild.sql.analysis.classes import query_class
+from odfbuild.sql.columns import QueryColumns, columns_of
+from odfbuild.sql.columns.output import ColumnRef
+from odfbuild.sql.text.statement import QueryStep
 from tests.planner.sql.sql_cases import CASES, INPUTS, Case, asked, described
 
 TRADES = INPUTS["trades"]

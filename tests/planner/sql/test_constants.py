@@ -11,10 +11,10 @@ from odfbuild.odf.events import (
     DataTypeString,
     DataTypeTimestamp,
 )
-from odfbuild.planner.sql.alike import columns_alike
-from odfbuild.planner.sql.columns import columns_of
-from odfbuild.planner.sql.constants import groups_of
-from odfbuild.planner.sql.query import QueryStep
+from odfbuild.sql.analysis.query import columns_alike
+from odfbuild.sql.columns import columns_of
+from odfbuild.sql.columns.constants import groups_of
+from odfbuild.sql.text.statement import QueryStep
 
 INPUT = DataSchema(
     (

@@ -2,10 +2,11 @@
 
 import pytest
 
-from odfbuild.odf.schema import parse_ddl
-from odfbuild.planner.changes import QueryClass
-from odfbuild.planner.sql.incremental import query_class
-from odfbuild.planner.sql.query import QueryStep, examine
+from odfbuild.odf.schema.ddl import parse_ddl
+from odfbuild.sql.analysis.classes import query_class
+from odfbuild.sql.analysis.query import examine
+from odfbuild.sql.query_class import QueryClass
+from odfbuild.sql.text.statement import QueryStep
 from tests.planner.sql.sql_cases import CASES
 
 INPUTS = {

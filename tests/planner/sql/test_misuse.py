@@ -2,9 +2,9 @@
 
 import pytest
 
-from odfbuild.planner.sql.findings import Reason
-from odfbuild.planner.sql.misuse import misuses
-from odfbuild.planner.sql.query import QueryStep
+from odfbuild.sql.analysis.misuse import misuses
+from odfbuild.sql.reasons import Reason
+from odfbuild.sql.text.statement import QueryStep
 
 WRONG = {
     "select k, v, sum(n) as s from a group by k": (Reason.UNGROUPED, "v"),

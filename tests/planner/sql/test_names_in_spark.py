@@ -13,12 +13,12 @@ from typing import Any
 
 import pytest
 
-from odfbuild.executors.spark.engine import SparkEngine
-from odfbuild.executors.spark.settings import Size
-from odfbuild.odf.schema import parse_ddl
-from odfbuild.planner.sql.keyed import Parts
-from odfbuild.planner.sql.statement import SqlTextError
-from odfbuild.planner.sql.text import read
+from odfbuild.executors.engine.spark.engine import SparkEngine
+from odfbuild.executors.engine.spark.settings import Size
+from odfbuild.odf.schema.ddl import parse_ddl
+from odfbuild.sql.analysis.keys.keyed import Parts
+from odfbuild.sql.text.parse import read
+from odfbuild.sql.text.statement import SqlTextError
 from tests.planner.sql.drawn_selects import drawn_query
 
 pytestmark = pytest.mark.spark

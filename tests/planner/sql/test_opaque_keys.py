@@ -2,10 +2,9 @@
 
 import pytest
 
-from odfbuild.odf.schema import parse_ddl
-from odfbuild.planner.sql.key_columns import key_columns
-from odfbuild.planner.sql.opaque_keys import opaque_keys
-from odfbuild.planner.sql.query import QueryStep
+from odfbuild.odf.schema.ddl import parse_ddl
+from odfbuild.sql.analysis.keys.opaque import key_columns, opaque_keys
+from odfbuild.sql.text.statement import QueryStep
 
 INPUTS = {
     "a": parse_ddl(["t TIMESTAMP", "k STRING", "m STRING", "n BIGINT"]),

@@ -4,10 +4,12 @@ import pytest
 
 from odfbuild.odf.events import DataField, DataSchema, DataTypeFloat64, DataTypeInt32
 from odfbuild.odf.events import DataTypeString as Text
-from odfbuild.planner.sql.order import settled, unordered
-from odfbuild.planner.sql.query import QueryFacts, QueryStep, Reason, diagnostics, examine
-from odfbuild.planner.sql.sums import Added, cast_to, sums_of
-from odfbuild.planner.sql.text import read
+from odfbuild.sql.analysis.order import settled, unordered
+from odfbuild.sql.analysis.query import QueryFacts, diagnostics, examine
+from odfbuild.sql.analysis.sums import Added, cast_to, sums_of
+from odfbuild.sql.reasons import Reason
+from odfbuild.sql.text.parse import read
+from odfbuild.sql.text.statement import QueryStep
 
 SCHEMA = DataSchema(
     (

@@ -3,11 +3,11 @@
 import pytest
 
 from odfbuild.odf.events import DataSchema
-from odfbuild.odf.schema import parse_ddl
-from odfbuild.planner.sql.affected import Cause, affected
-from odfbuild.planner.sql.incremental import query_class
-from odfbuild.planner.sql.key_columns import key_columns
-from odfbuild.planner.sql.query import QueryStep
+from odfbuild.odf.schema.ddl import parse_ddl
+from odfbuild.sql.analysis.affected import Cause, affected
+from odfbuild.sql.analysis.classes import query_class
+from odfbuild.sql.analysis.keys.opaque import key_columns
+from odfbuild.sql.text.statement import QueryStep
 
 A = "t TIMESTAMP NOT NULL, k STRING, n BIGINT, s STRUCT<k: STRING, m: BIGINT>, l ARRAY<STRING>"
 INPUTS: dict[str, DataSchema] = {

@@ -3,10 +3,10 @@
 import pyarrow as pa
 import pytest
 
-from odfbuild.odf.arrow import from_arrow
 from odfbuild.odf.events import DataSchema
-from odfbuild.planner.sql.products import Products, products
-from odfbuild.planner.sql.query import QueryStep
+from odfbuild.odf.schema.arrow import from_arrow
+from odfbuild.sql.analysis.keys.joins import Products, products
+from odfbuild.sql.text.statement import QueryStep
 
 INPUTS: dict[str, DataSchema] = {
     name: from_arrow(

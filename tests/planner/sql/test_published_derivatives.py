@@ -5,8 +5,9 @@ The classes and reasons are those of the query as Spark's; most of them are for 
 
 import pytest
 
-from odfbuild.planner.sql.incremental import query_class
-from odfbuild.planner.sql.query import QueryStep, examine
+from odfbuild.sql.analysis.classes import query_class
+from odfbuild.sql.analysis.query import examine
+from odfbuild.sql.text.statement import QueryStep
 from tests.planner.sql.published import MANIFESTS, Published, published
 
 SAID = {

@@ -8,9 +8,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from odfbuild.odf.events import SqlQueryStep, TransformSql
-from odfbuild.planner.sql.carry import CarriedText, carry
-from odfbuild.planner.sql.query import QueryFacts, QueryStep, Reason, diagnostics, examine, steps_of
-from odfbuild.planner.sql.statement import CLOCK_WORDS
+from odfbuild.sql.analysis.query import QueryFacts, diagnostics, examine
+from odfbuild.sql.reasons import Reason
+from odfbuild.sql.text.edits import CarriedText, carry
+from odfbuild.sql.text.statement import CLOCK_WORDS, QueryStep, steps_of
 
 
 def facts(text: str, *inputs: str, **steps: str) -> QueryFacts:
@@ -261,7 +262,7 @@ def test_a_transform_is_one_query_or_a_list() -> None:
 
 
 def test_sqlglot_is_imported_only_when_a_text_is_read() -> None:
-    code = "import sys, odfbuild.planner.sql.query; print('sqlglot' in sys.modules)"
+    code = "import sys, odfbuild.sql.analysis.query; print('sqlglot' in sys.modules)"
     run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert run.stdout.strip() == "False"
 

@@ -9,11 +9,13 @@ import pytest
 
 from odfbuild.odf.events import AddPushSource, SetPollingSource, SetTransform, TransformSql
 from odfbuild.planner.queries import PREPROCESS_INPUT
-from odfbuild.planner.sql.columns import columns_of
-from odfbuild.planner.sql.incremental import query_class
-from odfbuild.planner.sql.query import QueryStep, Reason, examine, steps_of
-from odfbuild.project.legacy import upgrade
-from odfbuild.project.manifests import read_manifests
+from odfbuild.project.read import read_manifests
+from odfbuild.project.upgrade import upgrade
+from odfbuild.sql.analysis.classes import query_class
+from odfbuild.sql.analysis.query import examine
+from odfbuild.sql.columns import columns_of
+from odfbuild.sql.reasons import Reason
+from odfbuild.sql.text.statement import QueryStep, steps_of
 from tests.projects import REPOSITORY
 
 SHARED = Path(os.environ.get("ODFBUILD_MANIFESTS") or REPOSITORY.parent / "shared")

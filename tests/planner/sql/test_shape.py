@@ -7,7 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from odfbuild.odf.events import DataTypeDecimal
-from odfbuild.planner.sql.shape import (
+from odfbuild.sql.text.parse import read
+from odfbuild.sql.text.shape import (
     Call,
     Case,
     Cast,
@@ -30,8 +31,7 @@ from odfbuild.planner.sql.shape import (
     Unknown,
     walk,
 )
-from odfbuild.planner.sql.statement import SqlTextError
-from odfbuild.planner.sql.text import read
+from odfbuild.sql.text.statement import SqlTextError
 from tests.planner.sql.sql_cases import CASES
 
 

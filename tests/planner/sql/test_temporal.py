@@ -13,13 +13,16 @@ from odfbuild.odf.events import (
     TimeUnit,
     TransformSql,
 )
-from odfbuild.planner.sql.affected import Cause, affected
-from odfbuild.planner.sql.columns import ColumnRef, columns_of
-from odfbuild.planner.sql.key_columns import key_columns
-from odfbuild.planner.sql.query import QueryStep, Reason, diagnostics, examine, steps_of
-from odfbuild.planner.sql.temporal import as_of, as_of_joins, read_plainly
-from odfbuild.planner.sql.temporal_checks import column_problems
-from odfbuild.planner.sql.waiting import longest_wait, waits
+from odfbuild.sql.analysis.affected import Cause, affected
+from odfbuild.sql.analysis.keys.opaque import key_columns
+from odfbuild.sql.analysis.query import diagnostics, examine
+from odfbuild.sql.analysis.temporal import column_problems
+from odfbuild.sql.analysis.windows import longest_wait, waits
+from odfbuild.sql.columns import columns_of
+from odfbuild.sql.columns.output import ColumnRef
+from odfbuild.sql.reasons import Reason
+from odfbuild.sql.text.statement import QueryStep, steps_of
+from odfbuild.sql.text.temporal import as_of, as_of_joins, read_plainly
 
 DUE = "LEFT SEMI JOIN (SELECT 1) ON {} <= timestamp_millis(7L)"
 MET = (

@@ -2,7 +2,7 @@
 
 import pytest
 
-from odfbuild.planner.sql.windows import (
+from odfbuild.sql.analysis.windows import (
     closing,
     has_windows,
     longest_window,

@@ -7,12 +7,12 @@ from typing import Any
 import pytest
 from jsonschema import Draft202012Validator
 
+from odfbuild.executors.testing.files import load_tests
+from odfbuild.executors.testing.model import Freshness, NotNull, On, Range, Relationship, RowCount
 from odfbuild.odf.refs import DatasetAlias
 from odfbuild.odf.timestamp import Timestamp
-from odfbuild.planner.policy import Severity
+from odfbuild.planner.plan.policy import Severity
 from odfbuild.project.fingerprint import project_files
-from odfbuild.project.testing.documents import load_tests
-from odfbuild.project.testing.model import Freshness, NotNull, On, Range, Relationship, RowCount
 from odfbuild.project.yaml import read_documents
 from tests.inside import lay_out
 from tests.projects import REPOSITORY

@@ -10,9 +10,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from odfbuild.odf.arrow import to_arrow
-from odfbuild.odf.schema import parse_ddl
-from odfbuild.project.testing.values import WrongValueError, of_text, typed
+from odfbuild.executors.testing.values import WrongValueError, of_text, typed
+from odfbuild.odf.schema.arrow import to_arrow
+from odfbuild.odf.schema.ddl import parse_ddl
 
 
 def kind(ddl: str) -> Any:

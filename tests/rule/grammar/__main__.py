@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
 
-from odfbuild.executors.spark.engine import SparkEngine
+from odfbuild.executors.engine.spark.engine import SparkEngine
 from tests.rule.grammar.choices import smaller
 from tests.rule.grammar.oracles import PlainSpark
 from tests.rule.grammar.pairs import Outcome, Pair, drawn_pair, outcome

@@ -14,7 +14,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from odfbuild.executors.spark.java import find_java
+from odfbuild.executors.engine.spark.jvm.java import find_java
 from tests.rule.grammar.plain_spark import plain
 from tests.rule.grammar.queries import Composed
 from tests.rule.grammar.tables import Table, literal

@@ -7,11 +7,11 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from odfbuild.errors import EngineFailedError, OdfBuildError
-from odfbuild.executors.spark.engine import SparkEngine
-from odfbuild.odf.arrow import from_arrow
+from odfbuild.executors.engine.spark.engine import SparkEngine
 from odfbuild.odf.events import DataSchema
-from odfbuild.planner.sql.incremental import query_class
-from odfbuild.planner.sql.query import steps_of
+from odfbuild.odf.schema.arrow import from_arrow
+from odfbuild.sql.analysis.classes import query_class
+from odfbuild.sql.text.statement import steps_of
 from tests.rule.grammar.choices import Choices
 from tests.rule.grammar.oracles import Asked, PlainSpark, counted, duck_rows
 from tests.rule.grammar.queries import Composed, composed

@@ -1,0 +1,161 @@
+"""Execute plans."""
+
+import os
+from contextlib import suppress
+from dataclasses import replace
+from time import time_ns
+from typing import TYPE_CHECKING
+
+from odfbuild.app.plan.make import Asked, make_whole
+from odfbuild.app.plan.project_files import ProjectChangedError, ProjectFiles
+from odfbuild.app.plan.sources import planned_bytes
+from odfbuild.errors import Level, OdfBuildError, ProjectErrors
+from odfbuild.executors.engine.registry import spark_of
+from odfbuild.executors.runs.openlineage.listener import telling
+from odfbuild.executors.testing.gate_checks import gate_of
+from odfbuild.odf.refs import DatasetAlias
+from odfbuild.odf.timestamp import Timestamp
+from odfbuild.planner.plan import Append, Plan
+from odfbuild.planner.plan.subset import touched
+from odfbuild.project.opened import Opened
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from pathlib import Path
+
+    from odfbuild.executors.engine.context import Site
+    from odfbuild.executors.engine.protocol import Engine
+    from odfbuild.executors.runs.options import Manner
+    from odfbuild.executors.runs.record import Asking
+    from odfbuild.executors.runs.report import Report
+    from odfbuild.executors.runs.scheduler import Progress
+    from odfbuild.planner.declared import Declared
+
+
+def apply(
+    project: Opened,
+    plan: Plan,
+    *,
+    jobs: int = 4,
+    progress: "Progress | None" = None,
+    settle: bool = True,
+    manner: "Manner | None" = None,
+    asking: "Asking | None" = None,
+    events: "Path | None" = None,
+    files: ProjectFiles | None = None,
+    declared: "Sequence[Declared] | None" = None,
+) -> "Report":
+    """Execute a plan, `jobs` steps at a time, and return what became of each step.
+
+    `settle` remembers that nothing is left to do, for which the project's files are read again.
+    The run is recorded as one that was asked for as `asking` says.  `events` is a file for events
+    of the run, beside where the settings send them.  `files` are those that the plan was made of,
+    None for a plan that was saved.  The engine is asked about new queries of `declared` datasets
+    before the first block is written.  Raises, with nothing done, StalePlanError when a dataset is
+    not where the plan found it, ProjectChangedError, and EngineFailedError; and InterruptedRun.
+    """
+    from odfbuild.executors.engine.interrupt import interruptible
+    from odfbuild.executors.runs.options import Manner
+    from odfbuild.executors.runs.record import Asking
+    from odfbuild.executors.runs.scheduler import InterruptedRun, Unwatched, check_heads
+    from odfbuild.state.memory.applied import record_applied
+
+    wrong = [each for each in plan.notes if each.level is Level.ERROR]
+    wrong += [each for found in plan.refused.values() for each in found]
+    if wrong:
+        raise ProjectErrors(wrong)
+    check_heads(touched(plan), project.workspace.named_heads())
+    if files is not None:
+        files.check(project)
+    manner = manner or Manner()
+    asked = asking or Asking()
+    report: Report | None = None
+    try:
+        with interruptible(manner.ending):  # a record is begun, written and ended in one piece
+            report = _recorded(
+                project, plan, declared or (), jobs, progress or Unwatched(), manner, asked, events
+            )
+    except InterruptedRun:
+        raise
+    except KeyboardInterrupt:  # when all was done
+        if report is None:
+            raise
+        raise InterruptedRun(report) from None
+    record_applied(project.workspace, _worked(report))
+    if settle and report.is_whole:
+        with suppress(ProjectErrors, ProjectChangedError):  # somebody edits files by now
+            make_whole(project, Asked())  # remembers that nothing is left to do
+    return report
+
+
+def _recorded(
+    project: Opened,
+    plan: Plan,
+    declared: "Sequence[Declared]",
+    jobs: int,
+    progress: "Progress",
+    manner: "Manner",
+    asking: "Asking",
+    events: "Path | None",
+) -> "Report":
+    """Run a plan and record it."""
+    from odfbuild.executors.runs.lineage import Recording
+    from odfbuild.executors.runs.record import Recorder
+    from odfbuild.executors.runs.scheduler import run
+
+    engine = spark_of(project)
+    site = site_of(project, engine)
+    recorder = Recorder(project, plan, asking, progress)
+    recording = Recording(project.workspace, recorder)
+    report: Report | None = None
+    broken: OdfBuildError | None = None
+    stopped = False
+    try:
+        checks = plan.checks
+        if any(not isinstance(s.work, Append) and s.id not in checks for s in plan.steps):
+            engine.prepare(planned_bytes(project, plan))
+        if any(isinstance(step.work, Append) for step in plan.steps):
+            from odfbuild.app.plan.definitions import refused_by_engine
+
+            states = project.workspace.states()
+            refused = refused_by_engine(project, declared, plan, engine, states)
+            manner = replace(manner, refused=refused)
+        with telling(project, recording, events) as told:
+            report = run(plan, site, jobs=jobs, progress=told.progress, manner=manner)
+        report = replace(report, notes=told.notes)
+    except KeyboardInterrupt:
+        stopped = True
+        raise
+    except OdfBuildError as error:
+        broken = error
+        raise
+    finally:
+        recorder.close(report, stopped=stopped, error=broken)
+        engine.close()
+        recording.close()
+    return report
+
+
+def site_of(project: Opened, engine: "Engine") -> "Site":
+    """Return where the steps of a project run."""
+    from odfbuild.executors.engine.context import SLICE_ROWS, Site
+
+    return Site(
+        workspace=project.workspace,
+        engine=engine,
+        clock=lambda: Timestamp.from_millis(time_ns() // 1_000_000),
+        project_dir=project.root,
+        env=os.environ,
+        permissions=project.permissions,
+        slice_rows=project.spark.slice_rows or SLICE_ROWS,
+        gate=gate_of(project),
+    )
+
+
+def _worked(report: "Report") -> dict[DatasetAlias, bool]:
+    """Return the datasets that were worked on, and whether a step of each failed."""
+    from odfbuild.executors.runs.report import Skipped
+
+    failed = {step.target for step, _ in report.failures}
+    done = (step.target for step, outcome in report.outcomes if not isinstance(outcome, Skipped))
+    return {target: target in failed for target in done}

@@ -1,0 +1,339 @@
+"""The resident engine of a workspace: start, stop, and change to an installed version."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from enum import Enum
+from pathlib import Path
+from time import time_ns
+from typing import TYPE_CHECKING
+
+from odfbuild.errors import EngineFailedError, StateError
+from odfbuild.executors.engine.protocol import engine_version
+from odfbuild.executors.engine.registry import check_master
+from odfbuild.executors.engine.spark.jvm.java import find_java
+from odfbuild.executors.engine.spark.jvm.resident import (
+    Kept,
+    Place,
+    ask,
+    differences,
+    host,
+    is_off,
+    read_kept,
+    started_at,
+    traits,
+)
+from odfbuild.executors.verify.run import replaying, steps_since
+from odfbuild.host.files import read_regular
+from odfbuild.host.json_text import parse_json
+from odfbuild.odf.chain.state import ChainState
+from odfbuild.odf.events import SetTransform
+from odfbuild.odf.identity import DatasetId, Multihash
+from odfbuild.odf.opaque import is_opaque
+from odfbuild.odf.refs import DatasetAlias
+from odfbuild.odf.timestamp import Timestamp
+from odfbuild.planner.diff.query_change import made_by_another, upgraded
+from odfbuild.project.opened import Opened
+from odfbuild.state.chain.prepared import Prepared
+from odfbuild.state.memory.applied import record_applied
+
+if TYPE_CHECKING:
+    from odfbuild.executors.verify.replay import RecordedStep, Replayed
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Upgrade:
+    """A dataset of another version: the event that would record the installed one after `state`."""
+
+    alias: DatasetAlias
+    id: DatasetId
+    state: ChainState
+    before: str
+    event: SetTransform
+
+    @property
+    def after(self) -> str:
+        """Return the installed version."""
+        return self.event.transform.version or ""
+
+
+@dataclass(frozen=True, slots=True)
+class Upgraded:
+    """What came of running again the steps of another version."""
+
+    upgrade: Upgrade
+    replayed: "tuple[Replayed, ...]"
+
+    @property
+    def passed(self) -> bool:
+        """Say whether the installed version gives all that is recorded."""
+        return not any(each.findings for each in self.replayed)
+
+
+def outdated(project: Opened, chosen: Iterable[DatasetAlias]) -> tuple[Upgrade, ...]:
+    """Return the datasets whose transform in force is recorded with another version."""
+    known = project.workspace.names()
+    found = (_upgrade(project, name, known[name]) for name in chosen)
+    return tuple(each for each in found if each is not None)
+
+
+def _upgrade(project: Opened, alias: DatasetAlias, id: DatasetId) -> Upgrade | None:
+    state = project.workspace.dataset(id).state()
+    event = None if state is None else _event(state)
+    if state is None or state.transform is None or event is None:
+        return None
+    return Upgrade(
+        alias=alias,
+        id=id,
+        state=state,
+        before=state.transform.transform.version or "",
+        event=event,
+    )
+
+
+def _event(state: ChainState) -> SetTransform | None:
+    known = state.transform
+    if known is None or is_opaque(known.transform):
+        return None
+    installed = engine_version(known.transform.engine)
+    return None if installed is None else upgraded(state, installed)
+
+
+def replayed(project: Opened, upgrades: Iterable[Upgrade], jobs: int) -> Iterator[Upgraded]:
+    """Run all steps of other versions again, so many at a time, and yield what came of each."""
+    from odfbuild.executors.verify.history import Past
+
+    past = Past(project.workspace)
+    wanted = tuple(upgrades)
+    steps = {
+        each.id: tuple(step for step in steps_since(past, each.id) if not _is_installed(step))
+        for each in wanted
+    }
+    with replaying(project, past, steps, jobs, anyway=True) as run:
+        again = {each.id: run.submit(steps[each.id]) for each in wanted}
+        for each in wanted:
+            yield Upgraded(each, tuple(future.result() for future in again[each.id]))
+
+
+def _is_installed(step: "RecordedStep") -> bool:
+    """Say whether a step says that the installed version made it."""
+    made = step.before.transform
+    if made is None or is_opaque(made.transform) or made.transform.version is None:
+        return False
+    installed = engine_version(made.transform.engine)
+    return installed is not None and not made_by_another(made.transform, installed)
+
+
+def record(project: Opened, upgrades: Iterable[Upgrade]) -> Mapping[DatasetAlias, Multihash]:
+    """Append to each dataset the event that names the installed version; return the new heads.
+
+    Raises HeadMovedError at the first dataset that moved since.
+    """
+    heads: dict[DatasetAlias, Multihash] = {}
+    try:
+        for each in upgrades:
+            now = max(Timestamp.from_millis(time_ns() // 1_000_000), each.state.system_time)
+            dataset = project.workspace.dataset(each.id)
+            heads[each.alias] = dataset.commit(Prepared((each.event,), now), on=each.state).head
+    finally:
+        record_applied(project.workspace, dict.fromkeys(heads, False))
+    return heads
+
+
+IDLE = 15 * 60.0  # seconds without a user until it ends
+_KEEPER = "odfbuild.executors.engine.spark.jvm.keeper"
+_PATIENCE = 180.0  # seconds until a keeper that says nothing is given up
+
+
+class State(Enum):
+    """How a resident engine is."""
+
+    NONE = "none"
+    READY = "ready"
+    UNFIT = "unfit"
+    STOPPING = "stopping"
+    SILENT = "silent"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Resident:
+    """What is known of the resident engine; `why` says why commands do not use it.
+
+    `users` are processes, `idle` and `idle_for` seconds, `since` is in Unix seconds.
+    """
+
+    state: State
+    why: tuple[str, ...] = ()
+    kept: Kept | None = None
+    users: tuple[int, ...] = ()
+    served: int = 0
+    idle_for: float = 0.0
+
+
+def resident(project: Opened) -> Resident:
+    """Look at the resident engine of a workspace, without changing anything."""
+    place = Place(project.workspace.cache)
+    kept = read_kept(place)
+    if kept is None:
+        ending = place.is_alive()
+        return Resident(state=State.STOPPING if ending else State.NONE, why=_unbelieved(place))
+    if kept.host != host():
+        why = f"it runs on another machine: {kept.host.split()[0]}"
+        return Resident(state=State.UNFIT, why=(why,), kept=kept)
+    if not place.is_alive():
+        return Resident(state=State.NONE, why=("the last one was killed",))
+    return _asked(project, kept)
+
+
+def _unbelieved(place: Place) -> tuple[str, ...]:
+    if place.kept.exists() and not place.is_ours():
+        return (f"{place.kept} could have been written by somebody else",)
+    return ()
+
+
+def _asked(project: Opened, kept: Kept, question: Mapping[str, object] | None = None) -> Resident:
+    try:
+        line, said = ask(kept, question or {"ask": "status"})
+    except (OSError, ValueError) as error:
+        why = f"it does not answer: {type(error).__name__}"
+        return Resident(state=State.SILENT, why=(why,), kept=kept)
+    line.close()
+    unlike = differences(kept.traits, _wanted(project))
+    off = ("it is switched off here",) if is_off(project.spark.resident) else ()
+    state = State.UNFIT if unlike or off else State.READY
+    users = said.get("users")
+    return Resident(
+        state=State.STOPPING if said.get("stopping") is True else state,
+        why=(*off, *unlike),
+        kept=kept,
+        users=tuple(int(each) for each in users) if isinstance(users, list) else (),
+        served=int(str(said.get("served", 0))),
+        idle_for=float(str(said.get("idle_for", 0))),
+    )
+
+
+def _wanted(project: Opened) -> dict[str, str]:
+    spark = project.spark
+    return traits(find_java(), spark.master, spark.memory, _cores())
+
+
+def _cores() -> int:
+    return min(os.cpu_count() or 1, 8)
+
+
+def start(project: Opened, idle: float = IDLE) -> tuple[Resident, bool]:
+    """Start a resident engine unless a fitting one is there; tell whether it was started now.
+
+    Raises StateError for one that is there and does not fit, EngineFailedError when none starts.
+    """
+    place = Place(project.workspace.cache)
+    with place.starting():
+        found = resident(project)
+        if found.state is State.READY:
+            return found, False
+        if found.state in (State.UNFIT, State.SILENT) and not is_off(project.spark.resident):
+            raise StateError(
+                what="a resident engine is there, and cannot be used",
+                why="; ".join(found.why),
+                fix="odfbuild engine stop, then start it again; stop --now does not wait for users",
+            )
+        _clean(place)
+        _launch(project, place, idle)
+        return resident(project), True
+
+
+def _clean(place: Place) -> None:
+    """Remove what an engine left that was killed; wait for one that is about to end."""
+    until = time.monotonic() + _PATIENCE
+    while place.is_alive():
+        if time.monotonic() > until:
+            raise EngineFailedError(
+                what="the resident engine does not end",
+                why="it was told to stop, and somebody still uses it",
+                fix="odfbuild engine stop --now",
+            )
+        time.sleep(0.05)
+    place.kept.unlink(missing_ok=True)
+
+
+def _launch(project: Opened, place: Place, idle: float) -> None:
+    check_master(project)
+    spark = project.spark
+    wanted = {"master": spark.master, "memory": spark.memory, "cores": _cores(), "idle": idle}
+    with place.log.open("wb") as log:
+        keeper = subprocess.Popen(
+            [sys.executable, "-P", "-m", _KEEPER, str(place.cache.absolute())],
+            stdin=subprocess.PIPE,
+            stdout=log,
+            stderr=log,
+            start_new_session=True,
+            cwd=place.folder,
+            env=_environment(),
+        )
+    assert keeper.stdin is not None  # noqa: S101 - it is a pipe
+    keeper.stdin.write(json.dumps(wanted).encode())
+    keeper.stdin.close()
+    until = time.monotonic() + _PATIENCE
+    while not place.kept.exists():
+        if keeper.poll() is not None or time.monotonic() > until:
+            keeper.kill()
+            keeper.wait()
+            raise _not_started(place)
+        time.sleep(0.02)
+    keeper.returncode = 0  # it goes on without us: nobody waits for it
+
+
+def _environment() -> dict[str, str]:
+    """Return our environment, in which the keeper finds this very package."""
+    import odfbuild
+
+    folder = str(Path(odfbuild.__file__).resolve().parents[1])
+    before = os.environ.get("PYTHONPATH")
+    return {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, (folder, before)))}
+
+
+def _not_started(place: Place) -> EngineFailedError:
+    lines = read_regular(place.log).decode("utf-8", "replace").strip().splitlines()
+    try:
+        what, why, fix = parse_json(lines[-1])
+    except (IndexError, ValueError, TypeError):
+        said = f"it said: {lines[-1]}" if lines else "it said nothing"
+        return EngineFailedError("the resident engine did not start", said, f"see {place.log}")
+    return EngineFailedError(what, why, fix)
+
+
+def stop(project: Opened, *, now: bool = False) -> Resident:
+    """Stop the resident engine once nobody uses it, or at once; return how it was before.
+
+    Returns when it has gone.
+    """
+    place = Place(project.workspace.cache)
+    kept = read_kept(place)
+    found = resident(project)
+    if kept is None or kept.host != host() or not place.is_alive():
+        if kept is not None and kept.host == host():
+            _clean(place)
+        return found
+    told = _asked(project, kept, {"ask": "stop", "now": now})
+    if told.state is State.SILENT:
+        _kill(kept, now=now)
+    while place.is_alive():
+        time.sleep(0.05)
+    place.kept.unlink(missing_ok=True)
+    return found
+
+
+def _kill(kept: Kept, *, now: bool) -> None:
+    if not now:
+        raise EngineFailedError(
+            what="the resident engine does not answer",
+            why="its keeper or its Java process hangs",
+            fix="odfbuild engine stop --now kills it",
+        )
+    if started_at(kept.pid) == kept.started:
+        os.kill(kept.pid, signal.SIGKILL)

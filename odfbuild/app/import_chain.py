@@ -1,0 +1,223 @@
+"""Take an existing chain into the workspace: copied, verified, then put in its place at once.
+
+The chain is there whole or not at all; its name comes after it, and its definition, which another
+layer writes, comes last.  Doing the same again goes on from where it was interrupted.
+"""
+
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+
+from odfbuild.errors import OdfBuildError, ProtocolError, StateError
+from odfbuild.odf.chain.state import ChainState
+from odfbuild.odf.identity import DatasetId
+from odfbuild.odf.refs import DatasetAlias
+from odfbuild.planner.diff.in_force import inputs_of
+from odfbuild.project.opened import Opened
+from odfbuild.state.chain.dataset import Dataset
+from odfbuild.state.chain.index import Index
+from odfbuild.state.copy import Copied, copy_chain, noted_alias, peek
+from odfbuild.state.workspace import Workspace
+
+_MOST_FOLDERS = 1_000  # that are looked into for an input
+
+
+class NotVerifiedError(StateError):
+    """A chain that was to be taken in is not what it says of itself."""
+
+    code = "not-verified"
+
+
+class AlreadyHereError(StateError):
+    """The workspace has the dataset that was to be taken in."""
+
+    code = "already-here"
+
+
+class NamelessError(StateError):
+    """Nothing says what a dataset is called."""
+
+    code = "nameless-dataset"
+
+
+class MissingInputsError(StateError):
+    """A derivative was to be taken in before what it is made of."""
+
+    code = "missing-inputs"
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """A chain that was copied aside and holds; `state` is that of its head."""
+
+    folder: Path
+    copied: Copied
+    state: ChainState
+
+
+def name_of_folder(folder: Path) -> DatasetAlias:
+    """Return what the dataset in a folder is called: by a note in it, its workspace, or the folder.
+
+    Raises NamelessError.
+    """
+    noted = noted_alias(folder)
+    for text in (noted, *_names_around(folder), folder.resolve().name):
+        if text is not None and not text.startswith("fed01"):
+            with suppress(ProtocolError):
+                return DatasetAlias.parse(text)
+    raise NamelessError(
+        what=f"nothing says what the dataset in {folder} is called",
+        why="a chain has an id, and its name is given to it by a workspace",
+        fix=f"name it: odfbuild import {folder} NAME",
+    )
+
+
+def _names_around(folder: Path) -> Sequence[str]:
+    """Return what a workspace calls the dataset, if the folder is one of its datasets."""
+    place = folder.resolve()
+    workspace = Workspace(place.parent.parent)
+    with suppress(StateError, OSError):
+        named = workspace.names().items()
+        return [str(alias) for alias, id in named if id.multibase == place.name]
+    return ()
+
+
+def examine(folder: Path, staging: Path) -> Found:
+    """Copy the chains of a folder into an empty one, and verify the copy whole.
+
+    Raises what `copy_chain` raises, and NotVerifiedError.
+    """
+    from odfbuild.executors.verify.chain import verify
+
+    copied = copy_chain(folder, staging)
+    dataset = _dataset_in(staging, copied.dataset)
+    found = verify(dataset).findings
+    state = None if found else dataset.state()
+    if state is None:
+        listed = "".join(f"\n  {each.what}" for each in found[:10])
+        raise NotVerifiedError(
+            what=f"the dataset in {folder} does not verify, so it was not taken in{listed}",
+            why="every block and file must be what the chain says of it",
+            fix="copy it anew from where it was made, or have it verified there",
+        )
+    return Found(staging, copied, state)
+
+
+def _dataset_in(folder: Path, id: DatasetId) -> Dataset:
+    """Return the dataset that was copied into a folder."""
+    from odfbuild.state.chain.heads import LocalHeads
+    from odfbuild.state.chain.objects import LocalObjects
+    from odfbuild.state.chain.stores import Stores
+
+    names = ("blocks", "data", "checkpoints")
+    blocks, data, checkpoints = (LocalObjects(folder / name) for name in names)
+    return Dataset(id, Stores(LocalHeads(folder), blocks, data, checkpoints), Index())
+
+
+def missing_inputs(state: ChainState, names: Mapping[DatasetId, DatasetAlias]) -> list[DatasetId]:
+    """Return the inputs of the transform in force that the workspace does not have."""
+    return [each for each in inputs_of(state) if each not in names]
+
+
+def folders_of_inputs(
+    folder: Path, names: Mapping[DatasetId, DatasetAlias]
+) -> Mapping[DatasetId, Path | None]:
+    """Return where the inputs of a folder's dataset may be taken from that the workspace lacks.
+
+    They are looked for beside the folder; what the chain says is not verified here.
+    """
+    state = peek(folder)
+    missing = [] if state is None else missing_inputs(state, names)
+    return {each: _beside(folder, each) for each in missing}
+
+
+def _beside(folder: Path, wanted: DatasetId) -> Path | None:
+    place = folder.absolute().parent
+    near = place / wanted.multibase
+    if near.is_dir():
+        return near
+    with suppress(OSError):
+        for each in sorted(place.iterdir())[:_MOST_FOLDERS]:
+            found = peek(each) if each.is_dir() else None
+            if found is not None and found.dataset == wanted:
+                return each
+    return None
+
+
+def refuse_without_inputs(
+    alias: DatasetAlias, missing: Mapping[DatasetId, Path | None]
+) -> MissingInputsError:
+    """Return the refusal of a derivative, with where each of its inputs may be found."""
+    lines = "".join(
+        f"\n  {id}" + ("" if place is None else f"  in {place}") for id, place in missing.items()
+    )
+    noun = "an input" if len(missing) == 1 else f"{len(missing)} inputs"
+    fix = "--with-inputs takes them in first"
+    if any(place is None for place in missing.values()):
+        fix = "import them first, from where they are"
+    return MissingInputsError(
+        what=f"{alias} reads {noun} that the workspace does not have{lines}",
+        why="its definition would name what is not there, and no plan could be made",
+        fix=f"{fix}; --no-definition takes the chain in to be read only",
+    )
+
+
+def put_in_place(project: Opened, found: Found, alias: DatasetAlias) -> Dataset:
+    """Make what was examined a dataset of the workspace, under a name.
+
+    A dataset that is there without a name, at the same head, gets its name; so an interrupted
+    import ends well.  Raises AlreadyHereError, AliasTakenError.
+    """
+    workspace, id = project.workspace, found.copied.dataset
+    there = workspace.open(id)
+    names = {each: name for name, each in workspace.names().items()}
+    if there is not None and (names.get(id, alias) != alias or there.head() != found.state.head):
+        raise _already_here(found, there, names.get(id), alias)
+    _refuse_name(workspace, alias, id)
+    if there is None:
+        workspace.take_in(id, found.folder)
+    if id not in names:
+        workspace.name(alias, id)
+    dataset = workspace.dataset(id)
+    workspace.index.put(found.state)
+    return dataset
+
+
+def _refuse_name(workspace: Workspace, alias: DatasetAlias, id: DatasetId) -> None:
+    other = workspace.names().get(alias)
+    if other not in (None, id):
+        raise AlreadyHereError(
+            what=f"the workspace has another dataset called {alias}: {other}",
+            why="a name is that of one dataset, and this one is another",
+            fix="give it another name: odfbuild import FOLDER NAME",
+        )
+
+
+def _already_here(
+    found: Found, there: Dataset, known: DatasetAlias | None, alias: DatasetAlias
+) -> OdfBuildError:
+    id = found.copied.dataset
+    if known is not None and known != alias:
+        return AlreadyHereError(
+            what=f"the workspace has this dataset already, as {known}",
+            why=f"{id} is one dataset, whatever it is called",
+            fix=f"odfbuild mv {known} {alias} renames it",
+        )
+    here = [hash for hash, _ in there.blocks()]
+    copied = [hash for hash, _ in _dataset_in(found.folder, id).blocks()]
+    shared = sum(one == other for one, other in zip(here, copied, strict=False))
+    more, left = len(copied) - shared, len(here) - shared
+    if not more:
+        how = f"and blocks after the last one of the copy: {left:,}"
+        why, fix = "all that the copy has is here", "nothing is left to take in"
+    else:
+        how = f"at another head: blocks that only the copy has: {more:,}"
+        why = "a chain that is here goes on by its own steps only"
+        fix = "compare the two: odfbuild log, here and there"
+        if left:
+            how = f"at another head: after {shared:,} blocks the two copies are different"
+            why = "two copies of one dataset went different ways, and none is overwritten"
+    return AlreadyHereError(
+        what=f"the workspace has {known or id} already, {how}", why=why, fix=fix
+    )

@@ -1,0 +1,1 @@
+"""Answers about a project and its datasets: explanation, difference, drift, query."""

@@ -1,0 +1,397 @@
+"""Look at a machine and a workspace: what is as it should be, and the way out where it is not.
+
+Nothing but a cache is written, and no engine is started unless that is asked for.
+"""
+
+import grp
+import os
+import pwd
+import shutil
+import tempfile
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from enum import Enum
+from importlib.metadata import PackageNotFoundError
+from pathlib import Path
+from time import monotonic, time_ns
+
+from odfbuild.errors import OdfBuildError
+from odfbuild.executors.engine.protocol import engine_version
+from odfbuild.odf.chain.state import ChainState
+from odfbuild.odf.opaque import is_opaque
+from odfbuild.odf.refs import DatasetAlias
+from odfbuild.odf.timestamp import Timestamp
+from odfbuild.planner.diff.query_change import made_by_another, may_have_wrong_rows
+from odfbuild.project.opened import Opened
+from odfbuild.state.gc import find_leftovers, tree_bytes
+from odfbuild.state.workspace import MissingHeadError
+
+_LITTLE, _TOO_LITTLE = 2 << 30, 200 << 20  # bytes that are free
+_AHEAD = 120  # seconds by which another clock may be ahead
+_RELEASED = Timestamp.parse("2024-01-01T00:00:00Z")  # before this, no clock can be right
+_SHOWN = 3
+
+
+class Health(Enum):
+    """How something is."""
+
+    OK = "ok"
+    WARN = "warn"
+    BAD = "bad"
+
+
+@dataclass(frozen=True, slots=True)
+class Check:
+    """One thing that was looked at; `fix` is the way out where it is not well."""
+
+    name: str
+    health: Health
+    what: str
+    fix: str = ""
+
+
+Look = Callable[[], Iterator[Check]]
+
+
+def look_at_machine() -> Iterator[Check]:
+    """Yield how Java, the engine, its class archive and the folders of the user are."""
+    yield from _guarded("java", _java)
+    yield from _guarded("engine", _engine)
+    yield from _guarded("archive", _archive)
+    yield from _guarded("programs", _programs)
+    yield from _guarded("temporary", lambda: _folder("temporary", Path(tempfile.gettempdir())))
+
+
+def look_at_clock() -> Iterator[Check]:
+    """Yield how the clock is, where there are no blocks to compare it with."""
+    yield from _guarded("clock", lambda: _clock(()))
+
+
+def look_at_project(project: Opened) -> Iterator[Check]:
+    """Yield how a workspace is: folders, datasets, locks, leftovers, keys, and who made it when."""
+    root = project.workspace.root
+    yield from _guarded("workspace", lambda: _folder("workspace", root))
+    yield from _guarded("workspace", lambda: _access(root))
+    yield from _guarded("cache", lambda: _cache(root))
+    try:
+        states = project.workspace.states()
+    except (OdfBuildError, OSError) as error:
+        yield _failed("datasets", error)
+        states = {}
+    for name, wrong in project.workspace.damage().items():
+        if not isinstance(wrong, MissingHeadError):  # which is told below
+            yield Check("datasets", Health.BAD, f"{name}: {wrong.what}", wrong.fix)
+    yield from _guarded("datasets", lambda: _datasets(project, states))
+    yield from _guarded("lineage", lambda: _lineage(project))
+    yield from _guarded("engine", lambda: _made_by(states))
+    yield from _guarded("cluster", lambda: _cluster(project))
+    yield from _guarded("clock", lambda: _clock([each.system_time for each in states.values()]))
+    yield from _guarded("locks", lambda: _locks(project))
+    yield from _guarded("leftovers", lambda: _leftovers(project))
+    yield from _guarded("keys", lambda: _keys(project))
+
+
+def _cluster(project: Opened) -> Iterator[Check]:
+    """Say whether connections to a cluster ask for a secret.  Raises ClusterSecretError."""
+    from odfbuild.executors.engine.spark.cluster.secret import cluster_secret, secret_file
+
+    master = project.spark.master
+    if master is None or master.startswith("local"):
+        return
+    if cluster_secret() is not None:
+        yield Check("cluster", Health.OK, f"{master}: with the secret of {secret_file()}")
+        return
+    yield Check(
+        "cluster",
+        Health.BAD,
+        f"{master}: who reaches the ports of its machines, or this one's, can run programs there",
+        f"give it a secret, in {secret_file()}: see docs/concepts.md, 'Large data'",
+    )
+
+
+def _lineage(project: Opened) -> Iterator[Check]:
+    """Raise LineageStoreError if the file of lineage, which is no cache, is damaged."""
+    from odfbuild.executors.runs.lineage import FILE, lineage_of
+
+    if (project.workspace.root / FILE).exists():
+        store = lineage_of(project.workspace)
+        try:
+            store.tables.check()
+        finally:
+            store.close()
+    yield from ()
+
+
+def try_engine(project: Opened) -> Iterator[Check]:
+    """Start the engine, and say how long that took."""
+    from odfbuild.app.inspection.query import answered
+
+    def start() -> Iterator[Check]:
+        began = monotonic()
+        with answered(project, "select 1 as one", {}, 1) as frame:
+            rows = 0 if frame.table is None else frame.table.num_rows
+        took = monotonic() - began
+        yield _ok("started", f"the engine answered a query with {rows} row in {took:.1f} s")
+
+    yield from _guarded("started", start)
+
+
+def _guarded(name: str, look: Look) -> Iterator[Check]:
+    """Yield what a look finds; what it cannot look at is bad."""
+    try:
+        yield from look()
+    except (OdfBuildError, OSError) as error:
+        yield _failed(name, error)
+
+
+def _failed(name: str, error: OdfBuildError | OSError) -> Check:
+    if isinstance(error, OdfBuildError):
+        return Check(name, Health.BAD, error.what, error.fix)
+    place = "" if error.filename is None else f"{error.filename}: "
+    return Check(name, Health.BAD, f"{place}{error.strerror or error}", "look at its access rights")
+
+
+def _ok(name: str, what: str) -> Check:
+    return Check(name, Health.OK, what)
+
+
+# the machine
+
+
+def _java() -> Iterator[Check]:
+    from odfbuild.executors.engine.spark.jvm.java import find_java
+
+    java = find_java()
+    yield _ok("java", f"{java.version} ({java.vendor or 'unknown vendor'}) in {java.home}")
+
+
+def _engine() -> Iterator[Check]:
+    try:
+        yield _ok("engine", f"spark {engine_version('spark')}")
+    except PackageNotFoundError:
+        fix = "install odfbuild again, with what it depends on"
+        yield Check("engine", Health.BAD, "the package pyspark is not installed", fix)
+
+
+def _archive() -> Iterator[Check]:
+    from odfbuild.executors.engine.spark.jvm.archive import archive_of
+    from odfbuild.executors.engine.spark.jvm.java import JavaNotFoundError, find_java
+
+    if os.environ.get("ODFBUILD_CLASS_ARCHIVE") == "off":
+        yield _ok("archive", "not used (ODFBUILD_CLASS_ARCHIVE=off); starts take a second longer")
+        return
+    try:
+        archive = archive_of(find_java())
+    except (PackageNotFoundError, JavaNotFoundError):
+        return  # which is told already
+    if archive.is_there:
+        size = archive.path.stat().st_size >> 20
+        yield _ok("archive", f"{size} MB in {archive.path}")
+    elif archive.has_failed:
+        yield Check(
+            "archive",
+            Health.WARN,
+            "making it was tried in vain, so starts take a second longer",
+            f"delete {archive.path.with_suffix('.failed')} to have it tried again; "
+            f"{archive.path.with_suffix('.log')} says why",
+        )
+    else:
+        yield _ok("archive", "not there yet; it is made after the first use of the engine")
+
+
+def _programs() -> Iterator[Check]:
+    """Say what bounds the programs of Pipe steps."""
+    from odfbuild.executors.ingest.process.confinement import confinement
+
+    found = confinement()
+    kept = ["files (landlock)"] if found.files else []
+    if found.network:
+        kept.append("network (a namespace of its own)")
+    elif found.tcp:
+        kept.append("TCP (landlock)")
+    if found.is_whole:
+        yield _ok("programs", f"those of Pipe steps are bounded: {', '.join(kept)}")
+        return
+    yield Check(
+        "programs",
+        Health.WARN,
+        "those of Pipe steps "
+        + (f"are bounded in part: {', '.join(kept)}" if kept else "see all that you see"),
+        "Linux with landlock bounds them; a policy with `confine: required` refuses them otherwise",
+    )
+
+
+def _folder(name: str, folder: Path) -> Iterator[Check]:
+    """Yield whether a folder, or the one that it would be made in, can be written, and has room."""
+    there = next(each for each in (folder, *folder.absolute().parents) if each.exists())
+    if not there.is_dir():
+        fix = "move it away, or name another folder"
+        yield Check(name, Health.BAD, f"{there} is a file, and has to be a folder", fix)
+        return
+    if not os.access(there, os.W_OK | os.X_OK):
+        fix = f"chmod u+rwx {there}, or ask who owns it"
+        yield Check(name, Health.BAD, f"{there} cannot be written to", fix)
+        return
+    free = shutil.disk_usage(there).free
+    said = f"{folder}, {free / 1e9:.1f} GB free" + ("" if folder.exists() else ", not there yet")
+    if free >= _LITTLE:
+        yield _ok(name, said)
+    else:
+        health = Health.BAD if free < _TOO_LITTLE else Health.WARN
+        yield Check(name, health, said, "make room; odfbuild gc --dry-run shows what could go")
+
+
+def _clock(times: Sequence[Timestamp]) -> Iterator[Check]:
+    now = Timestamp.from_millis(time_ns() // 1_000_000)
+    if now < _RELEASED:
+        fix = "set the clock; blocks say when they were written"
+        yield Check("clock", Health.BAD, f"it says {now}, which is past", fix)
+        return
+    newest = max(times, default=None)
+    ahead = 0 if newest is None else (newest.nanos - now.nanos) // 10**9
+    if ahead > _AHEAD:
+        yield Check(
+            "clock",
+            Health.BAD,
+            f"it says {now}, and the newest block is of {newest}",
+            "set the clock of this machine, if the other one was right; new blocks get the later "
+            "time until this one has caught up",
+        )
+    elif newest is not None:
+        yield _ok("clock", f"{now}, the newest block is of {newest}")
+    else:
+        yield _ok("clock", str(now))
+
+
+# the workspace
+
+
+def _access(root: Path) -> Iterator[Check]:
+    """Yield what other users of the machine may do in the folder of the workspace."""
+    if not root.is_dir():
+        return
+    found = root.stat()
+    others = found.st_mode & (0o007 if _is_own_group(found) else 0o077)
+    fix = f"chmod 700 {root}; where others are to "
+    if others & 0o022:
+        what = f"others can write to {root}: rows, keys and what is up to date could be theirs"
+        yield Check("workspace", Health.BAD, what, f"{fix}share it, let them read alone")
+    elif others:
+        what = f"others can read {root}: rows, and plans"
+        yield Check("workspace", Health.WARN, what, f"{fix}read it, leave it as it is")
+
+
+def _is_own_group(found: os.stat_result) -> bool:
+    """Tell whether the group of a file is that of its owner alone, as systems make for a user."""
+    try:
+        group, owner = grp.getgrgid(found.st_gid), pwd.getpwuid(found.st_uid)
+    except KeyError:
+        return False
+    return group.gr_name == owner.pw_name and set(group.gr_mem) <= {owner.pw_name}
+
+
+def _cache(root: Path) -> Iterator[Check]:
+    cache = root / "cache"
+    for each in _folder("cache", cache) if cache.exists() else ():
+        what = f"{tree_bytes(cache) / 1e6:.1f} MB in {cache}"
+        yield replace(each, what=what) if each.health is Health.OK else each
+
+
+def _datasets(project: Opened, states: Mapping[DatasetAlias, ChainState]) -> Iterator[Check]:
+    names, heads = project.workspace.names(), project.workspace.heads()
+    broken = project.workspace.damage()
+    headless = [
+        str(alias)
+        for alias, id in names.items()
+        if id not in heads
+        and isinstance(broken.get(alias, MissingHeadError(alias)), MissingHeadError)
+    ]
+    nameless = [str(id) for id in heads if id not in set(names.values())]
+    if headless:
+        yield Check(
+            "datasets",
+            Health.BAD,
+            f"without a head: {_some(headless)}",
+            "restore refs/head from a copy; odfbuild verify tells more",
+        )
+    if nameless:
+        yield Check(
+            "datasets",
+            Health.WARN,
+            f"with a head and without a name: {_some(nameless)}",
+            "odfbuild import names one, by its folder",
+        )
+    if not headless and not nameless and not broken:
+        yield _ok("datasets", f"{len(states):,}, each with a name and a head")
+
+
+def _made_by(states: Mapping[DatasetAlias, ChainState]) -> Iterator[Check]:
+    try:
+        installed = engine_version("spark") or ""
+    except PackageNotFoundError:
+        return  # which is told already
+    others: dict[str, list[str]] = {}
+    wrong: dict[str, list[str]] = {}
+    for alias, state in states.items():
+        transform = None if state.transform is None else state.transform.transform
+        if transform is None or is_opaque(transform):
+            continue
+        cause = may_have_wrong_rows(state, states, installed)
+        if cause is not None:
+            wrong.setdefault(cause.value, []).append(str(alias))
+        elif transform.engine != "spark" or made_by_another(transform, installed):
+            others.setdefault(f"{transform.engine} {transform.version}", []).append(str(alias))
+    for what, names in wrong.items():
+        yield Check(
+            "rows",
+            Health.WARN,
+            f"may be wrong, as an earlier version {what}: {_some(names)}",
+            "odfbuild verify NAME --recompute says whether they are; odfbuild rebuild NAME makes "
+            "them anew",
+        )
+    for version, names in others.items():
+        yield Check(
+            "engine",
+            Health.WARN,
+            f"made by {version}: {_some(names)}",
+            "odfbuild engine upgrade runs their steps again, and goes over if all is equal",
+        )
+
+
+def _locks(project: Opened) -> Iterator[Check]:
+    names = {id: alias for alias, id in project.workspace.names().items()}
+    held = [f"{names.get(id, id)} by {holder}" for id, holder in project.workspace.locks().items()]
+    yield _ok("locks", f"held: {_some(held)}" if held else "none is held")
+
+
+def _leftovers(project: Opened) -> Iterator[Check]:
+    ids = project.workspace.names().values()
+    found = find_leftovers(project.workspace.root, ids, before=time_ns() / 1e9 - 3_600)
+    if not found:
+        yield _ok("leftovers", "none")
+        return
+    size = sum(each.bytes for each in found) / 1e6
+    what = f"{len(found):,} of work that was cut off, {size:.1f} MB"
+    yield Check("leftovers", Health.WARN, what, "odfbuild gc deletes them")
+
+
+def _keys(project: Opened) -> Iterator[Check]:
+    kept = project.workspace.keys.kept()
+    folder = project.workspace.root / "keys"
+    is_open = folder.is_dir() and bool(folder.stat().st_mode & 0o077)
+    unsafe = [str(each.path) for each in kept if not each.is_private]
+    if is_open:
+        what = f"others can look into {folder}"
+        yield Check("keys", Health.WARN, what, f"chmod 700 {folder}")
+    if unsafe:
+        what = f"others can read {_some(unsafe)}"
+        yield Check(
+            "keys", Health.BAD, what, f"chmod 600 {folder}/fed01*; till then they are refused"
+        )
+    if not is_open and not unsafe:
+        yield _ok("keys", f"{len(kept):,}, which only you can read" if kept else "none here")
+
+
+def _some(names: list[str]) -> str:
+    shown = ", ".join(names[:_SHOWN])
+    return shown if len(names) <= _SHOWN else f"{shown} and {len(names) - _SHOWN:,} more"

@@ -1,0 +1,398 @@
+"""The way of a record back to the blocks and sources that it was made of, row by row."""
+
+import bisect
+from collections import deque
+from collections.abc import Mapping
+from contextlib import ExitStack
+from dataclasses import dataclass
+from datetime import datetime
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final, NoReturn
+
+from odfbuild.errors import EngineFailedError, OdfBuildError, StateError
+from odfbuild.executors.engine.provenance.chain import (
+    Blocks,
+    Origin,
+    Read,
+    Written,
+    all_written,
+    origins,
+    written_by,
+)
+from odfbuild.executors.engine.registry import spark_of
+from odfbuild.odf.chain.state import ChainState
+from odfbuild.odf.identity import DatasetId, Multihash
+from odfbuild.odf.refs import DatasetAlias
+from odfbuild.odf.timestamp import Timestamp
+from odfbuild.project.opened import Opened, find_dataset, find_name
+from odfbuild.sql.columns import QueryColumns, columns_of
+from odfbuild.state.chain.dataset import Dataset, NotInChainError
+from odfbuild.state.chain.objects import MissingObjectError
+
+if TYPE_CHECKING:
+    from odfbuild.executors.data.frames import Frame
+    from odfbuild.executors.engine.protocol import Again, TransformWork
+    from odfbuild.executors.engine.provenance.derive import Derivation
+    from odfbuild.executors.verify.history import History, Past
+    from odfbuild.executors.verify.replay import RecordedStep
+
+
+class NoRecordError(StateError):
+    """A dataset has no record at an offset."""
+
+    code = "no-record"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Traced:
+    """A record, the block that holds it, and what that block may come from, nearest first.
+
+    `row` is the record by column; None if its file is not there to be read.  `merged` is as in
+    `was_merged`.
+    """
+
+    dataset: DatasetAlias
+    id: DatasetId
+    offset: int
+    row: Mapping[str, Any] | None
+    written: Written
+    origins: tuple[Origin, ...]
+    merged: bool = False
+
+
+def trace(project: Opened, name: str, offset: int) -> Traced:
+    """Return where the record at an offset comes from, as far as the chains tell.
+
+    Raises StateError for a dataset that is not there, and NoRecordError.
+    """
+    from odfbuild.executors.verify.history import Past
+
+    dataset = find_dataset(project, name)
+    past = Past(project.workspace)
+
+    def chains(id: DatasetId, at: Multihash | None) -> Blocks | None:
+        try:
+            history = past.history(id, at)
+        except (MissingObjectError, NotInChainError):
+            return None
+        return None if history is None else history.blocks
+
+    blocks = chains(dataset.id, None) or ()
+    written = written_by(blocks, offset)
+    if written is None:
+        raise _none(project, name, dataset, offset)
+    row, state = _row(dataset, written, offset), dataset.state(written.block)
+    return Traced(
+        dataset=find_name(project, name),
+        id=dataset.id,
+        offset=offset,
+        row=row,
+        written=written,
+        origins=origins(chains, dataset.id, written),
+        merged=state is not None and was_merged(row, written, state),
+    )
+
+
+def was_merged(row: Mapping[str, Any] | None, written: Written, state: ChainState) -> bool:
+    """Say whether a record of a root is older than its block, as after a compaction.
+
+    Then the block names the last of the sources of its records, and not that of each.
+    """
+    at = None if row is None else row.get(state.vocab.system_time_column)
+    if written.step is not None or not isinstance(at, datetime):
+        return False
+    return Timestamp.from_datetime(at).millis < written.system_time.millis
+
+
+def _row(dataset: Dataset, written: Written, offset: int) -> Mapping[str, Any] | None:
+    from odfbuild.executors.data.checks.verified_files import data_file
+    from odfbuild.executors.data.frames import Frame
+
+    if not dataset.data_path(written.slice.physical_hash).exists():
+        return None
+    path = data_file(dataset, written.slice, f"the dataset {dataset.id}")
+    one = Frame.at(path).slice(offset - written.offsets.start, 1)
+    return next((dict(row) for batch in one.batches() for row in batch.to_pylist()), None)
+
+
+def _none(project: Opened, name: str, dataset: Dataset, offset: int) -> NoRecordError:
+    state, known = dataset.state(), find_name(project, name)
+    last = None if state is None else state.last_offset
+    there = "it has no records" if last is None else f"its records have the offsets 0 to {last:,}"
+    return NoRecordError(
+        what=f"the dataset '{known}' has no record at offset {offset:,}",
+        why=there,
+        fix=f"odfbuild show {known} --log shows records with their offsets",
+    )
+
+
+_MOST_ROWS: Final = 200  # rows that are looked into, in all
+
+
+@dataclass(frozen=True, slots=True)
+class RowKey:
+    """A record: the block that wrote it, of which dataset, and its offset."""
+
+    dataset: DatasetId
+    block: Multihash
+    offset: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MadeOf:
+    """Records of one input that a row was made of: those that are `followed`, and how many more.
+
+    `missing` says that its chain is not there.
+    """
+
+    read: Read
+    offsets: tuple[int, ...]
+    followed: tuple[RowKey, ...]
+    missing: bool = False
+
+    @property
+    def more(self) -> int:
+        """Count those that are not followed."""
+        return len(self.offsets) - len(self.followed)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Explained:
+    """What is known of a record; `row` is None if its file is not there.
+
+    A record of a root has no `derivation`; for one of a derivative without it, `unknown` says why.
+    `columns` tells which columns were copied or computed, `depth` how many steps away it is.
+    `takes_back` is the record of its own dataset that it takes back, where no more is known of it;
+    `merged` says that its block names the last of many sources, as in `was_merged`.
+    """
+
+    key: RowKey
+    depth: int
+    row: Mapping[str, Any] | None
+    written: Written
+    derivation: "Derivation | None" = None
+    unknown: str | None = None
+    made_of: tuple[MadeOf, ...] = ()
+    columns: QueryColumns | None = None
+    takes_back: RowKey | None = None
+    merged: bool = False
+
+    @property
+    def leads_to(self) -> tuple[RowKey, ...]:
+        """Return the records to look into next."""
+        made = [one for each in self.made_of for one in each.followed]
+        return tuple(made if self.takes_back is None else [*made, self.takes_back])
+
+
+def explain(
+    project: Opened, traced: Traced, *, depth: int | None, rows: int
+) -> Mapping[RowKey, Explained]:
+    """Return what is known of a record and of what it was made of, nearest first.
+
+    `depth` bounds how many steps back, `rows` how many records of an input are followed.  The
+    engine is started only if some record is one of a derivative dataset.  Raises what it raises,
+    and KeyboardInterrupt when Spark was interrupted first.
+    """
+    from odfbuild.executors.verify.history import Past
+
+    first = RowKey(traced.id, traced.written.block, traced.offset)
+    found: dict[RowKey, Explained] = {}
+    with ExitStack() as closing:
+        steps = _Steps(project, Past(project.workspace), closing)
+        due = deque([(first, 0, traced.written)])
+        seen = {first}
+        while due:
+            key, away, written = due.popleft()
+            goes_on = written.step is not None and (depth is None or away < depth)
+            each = steps.explained(key, away, written, follow=rows if goes_on else None)
+            found[key] = each
+            for followed in each.leads_to:
+                if followed not in seen and len(seen) < _MOST_ROWS:
+                    seen.add(followed)
+                    due.append((followed, away + 1, steps.written(followed)))
+    return found
+
+
+class _Steps:
+    """The steps of the datasets of a workspace, and the engine that runs them again."""
+
+    def __init__(self, project: Opened, past: "Past", closing: ExitStack) -> None:
+        self._project = project
+        self._past = past
+        self._closing = closing
+        self._engine: Again | None = None
+        self._staging: Path | None = None
+        self._blocks: dict[tuple[DatasetId, Multihash], tuple[Written, ...]] = {}
+        self._known: dict[RowKey, Written] = {}
+        self._recorded: dict[Multihash, RecordedStep] = {}
+        self._works: dict[Multihash, TransformWork | None] = {}
+        self._rows: dict[Multihash, Frame] = {}
+
+    def written(self, key: RowKey) -> Written:
+        """Return the block of a record that was found before."""
+        return self._known[key]
+
+    def explained(
+        self, key: RowKey, depth: int, written: Written, *, follow: int | None
+    ) -> Explained:
+        """Return what is known of a record; None to follow says that nothing is asked beyond it."""
+        from odfbuild.executors.engine.provenance.derive import InexactError
+
+        derived, unknown, columns = None, None, None
+        if follow is not None:
+            try:
+                work = self._work(key, written)
+                columns = _columns(work)
+                derived = self._derivation(key, written, work)
+            except InexactError as error:
+                unknown = str(error)
+            except EngineFailedError as error:
+                _pass_on(error)
+            except OdfBuildError as error:
+                unknown = error.what
+        row, history = self._row(key, written), self._history(key.dataset, key.block)
+        return Explained(
+            key=key,
+            depth=depth,
+            row=row,
+            written=written,
+            derivation=derived,
+            unknown=unknown,
+            made_of=() if derived is None else self._made_of(written, derived, follow or 0),
+            columns=columns,
+            takes_back=None if unknown is None else self._taken_back(key, written),
+            merged=history is not None and was_merged(row, written, history.state(key.block)),
+        )
+
+    def _taken_back(self, key: RowKey, written: Written) -> RowKey | None:
+        from odfbuild.executors.data.checks.verified_files import data_files
+        from odfbuild.executors.engine.provenance.logs import taken_back
+
+        record, history = self._record(key, written), self._history(key.dataset, key.block)
+        if record is None or history is None:
+            return None
+        slices = history.slices(key.block)
+        if not all(path.exists() for _, path in slices):
+            return None
+        dataset = history.dataset
+        paths = data_files(dataset, [piece for piece, _ in slices], f"the dataset {dataset.id}")
+        offset = taken_back(paths, record, history.state(key.block).vocab)
+        return None if offset is None else self._key(key.dataset, history, offset)
+
+    def _derivation(self, key: RowKey, written: Written, work: "TransformWork") -> "Derivation":
+        from odfbuild.executors.engine.provenance.derive import InexactError, derivation
+
+        record = self._record(key, written)
+        if record is None:
+            raise InexactError("its file is not there")
+        engine = self._again()
+
+        def rerun() -> "Frame":
+            if key.block not in self._rows:
+                self._rows[key.block] = engine.positions(work)
+            return self._rows[key.block]
+
+        return derivation(engine, work, record, key.offset - written.offsets.start, rerun=rerun)
+
+    def _work(self, key: RowKey, written: Written) -> "TransformWork":
+        """Return the step that wrote a record, as it was."""
+        from odfbuild.executors.engine.provenance.derive import InexactError
+        from odfbuild.executors.transform.inputs import check_inputs
+        from odfbuild.executors.verify.replay import recorded_steps, recorded_work, refusal
+
+        if key.block not in self._works:
+            if key.block not in self._recorded:
+                history = self._history(key.dataset, key.block)
+                assert history is not None  # noqa: S101 - the block was found in it
+                self._recorded |= {each.block: each for each in recorded_steps(history)}
+            step = self._recorded[key.block]
+            refused = refusal(step)
+            if refused is not None:
+                raise InexactError(refused.why)
+            if self._staging is None:
+                staging = self._project.workspace.staging()
+                self._staging = self._closing.enter_context(staging)
+            folder = self._staging / str(len(self._works))
+            folder.mkdir()
+            self._works[key.block] = recorded_work(step, self._past, folder)
+        work = self._works[key.block]
+        if work is None or written.step is None:
+            raise InexactError("its step needed no engine")
+        check_inputs(work)
+        return work
+
+    def _made_of(self, written: Written, derived: "Derivation", follow: int) -> tuple[MadeOf, ...]:
+        reads = () if written.step is None else written.step.inputs
+        cause = {} if derived.cause is None else derived.cause.offsets
+        return tuple(
+            self._made_of_one(each, derived.why.get(each.alias, ()), follow)
+            for each in reads
+            if each.alias in derived.why or each.alias in cause
+        )
+
+    def _made_of_one(self, read: Read, offsets: tuple[int, ...], follow: int) -> MadeOf:
+        history = self._history(read.dataset, read.block)
+        if history is None:
+            return MadeOf(read=read, offsets=offsets, followed=(), missing=True)
+        followed = tuple(self._key(read.dataset, history, each) for each in offsets[:follow])
+        return MadeOf(read=read, offsets=offsets, followed=followed)
+
+    def _key(self, dataset: DatasetId, history: "History", offset: int) -> RowKey:
+        """Return the record at an offset, and keep in mind which block holds it."""
+        tip = history.blocks[-1][0]
+        if (dataset, tip) not in self._blocks:
+            self._blocks[dataset, tip] = all_written(history.blocks)
+        blocks = self._blocks[dataset, tip]
+        at = bisect.bisect_left(blocks, offset, key=lambda each: each.offsets.end)
+        key = RowKey(dataset, blocks[at].block, offset)
+        self._known[key] = blocks[at]
+        return key
+
+    def _history(self, dataset: DatasetId, at: Multihash | None) -> "History | None":
+        try:
+            return self._past.history(dataset, at)
+        except (MissingObjectError, NotInChainError):
+            return None
+
+    def _again(self) -> "Again":
+        if self._engine is None:
+            engine = spark_of(self._project)
+            self._closing.callback(engine.close)
+            self._engine = engine
+        return self._engine
+
+    def _row(self, key: RowKey, written: Written) -> Mapping[str, Any] | None:
+        record = self._record(key, written)
+        return None if record is None else dict(record.to_pylist()[0])
+
+    def _record(self, key: RowKey, written: Written) -> Any:
+        """Return a record as a table of one row, None if its file is not there."""
+        import pyarrow as pa
+
+        from odfbuild.executors.data.checks.verified_files import data_file
+        from odfbuild.executors.data.frames import Frame
+
+        dataset = self._project.workspace.dataset(key.dataset)
+        if not dataset.data_path(written.slice.physical_hash).exists():
+            return None
+        path = data_file(dataset, written.slice, f"the dataset {dataset.id}")
+        one = Frame.at(path).slice(key.offset - written.offsets.start, 1)
+        return pa.Table.from_batches(one.batches(), one.schema)
+
+
+def _pass_on(error: EngineFailedError) -> NoReturn:
+    """Raise what the engine raised, or KeyboardInterrupt: nothing else interrupts it."""
+    from odfbuild.executors.engine.spark.session import InterruptedStepError
+
+    if isinstance(error, InterruptedStepError):
+        raise KeyboardInterrupt from None
+    raise error
+
+
+def _columns(work: "TransformWork") -> QueryColumns:
+    from odfbuild.executors.engine.protocol import seen_columns
+    from odfbuild.executors.engine.provenance.derive import step_facts
+
+    facts = step_facts(work)
+    seen = {each.alias: each.schema for each in work.inputs}
+    return columns_of(facts.steps, seen if facts.names_op else seen_columns(work))

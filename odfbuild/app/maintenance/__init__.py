@@ -1,0 +1,1 @@
+"""Work on datasets that exist: resets, compactions, rebuilds, restorations, disk space."""

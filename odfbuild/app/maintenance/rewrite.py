@@ -1,0 +1,396 @@
+"""Set a dataset back, compact its chain or make its data anew: worked out, then done or not."""
+
+from collections import deque
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, replace
+from functools import partial
+from time import time_ns
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+from odfbuild.errors import PlanError
+from odfbuild.odf.chain.state import ChainState
+from odfbuild.odf.events import DatasetKind, MetadataEvent
+from odfbuild.odf.identity import DatasetId, InvalidMultihashError, Multihash, sha3_256
+from odfbuild.odf.refs import DatasetAlias
+from odfbuild.odf.timestamp import Timestamp
+from odfbuild.planner.maintenance.compaction import (
+    Keep,
+    Limits,
+    Merge,
+    Rewrite,
+    compacted,
+    metadata_only,
+)
+from odfbuild.planner.maintenance.rewrite import (
+    FULL,
+    REBUILD,
+    Housekeeping,
+    dropped,
+    extent,
+    extent_after,
+    stranded,
+)
+from odfbuild.planner.plan.write import canonical
+from odfbuild.planner.staleness import InputNow, next_watermark, records
+from odfbuild.project.opened import Opened, find_dataset, find_name
+from odfbuild.state.chain.dataset import Dataset, Noting
+from odfbuild.state.chain.refs import UnknownBlockError, find_block
+from odfbuild.state.memory.applied import record_applied
+from odfbuild.state.memory.source_files import note_rewritten
+from odfbuild.state.partial_inputs import check_target
+
+if TYPE_CHECKING:
+    from odfbuild.app.maintenance.full_rebuild import NewChain
+    from odfbuild.executors.engine.context import Site
+    from odfbuild.executors.engine.spark.engine import SparkEngine
+    from odfbuild.planner.declared import Declared
+
+
+HARD = "hard"
+METADATA_ONLY = "keep-metadata-only"
+
+
+class NoDerivativeError(PlanError):
+    """Data that is made of no other dataset would be made anew."""
+
+    code = "no-derivative"
+
+
+@dataclass(frozen=True, slots=True)
+class Reset:
+    """Make a block the last one: a name of it as `find_block` takes it, its whole hash, or a time.
+
+    Of a time, that is the last block that is no later.
+    """
+
+    block: str | Timestamp
+
+
+@dataclass(frozen=True, slots=True)
+class Compaction:
+    """Merge slices up to limits (`hard`), or drop all data (`keep-metadata-only`)."""
+
+    mode: str
+    limits: Limits
+
+
+@dataclass(frozen=True, slots=True)
+class Rebuild:
+    """Drop the data of a dataset, and make it anew from its inputs, by the query in force.
+
+    With the `definitions` of the project it begins a new chain: by its definition, and a root is
+    read from its source again.
+    """
+
+    definitions: "Mapping[DatasetAlias, Declared] | None" = None
+
+    @property
+    def is_full(self) -> bool:
+        """Say whether a new chain is begun."""
+        return self.definitions is not None
+
+
+Wish: TypeAlias = Reset | Compaction | Rebuild
+_States: TypeAlias = Mapping[DatasetAlias, ChainState]
+
+
+@dataclass(frozen=True, slots=True)
+class Prepared:
+    """What will be done, with what is needed to do it; `on` is the state that it was made from."""
+
+    told: Housekeeping
+    rewrite: Rewrite | None
+    on: ChainState
+    wish: Wish
+    chain: "NewChain | None" = None
+
+
+@dataclass(frozen=True, slots=True)
+class _Chain:
+    """A dataset as it stands: its blocks, oldest first."""
+
+    dataset: Dataset
+    state: ChainState
+    blocks: Mapping[Multihash, MetadataEvent]
+
+
+def prepare(
+    project: Opened, name: str, wish: Wish, states: Mapping[DatasetAlias, ChainState] | None = None
+) -> Prepared | None:
+    """Work out what a wish does to a dataset; None if there is nothing to do.
+
+    `states` are those of all datasets when it is done; without them, as they are now.
+
+    Raises StateError if there is no such dataset or block, PartialInputError for a reset to the
+    inside of an input, KindCompactedError when slices of a
+    derivative would be merged, NoDerivativeError when a root would be made anew.
+    """
+    chain = _read(find_dataset(project, name))
+    states = project.workspace.states() if states is None else states
+    common: dict[str, Any] = {
+        "alias": find_name(project, name),
+        "id": chain.dataset.id,
+        "kind": chain.state.kind,
+        "project": project.config.name,
+        "target": project.target,
+        "workspace": project.config.target(project.target).workspace,
+        "based_on": chain.state.head,
+        "before": extent(chain.blocks.values()),
+    }
+    if isinstance(wish, Reset):
+        return _reset(chain, wish, common, states)
+    if isinstance(wish, Rebuild):
+        make = _rebuild if wish.definitions is None else _full_rebuild
+        return make(chain, wish, common, states)
+    return _compaction(chain, wish, common, states)
+
+
+def check_files(project: Opened, prepared: Prepared, made_anew: Collection[DatasetId] = ()) -> None:
+    """Refuse what `carry_out` would for what it reads: damaged files, events of a newer version.
+
+    Inputs that are `made_anew` before have no files yet.  What the query of a rebuild makes of its
+    inputs only running it shows.
+    """
+    from odfbuild.executors.data.checks.verified_files import all_files, data_files
+    from odfbuild.odf.opaque import refuse_opaque
+
+    dataset = project.workspace.dataset(prepared.told.id)
+    for part in () if prepared.rewrite is None else prepared.rewrite.parts:
+        match part:
+            case Keep(event=event):
+                refuse_opaque(event)
+            case Merge(slices=slices):
+                data_files(dataset, slices, f"the dataset {dataset.id}")
+    transform = prepared.on.transform if prepared.chain is None else prepared.chain.transform
+    if prepared.told.work == REBUILD and transform is not None:
+        for given in transform.inputs:
+            if isinstance(given.dataset_ref, DatasetId) and given.dataset_ref not in made_anew:
+                read = project.workspace.dataset(given.dataset_ref)
+                all_files(read, owner=f"the input {given.alias or given.dataset_ref}")
+
+
+def carry_out(
+    project: Opened, prepared: Prepared, engine: "SparkEngine | None" = None
+) -> Multihash:
+    """Do what was prepared and return the new head; without an engine, one is started if needed.
+
+    Raises HeadMovedError, with nothing done, when the dataset moved since.  A rebuild that fails
+    leaves the dataset as it was, and raises the error of its step.
+    """
+    told = prepared.told
+    dataset = project.workspace.dataset(told.id)
+    if prepared.rewrite is None:
+        assert told.head is not None  # noqa: S101 - a reset knows where it goes
+        head = told.head
+        dataset.set_head(head, prepared.on.head)
+    else:
+        rebuilds = told.work == REBUILD
+        place = dataset.aside() if rebuilds else dataset
+        noting = _files_noted(project, prepared)
+        head = _rewritten(project, place, prepared.rewrite, prepared.on, noting).head
+        if rebuilds:
+            head = _made_anew(project, place, engine, prepared) or head
+            dataset.set_head(head, prepared.on.head)
+    record_applied(project.workspace, {told.alias: False})
+    return head
+
+
+def _files_noted(project: Opened, prepared: Prepared) -> Noting | None:
+    """Return what notes the files of a root, whose names a compaction takes out of a chain."""
+    if prepared.on.polling is None or not prepared.on.source_state:
+        return None
+    if prepared.chain is not None:  # which reads them again
+        return None
+    from odfbuild.executors.ingest.fetch.source_files import what_was_read
+
+    read = what_was_read(project.workspace, prepared.on)
+    return partial(note_rewritten, project.workspace.root, prepared.told.id, read)
+
+
+def _rewritten(
+    project: Opened, dataset: Dataset, rewrite: Rewrite, on: ChainState, noting: Noting | None
+) -> ChainState:
+    from odfbuild.app.maintenance.compaction import rewrite_chain
+
+    now = Timestamp.from_millis(time_ns() // 1_000_000)
+    with project.workspace.staging() as staging:
+        return rewrite_chain(dataset, rewrite, staging, on=on, now=now, noting=noting)
+
+
+def _made_anew(
+    project: Opened, dataset: Dataset, lent: "SparkEngine | None", prepared: Prepared
+) -> Multihash | None:
+    """Run the step of a dataset without data; return the new head, None if nothing was made.
+
+    Raises EmptySourceError if a root had records and would have none.
+    """
+    from odfbuild.app.apply_plan import site_of
+    from odfbuild.executors.engine.registry import spark_of
+    from odfbuild.executors.transform.step import transform
+
+    engine = lent or spark_of(project)
+    try:
+        engine.prepare()
+        if prepared.chain is not None and prepared.chain.transform is None:
+            return _read_anew(site_of(project, engine), dataset, prepared, prepared.chain)
+        made = transform(site_of(project, engine), dataset, lambda _: None)
+        return None if made is None else made.head
+    except BaseException:
+        engine.cancel()
+        raise
+    finally:
+        if lent is None:
+            engine.close()
+
+
+def _read_anew(site: "Site", dataset: Dataset, prepared: Prepared, chain: "NewChain") -> Multihash:
+    from odfbuild.app.maintenance.full_rebuild import EmptySourceError
+    from odfbuild.executors.ingest.poll import ingest
+
+    ingest(site, dataset, lambda _: None, chain.declared.traits.ingest)
+    state = dataset.state()
+    assert state is not None  # noqa: S101 - it has a Seed
+    if state.last_offset is None and prepared.on.last_offset is not None:
+        raise EmptySourceError(records(prepared.on.last_offset))
+    return state.head
+
+
+def _read(dataset: Dataset, upto: Multihash | None = None) -> _Chain:
+    state = dataset.state(upto)
+    assert state is not None  # noqa: S101 - it was found by its head
+    blocks = {hash: block.event for hash, block in dataset.blocks(upto=state.head)}
+    return _Chain(dataset, state, blocks)
+
+
+def _reset(
+    chain: _Chain, wish: Reset, common: Mapping[str, Any], states: _States
+) -> Prepared | None:
+    to = _block(chain.dataset, common["alias"], wish.block)
+    if to == chain.state.head:
+        return None
+    check_target(chain.dataset, to, chain.state.head, str(common["alias"]))
+    after = _read(chain.dataset, to)
+    vanishing = chain.blocks.keys() - after.blocks.keys()
+    told = Housekeeping(
+        **common,
+        work="reset",
+        head=to,
+        kept=len(chain.blocks) - len(vanishing),
+        after=extent(after.blocks.values()),
+        watermarks=(chain.state.watermark, after.state.watermark),
+        dropped=dropped(chain.blocks.values(), after.blocks.values()),
+        stranded=stranded(chain.dataset.id, vanishing, states),
+    )
+    return Prepared(told, None, chain.state, wish)
+
+
+def _block(dataset: Dataset, alias: DatasetAlias, text: str | Timestamp) -> Multihash:
+    """Return the block of a text; a whole hash may be that of a block that was given up before."""
+    if isinstance(text, Timestamp):
+        at = deque((hash for hash, b in dataset.blocks() if b.system_time <= text), maxlen=1)
+        if not at:
+            raise UnknownBlockError(
+                what=f"{alias} had no block yet at {text}",
+                why="its first block is later",
+                fix=f"leave it out: --exclude {alias}",
+            )
+        return at[0]
+    try:
+        found = Multihash.parse(text)
+    except InvalidMultihashError:
+        return find_block(dataset, text)
+    return found if dataset.stores.blocks.has(found) else find_block(dataset, text)
+
+
+def _compaction(
+    chain: _Chain, wish: Compaction, common: Mapping[str, Any], states: _States
+) -> Prepared | None:
+    events, hard = tuple(chain.blocks.values()), wish.mode == HARD
+    rewrite = compacted(chain.state.kind, events, wish.limits) if hard else metadata_only(events)
+    if rewrite is None:
+        return None
+    watermark = chain.state.watermark
+    vanishing = frozenset(tuple(chain.blocks)[rewrite.kept :])
+    told = Housekeeping(
+        **common,
+        work="compact",
+        mode=wish.mode,
+        limits=wish.limits if hard else None,
+        kept=rewrite.kept,
+        after=extent_after(events, rewrite),
+        watermarks=(watermark, watermark if hard else None),
+        dropped={} if hard else dropped(events, _left(events, rewrite)),
+        stranded=stranded(chain.dataset.id, vanishing, states),
+    )
+    return Prepared(told, rewrite, chain.state, wish)
+
+
+def _rebuild(
+    chain: _Chain, wish: Rebuild, common: Mapping[str, Any], states: _States
+) -> Prepared | None:
+    if chain.state.kind is not DatasetKind.DERIVATIVE:
+        raise NoDerivativeError(
+            what=f"{common['alias']} is a root dataset: it cannot be made anew from other datasets",
+            why="its records are the only ones there are; its source may not have them any more",
+            fix=f"to read its source again: odfbuild rebuild {common['alias']} --full",
+        )
+    events = tuple(chain.blocks.values())
+    rewrite = metadata_only(events)
+    if rewrite is None:
+        return None
+    inputs = _inputs(chain.state, states)
+    emptied = replace(chain.state, watermark=None)
+    told = Housekeeping(
+        **common,
+        work=REBUILD,
+        kept=rewrite.kept,
+        after=extent_after(events, rewrite),
+        watermarks=(chain.state.watermark, next_watermark(emptied, inputs)),
+        dropped=dropped(events, _left(events, rewrite)),
+        stranded=stranded(chain.dataset.id, frozenset(tuple(chain.blocks)[rewrite.kept :]), states),
+        reads={each.alias: records(each.state.last_offset) for each in inputs},
+    )
+    return Prepared(told, rewrite, chain.state, wish)
+
+
+def _full_rebuild(
+    chain: _Chain, wish: Rebuild, common: Mapping[str, Any], states: _States
+) -> Prepared | None:
+    from odfbuild.app.maintenance.full_rebuild import new_chain
+    from odfbuild.odf.manifest.writer import to_mapping
+
+    hashes, events = tuple(chain.blocks), tuple(chain.blocks.values())
+    seed = chain.dataset.state(hashes[0])
+    assert seed is not None and wish.definitions is not None  # noqa: S101 - it has a Seed
+    made = new_chain(common["alias"], seed, wish.definitions, states)
+    rewrite = Rewrite(1, tuple(map(Keep, made.events)))
+    inputs = _inputs(replace(chain.state, transform=made.transform), states)
+    forms = {"metadata": [to_mapping(event) for event in made.events]}
+    told = Housekeeping(
+        **common,
+        work=REBUILD,
+        mode=FULL,
+        kept=rewrite.kept,
+        after=extent_after(events, rewrite),
+        watermarks=(chain.state.watermark, next_watermark(seed, inputs)),
+        dropped=dropped(events, _left(events, rewrite)),
+        stranded=stranded(chain.dataset.id, frozenset(hashes[1:]), states),
+        reads={each.alias: records(each.state.last_offset) for each in inputs},
+        definition=sha3_256(canonical(forms).encode()),
+    )
+    return Prepared(told, rewrite, chain.state, wish, made)
+
+
+def _inputs(state: ChainState, states: _States) -> list[InputNow]:
+    """Return the inputs of a dataset that are in the workspace, by the names that they have."""
+    known = {each.dataset: (str(alias), each) for alias, each in states.items()}
+    sources = () if state.transform is None else state.transform.inputs
+    found = (
+        known.get(each.dataset_ref) for each in sources if isinstance(each.dataset_ref, DatasetId)
+    )
+    return [InputNow(*each) for each in found if each is not None]
+
+
+def _left(events: tuple[MetadataEvent, ...], rewrite: Rewrite) -> list[MetadataEvent]:
+    kept = [part.event for part in rewrite.parts if isinstance(part, Keep)]
+    return [*events[: rewrite.kept], *kept]

@@ -1,0 +1,165 @@
+"""Several resets, compactions or rebuilds in one go: worked out in order, then done one by one."""
+
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from odfbuild.app.maintenance.rewrite import (
+    Compaction,
+    Prepared,
+    Rebuild,
+    Reset,
+    Wish,
+    carry_out,
+    prepare,
+)
+from odfbuild.app.plan.divergence import rewritten_inputs
+from odfbuild.errors import OdfBuildError
+from odfbuild.executors.engine.registry import spark_of
+from odfbuild.odf.chain.state import ChainState
+from odfbuild.odf.events import SetTransform
+from odfbuild.odf.identity import DatasetId, Multihash
+from odfbuild.odf.refs import DatasetAlias
+from odfbuild.planner.maintenance.several import in_order
+from odfbuild.project.opened import Opened
+
+
+@dataclass(frozen=True, slots=True)
+class PreparedAll:
+    """What will be done, in order; for `idle` datasets there is nothing to do."""
+
+    steps: tuple[Prepared, ...]
+    idle: tuple[DatasetAlias, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """What became of a step: its new head, or its error, or the dataset that it had to wait for."""
+
+    step: Prepared
+    head: Multihash | None = None
+    error: OdfBuildError | None = None
+    waits_for: DatasetAlias | None = None
+
+
+def prepare_all(
+    project: Opened, wishes: Mapping[DatasetAlias, Wish], *, downstream: bool
+) -> PreparedAll:
+    """Work out several wishes: resets readers first, all else inputs first.
+
+    With `downstream` what cannot go on afterwards is made anew, and so on, in new chains if the
+    others are and it is declared.  Raises what `prepare`
+    raises, for any of them.
+    """
+    states = project.workspace.states()
+    for alias in wishes.keys() - states.keys():
+        prepare(project, str(alias), wishes[alias])  # says what is wrong with it
+    lost = rewritten_inputs(project.workspace, states) if downstream else {}
+    anew = next((wish for wish in wishes.values() if isinstance(wish, Rebuild)), Rebuild())
+    order = in_order(states, _planned_inputs(anew, states))
+    rebuilds = {alias for alias, wish in wishes.items() if isinstance(wish, Rebuild)}
+    first = [alias for alias in order if alias in wishes.keys() - rebuilds]
+    if any(isinstance(wish, Reset) for wish in wishes.values()):
+        first.reverse()
+    after, steps, idle = dict(states), list[Prepared](), list[DatasetAlias]()
+
+    def add(alias: DatasetAlias, wish: Wish) -> None:
+        prepared = prepare(project, str(alias), wish, after)
+        if prepared is None:
+            idle.append(alias)
+            return
+        rebuilt = made_anew(steps)
+        known = {str(name): state.dataset for name, state in states.items()}
+        told = prepared.told
+        reads = {name: None if known[name] in rebuilt else n for name, n in told.reads.items()}
+        steps.append(replace(prepared, told=replace(told, reads=reads)))
+        after[alias] = _after(project, prepared)
+        if downstream:
+            behind = {each.dataset for each in told.stranded}
+            behind |= {reader for reader, inputs in lost.items() if told.id in inputs}
+            rebuilds.update(behind - wishes.keys())
+
+    for alias in first:
+        add(alias, wishes[alias])
+    for alias in order:  # what is behind one comes after it
+        if alias in rebuilds:
+            add(alias, wishes.get(alias) or _rebuild(alias, anew))
+    return PreparedAll(tuple(steps), tuple(idle))
+
+
+def made_anew(steps: Sequence[Prepared]) -> Collection[DatasetId]:
+    """Return the datasets whose data steps make anew."""
+    return {step.told.id for step in steps if isinstance(step.wish, Rebuild)}
+
+
+def inputs_of(step: Prepared) -> Collection[DatasetId]:
+    """Return the datasets that a rebuild reads."""
+    if not isinstance(step.wish, Rebuild):
+        return ()
+    transform = step.on.transform if step.chain is None else step.chain.transform
+    refs = () if transform is None else (each.dataset_ref for each in transform.inputs)
+    return [ref for ref in refs if isinstance(ref, DatasetId)]
+
+
+def carry_out_all(project: Opened, steps: Sequence[Prepared]) -> Iterator[Outcome]:
+    """Do one step after the other, with one engine; yield what became of each, in order.
+
+    A rebuild waits for all that it reads: where that failed, it is left as it was.
+    """
+    failed: dict[DatasetId, DatasetAlias] = {}
+    engine = spark_of(project) if made_anew(steps) else None
+    try:
+        for step in steps:
+            told = step.told
+            reads = inputs_of(step)
+            waits_for = next((failed[id] for id in reads if id in failed), None)
+            if waits_for is not None:
+                failed[told.id] = told.alias
+                yield Outcome(step, waits_for=waits_for)
+                continue
+            try:
+                head = carry_out(project, step, engine)
+            except OdfBuildError as error:
+                failed[told.id] = told.alias
+                yield Outcome(step, error=error)
+            else:
+                yield Outcome(step, head=head)
+    finally:
+        if engine is not None:
+            engine.close()
+
+
+def _planned_inputs(
+    wish: Rebuild, states: Mapping[DatasetAlias, ChainState]
+) -> Mapping[DatasetAlias, Collection[DatasetAlias]]:
+    """Return what datasets read by their definitions, where these may be followed."""
+    names = {state.dataset: alias for alias, state in states.items()}
+    found = {}
+    for alias, declared in (wish.definitions or {}).items():
+        refs = (
+            each.dataset_ref
+            for event in declared.snapshot.metadata
+            if isinstance(event, SetTransform)
+            for each in event.inputs
+        )
+        found[alias] = [
+            ref if isinstance(ref, DatasetAlias) else names[ref]
+            for ref in refs
+            if isinstance(ref, DatasetAlias) or ref in names
+        ]
+    return found
+
+
+def _rebuild(alias: DatasetAlias, wish: Rebuild) -> Rebuild:
+    return wish if wish.definitions is not None and alias in wish.definitions else Rebuild()
+
+
+def _after(project: Opened, prepared: Prepared) -> ChainState:
+    """Return where a dataset stands when a step was done, as far as that is known before."""
+    told = prepared.told
+    if told.head is not None:
+        state = project.workspace.dataset(told.id).state(told.head)
+        assert state is not None  # noqa: S101 - it is one of its blocks
+        return state
+    if isinstance(prepared.wish, Compaction) and told.limits is not None:
+        return prepared.on
+    return replace(prepared.on, progress={}, last_offset=None, watermark=told.watermarks[1])

@@ -1,0 +1,171 @@
+"""What a project asks for that lies outside of it, from its settings and its definitions."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from glob import has_magic
+from os.path import normpath, realpath
+from pathlib import Path
+
+from odfbuild.errors import Diagnostic
+from odfbuild.executors.ingest.fetch.local import file_of, fixed_part, is_local
+from odfbuild.executors.ingest.fetch.request import FetchError, printable
+from odfbuild.executors.ingest.fetch.substitute import used_by
+from odfbuild.executors.ingest.process.unpackers import unpacker_of
+from odfbuild.host.permissions import PathNotPermittedError, Permissions, leads_inside
+from odfbuild.odf.events import (
+    FetchStep,
+    FetchStepContainer,
+    FetchStepEthereumLogs,
+    FetchStepFilesGlob,
+    FetchStepMqtt,
+    FetchStepUrl,
+    PrepStepPipe,
+    SetPollingSource,
+)
+from odfbuild.odf.opaque import is_opaque
+from odfbuild.odf.refs import DatasetAlias
+from odfbuild.planner.declared import Declared
+from odfbuild.planner.plan import OutsideUse
+from odfbuild.project.config.project_file import Config
+
+
+def path_problems(
+    permissions: Permissions, root: Path, declared: Sequence[Declared]
+) -> Iterator[tuple[DatasetAlias, Diagnostic]]:
+    """Yield an error for each source whose files lie where none may be read, with its dataset."""
+    known: dict[str, bool] = {}
+    for each in declared:
+        for at, event in enumerate(each.snapshot.metadata):
+            if not isinstance(event, SetPollingSource) or not is_local(event.fetch):
+                continue
+            path = local_path(event.fetch, root)
+            if path is None:
+                continue
+            if path not in known:
+                known[path] = permissions.allows_path(path, root)
+            if not known[path]:
+                folder = (
+                    path if isinstance(event.fetch, FetchStepFilesGlob) else str(Path(path).parent)
+                )
+                folder = normpath(folder)
+                refusal = permissions.path_refusal(_written(event.fetch), folder)
+                yield each.alias, refused(refusal, each, at)
+
+
+def refused(error: PathNotPermittedError, each: Declared, at: int) -> Diagnostic:
+    """Return a refusal with the place of the source that it is about."""
+    fetch = each.snapshot.metadata[at]
+    key = "path"
+    if isinstance(fetch, SetPollingSource) and isinstance(fetch.fetch, FetchStepUrl):
+        key = "url"
+    return replace(error.diagnostics()[0], span=each.span(("metadata", at, "fetch", key)))
+
+
+def local_path(fetch: FetchStep, root: Path) -> str | None:
+    """Return the file of a source, or the folder that its files are in; None if none is known."""
+    if isinstance(fetch, FetchStepFilesGlob):
+        return str(root / fixed_part(fetch.path))
+    if isinstance(fetch, FetchStepUrl) and "${{" not in fetch.url:
+        try:
+            return str(file_of(fetch.url, root))
+        except FetchError:
+            return None
+    return None
+
+
+def _written(fetch: FetchStep) -> str:
+    if isinstance(fetch, FetchStepFilesGlob):
+        return fetch.path
+    assert isinstance(fetch, FetchStepUrl)  # noqa: S101 - no other kind is local
+    return fetch.url
+
+
+def uses_of(
+    config: Config, target: str, root: Path, declared: Sequence[Declared]
+) -> tuple[OutsideUse, ...]:
+    """Return what a project asks for, each once, with the datasets that do."""
+    found: dict[tuple[str, str], list[DatasetAlias]] = {}
+    for key in _of_settings(config, target, root):
+        found[key] = []
+    for each in declared:
+        for event in each.snapshot.metadata:
+            if isinstance(event, SetPollingSource):
+                for key in uses_of_source(event, root):
+                    found.setdefault(key, []).append(each.alias)
+    return tuple(OutsideUse(kind, name, tuple(found[kind, name])) for kind, name in sorted(found))
+
+
+def _of_settings(config: Config, target: str, root: Path) -> Iterator[tuple[str, str]]:
+    chosen = config.target(target)
+    if config.python_macros:
+        yield "python", f"{config.macros_folder}/*.py"
+    yield from (("env", name) for name in config.env)
+    if chosen.spark.master is not None and not chosen.spark.master.startswith("local"):
+        yield "master", chosen.spark.master
+    if chosen.workspace.startswith("/") or ".." in chosen.workspace.split("/"):
+        yield "workspace", chosen.workspace
+    elif (root / chosen.workspace).is_symlink():
+        yield "workspace", realpath(root / chosen.workspace)
+    for each in config.packages:
+        place = each.folder(root)
+        if place is None:
+            yield "host", _host_of_git(each.git or "")
+        elif (each.path or each.git or "").lower().startswith(("..", "/", "file://")):
+            yield "path", each.path or each.git or ""
+    if config.telling.url:
+        yield "host", _host(config.telling.url)
+    if config.telling.token_env:
+        yield "env", config.telling.token_env
+
+
+def uses_of_source(source: SetPollingSource, root: Path) -> Iterator[tuple[str, str]]:
+    """Yield what a source reads and runs outside of the project: kinds and names."""
+    fetch = source.fetch
+    if is_opaque(fetch):
+        yield "unknown", str(fetch.tag)
+    elif isinstance(fetch, FetchStepFilesGlob):
+        yield from _pattern(fetch.path, root)
+    elif isinstance(fetch, FetchStepUrl):
+        yield from (("env", name) for name in used_by(fetch))
+        if is_local(fetch):
+            path = local_path(fetch, root)
+            yield from [("path", fetch.url)] if path is None else _path(path, root)
+        else:
+            yield "host", _host(fetch.url.strip())
+    elif isinstance(fetch, FetchStepContainer):
+        yield "container", fetch.image
+        yield from (("env", name) for name in used_by(fetch))
+    elif isinstance(fetch, FetchStepMqtt):
+        yield "host", f"{fetch.host}:{fetch.port}"
+    elif isinstance(fetch, FetchStepEthereumLogs):
+        yield "host", _host(fetch.node_url or "ethereum")
+    for step in source.prepare or ():
+        if isinstance(step, PrepStepPipe) and unpacker_of(step.command) is None:
+            yield "pipe", " ".join(step.command)
+
+
+def _pattern(path: str, root: Path) -> Iterator[tuple[str, str]]:
+    """Yield a pattern of files that leads out; what goes up after a wildcard may end anywhere."""
+    start = fixed_part(path)
+    if not has_magic(path):
+        yield from _path(path, root)
+    elif ".." in path.removeprefix(start).split("/") or not leads_inside(root / start, root):
+        yield "path", path
+
+
+def _path(path: str, root: Path) -> Iterator[tuple[str, str]]:
+    """Yield a path that leads out of the project, also over links."""
+    if not leads_inside(root / path, root):
+        yield "path", path
+
+
+def _host_of_git(git: str) -> str:
+    """Return the server of a repository: of a URL, or of `user@server:path`."""
+    return _host(git) if "://" in git else git.partition(":")[0].rpartition("@")[2]
+
+
+def _host(url: str) -> str:
+    """Return the server of a URL; as it is written up to its query, where a template names it."""
+    shown = printable(url).partition("?")[0]
+    host = shown.partition("://")[2].partition("/")[0]
+    return shown if not host or "${{" in host else host

@@ -1,0 +1,1 @@
+"""Plans of a project, made or remembered, and what they rest on."""

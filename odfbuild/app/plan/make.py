@@ -1,0 +1,316 @@
+"""Make plans: files and chains in, a plan out."""
+
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+
+from odfbuild.app.disabled_sources import disabled_notes, disabled_sources
+from odfbuild.app.load_project import (
+    known_names,
+    load,
+    load_at,
+    locked_schemas,
+    settings_at,
+    unsure_of,
+    wrong_of,
+)
+from odfbuild.app.outside_use import uses_of
+from odfbuild.app.plan.cache import Known, Seen, engines, remember
+from odfbuild.app.plan.divergence import rewritten_inputs
+from odfbuild.app.plan.partial_inputs import partial_inputs
+from odfbuild.app.plan.project_files import ProjectFiles, read_at_once
+from odfbuild.app.plan.source_files import files_again, files_notes
+from odfbuild.app.plan.sources import Files, Links, linked_uses, look, with_foreseen
+from odfbuild.errors import Diagnostic, Level, OdfBuildError, ProjectErrors
+from odfbuild.executors.ingest.fetch.source_files import PassedOver
+from odfbuild.odf.chain.state import ChainState
+from odfbuild.odf.events import SetPollingSource
+from odfbuild.odf.identity import DatasetId
+from odfbuild.odf.refs import DatasetAlias
+from odfbuild.planner.declared import Declared
+from odfbuild.planner.diff.in_force import imagined
+from odfbuild.planner.evolution.gate import Allowance
+from odfbuild.planner.exclusion import LeftOut, Wrong, plannable, with_left_out
+from odfbuild.planner.make import Judging, Wanted, make_plan, project_hash
+from odfbuild.planner.plan import Append, Plan
+from odfbuild.planner.plan.policy import last_names
+from odfbuild.planner.steps import SourceLook
+from odfbuild.project.checks.queries import examined
+from odfbuild.project.checks.secrets import literal_secrets
+from odfbuild.project.git.revision import at_revision
+from odfbuild.project.load import Project
+from odfbuild.project.opened import Opened
+from odfbuild.state.memory.empty_steps import recall_empty_steps
+
+_NONE_PASSED: Mapping[DatasetAlias, PassedOver] = {}
+
+
+def _nothing(_: Sequence[Declared]) -> tuple[Allowance, ...]:
+    return ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Asked:
+    """What is asked of a plan.
+
+    `gate` is strict, default or off; `allowed` is what this run lets pass; without `refresh`,
+    local sources are not looked at; `against` is a revision of git to compare with, in place of
+    the workspace; with `engine`, one is asked about new queries.  What is let pass depends on the
+    datasets that there are.
+    """
+
+    gate: str = "default"
+    allowed: Callable[[Sequence[Declared]], tuple[Allowance, ...]] = _nothing
+    metadata_only: bool = False
+    refresh: bool = True
+    against: str | None = None
+    engine: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Made:
+    """A plan, what it was made of, and where to keep what is said of it, if anywhere.
+
+    `left_out` says of datasets why they are not in it, though the project declares them; `files`
+    are those of the project, None of a plan that is not for the workspace.
+    """
+
+    plan: Plan
+    loaded: Project
+    known: Known | None = None
+    left_out: LeftOut = field(default_factory=dict)
+    files: ProjectFiles | None = None
+
+
+def make(project: Opened, asked: Asked | None = None) -> Plan:
+    """Load the project, look at chains and local sources, and plan.
+
+    A dataset that cannot be planned is an error among the notes: such a plan is not applied.
+    Raises ProjectErrors with all that is wrong, and ProjectChangedError.
+    """
+    made = make_whole(project, asked or Asked())
+    return with_left_out(made.plan, made.left_out)
+
+
+def make_whole(project: Opened, asked: Asked) -> Made:
+    """Return a plan with what it was made of; what it was made of is remembered.
+
+    Raises as `make` does.
+    """
+    if asked.against is not None:
+        return _compared(project, asked, asked.against)
+    with read_at_once(project) as files:
+        made, seen = _made(project, asked, files)
+    if seen is None:
+        return made
+    return replace(made, known=remember(project, seen, idle=_is_idle(made.plan)))
+
+
+def _made(project: Opened, asked: Asked, files: ProjectFiles) -> tuple[Made, Seen | None]:
+    """Return a plan, and what it was made of if it is one of the whole project."""
+    names, heads = project.workspace.names_mark(), project.workspace.heads()
+    current = project.workspace.states()
+    whole = load(project, known_names(project, current), partly=True)
+    wrong = wrong_of(project, whole)
+    rest = plannable(whole.declared, current, wrong)
+    links: Links = {}
+    files_seen = Files()
+    renamed = _renamed(project, rest.declared, rest.current)
+    barred: dict[DatasetAlias, OdfBuildError] = {}
+    looks: Mapping[DatasetAlias, SourceLook] = {}
+    if asked.refresh:
+        looks = look(project, rest.declared, renamed, links, files_seen, barred)
+    barred |= partial_inputs(project, rest.declared, renamed)
+    if barred:
+        wrong = replace(wrong, refused={**wrong.refused, **barred})
+        rest = plannable(whole.declared, current, wrong)
+    passed = files_seen.passed
+    sound = replace(whole, declared=rest.declared)
+    plan = _planned(project, asked, sound, rest.current, looks, passed)
+    if refused := _refused(project, asked, whole, plan, rest.current):
+        wrong = _with(project, wrong, refused, current)
+        rest = plannable(whole.declared, current, wrong)
+        sound = replace(whole, declared=rest.declared)
+        plan = _planned(project, asked, sound, rest.current, looks, passed)
+    if links:
+        plan = replace(plan, outside=(*plan.outside, *linked_uses(project, links)))
+    plan = with_foreseen(plan, project.workspace)
+    seen = None
+    if (
+        asked == Asked() and not rest.left_out
+    ):  # of a plan that leaves something out, nothing follows for the whole
+        seen = Seen(
+            files.context,
+            files.files,
+            names,
+            heads,
+            rest.declared,
+            rest.current,
+            looks,
+            files_seen.marks,
+        )
+    return Made(plan, whole, None, rest.left_out, files), seen
+
+
+def _compared(project: Opened, asked: Asked, against: str) -> Made:
+    """Compare with the project as it was in a revision: no workspace is looked at."""
+    name = against.removeprefix("git:")
+    with at_revision(project.root, name) as revision:
+        called = f"git:{name} ({revision.commit[:12]})"
+        loaded = load(project, granted=settings_at(project, revision.root), partly=True)
+        before = load_at(project, revision.root, called)
+        current: Mapping[DatasetAlias, ChainState] = {}
+        if before is not None:
+            schemas = locked_schemas(revision.root, before)
+            current = imagined(before.declared, engines=engines(), schemas=schemas)
+    alone = replace(asked, metadata_only=True)
+    wrong = Wrong(
+        {},
+        refused={a: ProjectErrors(found) for a, found in loaded.wrong.items()},
+        unread=loaded.unread,
+        unsure=unsure_of(loaded, current, {}),
+    )
+    rest = plannable(loaded.declared, current, wrong)
+    sound = replace(loaded, declared=rest.declared)
+    plan = _planned(project, alone, sound, rest.current, {}, against=called)
+    if refused := _refused(project, asked, loaded, plan, rest.current):
+        rest = plannable(loaded.declared, current, _with(project, wrong, refused, current))
+        sound = replace(loaded, declared=rest.declared)
+        plan = _planned(project, alone, sound, rest.current, {}, against=called)
+    return Made(plan, loaded, left_out=rest.left_out)
+
+
+def _with(
+    project: Opened,
+    wrong: Wrong,
+    refused: Mapping[DatasetAlias, OdfBuildError],
+    current: Mapping[DatasetAlias, ChainState],
+) -> Wrong:
+    """Return what is wrong with datasets, and with definitions."""
+    names = {**wrong.names, **{alias: state.dataset for alias, state in current.items()}}
+    moved = last_names(project.policy.moved)
+    return replace(wrong, names=names, moved=moved, refused={**wrong.refused, **refused})
+
+
+def _renamed(
+    project: Opened, declared: Sequence[Declared], current: Mapping[DatasetAlias, ChainState]
+) -> Mapping[DatasetAlias, ChainState]:
+    """Return the chains by the names that they have after the moves of a plan."""
+    moved = project.policy.moved
+    if not moved:
+        return current
+    from odfbuild.planner.evolution.rules.renames import apply_moved
+
+    return apply_moved(current, moved, [each.alias for each in declared]).current
+
+
+def _refused(
+    project: Opened,
+    asked: Asked,
+    loaded: Project,
+    plan: Plan,
+    current: Mapping[DatasetAlias, ChainState],
+) -> Mapping[DatasetAlias, OdfBuildError]:
+    """Return what is wrong with the definitions that a plan would append; most append none."""
+    if not plan.refused and not any(isinstance(step.work, Append) for step in plan.steps):
+        return {}
+    from odfbuild.app.plan.definitions import refused_by_engine, refused_definitions
+
+    current = _renamed(project, loaded.declared, current)
+    found = dict(refused_definitions(loaded, plan, current))
+    for alias, secrets in _literal_secrets(project, loaded, plan).items():
+        others = found[alias].diagnostics() if alias in found else ()
+        found[alias] = ProjectErrors([*secrets, *others])
+    if not asked.engine:
+        return found
+    from odfbuild.executors.engine.registry import spark_of
+
+    sound = [each for each in loaded.declared if each.alias not in found]
+    with spark_of(project) as engine:
+        return {**refused_by_engine(project, sound, plan, engine, current), **found}
+
+
+def _planned(
+    project: Opened,
+    asked: Asked,
+    loaded: Project,
+    current: Mapping[DatasetAlias, ChainState],
+    looks: Mapping[DatasetAlias, SourceLook],
+    passed: Mapping[DatasetAlias, PassedOver] = _NONE_PASSED,
+    *,
+    against: str | None = None,
+) -> Plan:
+    renamed = _renamed(project, loaded.declared, current)
+    disabled = () if against else disabled_sources(project, loaded.declared, renamed)
+    plan = make_plan(
+        loaded.declared,
+        current=current,
+        sources=looks,
+        engines=engines(),
+        project_hash=project_hash(loaded.declared),
+        wanted=Wanted(
+            data=not asked.metadata_only,
+            against=against,
+            judging=Judging(
+                project.policy,
+                asked.gate,
+                asked.allowed(loaded.declared),
+                protect=project.config.target(project.target).protect,
+            ),
+            locked=locked_schemas(project.root, loaded),
+            examined=examined(loaded.declared, current),
+            rewritten={} if against else rewritten_inputs(project.workspace, current),
+            disabled=disabled,
+            at_rest=() if against else _at_rest(project, current),
+            again=files_again(loaded.declared, passed),
+        ),
+    )
+    return replace(
+        plan,
+        notes=(
+            *loaded.notes,
+            *plan.notes,
+            *disabled_notes(project, loaded.declared, disabled),
+            *files_notes(loaded.declared, passed),
+            *_idle_moves(project, loaded.declared),
+        ),
+        outside=uses_of(project.config, project.target, project.root, loaded.declared),
+        project=project.config.name,
+        target=project.target,
+        workspace=project.config.target(project.target).workspace,
+    )
+
+
+def _at_rest(project: Opened, current: Mapping[DatasetAlias, ChainState]) -> Collection[DatasetId]:
+    heads = {state.dataset: state.head for state in current.values()}
+    return recall_empty_steps(project.workspace.root, heads, engines()["spark"])
+
+
+def _idle_moves(project: Opened, declared: Sequence[Declared]) -> Iterator[Diagnostic]:
+    """Yield moves of the project that move nothing."""
+    if project.policy.moved:
+        from odfbuild.planner.evolution.rules.renames import idle_moves
+
+        yield from idle_moves(declared, project.policy.moved)
+
+
+def _literal_secrets(
+    project: Opened, loaded: Project, plan: Plan
+) -> Mapping[DatasetAlias, Sequence[Diagnostic]]:
+    """Return the datasets of which the plan would put a credential into a chain."""
+    if project.permissions.literal_secrets:
+        return {}
+    new = {
+        step.target
+        for step in plan.steps
+        if isinstance(step.work, Append)
+        and any(isinstance(event, SetPollingSource) for event in step.work.events)
+    }
+    declared = (each for each in loaded.declared if each.alias in new)
+    found = {each.alias: list(literal_secrets(each, Level.ERROR)) for each in declared}
+    return {alias: problems for alias, problems in found.items() if problems}
+
+
+def _is_idle(plan: Plan) -> bool:
+    """Say whether there is nothing to do, to ask, to warn of or to judge."""
+    judged = any(each.assessment is not None for each in plan.datasets.values())
+    return not plan.steps and not plan.notes and not judged

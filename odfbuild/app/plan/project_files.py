@@ -1,0 +1,85 @@
+"""The files of a project as they were at one moment: what a plan is made of, and must still be.
+
+Settings are read when a project is opened, definitions when it is planned, one file after the
+other, so a plan could be made of files of which another process had changed half (`mv` changes
+several).  So files are fingerprinted before definitions are read, and compared afterwards, and once
+more before the first block is written.
+"""
+
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from time import time_ns
+
+from odfbuild.app.plan.cache import context
+from odfbuild.errors import OdfBuildError, ProjectErrors, StateError
+from odfbuild.project.config.project_file import load_config
+from odfbuild.project.config.targets import user_folder
+from odfbuild.project.fingerprint import Fingerprint, fingerprint, is_unchanged
+from odfbuild.project.opened import Opened
+from odfbuild.state.files.lock import is_locked
+
+
+class ProjectChangedError(StateError):
+    """Files of a project were changed after a plan had been made of some of them."""
+
+    code = "project-changed"
+
+    def __init__(self, root: Path) -> None:
+        super().__init__(
+            what="the files of the project were changed meanwhile",
+            why="a plan is made of the files as they are at one moment, and carried out while they "
+            "are still the same; nothing was written",
+            fix="do it again when nobody edits them",
+        )
+        self.root = root
+
+
+@dataclass(frozen=True, slots=True)
+class ProjectFiles:
+    """Files of a project before they were read; `context` is a digest of what the user gave."""
+
+    context: str
+    files: Fingerprint
+
+    @classmethod
+    def of(cls, project: Opened) -> "ProjectFiles":
+        """Look at the files; take it before the first definition is read."""
+        files = fingerprint(project.root, project.watched, now=time_ns())
+        return cls(context(project), files)
+
+    def check(self, project: Opened) -> None:
+        """Raise ProjectChangedError unless files and settings are those that were read."""
+        if not (
+            _has_settings(project)
+            and is_unchanged(project.root, self.files)
+            and context(project) == self.context
+        ):
+            raise ProjectChangedError(project.root)
+
+
+@contextmanager
+def read_at_once(project: Opened) -> Iterator[ProjectFiles]:
+    """Have files not change while they are read here.
+
+    Raises ProjectChangedError if they did, also in the place of ProjectErrors.
+    """
+    before = ProjectFiles.of(project)
+    try:
+        yield before
+    except ProjectErrors:
+        before.check(project)
+        if is_locked(project.root):  # by a command that is not done with editing them
+            raise ProjectChangedError(project.root) from None
+        raise
+    before.check(project)
+
+
+def _has_settings(project: Opened) -> bool:
+    """Tell whether the project file and the profiles say what they said when it was opened."""
+    try:
+        return load_config(project.root, user_folder=user_folder(os.environ)) == project.config
+    except OdfBuildError:
+        return False

@@ -1,0 +1,143 @@
+"""What is told of files that the order of a source passes over: late ones and corrected ones."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
+
+from odfbuild.errors import Diagnostic, Level
+from odfbuild.executors.ingest.fetch.source_files import PassedOver, passed_over
+from odfbuild.odf.chain.state import ChainState
+from odfbuild.odf.events import (
+    MergeStrategyLedger,
+    MergeStrategySnapshot,
+    MergeStrategyUpsertStream,
+    SetPollingSource,
+)
+from odfbuild.odf.refs import DatasetAlias
+from odfbuild.planner.declared import Declared
+from odfbuild.planner.drift import Drift, DriftKind
+from odfbuild.planner.plan.policy import Reread
+from odfbuild.planner.steps import Again
+from odfbuild.project.opened import Opened
+
+UNREAD = frozenset({"late-files", "changed-files", "partial-input"})
+"""The codes of what is said of files and sources that stay unread."""
+
+_LISTED = 3
+
+
+def files_of(project: Opened, state: ChainState) -> PassedOver:
+    """Return the files that the source in force of a dataset passes over."""
+    if state.polling is None:
+        return PassedOver()
+    return passed_over(project.workspace, state.polling, state, project.root)
+
+
+def files_again(
+    declared: Sequence[Declared], passed: Mapping[DatasetAlias, PassedOver]
+) -> Mapping[DatasetAlias, Again]:
+    """Return the files that the order of a source passes over, and a rule of the project reads."""
+    return {
+        each.alias: Again(rule.value, found.again)
+        for each in declared
+        if (found := passed.get(each.alias)) and found.again
+        if (rule := each.traits.ingest.reread) is not None
+    }
+
+
+def files_notes(
+    declared: Sequence[Declared], passed: Mapping[DatasetAlias, PassedOver]
+) -> Iterator[Diagnostic]:
+    """Yield a warning for the late and for the corrected files of each dataset that stay unread."""
+    for each in declared:
+        found = passed.get(each.alias)
+        for index, source in enumerate(each.snapshot.metadata):
+            if found is not None and isinstance(source, SetPollingSource):
+                span = each.span(("metadata", index, "fetch"))
+                rule = each.traits.ingest.reread
+                for code, what, why, fix in _unread(each.alias, source, found, rule):
+                    yield Diagnostic(
+                        code=code, what=what, why=why, fix=fix, span=span, level=Level.WARNING
+                    )
+
+
+def files_drift(
+    project: Opened, declared: Sequence[Declared], current: Mapping[DatasetAlias, ChainState]
+) -> Iterator[Drift]:
+    """Yield the files that no plan of this project will read as drift of its sources."""
+    for each in declared:
+        state = current.get(each.alias)
+        if state is None or state.polling is None:
+            continue
+        rule = each.traits.ingest.reread
+        found = passed_over(project.workspace, state.polling, state, project.root, rule)
+        for _, what, _, fix in _unread(each.alias, state.polling, found, rule):
+            yield Drift(
+                dataset=each.alias,
+                kind=DriftKind.SOURCE,
+                what=what.partition(": ")[2],
+                fix=fix,
+                span=each.span(()),
+            )
+
+
+def left_unread(found: PassedOver) -> Iterator[str]:
+    """Yield what to say of files that are passed over, for people."""
+    if found.late:
+        yield f"{_late(found)}: {_some(found.late)}"
+    if found.changed:
+        yield f"{_changed(found)}: {_some(found.changed)}"
+
+
+def _unread(
+    alias: DatasetAlias, source: SetPollingSource, found: PassedOver, rule: Reread | None
+) -> Iterator[tuple[str, str, str, str]]:
+    """Yield code, what, why and fix of the files that stay unread without anybody meaning it."""
+    if rule is Reread.NEVER:
+        return
+    never = f"if that is meant: defaults: {{{alias}: {{reread: never}}}}"
+    back = f"odfbuild reset {alias} BLOCK, with a block before it (odfbuild log {alias}), and apply"
+    if found.late and rule is not Reread.LATE:
+        fix = f"give names after {found.last}, or: {back}"
+        if isinstance(source.merge, MergeStrategyLedger):
+            fix = f"defaults: {{{alias}: {{reread: late}}}} in odfbuild.yaml reads them"
+        yield (
+            "late-files",
+            f"{alias}: {_late(found)}, not read: {_some(found.late)}",
+            f"files are read in order, and {found.last} was read",
+            f"{fix}; {never}",
+        )
+    if rule is Reread.CHANGED:
+        left = tuple(each for each in found.changed if each not in found.again)
+        found = replace(found, changed=left)
+    if not found.changed:
+        return
+    why = "a file is read once; only its name is in the chain"
+    fix = f"put the correction into a file of another name, or: {back}"
+    if rule is Reread.CHANGED and found.lost is not None:
+        why = f"{found.lost} was read after it and is gone, so its rows could not be put on top"
+        fix = f"put {found.lost} back, or the correction into a file of another name"
+    elif rule is Reread.CHANGED:
+        why = "each file is the whole table, and a later one was read"
+    elif isinstance(source.merge, MergeStrategyUpsertStream | MergeStrategySnapshot):
+        fix = f"defaults: {{{alias}: {{reread: changed}}}} in odfbuild.yaml reads them again"
+    yield (
+        "changed-files",
+        f"{alias}: {_changed(found)}, not read again: {_some(found.changed)}",
+        why,
+        f"{fix}; {never}",
+    )
+
+
+def _late(found: PassedOver) -> str:
+    number = len(found.late)
+    return f"{number:,} file{'s' if number > 1 else ''} before the last one that was read"
+
+
+def _changed(found: PassedOver) -> str:
+    number = len(found.changed)
+    return f"{number:,} file{'s' if number > 1 else ''} changed since the reading"
+
+
+def _some(names: Sequence[str]) -> str:
+    shown = ", ".join(names[:_LISTED])
+    return shown if len(names) <= _LISTED else f"{shown} and {len(names) - _LISTED:,} more"

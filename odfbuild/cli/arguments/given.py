@@ -1,0 +1,30 @@
+"""Options that many commands take, and how they reach what a command calls.
+
+The options of a project go before a command or after it: what comes later wins, and variables add
+up.  So they are no parameters of the commands; each adds to one Given, which a command asks for.
+"""
+
+from dataclasses import dataclass
+from pathlib import Path
+
+import typer
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Given:
+    """What the user said of the project: its folder, the target, values of its variables.
+
+    `variables` are texts of the form K=V, in the order in which they were given; those of the
+    files in `vars_files` stand behind them.
+    """
+
+    directory: Path | None = None
+    target: str | None = None
+    variables: tuple[str, ...] = ()
+    vars_files: tuple[Path, ...] = ()
+
+
+def given(context: typer.Context) -> Given:
+    """Return what was given before and after the command."""
+    found = context.find_root().obj
+    return found if isinstance(found, Given) else Given()

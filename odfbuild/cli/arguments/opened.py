@@ -1,0 +1,44 @@
+"""Open the project that the options of a command name."""
+
+import sys
+from collections.abc import Callable
+from contextlib import suppress
+from typing import TypeVar
+
+from odfbuild import app
+from odfbuild.cli.arguments.given import Given
+from odfbuild.cli.damage import watch_damage
+from odfbuild.state.chain.heads import DEFAULT_LOCK_TIMEOUT
+from odfbuild.state.files.lock import LockedError
+
+Result = TypeVar("Result")
+
+
+def open_given(given: Given, *, lock_timeout: float = DEFAULT_LOCK_TIMEOUT) -> app.Opened:
+    """Return the project; ProjectError when there is none, or its settings are wrong."""
+    project = app.open_project(
+        given.directory,
+        target=given.target,
+        variables=given.variables,
+        vars_files=given.vars_files,
+        lock_timeout=lock_timeout,
+    )
+    watch_damage(project.workspace)
+    return project
+
+
+def again_if_changed(do: Callable[[], Result]) -> Result:
+    """Open a project, plan and go on; once more if its files were changed before a block was
+    written.
+    """
+    from odfbuild.app.plan.project_files import ProjectChangedError
+    from odfbuild.cli.files import editing
+
+    try:
+        return do()
+    except ProjectChangedError as error:
+        sys.stderr.write("The files of the project were changed meanwhile: planning again\n")
+        sys.stderr.flush()
+        with suppress(LockedError), editing(error.root):
+            pass  # whoever edits them is done
+    return do()

@@ -1,0 +1,485 @@
+"""odfbuild apply, and apply --resume."""
+
+import sys
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from odfbuild import app
+from odfbuild.cli import exits
+from odfbuild.cli.arguments.given import Given
+from odfbuild.cli.arguments.opened import again_if_changed, open_given
+from odfbuild.cli.arguments.options import OnBusy
+from odfbuild.cli.arguments.scope import Scope, scoped
+from odfbuild.cli.busy import names_of, reserved, reserved_for
+from odfbuild.cli.commands.plan.plan import no_changes
+from odfbuild.cli.consent import (
+    UnfitPlanError,
+    confirm,
+    refuse_unfit,
+    refuse_unnamed,
+    refuse_unplanned,
+)
+from odfbuild.cli.damage import told_damage
+from odfbuild.cli.exits import UsageRefusedError
+from odfbuild.cli.files import Reports, parse_reports
+from odfbuild.cli.formats.outputs import wants_colour
+from odfbuild.cli.problems import whole
+from odfbuild.cli.render.diagnostics import render_diagnostics
+from odfbuild.cli.render.plan import plan_text
+from odfbuild.cli.render.run import report_json, report_text, told_of
+from odfbuild.cli.render.words import count
+from odfbuild.cli.terminal.console import hint
+from odfbuild.cli.terminal.events import say, say_event, tell_idle
+from odfbuild.errors import Diagnostic, Level, ProjectErrors
+from odfbuild.executors.runs.report import Done, Report
+from odfbuild.executors.runs.resume import Resumed
+from odfbuild.odf.refs import DatasetAlias
+from odfbuild.planner.exclusion import LeftOut, reasons
+from odfbuild.planner.plan import Plan
+from odfbuild.planner.plan.subset import fitting
+from odfbuild.project.config.project_file import load_config
+
+if TYPE_CHECKING:
+    from odfbuild.app.plan.project_files import ProjectFiles
+    from odfbuild.planner.declared import Declared
+
+
+_NAMED = 5
+_LISTED = 20
+
+
+def resumed_text(found: Resumed) -> str:
+    """Return what is gone on with, and what is skipped because it was done."""
+    run, left = found.run, len(found.plan.steps)
+    all_steps = count(len(found.done) + left, "step")
+    lines = [
+        f"Run     {run.id} ({run.command}, {run.started}, {run.outcome.value})",
+        f"        {len(found.done):,} of {all_steps} were done, {left:,} left",
+        *(f"  done  {id}" for id in found.done[:_LISTED]),
+    ]
+    if len(found.done) > _LISTED:
+        lines.append(f"        and {len(found.done) - _LISTED:,} more")
+    return "\n".join([*lines, ""]) + "\n"
+
+
+def what_fits(plan: Plan, stale: Sequence[DatasetAlias], *, partial: bool) -> Plan:
+    """Return what of a plan may be carried out; with `partial` that is what still fits.
+
+    Raises StalePlanError when anything moved, with `partial` when nothing fits.
+    """
+    from odfbuild.executors.runs.definition import StalePlanError
+
+    if not stale:
+        return plan
+    fits = fitting(plan, stale)
+    if partial and (fits.steps or not plan.steps):
+        _warn(plan, fits, stale)
+        return fits
+    raise StalePlanError(
+        what=_moved(stale),
+        why="nothing is left of the plan that does not touch or read these"
+        if partial
+        else "a plan is carried out on what it was made against, or not at all",
+        fix="plan again" if partial else "plan again; or do what still fits of it: --partial",
+    )
+
+
+def refuse_given_up(project: app.Opened, plan: Plan) -> None:
+    """Refuse to make a dataset of a name that it gave up since.  Raises StalePlanError."""
+    from odfbuild.executors.runs.definition import StalePlanError
+    from odfbuild.planner.plan.policy import last_names
+
+    moved = load_config(project.root).moved  # as they are now that leases were waited for
+    names = project.workspace.names() if moved else {}
+    for old, new in last_names(moved).items():
+        makes = any(s.target == old and plan.datasets[old].based_on is None for s in plan.steps)
+        if makes and new in names and old not in names:
+            raise StalePlanError(
+                what=f"{old} is called {new} by now",
+                why="the plan makes a dataset of the old name, and a second one would come of it",
+                fix="plan again",
+            )
+
+
+def _warn(plan: Plan, fits: Plan, stale: Sequence[DatasetAlias]) -> None:
+    from odfbuild.cli.render.diagnostics import render_diagnostic
+
+    warning = Diagnostic(
+        code="stale-plan",
+        what="\n  ".join([_moved(stale), *_left_out(plan, fits)]),
+        why="what touches or reads these is left out",
+        fix="plan again for the rest",
+        level=Level.WARNING,
+    )
+    sys.stderr.write(render_diagnostic(warning) + "\n")
+
+
+def _left_out(plan: Plan, fits: Plan) -> Iterator[str]:
+    kept = {step.id for step in fits.steps}
+    for step in plan.steps:
+        if step.id not in kept:
+            yield f"left out: {step.id}"
+
+
+def _moved(found: Sequence[DatasetAlias]) -> str:
+    first, *more = map(str, found)
+    shown = ", ".join(more[: _NAMED - 1])
+    rest = f" and {len(found) - _NAMED:,} others" if len(found) > _NAMED else ""
+    also = f", nor {'is' if len(more) == 1 else 'are'} {shown}{rest}" if more else ""
+    return f"{first} is not where the plan found it{also}"
+
+
+def _unheard(_run: str) -> None: ...
+
+
+_WHOLE = Scope()
+_NO_REPORTS = Reports()
+_OPENLINEAGE = "openlineage"
+_FORMATS = {_OPENLINEAGE: "events of the run", "json": "what -o json prints"}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ApplyOptions:
+    """What was asked of `apply`; `file` is a saved plan, None to plan now, and then `scope`.
+
+    `output` is text, json or ndjson: stdout then has one document, or events, and the plan goes to
+    stderr.  `reports` are files beside it, of what json prints or of the events of the run as
+    OpenLineage has them.  `resume` names a run to go on with; with `partial` what still fits of a
+    stale plan is done.  `pools` are given as NAME=N.
+    """
+
+    file: Path | None = None
+    scope: Scope = _WHOLE
+    yes: bool = False
+    jobs: int = 4
+    progress: bool = True
+    lock_timeout: float = 10.0
+    output: str = "text"
+    reports: Reports = _NO_REPORTS
+    resume: str | None = None
+    partial: bool = False
+    fail_fast: bool = False
+    pools: tuple[str, ...] = ()
+    on_busy: str = OnBusy.WAIT
+
+
+def run_reports(texts: Sequence[str]) -> Reports:
+    """Return the files that `--report FMT=FILE` names; that of OpenLineage is made empty.
+
+    Raises UsageRefusedError for any other format, and EventsFileError.
+    """
+    reports = parse_reports(texts, _FORMATS)
+    files = reports.of(_OPENLINEAGE)
+    if len(files) > 1:
+        raise UsageRefusedError(
+            what=f"--report {_OPENLINEAGE}=... is given {len(files)} times",
+            why="the events of a run are written to one file",
+            fix="name one file",
+        )
+    if files:
+        from odfbuild.executors.runs.openlineage.sinks import begin_events
+
+        begin_events(files[0])
+    return reports
+
+
+def apply_project(given: Given, options: ApplyOptions) -> int:
+    """Carry out a saved plan; without one plan, print, ask, and do that very plan."""
+    if options.resume is not None:
+        return _apply_rest(given, options.resume, options)
+    if options.file is not None:
+        return _apply_saved(given, options.file, options)
+    return again_if_changed(lambda: _apply_now(given, options))
+
+
+def _apply_now(given: Given, options: ApplyOptions) -> int:
+    try:
+        project = open_given(given, lock_timeout=options.lock_timeout)
+        refuse_unplanned(project, given)
+        quick = app.known(project) if options.scope.is_plain else None
+        if quick is not None and quick.idle:
+            answer_idle(project, options, no_changes(quick.datasets))
+            return exits.DONE
+        return _apply_planned(project, options)
+    except ProjectErrors as error:
+        raise whole(given, error) from None
+
+
+def _apply_planned(project: app.Opened, options: ApplyOptions) -> int:
+    with reserved_for(
+        project,
+        lambda: scoped(project, options.scope),
+        lambda made: made.plan,
+        command="apply",
+        on_busy=options.on_busy,
+    ) as (made, plan, mine):
+        if mine.waited and made.files is not None:
+            made.files.check(project)
+        is_over = _is_over(project, plan, options)
+        tell_left_out(made.left_out)
+        if is_over:
+            return exits.ERROR if made.left_out else _idle_code(plan)
+        if not plan.is_empty and not options.yes:
+            confirm("apply")
+        settle = options.scope.is_plain and not mine.busy
+        run = Running(
+            settle=settle,
+            declared=made.loaded.declared,
+            damaged=bool(made.left_out),
+            begun=mine.begun,
+            files=made.files,
+        )
+        return carry_out(project, plan, options, run)
+
+
+def tell_left_out(left_out: LeftOut) -> None:
+    """Say which datasets are not in a plan, and why."""
+    if left_out:
+        told_damage()
+        sys.stderr.write(render_diagnostics(reasons(left_out)) + "\n")
+        sys.stderr.flush()
+
+
+def _apply_saved(given: Given, file: Path, options: ApplyOptions) -> int:
+    """Carry out exactly a saved plan; the definitions of the project are not looked at."""
+    from odfbuild.cli.commands.apply.maintenance import apply_saved
+    from odfbuild.cli.commands.apply.undo import apply_saved_undo
+    from odfbuild.cli.saved import load_document, moved_datasets
+    from odfbuild.planner.maintenance.read import is_housekeeping, is_undo
+    from odfbuild.planner.plan.write import from_json
+
+    document = load_document(file)
+    if is_housekeeping(document) or is_undo(document):
+        _refuse_formats(options)
+        do = apply_saved_undo if is_undo(document) else apply_saved
+        return do(given, document, options.lock_timeout, options.on_busy)
+    plan = from_json(document)
+    target = given.target or plan.target
+    project = open_given(replace(given, target=target), lock_timeout=options.lock_timeout)
+    _refuse_compared(plan)
+    refuse_unfit((plan.project, plan.target, plan.workspace), project)
+    written, read = names_of(plan)
+    with reserved(project, written, read, command="apply", on_busy=options.on_busy) as mine:
+        plan = fitting(plan, mine.busy)
+        refuse_given_up(project, plan)
+        moved = moved_datasets(plan, project.workspace.named_heads())
+        plan = what_fits(plan, moved, partial=options.partial)
+        if _is_over(project, plan, options):
+            return _idle_code(plan)
+        doing = Running(left_out=bool(moved), begun=mine.begun)
+        return carry_out(project, plan, options, doing)
+
+
+def _apply_rest(given: Given, run: str, options: ApplyOptions) -> int:
+    """Carry out what is left of the plan of a run."""
+    from odfbuild.executors.runs.resume import resume
+
+    project = open_given(given, lock_timeout=options.lock_timeout)
+    refuse_unnamed(project, given, "apply")
+    found = resume(project, run)
+    refuse_unfit((found.plan.project, found.plan.target, found.plan.workspace), project)
+    written, read = names_of(found.plan)
+    with reserved(project, written, read, command="apply", on_busy=options.on_busy) as mine:
+        found = resume(project, run) if mine.waited else found
+        (sys.stdout if options.output == "text" else sys.stderr).write(resumed_text(found))
+        stale = [each for each in found.stale if each not in mine.busy]
+        plan = what_fits(fitting(found.plan, mine.busy), stale, partial=options.partial)
+        refuse_given_up(project, plan)
+        if not found.plan.steps:
+            answer_idle(project, options, "Nothing is left to do.\n", plan)
+            return exits.DONE
+        if _is_over(project, plan, options):
+            return _idle_code(plan)
+        doing = Running(left_out=bool(stale), follows=found.run.id, begun=mine.begun)
+        return carry_out(project, plan, options, doing)
+
+
+def _is_over(project: app.Opened, plan: Plan, options: ApplyOptions) -> bool:
+    """Show the plan; tell whether there is nothing to do, or nothing that may be done."""
+    text = plan_text(plan, colour=options.progress and wants_colour())
+    if options.output == "text":
+        say(text)
+    else:
+        sys.stderr.write(text)
+    over = not plan.steps or not plan.verdict.passed
+    if over:
+        answer_idle(project, options, "", plan)
+    return over
+
+
+def _idle_code(plan: Plan) -> int:
+    """Return how a command ends that has nothing to do, or nothing that may be done."""
+    return exits.DONE if plan.verdict.passed else exits.REFUSED
+
+
+def answer_idle(
+    project: app.Opened,
+    options: ApplyOptions,
+    text: str,
+    plan: Plan | None = None,
+    command: str = "apply",
+) -> None:
+    """Answer where nothing is done: in words, which are given, or as options ask."""
+    if options.output == "ndjson":
+        tell_idle(project, command, gate_passed=plan is None or plan.verdict.passed)
+    elif options.output == "text":
+        say(text)
+    _answer_json(options, plan, Report(()))
+
+
+def _answer_json(
+    options: ApplyOptions,
+    plan: Plan | None,
+    report: Report,
+    notes: Sequence[Diagnostic] = (),
+    run: str | None = None,
+) -> None:
+    """Print or write the one document, where it was asked for."""
+    if options.output == "json" or options.reports.wants("json"):
+        document = report_json(plan, report, notes, run)
+        if options.output == "json":
+            say(document)
+        options.reports.write("json", document)
+
+
+def _refuse_formats(options: ApplyOptions) -> None:
+    if options.output != "text" or options.reports.wants("json"):
+        raise UsageRefusedError(
+            what="this plan runs no steps, so there is nothing to tell of them",
+            why="it sets heads back, or puts other blocks in the place of some",
+            fix="leave out -o and --report json",
+        )
+
+
+def _refuse_compared(plan: Plan) -> None:
+    if plan.against is not None:
+        raise UnfitPlanError(
+            what=f"the plan was made against {plan.against}, so there is nothing to apply it to",
+            why="it compares two states of the project, not the project with its datasets",
+            fix="plan against the workspace: odfbuild plan --out FILE",
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Running:
+    """What a run is to those who carry it out.
+
+    `settle` as in `app.apply`; `declared` the definitions, if they were read; `left_out` says that
+    something of the plan did not fit, `damaged` that some datasets could not be planned; `follows`
+    is the run that this one goes on with; `begun` hears the id of the run; `files` as in
+    `app.apply`.
+    """
+
+    command: str = "apply"
+    settle: bool = False
+    declared: "Sequence[Declared] | None" = None
+    left_out: bool = False
+    damaged: bool = False
+    follows: str | None = None
+    slices: int | None = None
+    begun: Callable[[str], None] = _unheard
+    files: "ProjectFiles | None" = None
+
+
+def carry_out(project: app.Opened, plan: Plan, options: ApplyOptions, doing: Running) -> int:
+    """Run a plan, tell what became of it, and return the exit code.
+
+    Raises KeyboardInterrupt, after all was told, where the run was interrupted.
+    """
+    report, run, stopped = _run(project, plan, options, doing)
+    for each in _failures(plan, report):
+        sys.stderr.write(render_diagnostics([each]) + "\n")
+    notes = tuple(told_of(project, plan, report))
+    if notes:
+        sys.stderr.write(render_diagnostics(notes) + "\n")
+    if options.output == "text":
+        say(report_text(report))
+    _answer_json(options, plan, report, notes, run)
+    if run is not None and not report.is_whole:
+        _tell_way_on(run)
+    if stopped:
+        raise KeyboardInterrupt
+    code = run_code(plan, report, left_out=doing.left_out)
+    if doing.damaged and code == exits.DONE:
+        return exits.PARTLY if report.committed else exits.ERROR
+    return code
+
+
+def _tell_way_on(run: str) -> None:
+    hint(
+        f"The rest of this very plan: odfbuild apply --resume {run}\n"
+        "With files that changed since: odfbuild apply\n"
+    )
+
+
+def _run(
+    project: app.Opened, plan: Plan, options: ApplyOptions, doing: Running
+) -> tuple[Report, str | None, bool]:
+    """Return what became of the steps, the id of the run if it is recorded, and its interrupt."""
+    from odfbuild.cli.arguments.scope import manner_of
+    from odfbuild.cli.render.progress import watching
+    from odfbuild.executors.runs.record import Asking
+    from odfbuild.executors.runs.scheduler import InterruptedRun
+
+    begun: list[str] = []
+
+    def began(run: str) -> None:
+        begun.append(run)
+        doing.begun(run)
+
+    asking = Asking(command=doing.command, follows=doing.follows, began=began)
+    if options.output == "ndjson":
+        asking = replace(asking, heard=say_event)
+    stopped = False
+    manner = manner_of(
+        project,
+        options.pools,
+        fail_fast=options.fail_fast,
+        slices=doing.slices,
+        declared=doing.declared,
+    )
+    try:
+        with watching(len(plan.steps), live=options.progress) as progress:
+            report = app.apply(
+                project,
+                plan,
+                jobs=options.jobs,
+                progress=progress,
+                settle=doing.settle,
+                manner=manner,
+                asking=asking,
+                events=next(iter(options.reports.of(_OPENLINEAGE)), None),
+                files=doing.files,
+                declared=doing.declared,
+            )
+    except InterruptedRun as ended:
+        report, stopped = ended.report, True
+    except KeyboardInterrupt:
+        if begun:
+            _tell_way_on(begun[0])
+        raise
+    return report, begun[0] if begun else None, stopped
+
+
+def _failures(plan: Plan, report: Report) -> Iterator[Diagnostic]:
+    """Yield what failed, each with its dataset, and where that is declared if nothing is nearer."""
+    for step, failed in report.failures:
+        declared = plan.datasets[step.target].place
+        for each in failed.error.diagnostics():
+            what = f"{step.target}: {each.what}"
+            yield replace(each, what=what, span=each.span or declared)
+
+
+def run_code(plan: Plan, report: Report, *, left_out: bool = False) -> int:
+    """Return how a run ended: as done only if each step of its plan is."""
+    if left_out:
+        return exits.PARTLY if report.committed else exits.STALE
+    done = {step.id for step, outcome in report.outcomes if isinstance(outcome, Done)}
+    if all(step.id in done for step in plan.steps):
+        return exits.DONE
+    if report.committed:
+        return exits.PARTLY
+    codes = {exits.exit_code(failed.error) for _, failed in report.failures}
+    return codes.pop() if len(codes) == 1 else exits.ERROR

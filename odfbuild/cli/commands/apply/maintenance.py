@@ -1,0 +1,451 @@
+"""odfbuild reset, compact and rebuild: say what will happen and to whom, ask, and do it."""
+
+import json
+import sys
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from time import time_ns
+from typing import Any
+
+from odfbuild import app
+from odfbuild.app.maintenance.rewrite import (
+    HARD,
+    Compaction,
+    Prepared,
+    Rebuild,
+    Reset,
+    Wish,
+    carry_out,
+    check_files,
+    prepare,
+)
+from odfbuild.app.maintenance.several import (
+    Outcome,
+    PreparedAll,
+    carry_out_all,
+    inputs_of,
+    made_anew,
+    prepare_all,
+)
+from odfbuild.cli import exits
+from odfbuild.cli.arguments.given import Given
+from odfbuild.cli.arguments.opened import open_given
+from odfbuild.cli.arguments.options import OnBusy
+from odfbuild.cli.arguments.selection import chosen_existing
+from odfbuild.cli.busy import Reserved, reserved
+from odfbuild.cli.consent import UnfitPlanError, confirm
+from odfbuild.cli.exits import UsageRefusedError
+from odfbuild.cli.render.diagnostics import render_diagnostics
+from odfbuild.cli.render.maintenance import plan_lines, several_lines
+from odfbuild.cli.terminal.console import hint, printable, printable_json
+from odfbuild.odf.events import DatasetKind
+from odfbuild.odf.refs import DatasetAlias, InvalidNameError
+from odfbuild.odf.timestamp import Timestamp
+from odfbuild.planner.maintenance.compaction import DEFAULT_LIMITS, Limits
+from odfbuild.planner.maintenance.rewrite import (
+    FULL,
+    REBUILD,
+    rewrite_json,
+)
+from odfbuild.planner.maintenance.several import SEVERAL, HousekeepingPlan, several_json
+from odfbuild.planner.plan.read import DamagedPlanError
+from odfbuild.planner.plan.write import canonical
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Manner:
+    """How a command goes about it: what it prints, whether it asks, where it saves instead.
+
+    `downstream` makes the datasets anew that cannot go on afterwards, and those after them.  A
+    `full` rebuild begins new chains, by the definitions in the project.
+    """
+
+    yes: bool = False
+    dry_run: bool = False
+    as_json: bool = False
+    out: Path | None = None
+    lock_timeout: float = 10.0
+    downstream: bool = False
+    full: bool = False
+    on_busy: str = OnBusy.WAIT
+
+    @property
+    def only_told(self) -> bool:
+        """Say whether nothing is done now."""
+        return self.dry_run or self.out is not None
+
+
+def housekeep(
+    given: Given, selectors: Sequence[str], exclude: Sequence[str], wish: Wish, manner: Manner
+) -> int:
+    """Print what a wish will do to datasets; then save it, or ask and do it."""
+    project = open_given(given, lock_timeout=manner.lock_timeout)
+    if manner.full:
+        wish = full_rebuild(project)
+    if not manner.only_told:
+        _refuse_unplanned(project, given, command_of(wish))
+    only = _only_one(project, selectors)
+    if only is None or exclude or manner.downstream or manner.full:
+        return housekeep_selected(project, selectors, exclude, wish, manner)
+    name = str(only)
+    if manner.only_told:
+        return _prepared(project, name, wish, manner)
+    with _reserved(project, name, wish, manner.on_busy) as mine:
+        return exits.DONE if mine.busy else _prepared(project, name, wish, manner)
+
+
+def full_rebuild(project: app.Opened) -> Rebuild:
+    """Return a rebuild by the definitions of the project.  Raises ProjectErrors."""
+    return Rebuild({each.alias: each for each in app.load(project).declared})
+
+
+def reset_at(text: str) -> Reset:
+    """Return a reset to the last block up to a time.  Raises UsageRefusedError for no time."""
+    from odfbuild.cli.arguments.moment import moment
+
+    now = Timestamp.from_millis(time_ns() // 1_000_000)
+    return Reset(moment(text, now, why="the last block that is no later becomes the last one"))
+
+
+def _only_one(project: app.Opened, selectors: Sequence[str]) -> DatasetAlias | None:
+    """Return the one dataset that is named, and None for selectors.
+
+    Raises StateError that names the nearest one when there is none.
+    """
+    if len(selectors) != 1 or selectors[0] in project.config.selectors:
+        return None
+    try:
+        DatasetAlias.parse(selectors[0])
+    except InvalidNameError:
+        return None
+    return app.find_name(project, selectors[0])
+
+
+@contextmanager
+def _reserved(project: app.Opened, name: str, wish: Wish, on_busy: str) -> Iterator[Reserved]:
+    """Have a dataset; a rebuild reads its inputs."""
+    states = project.workspace.states()
+    alias = app.find_name(project, name)
+    state = states.get(alias)
+    read = set[DatasetAlias]()
+    if state is not None and isinstance(wish, Rebuild):
+        read = {other for other, each in states.items() if each.dataset in state.progress}
+    with reserved(project, {alias}, read, command=command_of(wish), on_busy=on_busy) as mine:
+        yield mine
+
+
+def _prepared(project: app.Opened, name: str, wish: Wish, manner: Manner) -> int:
+    prepared = prepare(project, name, wish)
+    if prepared is None:
+        out = sys.stderr if manner.as_json else sys.stdout
+        out.write(f"{app.find_name(project, name)}  Nothing to do: {idle_text(wish)}.\n")
+        return exits.DONE
+    if manner.only_told:
+        check_files(project, prepared)
+    tell(rewrite_json(prepared.told), plan_lines(prepared.told), manner)
+    if manner.only_told:
+        return exits.DONE
+    if not manner.yes:
+        confirm(prepared.told.work)
+    return _done(project, prepared, as_json=manner.as_json)
+
+
+def tell(document: dict[str, Any], lines: Iterable[str], manner: Manner) -> None:
+    """Print what will happen; save it where that was asked for."""
+    if manner.as_json:
+        text = json.dumps(document, indent=2, ensure_ascii=False)
+        sys.stdout.write(f"{printable_json(text)}\n")
+    else:
+        sys.stdout.write("".join(f"{printable(line)}\n" for line in lines))
+    sys.stdout.flush()
+    if manner.out is not None:
+        from odfbuild.cli.files import write_output
+
+        write_output(manner.out, f"{canonical(document)}\n")
+
+
+def command_of(wish: Wish) -> str:
+    """Return the name of the command that asks for it."""
+    match wish:
+        case Reset():
+            return "reset"
+        case Compaction():
+            return "compact"
+        case Rebuild():
+            return "rebuild"
+
+
+def apply_saved(given: Given, document: dict[str, Any], lock_timeout: float, on_busy: str) -> int:
+    """Do exactly what was saved; StalePlanError, with nothing done, if it would now be another."""
+    from dataclasses import replace
+
+    target = _target(document)
+    project = open_given(replace(given, target=given.target or target), lock_timeout=lock_timeout)
+    _refuse_unfit(document, project)
+    if document.get("work") == SEVERAL:
+        return apply_saved_plan(project, document, on_busy)
+    name, wish = read_wish(project, document)
+    with _reserved(project, name, wish, on_busy) as mine:
+        return exits.DONE if mine.busy else _do_saved(project, document, name, wish)
+
+
+def _do_saved(project: app.Opened, document: dict[str, Any], name: str, wish: Wish) -> int:
+    from odfbuild.executors.runs.definition import StalePlanError
+
+    prepared = prepare(project, name, wish)
+    if prepared is None or rewrite_json(prepared.told) != document:
+        raise StalePlanError(
+            what=f"{name} is not where the plan found it, or is read by others than then",
+            why="a saved plan is carried out as it was reviewed, or not at all",
+            fix=f"save it again: odfbuild {command_of(wish)} with --out FILE",
+        )
+    tell(document, plan_lines(prepared.told), Manner())
+    return _done(project, prepared, as_json=False)
+
+
+def _done(project: app.Opened, prepared: Prepared, *, as_json: bool) -> int:
+    head = carry_out(project, prepared)
+    told = prepared.told
+    out = sys.stderr if as_json else sys.stdout
+    out.write(f"\n{told.alias}  {head}  (was {told.based_on})\n")
+    return exits.DONE
+
+
+def idle_text(wish: Wish) -> str:
+    """Say why there is nothing to do."""
+    match wish:
+        case Reset():
+            return "it ends there"
+        case Compaction():
+            return "there is nothing to compact"
+        case Rebuild():
+            return "it has no data yet, and apply makes it"
+
+
+def _refuse_unplanned(project: app.Opened, given: Given, command: str) -> None:
+    """Keep to what the target asks for before anything is told and done in one go."""
+    target = project.config.target(project.target)
+    if target.require_plan_file:
+        raise UsageRefusedError(
+            what=f"the target '{target.name}' is changed by saved plans only",
+            why="odfbuild.yaml says require_plan_file: what is done was reviewed before",
+            fix=f"odfbuild {command} ... --out plan.json, then: odfbuild apply plan.json",
+        )
+    if target.protect and given.target != target.name:
+        raise UsageRefusedError(
+            what=f"the target '{target.name}' is protected, and was not named",
+            why="odfbuild.yaml says protect: it is never changed by default",
+            fix=f"name it: odfbuild {command} --target {target.name} ...",
+        )
+
+
+def _refuse_unfit(document: dict[str, Any], project: app.Opened) -> None:
+    here = {
+        "project": project.config.name,
+        "target": {
+            "name": project.target,
+            "workspace": project.config.target(project.target).workspace,
+        },
+    }
+    for key, found in here.items():
+        if document.get(key) != found:
+            raise UnfitPlanError(
+                what=f"the plan is for the {key} {document.get(key)}, and this is {found}",
+                why="a saved plan is carried out where it was made for, or not at all",
+                fix="apply it there, or plan again here",
+            )
+
+
+def _target(document: dict[str, Any]) -> str:
+    try:
+        return str(document["target"]["name"])
+    except (LookupError, TypeError) as error:
+        raise DamagedPlanError.at("housekeeping_version", "something is missing") from error
+
+
+def read_wish(project: app.Opened, document: Mapping[str, Any]) -> tuple[str, Wish]:
+    """Return what a saved plan asks of which dataset.  Raises DamagedPlanError."""
+    try:
+        name = str(document["dataset"])
+        DatasetAlias.parse(name)
+        if document["work"] == "reset":
+            return name, Reset(str(document["new_head"]))
+        if document["work"] == REBUILD:
+            return name, full_rebuild(project) if document["mode"] == FULL else Rebuild()
+        limits = document["limits"]
+        most = Limits(int(limits["bytes"]), int(limits["records"])) if limits else DEFAULT_LIMITS
+        return name, Compaction(str(document["mode"]), most)
+    except (LookupError, TypeError, ValueError) as error:
+        raise DamagedPlanError.at("housekeeping_version", "something is missing") from error
+
+
+_MOST_NAMES = 6
+
+
+def housekeep_selected(
+    project: app.Opened,
+    selectors: Sequence[str],
+    exclude: Sequence[str],
+    wish: Wish,
+    manner: Manner,
+) -> int:
+    """Print what a wish will do to selected datasets; then save it, or ask and do it."""
+    wishes, unfit = _wishes(project, selectors, exclude, wish)
+    prepared = prepare_all(project, wishes, downstream=manner.downstream)
+    if manner.only_told or not prepared.steps:
+        return _all_prepared(project, prepared, unfit, wish, manner)
+    written, read = _names(project, prepared.steps)
+    with reserved(project, written, read, command=command_of(wish), on_busy=manner.on_busy) as mine:
+        if mine.busy and manner.on_busy == OnBusy.SKIP:
+            wishes = {alias: each for alias, each in wishes.items() if alias not in mine.busy}
+        if mine.waited or mine.busy:
+            prepared = prepare_all(project, wishes, downstream=manner.downstream)
+            prepared = PreparedAll(_without(prepared.steps, mine.busy), prepared.idle)
+        return _all_prepared(project, prepared, unfit, wish, manner)
+
+
+def apply_saved_plan(project: app.Opened, document: dict[str, Any], on_busy: str) -> int:
+    """Do exactly what was saved; StalePlanError, with nothing done, if it would now be another."""
+    from odfbuild.executors.runs.definition import StalePlanError
+    from odfbuild.planner.maintenance.read import housekeeping_plan_from_json
+
+    saved = housekeeping_plan_from_json(document)
+    asked = [read_wish(project, each) for each in document["steps"]]
+    wishes = {DatasetAlias.parse(name): wish for name, wish in asked}
+    written = {step.alias for step in saved.steps}
+    inputs = {DatasetAlias.parse(name) for step in saved.steps for name in step.reads}
+    with reserved(project, written, inputs - written, command="apply", on_busy=on_busy) as mine:
+        prepared = prepare_all(project, wishes, downstream=False)
+        plan = _plan(prepared.steps) if prepared.steps else None
+        if mine.busy or plan is None or several_json(plan) != document:
+            raise StalePlanError(
+                what="the datasets are not where the plan found them, or are read by others",
+                why="a saved plan is carried out as it was reviewed, or not at all",
+                fix="save it again, with --out FILE",
+            )
+        tell(document, several_lines(plan), Manner())
+        return _all_done(project, prepared.steps, as_json=False)
+
+
+def _wishes(
+    project: app.Opened, selectors: Sequence[str], exclude: Sequence[str], wish: Wish
+) -> tuple[Mapping[DatasetAlias, Wish], Sequence[DatasetAlias]]:
+    """Return what is asked of which datasets, and which are left out, as it is not for their kind.
+
+    One that is named itself is not left out: it is refused.
+    """
+    chosen = chosen_existing(project, selectors, exclude)
+    kinds = {alias: state.kind for alias, state in project.workspace.states().items()}
+    only = None
+    if isinstance(wish, Rebuild) and not wish.is_full:
+        only = DatasetKind.DERIVATIVE
+    elif isinstance(wish, Compaction) and wish.mode == HARD:
+        only = DatasetKind.ROOT
+    named = {each.lower() for each in selectors}
+    unfit = sorted(
+        alias
+        for alias in chosen
+        if only is not None and kinds.get(alias, only) is not only
+        if str(alias).lower() not in named
+    )
+    if len(unfit) == len(chosen):
+        unfit = []  # to be refused with its reason
+    return dict.fromkeys(sorted(chosen - {*unfit}), wish), unfit
+
+
+def _names(
+    project: app.Opened, steps: Sequence[Prepared]
+) -> tuple[set[DatasetAlias], set[DatasetAlias]]:
+    """Return the names of the datasets that steps change, and of those that they only read."""
+    written = {step.told.alias for step in steps}
+    names = {state.dataset: alias for alias, state in project.workspace.states().items()}
+    read = {names[id] for step in steps for id in inputs_of(step) if id in names}
+    return written, read - written
+
+
+def _without(
+    steps: Sequence[Prepared], busy: Sequence[DatasetAlias] | frozenset[DatasetAlias]
+) -> tuple[Prepared, ...]:
+    """Leave out the steps of some datasets, and those that make anew what is made of these."""
+    gone, left = set(busy), list[Prepared]()
+    for step in steps:
+        if step.told.alias in gone or any(DatasetAlias.parse(n) in gone for n in step.told.reads):
+            gone.add(step.told.alias)
+        else:
+            left.append(step)
+    return tuple(left)
+
+
+def _all_prepared(
+    project: app.Opened,
+    prepared: PreparedAll,
+    unfit: Sequence[DatasetAlias],
+    wish: Wish,
+    manner: Manner,
+) -> int:
+    for aliases, why in ((prepared.idle, idle_text(wish)), (unfit, _unfit_text(wish))):
+        if aliases:
+            sys.stderr.write(f"Left out: {_listed(aliases)}: {why}.\n")
+    steps = prepared.steps
+    if not steps:
+        (sys.stderr if manner.as_json else sys.stdout).write("Nothing to do.\n")
+        return exits.DONE
+    plan = _plan(steps)
+    if manner.only_told:
+        anew = made_anew(steps)
+        for step in steps:
+            check_files(project, step, anew)
+    tell(several_json(plan), several_lines(plan), manner)
+    if manner.only_told:
+        return exits.DONE
+    if not manner.yes:
+        confirm(command_of(wish))
+    return _all_done(project, steps, as_json=manner.as_json)
+
+
+def _plan(steps: Sequence[Prepared]) -> HousekeepingPlan:
+    return HousekeepingPlan(tuple(step.told for step in steps))
+
+
+def _unfit_text(wish: Wish) -> str:
+    if isinstance(wish, Rebuild):
+        return "root datasets are not made of others"
+    return "slices of derivative datasets are not merged"
+
+
+def _listed(names: Sequence[object]) -> str:
+    more = len(names) - _MOST_NAMES
+    shown = ", ".join(map(str, names[:_MOST_NAMES]))
+    return f"{shown} and {more:,} more" if more > 0 else shown
+
+
+def _all_done(project: app.Opened, steps: Sequence[Prepared], *, as_json: bool) -> int:
+    """Do all; say what became of each, and, however it ends, what is left to be done."""
+    out = sys.stderr if as_json else sys.stdout
+    left = {step.told.alias: step.told for step in steps}
+    failed: list[Outcome] = []
+    try:
+        for each in carry_out_all(project, steps):
+            told = each.step.told
+            if each.head is not None:
+                del left[told.alias]
+                out.write(f"\n{told.alias}  {each.head}  (was {told.based_on})\n")
+                out.flush()
+            elif each.error is not None:
+                failed.append(each)
+                sys.stderr.write(f"{render_diagnostics(each.error.diagnostics())}\n")
+    finally:
+        if left:
+            sys.stderr.write(f"Not done: {_listed(list(left))}.\n")
+            anew = [str(alias) for alias, told in left.items() if told.work == REBUILD]
+            if anew:
+                full = " --full" if any(told.mode == FULL for told in left.values()) else ""
+                hint(f"Once it can be: odfbuild rebuild {' '.join(anew)}{full}\n")
+    if not failed:
+        return exits.DONE
+    if len(left) < len(steps):
+        return exits.PARTLY
+    codes = {exits.exit_code(each.error) for each in failed if each.error is not None}
+    return codes.pop() if len(codes) == 1 else exits.ERROR

@@ -1,0 +1,31 @@
+"""odfbuild retire: say what is taken away and what stays, ask, and do it."""
+
+from collections.abc import Sequence
+
+from odfbuild.app.undo import prepare_retirement
+from odfbuild.cli import exits
+from odfbuild.cli.arguments.given import Given
+from odfbuild.cli.arguments.opened import open_given
+from odfbuild.cli.arguments.selection import chosen_existing
+from odfbuild.cli.busy import reserved
+from odfbuild.cli.commands.apply.undo import UndoOptions, take_back_or_tell
+from odfbuild.cli.consent import refuse_unplanned
+
+
+def retire_selected(
+    given: Given, selectors: Sequence[str], exclude: Sequence[str], options: UndoOptions
+) -> int:
+    """Print what retiring datasets takes away; then save it, or ask and do it."""
+    project = open_given(given, lock_timeout=options.lock_timeout)
+    only_told = options.dry_run or options.out is not None
+    if not only_told:
+        refuse_unplanned(project, given, "retire")
+    names = chosen_existing(project, selectors, exclude)
+    undo = prepare_retirement(project, names)
+    if only_told or not undo.steps:
+        return take_back_or_tell(project, undo, options)
+    with reserved(project, names, command="retire", on_busy=options.on_busy) as mine:
+        names -= mine.busy
+        if mine.waited or mine.busy:
+            undo = prepare_retirement(project, names & project.workspace.names().keys())
+        return take_back_or_tell(project, undo, options) if undo.steps else exits.DONE

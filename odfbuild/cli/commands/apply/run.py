@@ -1,0 +1,203 @@
+"""odfbuild run: take in what sources have, and derive what follows: once, or again and again."""
+
+import sys
+import time
+from collections.abc import Callable, Collection, Sequence
+from dataclasses import dataclass
+
+from odfbuild import app
+from odfbuild.app.plan.source_files import UNREAD
+from odfbuild.app.run import Data, data_plan
+from odfbuild.cli import exits
+from odfbuild.cli.arguments.given import Given
+from odfbuild.cli.arguments.opened import again_if_changed, open_given
+from odfbuild.cli.busy import reserved_for
+from odfbuild.cli.commands.apply.apply import (
+    ApplyOptions,
+    Running,
+    answer_idle,
+    carry_out,
+    tell_left_out,
+)
+from odfbuild.cli.consent import refuse_unnamed
+from odfbuild.cli.formats.outputs import wants_colour
+from odfbuild.cli.problems import whole
+from odfbuild.cli.render.diagnostics import render_diagnostics
+from odfbuild.cli.render.plan import plan_text
+from odfbuild.cli.terminal.console import hint
+from odfbuild.errors import Diagnostic, Level, OdfBuildError, ProjectErrors, StateError
+from odfbuild.odf.refs import DatasetAlias
+from odfbuild.planner.exclusion import LeftOut
+from odfbuild.planner.plan import Plan
+from odfbuild.planner.plan.subset import restrict
+
+_NAMED = 5
+_IDLE = "Nothing to run: sources and inputs have nothing new.\n"
+_AS_USUAL = ApplyOptions()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunOptions:
+    """What was asked of `run`; `watch` are the seconds between two passes, None for no more."""
+
+    select: tuple[str, ...] = ()
+    exclude: tuple[str, ...] = ()
+    until_idle: bool = False
+    slices: int | None = None
+    watch: float | None = None
+    apply: ApplyOptions = _AS_USUAL
+
+
+@dataclass(slots=True)
+class _Seen:
+    """What the passes before have told: whether there was one, the waiting, the last error."""
+
+    passes: int = 0
+    waiting: tuple[DatasetAlias, ...] = ()
+    left_out: Collection[DatasetAlias | None] = frozenset()
+    unread: Sequence[Diagnostic] = ()
+    error: str | None = None
+
+
+def run_data(given: Given, options: RunOptions, pause: Callable[[float], None] = time.sleep) -> int:
+    """Run data, pass after pass as asked; return the worst exit code.
+
+    `pause` waits the seconds between two passes.
+    """
+    worst = exits.DONE
+    seen = _Seen()
+    while True:
+        code, moved = _watched(given, options, seen)
+        worst = worst if code == exits.DONE else code
+        if options.until_idle and moved and code == exits.DONE:
+            continue
+        if options.watch is None:
+            return worst
+        pause(options.watch)
+
+
+def _watched(given: Given, options: RunOptions, seen: _Seen) -> tuple[int, bool]:
+    """Make one pass.  An error ends no watch, but where nothing could ever be run."""
+    try:
+        done = again_if_changed(lambda: _look_and_run(given, options, seen))
+    except OdfBuildError as error:
+        if options.watch is None or not (seen.passes or isinstance(error, StateError)):
+            raise
+        text = render_diagnostics(error.diagnostics())
+        if text != seen.error:  # it may stay for many passes
+            sys.stderr.write(f"{text}\n")
+            sys.stderr.flush()
+        seen.error = text
+        return exits.exit_code(error), False
+    seen.passes += 1
+    seen.error = None
+    return done
+
+
+def _look_and_run(given: Given, options: RunOptions, seen: _Seen) -> tuple[int, bool]:
+    """Plan and run once; return the exit code, and whether any head moved."""
+    project = open_given(given, lock_timeout=options.apply.lock_timeout)
+    refuse_unnamed(project, given, "run")
+    before = project.workspace.heads()
+    with reserved_for(
+        project,
+        lambda: _planned(given, project, options),
+        lambda planned: planned[1],
+        command="run",
+        on_busy=options.apply.on_busy,
+    ) as ((data, _), plan, mine):
+        if mine.waited:
+            data.files.check(project)
+        waiting = (*data.pending, *data.missing)
+        if waiting != seen.waiting:
+            _tell_waiting(data)
+            seen.waiting = waiting
+        left_out = _left_out(project, data, options)
+        if left_out.keys() != seen.left_out:
+            tell_left_out(left_out)
+            seen.left_out = left_out.keys()
+        unread = [note for note in plan.notes if note.code in UNREAD]
+        if plan.is_empty and unread and unread != seen.unread:  # else it stands in the plan
+            sys.stderr.write(f"{render_diagnostics(unread)}\n")
+            sys.stderr.flush()
+        seen.unread = unread
+        doing = Running(
+            command="run",
+            declared=data.declared,
+            slices=options.slices,
+            damaged=bool(left_out),
+            begun=mine.begun,
+            files=data.files,
+        )
+        code = _pass(project, plan, options, doing)
+    return code, project.workspace.heads() != before
+
+
+def _planned(given: Given, project: app.Opened, options: RunOptions) -> tuple[Data, Plan]:
+    """Return what could be run, and what of it was asked for."""
+    try:
+        data = data_plan(project)
+    except ProjectErrors as error:
+        raise whole(given, error) from None
+    return data, _chosen(project, data, options)
+
+
+def _left_out(project: app.Opened, data: Data, options: RunOptions) -> LeftOut:
+    if not data.left_out or not (options.select or options.exclude):
+        return data.left_out
+    from odfbuild.cli.arguments.selection import chosen
+
+    declared = app.load(project).declared
+    found = chosen(project, declared, options.select, options.exclude, plan=lambda: data.plan)
+    return {a: why for a, why in data.left_out.items() if a is None or a in found}
+
+
+def _pass(project: app.Opened, plan: Plan, options: RunOptions, doing: Running) -> int:
+    if not plan.steps:
+        if options.watch is None:
+            answer_idle(project, options.apply, _IDLE, command="run")
+        return exits.ERROR if doing.damaged else exits.DONE
+    if not plan.is_empty and options.apply.output == "text":
+        sys.stdout.write(plan_text(plan, colour=options.apply.progress and wants_colour()))
+        sys.stdout.flush()
+    return carry_out(project, plan, options.apply, doing)
+
+
+def _chosen(project: app.Opened, data: Data, options: RunOptions) -> Plan:
+    if not options.select and not options.exclude:
+        return data.plan
+    from odfbuild.cli.arguments.selection import chosen
+
+    found = chosen(project, data.declared, options.select, options.exclude, plan=lambda: data.plan)
+    return restrict(data.plan, found)
+
+
+def _tell_waiting(data: Data) -> None:
+    found = []
+    if data.pending:
+        found.append(
+            _note(
+                f"{_names(data.pending)}: the definition changed, and goes on as it was applied",
+                "run takes data in and changes no definition",
+            )
+        )
+    if data.missing:
+        found.append(
+            _note(
+                f"{_names(data.missing)}: declared, and not there yet",
+                "run works on the datasets that there are",
+            )
+        )
+    if found:
+        hint(render_diagnostics(found) + "\n")
+
+
+def _note(what: str, why: str) -> Diagnostic:
+    return Diagnostic(
+        code="definition-waits", what=what, why=why, fix="odfbuild apply", level=Level.NOTE
+    )
+
+
+def _names(found: tuple[DatasetAlias, ...]) -> str:
+    shown = ", ".join(map(str, found[:_NAMED]))
+    return f"{shown} and {len(found) - _NAMED:,} more" if len(found) > _NAMED else shown

@@ -1,0 +1,138 @@
+"""odfbuild undo: say where heads go back to and who diverges, ask, and do it."""
+
+import json
+import sys
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from odfbuild import app
+from odfbuild.app.undo import prepare_undo, take_back
+from odfbuild.cli import exits
+from odfbuild.cli.arguments.given import Given
+from odfbuild.cli.arguments.opened import open_given
+from odfbuild.cli.arguments.options import OnBusy
+from odfbuild.cli.busy import reserved
+from odfbuild.cli.consent import confirm, refuse_unfit, refuse_unplanned
+from odfbuild.cli.render.maintenance import undo_lines
+from odfbuild.cli.render.words import count
+from odfbuild.cli.terminal.console import printable, printable_json
+from odfbuild.executors.runs.record import Asking
+from odfbuild.odf.refs import DatasetAlias, InvalidNameError
+from odfbuild.planner.maintenance.undo import Undo, undo_json
+from odfbuild.planner.plan.read import DamagedPlanError
+from odfbuild.planner.plan.write import canonical
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class UndoOptions:
+    """What was asked of `undo`."""
+
+    out: Path | None = None
+    dry_run: bool = False
+    yes: bool = False
+    as_json: bool = False
+    lock_timeout: float = 10.0
+    on_busy: str = OnBusy.WAIT
+
+
+def undo_run(given: Given, run: str, options: UndoOptions) -> int:
+    """Print what taking a run back does; then save it, or ask and do it."""
+    project = open_given(given, lock_timeout=options.lock_timeout)
+    only_told = options.dry_run or options.out is not None
+    if not only_told:
+        refuse_unplanned(project, given, "undo")
+    undo = prepare_undo(project, run)
+    if only_told or not undo.steps:
+        return take_back_or_tell(project, undo, options)
+    with reserved(project, _names(undo), command="undo", on_busy=options.on_busy) as mine:
+        if mine.busy:
+            return exits.DONE
+        again = prepare_undo(project, run) if mine.waited else undo
+        return take_back_or_tell(project, again, options)
+
+
+def _names(undo: Undo) -> set[DatasetAlias]:
+    old = {each.old_name for each in undo.steps if each.old_name is not None}
+    return old | {each.alias for each in undo.steps}
+
+
+def take_back_or_tell(project: app.Opened, undo: Undo, options: UndoOptions) -> int:
+    """Print what is taken back; then save it, or ask and do it."""
+    _tell(undo, as_json=options.as_json)
+    if options.out is not None and undo.steps:
+        from odfbuild.cli.files import write_output
+
+        write_output(options.out, f"{canonical(undo_json(undo))}\n")
+    if options.dry_run or options.out is not None or not undo.steps:
+        return exits.DONE
+    if not options.yes:
+        confirm(_command(undo))
+    return _done(project, undo, as_json=options.as_json)
+
+
+def apply_saved_undo(
+    given: Given, document: dict[str, Any], lock_timeout: float, on_busy: str
+) -> int:
+    """Do exactly what was saved; StalePlanError, with nothing done, if it would now be another."""
+    from odfbuild.executors.runs.definition import StalePlanError
+
+    try:
+        run, target = document["run"], document["target"]
+        names = {DatasetAlias.parse(each["dataset"]) for each in document["steps"]}
+        place = (str(document["project"]), str(target["name"]), str(target["workspace"]))
+    except (LookupError, TypeError, InvalidNameError) as error:
+        raise DamagedPlanError.at("undo_version", "something is missing") from error
+    project = open_given(replace(given, target=given.target or place[1]), lock_timeout=lock_timeout)
+    refuse_unfit(place, project)
+    undo = _prepare(project, run, names)
+    with reserved(project, names | _names(undo), command=_command(undo), on_busy=on_busy) as mine:
+        if mine.busy:
+            return exits.DONE
+        undo = _prepare(project, run, names) if mine.waited else undo
+        if undo_json(undo) != document:
+            raise StalePlanError(
+                what=f"taking back the run {run} would now do something else"
+                if run is not None
+                else "retiring these datasets would now do something else",
+                why="a saved plan is carried out as it was reviewed, or not at all",
+                fix=f"save it again: odfbuild undo {run} --out FILE"
+                if run is not None
+                else "save it again: odfbuild retire SEL --out FILE",
+            )
+        _tell(undo, as_json=False)
+        return _done(project, undo, as_json=False)
+
+
+def _prepare(project: app.Opened, run: object, names: set[DatasetAlias]) -> Undo:
+    if run is not None:
+        return prepare_undo(project, str(run))
+    from odfbuild.app.undo import prepare_retirement
+
+    return prepare_retirement(project, names & project.workspace.states().keys())
+
+
+def _command(undo: Undo) -> str:
+    return "retire" if undo.run is None else "undo"
+
+
+def _done(project: app.Opened, undo: Undo, *, as_json: bool) -> int:
+    begun: list[str] = []
+    asking = Asking(command=_command(undo), follows=undo.run, began=begun.append)
+    take_back(project, undo, asking)
+    out = sys.stderr if as_json else sys.stdout
+    word, again = (
+        ("taken back", "goes forth again") if undo.run else ("retired", "brings them back")
+    )
+    forth = f"; odfbuild undo {begun[0]} {again}, until gc" if begun else ""
+    out.write(f"\nDone: {count(len(undo.steps), 'dataset')} {word}{forth}.\n")
+    return exits.DONE
+
+
+def _tell(undo: Undo, *, as_json: bool) -> None:
+    if as_json:
+        document = json.dumps(undo_json(undo), indent=2, ensure_ascii=False)
+        sys.stdout.write(f"{printable_json(document)}\n")
+    else:
+        sys.stdout.write("".join(f"{printable(line)}\n" for line in undo_lines(undo)))
+    sys.stdout.flush()

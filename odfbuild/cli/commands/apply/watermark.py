@@ -1,0 +1,54 @@
+"""odfbuild watermark: show the watermark of a dataset, or move it forward."""
+
+import sys
+from time import time_ns
+
+from odfbuild import app
+from odfbuild.cli import exits
+from odfbuild.cli.arguments.given import Given
+from odfbuild.cli.arguments.moment import moment
+from odfbuild.cli.arguments.opened import open_given
+from odfbuild.cli.exits import UsageRefusedError
+from odfbuild.executors.ingest.fetch.local import SOURCE_NAME
+from odfbuild.executors.ingest.watermark import NotARootError, move_watermark
+from odfbuild.odf.timestamp import Timestamp
+
+
+def show_watermark(given: Given, name: str) -> int:
+    """Print the watermark of a dataset."""
+    project = open_given(given)
+    state = app.find_dataset(project, name).state()
+    watermark = None if state is None else state.watermark
+    sys.stdout.write(f"{app.find_name(project, name)}  {watermark or 'no watermark'}\n")
+    return exits.DONE
+
+
+def set_watermark(given: Given, name: str, to: str, timeout: float) -> int:
+    """Move the watermark of a root forward; one that is as late already stays, without an error."""
+    now = Timestamp.from_millis(time_ns() // 1_000_000)
+    wanted = moment(to, now)
+    project = open_given(given, lock_timeout=timeout)
+    _refuse_unnamed(project, given)
+    known = app.find_name(project, name)
+    try:
+        moved = move_watermark(app.find_dataset(project, name), wanted, now=now, source=SOURCE_NAME)
+    except NotARootError as error:
+        raise NotARootError(f"{known} is no root dataset", error.why, error.fix) from None
+    sys.stdout.write(f"{known}  {moved.after}  ({_told(wanted, moved.before)})\n")
+    return exits.DONE
+
+
+def _told(wanted: Timestamp, before: Timestamp | None) -> str:
+    if before is None or before < wanted:
+        return f"was {before or 'not set'}"
+    return "as it was" if before == wanted else f"as it was: it never goes back, to {wanted}"
+
+
+def _refuse_unnamed(project: app.Opened, given: Given) -> None:
+    target = project.config.target(project.target)
+    if target.protect and given.target != target.name:
+        raise UsageRefusedError(
+            what=f"the target '{target.name}' is protected, and was not named",
+            why="odfbuild.yaml says protect: it is never changed by default",
+            fix=f"name it: odfbuild watermark --target {target.name} ...",
+        )

@@ -1,0 +1,157 @@
+"""odfbuild accept: write into the project file that people agreed to one finding of the gate."""
+
+import sys
+from datetime import date, timedelta
+from typing import TYPE_CHECKING
+
+from odfbuild import app
+from odfbuild.app.load_project import load
+from odfbuild.cli import exits
+from odfbuild.cli.arguments.given import Given
+from odfbuild.cli.arguments.opened import open_given
+from odfbuild.cli.commands.author.upgrade import UsageError
+from odfbuild.cli.files import editing, replace_file
+from odfbuild.cli.terminal.console import printable
+from odfbuild.errors import OdfBuildError
+from odfbuild.host.files import read_regular
+from odfbuild.odf.refs import DatasetAlias
+from odfbuild.planner.evolution.rules.catalogue import catalogue, find_rule
+from odfbuild.planner.evolution.rules.rule import Rule
+from odfbuild.planner.plan.changes import ChangeClass
+from odfbuild.planner.plan.policy import Acceptance
+from odfbuild.project.config.project_file import parse_config
+from odfbuild.project.config.settings import parse_day
+from odfbuild.project.files.names import PROJECT_FILE
+from odfbuild.project.yaml import Value, decode
+from odfbuild.project.yaml.edit import Add, Change, Put, edited_bytes
+from odfbuild.suggest import did_you_mean
+
+if TYPE_CHECKING:
+    from odfbuild.project.load import Project
+
+
+_DAYS = 90
+
+
+class UnknownRuleError(OdfBuildError):
+    """No rule has the code that was given."""
+
+    code = "unknown-rule"
+
+
+class UnknownDatasetError(OdfBuildError):
+    """The project declares no dataset of the name that was given."""
+
+    code = "unknown-dataset"
+
+
+def accept_finding(
+    given: Given, code: str, name: str, *, column: str | None, until: str | None, reason: str | None
+) -> int:
+    """Accept what a rule finds in a dataset until a day, that day included; by default 90 more.
+
+    An acceptance of the same finding that ran out is renewed; one that holds stays as it is unless
+    another day or reason is given.
+    """
+    rule = _rule(code)
+    with editing(open_given(given).root):
+        _accept(open_given(given), rule, name, column=column, until=until, reason=reason)
+    return exits.DONE
+
+
+def _accept(
+    project: app.Opened,
+    rule: Rule,
+    name: str,
+    *,
+    column: str | None,
+    until: str | None,
+    reason: str | None,
+) -> None:
+    dataset = _dataset(project, load(project), name, rule)
+    day = _day(until, project.policy.today)
+    wanted = (rule.code, dataset, column)
+    known = project.config.accepted
+    at = next((n for n, each in enumerate(known) if _finding(each) == wanted), None)
+    if at is None:
+        entry = _entry(rule, dataset, column, day, reason)
+        _write(project, [Add(("accept",), entry)])
+        _say(rule, dataset, column, f"accepted until {day}")
+    elif until is None and reason is None and known[at].until >= project.policy.today:
+        _say(rule, dataset, column, f"is accepted already, until {known[at].until}")
+    else:
+        kept = known[at].until if until is None and known[at].until >= project.policy.today else day
+        changes: list[Change] = [Put(("accept", at, "until"), str(kept))]
+        if reason is not None:
+            changes.append(Put(("accept", at, "reason"), reason))
+        _write(project, changes)
+        _say(rule, dataset, column, f"accepted until {kept}")
+
+
+def _rule(code: str) -> Rule:
+    found = find_rule(code)
+    if found is None:
+        raise UnknownRuleError(
+            what=f"there is no rule '{code}'",
+            why="findings are accepted by the code of their rule",
+            fix=did_you_mean(code.upper(), catalogue()) or "odfbuild help lists all rules",
+        )
+    return found
+
+
+def _dataset(project: app.Opened, loaded: "Project", name: str, rule: Rule) -> DatasetAlias:
+    """Return a declared dataset by its name; one that retires is declared no more."""
+    wanted = DatasetAlias.parse(name)
+    declared = {each.alias: each.alias for each in loaded.declared}
+    if wanted in declared:
+        return declared[wanted]
+    if rule.change is ChangeClass.RETIRE:
+        return next((each for each in project.workspace.names() if each == wanted), wanted)
+    raise UnknownDatasetError(
+        what=f"the project has no dataset '{name}'",
+        why="a finding is accepted for one dataset that is declared",
+        fix=did_you_mean(name, map(str, declared)) or "odfbuild list shows the datasets",
+    )
+
+
+def _day(until: str | None, today: date) -> date:
+    if until is None:
+        return today + timedelta(days=_DAYS)
+    day = parse_day(until)
+    if day is None or day < today:
+        raise UsageError(
+            what=f"--until {until} is {'no day' if day is None else 'over'}",
+            why="an acceptance holds until its day, that day included",
+            fix=f"write a day from today on, such as {today + timedelta(days=_DAYS)}",
+        )
+    return day
+
+
+def _finding(each: Acceptance) -> tuple[str, DatasetAlias, str | None]:
+    return each.code, each.dataset, each.column
+
+
+def _entry(
+    rule: Rule, dataset: DatasetAlias, column: str | None, until: date, reason: str | None
+) -> Value:
+    entry: dict[str, Value] = {"code": rule.code, "dataset": str(dataset)}
+    if column is not None:
+        entry["column"] = column
+    entry["until"] = str(until)
+    if reason is not None:
+        entry["reason"] = reason
+    return entry
+
+
+def _write(project: app.Opened, changes: list[Change]) -> None:
+    """Change the project file, if it can be read afterwards."""
+    path = project.root / PROJECT_FILE
+    data = edited_bytes(read_regular(path), PROJECT_FILE, changes)
+    parse_config(decode(data, PROJECT_FILE), default_name=project.config.name)
+    replace_file(path, data)
+
+
+def _say(rule: Rule, dataset: DatasetAlias, column: str | None, what: str) -> None:
+    place = f"{dataset}" if column is None else f"{dataset}, column {column},"
+    sys.stdout.write(printable(f"{rule.code} ({rule.name}) of {place} {what}.") + "\n")
+    sys.stdout.write(f"Have {PROJECT_FILE} reviewed with the change that it is about.\n")

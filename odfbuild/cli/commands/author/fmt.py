@@ -1,0 +1,102 @@
+"""odfbuild fmt: lay out definitions in one way, keeping their comments."""
+
+import sys
+from collections.abc import Iterator, Sequence
+from contextlib import nullcontext
+from dataclasses import dataclass
+from pathlib import Path
+
+from odfbuild.cli import exits
+from odfbuild.cli.arguments.given import Given
+from odfbuild.cli.files import definitions_in, editing, read_definition, replace_file
+from odfbuild.cli.render.diagnostics import render_diagnostics
+from odfbuild.cli.terminal.console import printable
+from odfbuild.errors import Diagnostic, Level, ProjectErrors
+from odfbuild.project.yaml import decode
+from odfbuild.project.yaml.format import UnformattableError, formatted, trimmed
+
+_WHY = "what is not read cannot be formatted"
+
+
+@dataclass(frozen=True, slots=True)
+class _File:
+    path: Path
+    before: bytes
+    after: bytes
+
+
+def format_files(given: Given, paths: Sequence[Path], *, check: bool) -> int:
+    """Lay out files, or all definitions of the project; with `check`, only list those that differ.
+
+    What is laid out in an unusual way is left alone with a warning.
+    """
+    names = list(_named(paths) if paths else _of_project(given))
+    with nullcontext() if check else editing(*names):
+        files, found = _read(names)
+        changed = [each for each in files if each.before != each.after]
+        if not check:
+            for each in changed:
+                replace_file(each.path, each.after)
+    sys.stdout.write("".join(f"{printable(str(each.path))}\n" for each in changed))
+    sys.stderr.write(f"{_summary(len(changed), len(files), check=check)}\n")
+    if found:
+        sys.stderr.write(render_diagnostics(found) + "\n")
+    if any(each.level is Level.ERROR for each in found):
+        return exits.PARTLY if changed and not check else exits.ERROR
+    return exits.REFUSED if check and changed else exits.DONE
+
+
+def _named(paths: Sequence[Path]) -> Iterator[Path]:
+    yield from dict.fromkeys(name for path in paths for name in definitions_in(path))
+
+
+def _of_project(given: Given) -> Iterator[Path]:
+    """Yield the project file and all definitions, as seen from where the command runs."""
+    from odfbuild.project.config.project_file import find_project, load_config
+    from odfbuild.project.files.names import PROJECT_FILE
+    from odfbuild.project.fingerprint import project_files
+
+    root = find_project(Path.cwd(), given.directory)
+    config = load_config(root)
+    here = Path.cwd()
+    shown = root.relative_to(here) if root.is_relative_to(here) else root
+    yield from (shown / name for name in (PROJECT_FILE, *project_files(root, config.datasets)))
+
+
+def _read(paths: Sequence[Path]) -> tuple[list[_File], list[Diagnostic]]:
+    """Return every file with its new content, and what stands in the way of others."""
+    files: list[_File] = []
+    found: list[Diagnostic] = []
+    for path in paths:
+        try:
+            before = read_definition(path, _WHY)
+            files.append(_File(path, before, _laid_out(before, path)))
+        except UnformattableError as unusual:
+            found += _warnings(unusual)
+        except ProjectErrors as error:
+            found += error.found
+    return files, found
+
+
+def _laid_out(data: bytes, path: Path) -> bytes:
+    text = decode(data, str(path))
+    made = trimmed(text) if path.name.endswith(".j2") else formatted(text, str(path))
+    return made.encode()
+
+
+def _warnings(error: UnformattableError) -> Iterator[Diagnostic]:
+    for each in error.diagnostics():
+        yield Diagnostic(
+            code=each.code,
+            what=each.what,
+            why=each.why,
+            fix=each.fix,
+            span=each.span,
+            level=Level.WARNING,
+        )
+
+
+def _summary(changed: int, files: int, *, check: bool) -> str:
+    noun = "file" if changed == 1 else "files"
+    did = "would change" if check else "changed"
+    return f"{changed:,} {noun} {did}, {files - changed:,} as they should be."

@@ -1,0 +1,43 @@
+"""odfbuild graph."""
+
+import sys
+from collections.abc import Callable, Mapping, Sequence
+
+from odfbuild import app
+from odfbuild.cli import exits
+from odfbuild.cli.arguments.given import Given
+from odfbuild.cli.arguments.opened import open_given
+from odfbuild.cli.arguments.selection import chosen, column_use
+from odfbuild.cli.render.graph import Drawing, Node, dot, mermaid, tree
+from odfbuild.odf.refs import DatasetAlias
+from odfbuild.planner.declared import Declared
+from odfbuild.planner.select.facts import selection_graph
+from odfbuild.planner.select.select import SelectionGraph
+
+_WRITERS: Mapping[str, Callable[[Drawing], str]] = {"text": tree, "dot": dot, "mermaid": mermaid}
+
+
+def show_graph(
+    given: Given, selectors: Sequence[str], exclude: Sequence[str], *, columns: bool, output: str
+) -> int:
+    """Print the graph of the chosen datasets: what reads what, and column by column if asked."""
+    project = open_given(given)
+    declared = app.load(project).declared
+    wanted = chosen(project, declared, selectors, exclude)
+    graph = selection_graph(declared, project.workspace.names())
+    use = column_use(project, declared) if columns else None
+    shown = [each for each in declared if each.alias in wanted]
+    made = {} if use is None else {each.alias: use.made(each.alias) for each in shown}
+    nodes = tuple(_node(each, graph, wanted) for each in shown)
+    sys.stdout.write(_WRITERS[output](Drawing(project.config.name, nodes, made)))
+    return exits.DONE
+
+
+def _node(each: Declared, graph: SelectionGraph, wanted: frozenset[DatasetAlias]) -> Node:
+    inputs = graph.inputs[each.alias]
+    return Node(
+        alias=each.alias,
+        kind=each.snapshot.kind,
+        inputs=tuple(one for one in inputs if one in wanted),
+        outside=tuple(one for one in inputs if one not in wanted),
+    )

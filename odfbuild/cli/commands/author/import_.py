@@ -1,0 +1,292 @@
+"""odfbuild import: take an existing chain into the workspace, and write the definition of it."""
+
+import os
+import sys
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path, PurePosixPath
+
+from odfbuild import app
+from odfbuild.app.import_chain import (
+    Found,
+    examine,
+    folders_of_inputs,
+    missing_inputs,
+    name_of_folder,
+    put_in_place,
+    refuse_without_inputs,
+)
+from odfbuild.app.load_project import load
+from odfbuild.app.outside_use import uses_of_source
+from odfbuild.cli import exits
+from odfbuild.cli.arguments.given import Given
+from odfbuild.cli.arguments.opened import open_given
+from odfbuild.cli.arguments.options import OnBusy
+from odfbuild.cli.busy import reserved
+from odfbuild.cli.commands.author.new import definition_path, editor_line, write_definition
+from odfbuild.cli.consent import refuse_unnamed
+from odfbuild.cli.exits import UsageRefusedError
+from odfbuild.cli.files import AlreadyThereError
+from odfbuild.cli.render.outside_use import cut
+from odfbuild.cli.render.words import bytes_text, count, kind_word
+from odfbuild.cli.terminal.console import hint, printable
+from odfbuild.errors import Diagnostic, Level, ProjectErrors
+from odfbuild.odf.chain.state import ChainState
+from odfbuild.odf.events import DatasetSnapshot
+from odfbuild.odf.identity import DatasetId
+from odfbuild.odf.manifest import to_yaml
+from odfbuild.odf.refs import DatasetAlias
+from odfbuild.planner.declared import normalize
+from odfbuild.planner.diff import diff
+from odfbuild.planner.diff.in_force import UndeclarableError, snapshot_of
+from odfbuild.project.load import Project
+from odfbuild.project.read import read_manifests
+from odfbuild.project.yaml.format import UnformattableError, formatted
+from odfbuild.state.disabled import disable, enable
+from odfbuild.state.memory.applied import record_applied
+
+_SHOWN = 5
+
+
+@dataclass(frozen=True, slots=True)
+class _Definition:
+    """A definition that is not written yet."""
+
+    path: PurePosixPath
+    text: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Manner:
+    """Whether a definition is written, whether inputs are taken in that are not here, and whether
+    sources are used.
+    """
+
+    definition: bool = True
+    with_inputs: bool = False
+    with_sources: bool = False
+
+
+def import_dataset(given: Given, folder: Path, name: str | None, manner: Manner) -> int:
+    """Take the chain of a folder in, under a name, and write the YAML that plans to no change.
+
+    A name in the place of the folder is a dataset of the workspace: only its definition is written.
+    """
+    project = open_given(given)
+    refuse_unnamed(project, given, "import")
+    declared = load(project)
+    if not folder.is_dir() and name is None and (known := _in_workspace(project, folder)):
+        _define_known(given, project, declared, known, manner)
+    else:
+        _take(given, folder, name, manner, frozenset())
+    return exits.DONE
+
+
+def _take(
+    given: Given, folder: Path, name: str | None, manner: Manner, around: frozenset[Path]
+) -> None:
+    """Take a dataset in; `around` are the folders of what it is an input of."""
+    project = open_given(given)
+    alias = name_of_folder(folder) if name is None else DatasetAlias.parse(name)
+    if manner.definition:
+        _refuse_declared(load(project), alias)
+    if manner.definition or manner.with_inputs:
+        _take_inputs(given, project, alias, folder, manner, around)
+    with project.workspace.staging() as staging:
+        aside = staging / "chain"
+        aside.mkdir()
+        found = examine(folder, aside)
+        source = found.state.polling
+        uses = () if source is None else tuple(uses_of_source(source, project.root))
+        with reserved(project, [alias], command="import", on_busy=OnBusy.WAIT) as mine:
+            if mine.waited and manner.definition:
+                _refuse_declared(load(open_given(given)), alias)
+            written = _defined(project, found.state, alias) if manner.definition else None
+            if source is not None and uses and not manner.with_sources:
+                disable(project.workspace.root, found.copied.dataset, source)
+            dataset = put_in_place(project, found, alias)
+            _say_imported(folder, alias, found)
+            _say_sources(alias, uses, manner)
+            _finish(given, project, alias, written)
+    for line in _notes(project, dataset.id, found):
+        hint(printable(f"note: {line}") + "\n")
+
+
+def _take_inputs(
+    given: Given,
+    project: app.Opened,
+    alias: DatasetAlias,
+    folder: Path,
+    manner: Manner,
+    around: frozenset[Path],
+) -> None:
+    names = {id: known for known, id in project.workspace.names().items()}
+    missing = folders_of_inputs(folder, names)
+    places = {place for place in missing.values() if place is not None}
+    inside = around | {folder.absolute()}
+    if missing and (not manner.with_inputs or None in missing.values() or places & inside):
+        raise refuse_without_inputs(alias, missing)
+    for id, place in missing.items():
+        if place is not None and project.workspace.open(id) is None:  # one may bring another
+            _take(given, place, None, manner, inside)
+
+
+def _in_workspace(project: app.Opened, text: Path) -> DatasetAlias | None:
+    known = {str(each).lower(): each for each in project.workspace.names()}
+    return known.get(str(text).lower())
+
+
+def _define_known(
+    given: Given,
+    project: app.Opened,
+    declared: Project,
+    alias: DatasetAlias,
+    manner: Manner,
+) -> None:
+    """Write the definition of a dataset that the workspace has and the project does not declare."""
+    state = app.find_dataset(project, str(alias)).state()
+    assert state is not None  # noqa: S101 - it has a head
+    if manner.with_sources and enable(project.workspace.root, state.dataset):
+        sys.stdout.write(f"The source of {alias} is used from now on.\n")
+        if not manner.definition or any(each.alias == alias for each in declared.declared):
+            return
+    if not manner.definition:
+        raise UsageRefusedError(
+            what=f"the workspace has {alias}, and no definition is wanted",
+            why="then nothing is left to do",
+            fix="leave --no-definition out",
+        )
+    _refuse_declared(declared, alias)
+    written = _defined(project, state, alias)
+    sys.stdout.write(f"{alias} is in the workspace, at block {state.sequence}.\n")
+    _finish(given, project, alias, written)
+
+
+def _refuse_declared(declared: Project, alias: DatasetAlias) -> None:
+    for each in declared.declared:
+        if each.alias == alias:
+            raise AlreadyThereError(
+                what=f"the project has a dataset {each.alias}",
+                why=f"it is defined in {each.span()}",
+                fix="give another name: odfbuild import FOLDER NAME; or keep that definition, and "
+                "give --no-definition",
+            )
+
+
+def _defined(project: app.Opened, state: ChainState, alias: DatasetAlias) -> _Definition:
+    """Return the definition of a chain, of which a plan finds nothing to change.
+
+    Raises MissingInputsError or UndeclarableError.
+    """
+    names = {id: known for known, id in project.workspace.names().items()}
+    if missing := missing_inputs(state, names):
+        raise refuse_without_inputs(alias, dict.fromkeys(missing))
+    snapshot = snapshot_of(state, alias, names)
+    path = definition_path(project, alias)
+    text = _text(project, path, snapshot)
+    _check(text, path, state, {known: id for id, known in names.items()})
+    return _Definition(path, text)
+
+
+def _text(project: app.Opened, path: PurePosixPath, snapshot: DatasetSnapshot) -> str:
+    text = editor_line(project, path) + to_yaml("DatasetSnapshot", snapshot)
+    try:
+        return formatted(text, str(path))
+    except UnformattableError:
+        return text
+
+
+def _check(
+    text: str, path: PurePosixPath, state: ChainState, names: Mapping[DatasetAlias, DatasetId]
+) -> None:
+    """Refuse a definition that cannot be declared here, or would change the chain."""
+    read = read_manifests(text, str(path))
+    if read.errors:
+        raise ProjectErrors([_as_refusal(each, path) for each in read.errors])
+    (declared,) = read.declared
+
+    def resolve(ref: DatasetAlias | DatasetId) -> DatasetAlias | DatasetId:
+        return names.get(ref, ref) if isinstance(ref, DatasetAlias) else ref
+
+    for change in diff(normalize(declared.snapshot), state, resolve, {}):
+        raise UndeclarableError(
+            what=f"no definition says what {declared.alias} is: {type(change.event).__name__} "
+            "would be appended again",
+            why="it holds something that a definition has no words for",
+            fix="give --no-definition to take the chain in to be read only",
+        )
+
+
+def _as_refusal(found: Diagnostic, path: PurePosixPath) -> Diagnostic:
+    """Say of a finding that it is about what would be written."""
+    return Diagnostic(
+        code=found.code,
+        what=f"{path} would not hold: {found.what}",
+        why=found.why,
+        fix="give --no-definition to take the chain in to be read only",
+        span=None,
+        level=Level.ERROR,
+    )
+
+
+def _finish(
+    given: Given,
+    project: app.Opened,
+    alias: DatasetAlias,
+    written: _Definition | None,
+) -> None:
+    """Write the definition, and note that the dataset is as this project left it."""
+    if written is not None:
+        write_definition(given, project, written.path, written.text)
+        sys.stdout.write(printable(f"Wrote {written.path}; a plan finds nothing to change.") + "\n")
+    else:
+        sys.stdout.write("No definition was written: others can read it, nothing is added to it.\n")
+    record_applied(project.workspace, {alias: False})
+
+
+def _say_imported(folder: Path, alias: DatasetAlias, found: Found) -> None:
+    copied = found.copied
+    parts = [
+        count(copied.blocks, "block"),
+        count(copied.files, "file"),
+        bytes_text(copied.bytes),
+        "verified",
+    ]
+    more = len(copied.heads) - 1
+    refs = f", {count(more, 'other reference')}" if more else ""
+    lines = [
+        f"Imported {alias} from {os.fspath(folder)}",
+        f"  {kind_word(found.state.kind)}  {copied.dataset}",
+        f"  head {found.state.head}{refs}",
+        f"  {', '.join(parts)}",
+    ]
+    sys.stdout.write("".join(printable(line) + "\n" for line in lines))
+
+
+def _say_sources(alias: DatasetAlias, uses: Sequence[tuple[str, str]], manner: Manner) -> None:
+    """List what the source of a chain asks for outside of the project, and whether it is used."""
+    if not uses:
+        return
+    lines = ["Its source asks for what is outside of the project"]
+    lines += [f"  {kind:<9}  {cut(name)}" for kind, name in uses]
+    if not manner.with_sources:
+        lines.append(f"It is not used until you say so: odfbuild import {alias} --with-sources")
+    sys.stdout.write("".join(printable(line) + "\n" for line in lines))
+
+
+def _notes(project: app.Opened, id: DatasetId, found: Found) -> Iterator[str]:
+    names = {each: alias for alias, each in project.workspace.names().items()}
+    if missing := missing_inputs(found.state, names):
+        yield f"it reads what the workspace does not have: {', '.join(map(str, missing))}"
+    if left := found.copied.left:
+        yield f"no part of the chain, and left where it is: {_some(left)}"
+    if not project.workspace.keys.has(id):
+        yield (
+            "its private key is not here; the dataset can be read and built all the same. "
+            "odfbuild key import takes the key, from where it was exported"
+        )
+
+
+def _some(names: Sequence[str]) -> str:
+    shown = ", ".join(names[:_SHOWN])
+    return shown if len(names) <= _SHOWN else f"{shown} and {len(names) - _SHOWN} more"

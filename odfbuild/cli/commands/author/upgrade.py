@@ -1,0 +1,128 @@
+"""odfbuild upgrade: rewrite manifests of older specifications, in place and file by file."""
+
+import sys
+from collections.abc import Sequence
+from contextlib import nullcontext
+from dataclasses import dataclass
+from pathlib import Path
+
+from odfbuild.cli import exits
+from odfbuild.cli.files import definitions_in, editing, read_definition, refusal_of, replace_file
+from odfbuild.cli.render.diagnostics import render_diagnostics
+from odfbuild.cli.terminal.console import printable
+from odfbuild.errors import Diagnostic, ProjectError, ProjectErrors
+from odfbuild.project.upgrade import Upgrade, upgrade
+from odfbuild.project.yaml import decode
+
+_WHY = "what is not read cannot be upgraded"
+_BOM = b"\xef\xbb\xbf"
+
+
+class UsageError(ProjectError):
+    """The command line asks for something that cannot be done together."""
+
+    code = "usage"
+
+
+@dataclass(frozen=True, slots=True)
+class _File:
+    path: Path
+    data: bytes
+    upgrade: Upgrade
+
+    @property
+    def changes(self) -> bool:
+        return bool(self.upgrade.edits)
+
+    def upgraded(self) -> bytes:
+        mark = _BOM if self.data.startswith(_BOM) else b""
+        return mark + self.upgrade.text.encode()
+
+
+def upgrade_paths(paths: Sequence[Path], *, check: bool, to_stdout: bool) -> int:
+    """Rewrite files and all definitions in folders; say what changed and what could not.
+
+    With `check` nothing is written; with `to_stdout` the one file is printed instead.
+    """
+    names = [name for path in paths for name in definitions_in(path)]
+    if to_stdout and (check or len(paths) != 1 or names != [*paths]):
+        raise UsageError(
+            what="--stdout takes one file, and no --check",
+            why="the new text of several files could not be told apart",
+            fix="odfbuild upgrade --stdout FILE",
+        )
+    with nullcontext() if check or to_stdout else editing(*names):
+        files, problems = _read(names)
+        changed = [each for each in files if each.changes]
+        if to_stdout:
+            sys.stdout.write("".join(each.upgraded().decode("utf-8-sig") for each in files))
+        elif not check:
+            for each in changed:
+                replace_file(each.path, each.upgraded())
+    print(
+        _summary(files, written=not check and not to_stdout),
+        file=sys.stderr if to_stdout else sys.stdout,
+    )
+    if problems:
+        sys.stderr.write(render_diagnostics(problems) + "\n")
+        wrote = changed and not check and not to_stdout
+        return exits.PARTLY if wrote else exits.ERROR
+    return exits.REFUSED if check and changed else exits.DONE
+
+
+def upgrade_safely(paths: Sequence[Path]) -> str:
+    """Rewrite the files of which nothing is lost; say what was changed, nothing if nothing was.
+
+    What is wrong with others is left to be said when they are read.
+    """
+    names = [name for path in paths for name in definitions_in(path)]
+    with editing(*names):
+        files, _ = _read(names)
+        changed = [each for each in files if each.changes and not each.upgrade.lost]
+        for each in changed:
+            replace_file(each.path, each.upgraded())
+    return f"{_summary(changed, written=True)}\n" if changed else ""
+
+
+def _read(paths: Sequence[Path]) -> tuple[list[_File], list[Diagnostic]]:
+    """Return every file with its new text, and what stands in the way of others."""
+    files: list[_File] = []
+    problems: list[Diagnostic] = []
+    for path in dict.fromkeys(paths):
+        try:
+            data = _bytes(path)
+            new = upgrade(decode(data, str(path)), str(path))
+        except ProjectErrors as error:
+            problems += error.found
+            continue
+        problems += new.refused
+        files.append(_File(path, data, new))
+    return files, problems
+
+
+def _bytes(path: Path) -> bytes:
+    if path.name.endswith(".j2"):
+        fix = "change it by hand: docs/upgrade.md"
+        raise refusal_of(path, "templates are not rewritten", _WHY, fix)
+    return read_definition(path, _WHY)
+
+
+def _summary(files: Sequence[_File], *, written: bool) -> str:
+    """Return one line for each change, then what could not be expressed, then the count."""
+    parts = [
+        printable(f"{each.span}: {each.what}") for file in files for each in file.upgrade.rewrites
+    ]
+    lost = [found for file in files for found in file.upgrade.lost]
+    if lost:
+        parts += ["", render_diagnostics(lost), ""]
+    changed = sum(file.changes for file in files)
+    if not changed:
+        parts.append(f"Nothing to change in {_count(len(files), 'file')}.")
+    else:
+        did = "rewritten" if written else "would be rewritten"
+        parts.append(f"{_count(changed, 'file')} {did}, {len(files) - changed} as today.")
+    return "\n".join(parts)
+
+
+def _count(number: int, word: str) -> str:
+    return f"{number} {word}{'' if number == 1 else 's'}"

@@ -1,0 +1,202 @@
+"""odfbuild check: everything that is wrong with a project, in one run."""
+
+import sys
+from collections.abc import Collection, Iterator, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from odfbuild import app
+from odfbuild.app.check import (
+    broken_datasets,
+    examine_all,
+    query_findings,
+    settings_findings,
+    unused_inputs,
+)
+from odfbuild.app.load_project import granted_at, load
+from odfbuild.app.plan.sources import name_findings
+from odfbuild.cli import exits
+from odfbuild.cli.arguments.given import Given
+from odfbuild.cli.arguments.opened import open_given
+from odfbuild.cli.arguments.selection import chosen
+from odfbuild.cli.formats.check import Format, Report, report_text
+from odfbuild.cli.problems import all_problems
+from odfbuild.cli.terminal.streams import as_it_is
+from odfbuild.errors import Diagnostic, Level, ProjectErrors
+from odfbuild.odf.refs import DatasetAlias
+from odfbuild.planner.declared import Declared
+from odfbuild.project.checks.secrets import literal_secrets
+from odfbuild.project.config.project_file import find_project
+from odfbuild.project.lock import read_lock
+from odfbuild.project.lock.state import Definitions, LockDifference, differences
+from odfbuild.project.packages import package_differences
+
+if TYPE_CHECKING:
+    from odfbuild.project.load import Project
+
+
+_FETCHING = frozenset({"unsupported-source"})
+"""Codes of problems that make nothing else look wrong."""
+
+
+def check_project(
+    given: Given,
+    selectors: Sequence[str],
+    *,
+    fix: bool,
+    locked: bool,
+    engine: bool,
+    output: str,
+    against: str | None = None,
+) -> int:
+    """Print all that is wrong or doubtful; end with 1 for errors, 3 for an outdated lock file.
+
+    With `fix`, manifests of older specifications are rewritten first.  `against` is a revision of
+    git: of what the project switches on by itself, only that is on which is on there.
+    """
+    try:
+        project = open_given(given)
+        if fix:
+            _upgrade(project)
+        granted = None if against is None else granted_at(project, against)
+        loaded = load(project, granted=granted)
+        read_lock(project.root)
+    except ProjectErrors as error:
+        report = Report(datasets=None, found=_found(given, selectors, error, against))
+        root = find_project(Path.cwd(), given.directory).absolute()
+    else:
+        report = _checked(project, loaded, selectors, locked=locked, engine=engine)
+        root = project.root
+    with as_it_is(output == Format.GITHUB):
+        sys.stdout.write(report_text(report, Format(output), _prefix(root)))
+    if report.errors:
+        return exits.ERROR
+    return exits.REFUSED if report.outdated else exits.DONE
+
+
+def _found(
+    given: Given, selectors: Sequence[str], met: ProjectErrors, against: str | None
+) -> tuple[Diagnostic, ...]:
+    """Return all problems of the files; where no more than a source cannot be fetched, also those
+    of the queries.
+    """
+    found = all_problems(given, met, against)
+    if not found or not {each.code for each in found} <= _FETCHING:
+        return found
+    try:
+        project = open_given(given)
+        granted = None if against is None else granted_at(project, against)
+        loaded = load(project, granted=granted, tolerated=_FETCHING)
+        report = _checked(project, loaded, selectors, locked=False, engine=False)
+    except ProjectErrors:
+        return found
+    return tuple(sorted((*found, *report.found), key=_by_place))
+
+
+def _prefix(root: Path) -> str:
+    """Return the folder of a project in its repository, with a slash behind it if it is below."""
+    top = next((each for each in (root, *root.parents) if (each / ".git").exists()), root)
+    inside = root.relative_to(top).as_posix()
+    return "" if inside == "." else f"{inside}/"
+
+
+def _upgrade(project: app.Opened) -> None:
+    from odfbuild.cli.commands.author.upgrade import upgrade_safely
+
+    sys.stderr.write(upgrade_safely([project.root / folder for folder in project.folders]))
+
+
+def _checked(
+    project: app.Opened,
+    loaded: "Project",
+    selectors: Sequence[str],
+    *,
+    locked: bool,
+    engine: bool,
+) -> Report:
+    wanted = chosen(project, loaded.declared, selectors)
+    selected = [each for each in loaded.declared if each.alias in wanted]
+    facts = examine_all(loaded.declared if engine else selected)
+    texts = query_findings(loaded.declared if engine else selected, facts)
+    found = [p for alias, problems in texts.items() if alias in wanted for p in problems]
+    found += [doubt for each in selected for doubt in unused_inputs(each, facts)]
+    found += [each for at in selected for each in literal_secrets(at, Level.WARNING)]
+    found += _notes(project, loaded, selected, everything=not selectors)
+    broken = broken_datasets(texts)
+    states = project.workspace.states()
+    if engine:
+        from odfbuild.app.check import engine_findings
+
+        found += engine_findings(project, loaded.declared, wanted, broken)
+    else:
+        from odfbuild.app.plan.definitions import column_findings
+
+        lock = read_lock(project.root)
+        problems = column_findings(loaded.declared, states, lock, wanted, broken=broken)
+        found += [problem for _, problem in problems]
+    found += name_findings(project, selected, states)
+    found += _test_findings(project, loaded, wanted, everything=not selectors)
+    outdated = _outdated(project, loaded, wanted, everything=not selectors) if locked else None
+    return Report(
+        datasets=len(wanted),
+        found=tuple(sorted(found, key=_by_place)),
+        outdated=outdated,
+    )
+
+
+def _test_findings(
+    project: app.Opened,
+    loaded: "Project",
+    wanted: Collection[DatasetAlias],
+    *,
+    everything: bool,
+) -> Iterator[Diagnostic]:
+    """Yield what is wrong with the files of tests, of those that are about selected datasets."""
+    from odfbuild.executors.testing.files import Tests, load_tests
+
+    tests = load_tests(project.root)
+    yield from tests.found
+    if not everything:
+        tests = Tests(
+            fixtures=tuple(each for each in tests.fixtures if each.dataset in wanted),
+            checks=tuple(each for each in tests.checks if each.dataset in wanted),
+        )
+    if tests.fixtures or tests.checks:
+        from odfbuild.executors.testing.problems import Schemas, test_problems
+
+        yield from test_problems(project.root, Schemas(project, loaded.declared), tests)
+
+
+def _notes(
+    project: app.Opened, loaded: "Project", selected: Sequence[Declared], *, everything: bool
+) -> Iterator[Diagnostic]:
+    """Yield what was noted when the files were read, of the files of selected datasets only."""
+    files = {each.file for each in selected}
+    for note in loaded.notes:
+        if everything or (note.span is not None and note.span.file in files):
+            yield note
+    if everything:
+        yield from settings_findings(project.config, {each.alias for each in loaded.declared})
+
+
+def _outdated(
+    project: app.Opened,
+    loaded: "Project",
+    wanted: Collection[DatasetAlias],
+    *,
+    everything: bool,
+) -> tuple[LockDifference, ...]:
+    lock = read_lock(project.root)
+    names = {id: alias for alias, id in project.workspace.names().items()}
+    found = differences(lock, Definitions(loaded.declared, names))
+    if everything:
+        return (*package_differences(project.root, project.config, lock), *found)
+    selected = {str(alias) for alias in wanted}
+    return tuple(each for each in found if each.name in selected)
+
+
+def _by_place(found: Diagnostic) -> tuple[str, int, int, str]:
+    span = found.span
+    return (
+        ("", 0, 0, found.what) if span is None else (span.file, span.line, span.column, found.what)
+    )

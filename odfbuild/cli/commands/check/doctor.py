@@ -1,0 +1,92 @@
+"""odfbuild doctor: what is well and what is not, a line each, with its way out."""
+
+import json
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+from odfbuild.app.inspection.doctor import (
+    Check,
+    Health,
+    look_at_clock,
+    look_at_machine,
+    look_at_project,
+    try_engine,
+)
+from odfbuild.cli import exits
+from odfbuild.cli.arguments.given import Given
+from odfbuild.cli.arguments.opened import open_given
+from odfbuild.cli.damage import told_damage
+from odfbuild.cli.render.words import count
+from odfbuild.cli.terminal.console import printable, printable_json
+from odfbuild.errors import ProjectError
+from odfbuild.project.opened import Opened
+
+
+def tell_health(given: Given, *, engine: bool, as_json: bool) -> int:
+    """Print how the machine is, and the project if there is one; 1 if something is bad."""
+    found: list[Check] = []
+    for each in _looks(given, engine=engine):
+        found.append(each)
+        if not as_json:
+            sys.stdout.write(_line(each))
+            sys.stdout.flush()
+    told_damage()
+    bad = [each for each in found if each.health is Health.BAD]
+    if as_json:
+        sys.stdout.write(_document(found) + "\n")
+    else:
+        warned = sum(each.health is Health.WARN for each in found)
+        parts = [count(len(found), "check"), f"{len(bad)} bad", count(warned, "warning")]
+        sys.stdout.write(f"{', '.join(parts)}.\n")
+    return exits.ERROR if bad else exits.DONE
+
+
+def _looks(given: Given, *, engine: bool) -> Iterator[Check]:
+    yield from look_at_machine()
+    project = _opened(given)
+    if isinstance(project, Check):
+        yield from look_at_clock()
+        yield project
+        return
+    yield Check("project", Health.OK, f"{project.root}, target {project.target}")
+    yield from look_at_project(project)
+    if engine:
+        yield from try_engine(project)
+
+
+def _opened(given: Given) -> Opened | Check:
+    try:
+        return open_given(given)
+    except ProjectError as error:
+        here = given.directory or Path.cwd()
+        is_none = given.directory is None and not any(
+            (each / "odfbuild.yaml").exists() for each in (here, *here.parents)
+        )
+        if is_none:
+            fix = "cd to the folder of a project, or odfbuild init makes one"
+            return Check("project", Health.WARN, f"there is none in {here}", fix)
+        return Check("project", Health.BAD, error.what, f"{error.fix}; odfbuild check tells all")
+
+
+def _line(each: Check) -> str:
+    line = f"{each.health.value:<4}  {each.name:<10}  {each.what}"
+    fix = f"\n      {'':<10}  fix: {each.fix}" if each.fix and each.health is not Health.OK else ""
+    return "".join(f"{printable(part)}\n" for part in (line + fix).split("\n"))
+
+
+def _document(found: list[Check]) -> str:
+    body = {
+        "format_version": "1.0",
+        "healthy": not any(each.health is Health.BAD for each in found),
+        "checks": [
+            {
+                "name": each.name,
+                "health": each.health.value,
+                "what": each.what,
+                "fix": each.fix or None,
+            }
+            for each in found
+        ],
+    }
+    return printable_json(json.dumps(body, indent=2, ensure_ascii=False))

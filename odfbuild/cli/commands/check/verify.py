@@ -1,0 +1,200 @@
+"""odfbuild verify: recheck datasets, run their steps again, and say what does not hold."""
+
+import sys
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from time import time_ns
+from typing import Final
+
+from odfbuild import app
+from odfbuild.cli import exits
+from odfbuild.cli.arguments.given import Given
+from odfbuild.cli.arguments.moment import moment
+from odfbuild.cli.arguments.opened import open_given
+from odfbuild.cli.exits import UsageRefusedError
+from odfbuild.cli.files import parse_reports
+from odfbuild.cli.formats.replay import checked_json, checked_lines
+from odfbuild.cli.terminal.console import hint
+from odfbuild.executors.verify.run import Checked, Since, Verification, verify_datasets
+from odfbuild.odf.identity import DatasetId, InvalidMultihashError, Multihash
+from odfbuild.odf.refs import DatasetAlias
+from odfbuild.odf.timestamp import Timestamp
+
+_REPORTS = {"junit": "a test case for each dataset", "json": "what -o json prints"}
+_MEANING = "it is the system time, or a block, after which data is verified"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class VerifyOptions:
+    """What was asked of `verify`; `output` is text, json, ndjson or junit, `reports` FMT=FILE."""
+
+    replay: bool = False
+    recompute: bool = False
+    recursive: bool = False
+    since: str | None = None
+    head: str | None = None
+    accept_head: bool = False
+    jobs: int = 4
+    output: str = "text"
+    reports: tuple[str, ...] = ()
+
+
+def verify_selected(
+    given: Given, selectors: Sequence[str], exclude: Sequence[str], options: VerifyOptions
+) -> int:
+    """Verify datasets, all of them by default; 7 if anything does not hold."""
+    from odfbuild.cli.arguments.selection import chosen_existing
+
+    reports = parse_reports(options.reports, _REPORTS)
+    project = open_given(given)
+    known = project.workspace.names()
+    chosen = sorted(chosen_existing(project, selectors, exclude))
+    asked = Verification(
+        replay=options.replay,
+        recompute=options.recompute,
+        recursive=options.recursive,
+        since=_since(project, [known[name] for name in chosen], options.since),
+        jobs=options.jobs,
+        head=_pinned(chosen, options),
+        accept_head=options.accept_head,
+    )
+    found = verify_datasets(project, [known[name] for name in chosen], asked)
+    shown = known if options.recursive else chosen
+    names = {known[name]: name for name in shown}
+    every = list(_WRITERS[options.output](found, _Asked(project, names, len(chosen))))
+    if (problem := project.workspace.seen.problem) is not None:
+        hint(f"the heads that were seen are not remembered: {problem}\n")
+    for format, text in (("json", _json_text), ("junit", _junit_text)):
+        if reports.wants(format):
+            reports.write(format, text(every, names))
+    whole = selectors or exclude or not project.workspace.damage()
+    return exits.DONE if whole and all(each.passed for each in every) else exits.NOT_VERIFIED
+
+
+def _pinned(chosen: Sequence[DatasetAlias], options: VerifyOptions) -> Multihash | None:
+    """Read the block that the one dataset has to end with."""
+    text = options.head
+    if text is None:
+        return None
+    if len(chosen) != 1 or options.recursive:
+        raise UsageRefusedError(
+            what=f"--head {text}: {len(chosen)} datasets are to be verified",
+            why="a block is the head of one dataset",
+            fix="name the dataset, and verify what it is made of in a call of its own",
+        )
+    try:
+        return Multihash.parse(text)
+    except InvalidMultihashError as error:
+        raise UsageRefusedError(
+            what=f"--head {text}: {error.what}",
+            why="only the whole hash tells one block from all others",
+            fix="give it as odfbuild log -o json shows it: f1620 and 64 digits",
+        ) from None
+
+
+def _since(project: app.Opened, chosen: Sequence[DatasetId], text: str | None) -> Since | None:
+    """Read a system time, or else a block of the one dataset that is verified."""
+    if text is None:
+        return None
+    try:
+        now = Timestamp.from_millis(time_ns() // 1_000_000)
+        return Since(moment(text, now, why=_MEANING))
+    except UsageRefusedError as error:
+        if len(chosen) != 1:
+            raise UsageRefusedError(
+                what=f"--since {text}: not a point in time",
+                why=f"a block belongs to one dataset, and {len(chosen)} are to be verified",
+                fix=error.fix,
+            ) from None
+    from odfbuild.state.chain.refs import find_block
+
+    dataset = project.workspace.dataset(chosen[0])
+    block = dataset.block(find_block(dataset, text))
+    return Since(block.system_time, dataset.id, block.sequence_number)
+
+
+Names = Mapping[DatasetId, DatasetAlias]
+
+
+@dataclass(frozen=True, slots=True)
+class _Asked:
+    """What is verified, and how its datasets are called; most of them will be looked at."""
+
+    project: app.Opened
+    names: Names
+    datasets: int
+
+
+def _text(found: Iterator[Checked], asked: _Asked) -> Iterator[Checked]:
+    """Print a line for each dataset as it is done, and what does not hold of it."""
+    width = max((len(str(name)) for name in asked.names.values()), default=0)
+    count = failed = 0
+    for each in found:
+        count, failed = count + 1, failed + (not each.passed)
+        name = _called(each, asked.names)
+        sys.stdout.write("".join(f"{line}\n" for line in checked_lines(name, width, each)))
+        sys.stdout.flush()
+        yield each
+    word = "dataset" if count == 1 else "datasets"
+    sys.stdout.write(f"{count} {word} verified, {failed} failed.\n")
+
+
+def _json(found: Iterator[Checked], asked: _Asked) -> Iterator[Checked]:
+    yield from (every := list(found))
+    sys.stdout.write(_json_text(every, asked.names))
+
+
+def _junit(found: Iterator[Checked], asked: _Asked) -> Iterator[Checked]:
+    yield from (every := list(found))
+    sys.stdout.write(_junit_text(every, asked.names))
+
+
+def _ndjson(found: Iterator[Checked], asked: _Asked) -> Iterator[Checked]:
+    """Print an event for each dataset as it is done."""
+    from odfbuild.cli.terminal.events import telling_events
+
+    with telling_events(asked.project, "verify", asked.datasets) as (events, counts):
+        for each in found:
+            outcome = "passed" if each.passed else "failed"
+            name = _called(each, asked.names)
+            told = {k: v for k, v in checked_json(name, each).items() if k not in ("name", "ok")}
+            level = "info" if each.passed else "error"
+            events.add("check_result", name, level, outcome=outcome, **told)
+            counts[outcome] += 1
+            yield each
+
+
+def _json_text(every: Sequence[Checked], names: Names) -> str:
+    from odfbuild.cli.formats.replay import json_text
+    from odfbuild.cli.terminal.console import printable_json
+
+    document = {
+        "format_version": "1.0",
+        "datasets": [checked_json(_called(each, names), each) for each in every],
+        "failed": sum(not each.passed for each in every),
+    }
+    return printable_json(json_text(document)) + "\n"
+
+
+def _junit_text(every: Sequence[Checked], names: Names) -> str:
+    from odfbuild.cli.formats.junit import render_findings
+    from odfbuild.cli.formats.replay import junit_findings
+
+    failed = [
+        finding for each in every for finding in junit_findings(names.get(each.dataset), each)
+    ]
+    clean = [_called(each, names) for each in every if each.passed]
+    return render_findings("odfbuild verify", failed, clean, passing="verify")
+
+
+def _called(checked: Checked, names: Names) -> str:
+    """Return the name of a dataset; one that has none is called by its id."""
+    return str(names.get(checked.dataset, checked.dataset))
+
+
+_WRITERS: Final[Mapping[str, Callable[[Iterator[Checked], _Asked], Iterator[Checked]]]] = {
+    "text": _text,
+    "json": _json,
+    "ndjson": _ndjson,
+    "junit": _junit,
+}

@@ -1,0 +1,1 @@
+"""Commands for the engine, keys, refs and disk space."""

@@ -1,0 +1,240 @@
+"""odfbuild engine: start, stop and status of a resident JVM, and the upgrade of the engine."""
+
+import json
+import re
+import sys
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+
+from odfbuild import app
+from odfbuild.app.engine import (
+    IDLE,
+    Resident,
+    State,
+    Upgrade,
+    Upgraded,
+    outdated,
+    record,
+    replayed,
+    resident,
+    start,
+    stop,
+)
+from odfbuild.cli import exits
+from odfbuild.cli.arguments.given import Given
+from odfbuild.cli.arguments.opened import open_given
+from odfbuild.cli.arguments.options import OnBusy
+from odfbuild.cli.busy import reserved
+from odfbuild.cli.consent import confirm
+from odfbuild.cli.exits import UsageRefusedError
+from odfbuild.cli.formats.replay import json_text, replayed_json, replayed_lines
+
+_IDLE = re.compile(r"([1-9][0-9]{0,5})([smh])")
+_UNITS = {"s": 1, "m": 60, "h": 3600}
+
+
+def start_engine(given: Given, idle: str | None) -> int:
+    """Start a resident engine, unless one is there."""
+    seconds = IDLE if idle is None else _seconds(idle)
+    found, started = start(open_given(given), seconds)
+    sys.stdout.write("Started. " if started else "It runs already. ")
+    sys.stdout.write(f"{_words(found)}\n")
+    return exits.DONE
+
+
+def stop_engine(given: Given, *, now: bool) -> int:
+    """Stop the resident engine, if there is one."""
+    found = stop(open_given(given), now=now)
+    is_there = found.state is not State.NONE
+    sys.stdout.write("Stopped.\n" if is_there else "No resident engine runs.\n")
+    return exits.DONE
+
+
+def engine_status(given: Given, *, as_json: bool) -> int:
+    """Tell how the resident engine is, and why it is not used if it is not."""
+    found = resident(open_given(given))
+    text = json.dumps(_resident_document(found), indent=2) if as_json else _words(found)
+    sys.stdout.write(f"{text}\n")
+    return exits.DONE
+
+
+def _seconds(text: str) -> float:
+    found = _IDLE.fullmatch(text)
+    if found is None:
+        raise UsageRefusedError(
+            what=f"'{text}' is not a time to wait",
+            why="--idle takes a whole number and a unit",
+            fix="write it like 90s, 30m or 8h",
+        )
+    return float(int(found[1]) * _UNITS[found[2]])
+
+
+def _words(found: Resident) -> str:
+    kept = found.kept
+    why = "".join(f"\n  not used: {each}" for each in found.why)
+    if kept is None:
+        ending = found.state is State.STOPPING
+        return ("It is about to end." if ending else "No resident engine runs.") + why
+    used = "1 command uses it" if len(found.users) == 1 else f"{len(found.users)} commands use it"
+    ends = f"it ends after {_span(kept.idle)} without any"
+    heap = f"{kept.traits.get('memory')} of memory at most"
+    return f"Process {kept.pid} (Java {kept.java_pid}), {heap}; {used}, {ends}.{why}"
+
+
+def _span(seconds: float) -> str:
+    whole = int(seconds)
+    for unit in ("h", "m"):
+        if whole % _UNITS[unit] == 0:
+            return f"{whole // _UNITS[unit]}{unit}"
+    return f"{whole}s"
+
+
+def _resident_document(found: Resident) -> dict[str, object]:
+    kept = found.kept
+    return {
+        "format_version": "1.0",
+        "state": found.state.value,
+        "why": list(found.why),
+        "pid": None if kept is None else kept.pid,
+        "java_pid": None if kept is None else kept.java_pid,
+        "since": None if kept is None else _instant(kept.since),
+        "idle_after": None if kept is None else kept.idle,
+        "idle_for": found.idle_for,
+        "users": list(found.users),
+        "served": found.served,
+        "traits": None if kept is None else dict(kept.traits),
+    }
+
+
+def _instant(seconds: int) -> str:
+    return datetime.fromtimestamp(seconds, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+
+
+_COMMAND = "engine upgrade"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class UpgradeOptions:
+    """What was asked of `engine upgrade`."""
+
+    dry_run: bool = False
+    yes: bool = False
+    jobs: int = 4
+    json: bool = False
+    lock_timeout: float = 10.0
+    on_busy: str = OnBusy.WAIT
+
+
+def upgrade_engine(
+    given: Given, selectors: Sequence[str], exclude: Sequence[str], options: UpgradeOptions
+) -> int:
+    """Replay what other versions made; record the installed one if all of it came out again.
+
+    7 if anything did not: then nothing is written.
+    """
+    from odfbuild.cli.arguments.selection import chosen_existing
+
+    project = open_given(given, lock_timeout=options.lock_timeout)
+    if not options.dry_run:
+        _refuse_unnamed(project, given)
+    chosen = sorted(chosen_existing(project, selectors, exclude))
+    wanted = outdated(project, chosen)
+    if options.dry_run or not wanted:
+        return _upgraded(project, wanted, len(chosen), options)
+    names = [each.alias for each in wanted]
+    with reserved(project, names, command=_COMMAND, on_busy=options.on_busy) as mine:
+        left = [each for each in chosen if each not in mine.busy]
+        if mine.waited or mine.busy:
+            wanted = outdated(project, left)
+        return _upgraded(project, wanted, len(left), options)
+
+
+def _upgraded(
+    project: app.Opened, wanted: Sequence[Upgrade], chosen: int, options: UpgradeOptions
+) -> int:
+    if wanted and not options.yes and not options.dry_run and not sys.stdin.isatty():
+        confirm(_COMMAND)  # refuses at once what nobody could answer at the end
+    found = _replayed(project, wanted, options)
+    passed = all(each.passed for each in found)
+    writes = bool(found) and passed and not options.dry_run
+    if writes and not options.yes:
+        confirm(_COMMAND)
+    if writes:
+        record(project, wanted)
+    _tell(found, chosen, options, written=writes)
+    return exits.DONE if passed else exits.NOT_VERIFIED
+
+
+def _refuse_unnamed(project: app.Opened, given: Given) -> None:
+    target = project.config.target(project.target)
+    if target.protect and given.target != target.name:
+        raise UsageRefusedError(
+            what=f"the target '{target.name}' is protected, and was not named",
+            why="odfbuild.yaml says protect: it is never changed by default",
+            fix=f"name it: odfbuild {_COMMAND} --target {target.name} ...",
+        )
+
+
+def _replayed(
+    project: app.Opened, wanted: Sequence[Upgrade], options: UpgradeOptions
+) -> tuple[Upgraded, ...]:
+    """Run the steps again, and print a line for each dataset as it is done."""
+    width = max((len(str(each.alias)) for each in wanted), default=0)
+    found = []
+    for each in replayed(project, wanted, options.jobs):
+        found.append(each)
+        if not options.json:
+            sys.stdout.write("".join(f"{line}\n" for line in _lines(each, width)))
+            sys.stdout.flush()
+    return tuple(found)
+
+
+def _lines(each: Upgraded, width: int) -> list[str]:
+    upgrade, mark = each.upgrade, "ok" if each.passed else "FAILED"
+    tried = [step for step in each.replayed if step.untried is None]
+    count = "1 step" if len(tried) == 1 else f"{len(tried):,} steps"
+    first = f"{upgrade.alias!s:<{width}}  {mark:<6}  {upgrade.before} -> {upgrade.after}"
+    failed = next((step for step in each.replayed if step.findings), None)
+    more = [] if failed is None else [f"  {line}" for line in replayed_lines(failed)]
+    return [f"{first}, {count} run again", *more]
+
+
+def _tell(
+    found: Sequence[Upgraded], chosen: int, options: UpgradeOptions, *, written: bool
+) -> None:
+    if options.json:
+        sys.stdout.write(json_text(_document(found, written=written)) + "\n")
+        return
+    failed = [each for each in found if not each.passed]
+    word = "dataset" if len(found) == 1 else "datasets"
+    if not found:
+        of = "1 dataset" if chosen == 1 else f"{chosen:,} datasets"
+        text = f"Nothing to upgrade in {of}."
+    elif failed:
+        names = " ".join(f"--exclude {each.upgrade.alias}" for each in failed)
+        others = f" Leave out what failed: {names}." if len(failed) < len(found) else ""
+        text = f"{len(failed)} of {len(found)} {word} failed, so nothing was written.{others}"
+    elif written:
+        text = f"{len(found)} {word} upgraded."
+    else:
+        text = f"{len(found)} {word} would be upgraded."
+    sys.stdout.write(f"{text}\n")
+
+
+def _document(found: Sequence[Upgraded], *, written: bool) -> dict[str, object]:
+    return {
+        "format_version": "1.0",
+        "datasets": [
+            {
+                "name": str(each.upgrade.alias),
+                "id": str(each.upgrade.id),
+                "before": each.upgrade.before,
+                "after": each.upgrade.after,
+                "ok": each.passed,
+                "steps": [replayed_json(step) for step in each.replayed],
+            }
+            for each in found
+        ],
+        "written": written,
+    }

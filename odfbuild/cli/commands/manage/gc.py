@@ -1,0 +1,130 @@
+"""odfbuild gc: free the space of what nobody needs, or say what would go."""
+
+import json
+import sys
+import time
+from collections.abc import Iterator
+from typing import Any
+
+from odfbuild.app.maintenance.collection import Collected, Collection, collect_garbage
+from odfbuild.cli import exits
+from odfbuild.cli.arguments.given import Given
+from odfbuild.cli.arguments.opened import open_given
+from odfbuild.cli.consent import refuse_unnamed
+from odfbuild.cli.exits import UsageRefusedError
+from odfbuild.cli.render.words import bytes_text, count
+from odfbuild.cli.terminal.console import print_table, printable, printable_json
+from odfbuild.project.config.quantities import lag_text, parse_lag
+from odfbuild.state.gc import Freed, Kind
+
+_WORDS = {
+    Kind.STAGING: "work that was cut off",
+    Kind.CREATION: "datasets that were never finished",
+    Kind.UNFINISHED: "unfinished files",
+    Kind.CACHE: "caches of what is gone",
+}
+
+
+def free_space(
+    given: Given, *, older_than: str, keep_runs: int, dry_run: bool, as_json: bool
+) -> int:
+    """Delete what no reference reaches, what was left by work that was cut off, and old records.
+
+    Ends with 4 when a dataset was left alone, because it is being changed or is damaged.
+    """
+    age = _age(older_than)
+    project = open_given(given)
+    if not dry_run:
+        refuse_unnamed(project, given, "gc")
+    wanted = Collection(before=time.time() - age / 1_000, keep_runs=keep_runs, dry_run=dry_run)
+    found = collect_garbage(project, wanted)
+    if as_json:
+        document = json.dumps(_document(found, dry_run=dry_run), indent=2, ensure_ascii=False)
+        sys.stdout.write(printable_json(document) + "\n")
+    else:
+        _tell(found, age, dry_run=dry_run)
+    return exits.PARTLY if any(each.problem for each in found.datasets) else exits.DONE
+
+
+def _age(text: str) -> int:
+    """Return a length of time in milliseconds."""
+    age = parse_lag(text)
+    if age is None:
+        raise UsageRefusedError(
+            what=f"--older-than {text}: not a length of time",
+            why="what is younger may belong to work that goes on",
+            fix="write a number with its unit, s, m, h, d or w, such as 1h; or 0",
+        )
+    return age
+
+
+def _tell(found: Collected, age: int, *, dry_run: bool) -> None:
+    freed = [each for each in found.datasets if each.blocks or each.files]
+    if freed:
+        rows = [
+            (_name(found, each), f"{each.blocks:,}", f"{each.files:,}", bytes_text(each.bytes))
+            for each in freed
+        ]
+        print_table(("dataset", "blocks", "files", "bytes"), rows, (False, True, True, True))
+        sys.stdout.write("\n")
+    lines = [*_others(found), *_notes(found, age), _last(found, dry_run=dry_run)]
+    sys.stdout.write("".join(f"{printable(line)}\n" for line in lines))
+
+
+def _name(found: Collected, each: Freed) -> str:
+    return str(found.names.get(each.dataset, each.dataset))
+
+
+def _others(found: Collected) -> Iterator[str]:
+    for kind, word in _WORDS.items():
+        of_kind = [each for each in found.leftovers if each.kind is kind]
+        if of_kind:
+            size = bytes_text(sum(each.bytes for each in of_kind))
+            yield f"{word}: {len(of_kind):,}, {size}"
+    if found.runs.runs:
+        yield f"records of runs: {len(found.runs.runs):,}, {bytes_text(found.runs.bytes)}"
+
+
+def _notes(found: Collected, age: int) -> Iterator[str]:
+    young = sum(each.young for each in found.datasets)
+    if young:
+        yield f"kept: {count(young, 'object')} younger than {lag_text(age)} (--older-than)"
+    for each in found.unnamed:
+        yield f"kept: {each} has a head and no name; odfbuild import names it"
+    for freed in found.datasets:
+        if freed.problem is not None:
+            yield f"left alone: {_name(found, freed)}: {freed.problem}"
+
+
+def _last(found: Collected, *, dry_run: bool) -> str:
+    looked = count(len(found.datasets), "dataset")
+    if not found.bytes and not found.leftovers and not found.runs.runs:
+        return f"Nothing to free in {looked}."
+    if dry_run:
+        return f"Would free {bytes_text(found.bytes)}. Nothing was deleted."
+    return f"Freed {bytes_text(found.bytes)}."
+
+
+def _document(found: Collected, *, dry_run: bool) -> dict[str, Any]:
+    return {
+        "format_version": "1.0",
+        "dry_run": dry_run,
+        "bytes": found.bytes,
+        "datasets": [
+            {
+                "dataset": None if (alias := found.names.get(each.dataset)) is None else str(alias),
+                "did": str(each.dataset),
+                "blocks": each.blocks,
+                "files": each.files,
+                "bytes": each.bytes,
+                "young": each.young,
+                "problem": each.problem,
+            }
+            for each in found.datasets
+        ],
+        "leftovers": [
+            {"kind": each.kind.value, "path": str(each.path), "bytes": each.bytes}
+            for each in found.leftovers
+        ],
+        "runs": {"deleted": list(found.runs.runs), "bytes": found.runs.bytes},
+    }

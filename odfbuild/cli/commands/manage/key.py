@@ -1,0 +1,217 @@
+"""odfbuild key list, export and import, and passphrases.
+
+They are not printed, and what asks for one says for what.
+"""
+
+import json
+import os
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+from odfbuild import app
+from odfbuild.cli import exits
+from odfbuild.cli.arguments.given import Given
+from odfbuild.cli.arguments.opened import open_given
+from odfbuild.cli.files import read_bounded, refuse_taken, write_new
+from odfbuild.cli.render.diagnostics import render_diagnostics
+from odfbuild.errors import Diagnostic, Level, OdfBuildError, StateError
+from odfbuild.odf.identity import DatasetId
+from odfbuild.odf.refs import DatasetAlias
+from odfbuild.state.keys import KeptKey
+from odfbuild.state.keys.sealed import (
+    MAX_FILE_BYTES,
+    OpenKey,
+    SealedKey,
+    key_text,
+    parse_key,
+    seal,
+    unseal,
+)
+
+VARIABLE = "ODFBUILD_KEY_PASSPHRASE"
+_LONGEST = 4096
+
+
+class PassphraseError(OdfBuildError):
+    """A passphrase is needed, and none that can be used is given."""
+
+    code = "usage"
+
+
+def passphrase(purpose: str, *, new: bool, descriptor: int | None = None) -> str:
+    """Return a passphrase; on a terminal a new one is asked for twice."""
+    if descriptor is not None:
+        return _checked(_from_descriptor(descriptor))
+    if (given := os.environ.get(VARIABLE)) is not None:
+        return _checked(given)
+    if not sys.stdin.isatty():
+        raise PassphraseError(
+            what=f"a passphrase is needed to {purpose}, and nobody can be asked for it",
+            why="standard input is not a terminal",
+            fix=f"put it into the variable {VARIABLE}, or name a descriptor: --passphrase-fd 3",
+        )
+    return _checked(_asked(purpose, new=new))
+
+
+def _asked(purpose: str, *, new: bool) -> str:
+    from getpass import getpass
+
+    given = getpass(f"Passphrase to {purpose}: ", stream=sys.stderr)
+    if new and getpass("The same again: ", stream=sys.stderr) != given:
+        raise PassphraseError(
+            what="the two passphrases differ",
+            why="one of them has a slip, and a sealed key cannot be opened without its passphrase",
+            fix="run the command again",
+        )
+    return given
+
+
+def _from_descriptor(descriptor: int) -> str:
+    """Return the first line that a descriptor gives."""
+    try:
+        with open(descriptor, "rb", closefd=False) as opened:
+            line = opened.read(_LONGEST + 1).partition(b"\n")[0]
+        return line.removesuffix(b"\r").decode()
+    except (OSError, UnicodeDecodeError):
+        raise PassphraseError(
+            what=f"no passphrase can be read from descriptor {descriptor}",
+            why="it is not open for reading, or does not give UTF-8 text",
+            fix="open it in the same line: odfbuild key ... --passphrase-fd 3 3<FILE",
+        ) from None
+
+
+def _checked(given: str) -> str:
+    if not given or len(given) > _LONGEST or not _is_text(given):
+        raise PassphraseError(
+            what="this cannot be a passphrase",
+            why=f"a passphrase is text of 1 to {_LONGEST:,} characters",
+            fix="choose another one",
+        )
+    return given
+
+
+def _is_text(given: str) -> bool:
+    try:
+        given.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
+
+
+_COLUMNS = ("dataset", "key", "mode", "id", "did:key")
+
+
+class AlreadySealedError(StateError):
+    """A key that is sealed already would be sealed again."""
+
+    code = "already-sealed"
+
+
+def list_keys(given: Given, *, as_json: bool) -> int:
+    """Print one line a key; warn of those that others can read."""
+    from odfbuild.cli.terminal.console import print_table
+
+    project = open_given(given)
+    kept = project.workspace.keys.kept()
+    names = {id: alias for alias, id in project.workspace.names().items()}
+    if as_json:
+        listed = [_mapping(each, names.get(each.dataset)) for each in kept]
+        sys.stdout.write(json.dumps(listed, indent=2) + "\n")
+    else:
+        rows = [_row(each, names.get(each.dataset)) for each in kept]
+        print_table(_COLUMNS, rows, [False] * len(_COLUMNS))
+        sys.stdout.write(f"{_summary(kept, set(names))}\n")
+    _warn([each for each in kept if not each.is_private])
+    return exits.DONE
+
+
+def export_key(given: Given, name: str, file: Path, *, sealed: bool, descriptor: int | None) -> int:
+    """Write the key of a dataset to a new file that only its owner can read."""
+    project = open_given(given)
+    dataset = _dataset(project, name)
+    key = project.workspace.keys.export(dataset)
+    refuse_taken(file)
+    if sealed:
+        if isinstance(key, SealedKey):
+            raise AlreadySealedError(
+                what=f"the key of {name} is sealed already",
+                why="it is kept as it came, and its passphrase stays the one that it has",
+                fix="export it without --seal",
+            )
+        key = seal(key, passphrase(f"seal the key of {name}", new=True, descriptor=descriptor))
+    write_new(file, key_text(key).encode(), mode=0o600)
+    how = "sealed" if isinstance(key, SealedKey) else "not sealed: who reads it has the key"
+    sys.stdout.write(f"{file}: the key of {dataset}, {how}\n")
+    return exits.DONE
+
+
+def import_key(given: Given, file: Path, *, descriptor: int | None) -> int:
+    """Take a key from a file into the workspace, sealed if it is; a sealed one is opened once."""
+    project = open_given(given)
+    key = parse_key(read_bounded(file, MAX_FILE_BYTES), str(file))
+    if isinstance(key, SealedKey):
+        secret = passphrase(f"check the key in {file}", new=False, descriptor=descriptor)
+        unseal(key, secret)
+    elif str(file) != "-" and (mode := file.stat().st_mode) & 0o077:
+        _say(_exposed(str(file), mode))
+    taken = project.workspace.keys.take(key)
+    how = "open" if isinstance(key, OpenKey) else "sealed"
+    told = f"kept, {how}" if taken else "here already; nothing was changed"
+    sys.stdout.write(f"the key of {key.dataset} is {told}\n")
+    return exits.DONE
+
+
+def _dataset(project: app.Opened, name: str) -> DatasetId:
+    """Return the id of a dataset that is given by it, or by its name."""
+    if name.startswith("did:"):
+        return DatasetId.parse(name)
+    return project.workspace.names()[app.find_name(project, name)]
+
+
+def _row(kept: KeptKey, alias: DatasetAlias | None) -> tuple[str, ...]:
+    return (
+        "-" if alias is None else str(alias),
+        "sealed" if kept.sealed else "open",
+        f"{kept.mode:04o}" + ("" if kept.is_private else " (!)"),
+        str(kept.dataset),
+        kept.dataset.did_key(),
+    )
+
+
+def _mapping(kept: KeptKey, alias: DatasetAlias | None) -> dict[str, str | bool | None]:
+    return {
+        "id": str(kept.dataset),
+        "didKey": kept.dataset.did_key(),
+        "dataset": None if alias is None else str(alias),
+        "sealed": kept.sealed,
+        "mode": f"{kept.mode:04o}",
+        "private": kept.is_private,
+    }
+
+
+def _summary(kept: Sequence[KeptKey], datasets: set[DatasetId]) -> str:
+    total = f"{len(kept):,} key{'' if len(kept) == 1 else 's'}"
+    without = len(datasets - {each.dataset for each in kept})
+    if not without:
+        return total
+    return f"{total}; {without:,} dataset{'' if without == 1 else 's'} without one"
+
+
+def _warn(exposed: Sequence[KeptKey]) -> None:
+    if exposed:
+        _say(*(_exposed(str(each.path), each.mode) for each in exposed))
+
+
+def _exposed(path: str, mode: int) -> Diagnostic:
+    return Diagnostic(
+        code="unsafe-key",
+        what=f"{path} has mode {mode & 0o777:04o}",
+        why="a private key is for its owner alone",
+        fix=f"chmod 600 {path}",
+        level=Level.WARNING,
+    )
+
+
+def _say(*found: Diagnostic) -> None:
+    sys.stderr.write(render_diagnostics(found) + "\n")

@@ -1,0 +1,65 @@
+"""odfbuild ref list, set and delete."""
+
+import json
+import sys
+
+from odfbuild import app
+from odfbuild.cli import exits
+from odfbuild.cli.arguments.given import Given
+from odfbuild.cli.arguments.opened import open_given
+from odfbuild.state.chain.refs import RefPosition, advance, find_block, positions, remove
+
+_COLUMNS = ("reference", "block", "number", "to the head")
+
+
+def list_refs(given: Given, name: str, *, as_json: bool) -> int:
+    """Print one line a reference, the head first."""
+    from odfbuild.cli.terminal.console import print_table
+
+    dataset = app.find_dataset(open_given(given), name)
+    found = positions(dataset)
+    if as_json:
+        sys.stdout.write(json.dumps([_mapping(each) for each in found], indent=2) + "\n")
+        return exits.DONE
+    rows = [(each.name, str(each.block), _number(each), _distance(each)) for each in found]
+    print_table(_COLUMNS, rows, [column == "number" for column in _COLUMNS])
+    return exits.DONE
+
+
+def set_ref(given: Given, name: str, ref: str, block: str, timeout: float) -> int:
+    """Make a reference, or move it forward."""
+    dataset = app.find_dataset(open_given(given, lock_timeout=timeout), name)
+    target = find_block(dataset, block)
+    before = advance(dataset, ref, target)
+    told = "new" if before is None else "as it was" if before == target else f"was {before}"
+    sys.stdout.write(f"{ref}  {target}  ({told})\n")
+    return exits.DONE
+
+
+def delete_ref(given: Given, name: str, ref: str, timeout: float) -> int:
+    """Delete a reference; its blocks stay."""
+    dataset = app.find_dataset(open_given(given, lock_timeout=timeout), name)
+    sys.stdout.write(f"{ref} is deleted; it was {remove(dataset, ref)}\n")
+    return exits.DONE
+
+
+def _number(at: RefPosition) -> str:
+    return "-" if at.sequence is None else f"{at.sequence:,}"
+
+
+def _distance(at: RefPosition) -> str:
+    if at.problem is not None:
+        return at.problem
+    parts = [f"{at.ahead:,} beside"] if at.ahead else []
+    return ", ".join([*parts, f"{at.behind:,} behind"]) if parts or at.behind else "-"
+
+
+def _mapping(at: RefPosition) -> dict[str, str | int | None]:
+    return {
+        "name": at.name,
+        "block": str(at.block),
+        "sequenceNumber": at.sequence,
+        "behind": None if at.problem else at.behind,
+        "ahead": None if at.problem else at.ahead,
+        "problem": at.problem,
+    }

@@ -1,0 +1,33 @@
+"""odfbuild version: of the program, and of what it builds with."""
+
+import json
+import platform
+import sys
+from collections.abc import Mapping
+
+from odfbuild.cli import exits
+from odfbuild.executors.engine.protocol import engine_version
+from odfbuild.version import __version__
+
+_ODF = "0.34.1"
+
+
+def show_version(*, as_json: bool) -> int:
+    """Print versions; nothing of an engine is loaded for it."""
+    found = _versions()
+    if as_json:
+        sys.stdout.write(json.dumps({"format_version": "1.0", **found}, indent=2) + "\n")
+    else:
+        width = max(map(len, found))
+        sys.stdout.write("".join(f"{name:<{width}}  {text}\n" for name, text in found.items()))
+    return exits.DONE
+
+
+def _versions() -> Mapping[str, str]:
+    return {
+        "odfbuild": __version__,
+        "python": platform.python_version(),
+        "spark": engine_version("spark") or "not installed",
+        "odf": _ODF,
+        "platform": f"{platform.system()} {platform.release()} {platform.machine()}",
+    }

@@ -1,0 +1,112 @@
+"""odfbuild drift."""
+
+import json
+import sys
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from odfbuild import app
+from odfbuild.app.inspection.diff import Names
+from odfbuild.app.inspection.drift import find_drift
+from odfbuild.app.plan.source_files import files_drift
+from odfbuild.cli import exits
+from odfbuild.cli.arguments.given import Given
+from odfbuild.cli.arguments.opened import open_given
+from odfbuild.cli.arguments.selection import chosen
+from odfbuild.cli.commands.plan.ignored import is_ignored, read_ignored
+from odfbuild.cli.render.diff import event_difference
+from odfbuild.cli.terminal.console import printable, printable_json
+from odfbuild.odf.identity import DatasetId
+from odfbuild.odf.refs import DatasetAlias
+from odfbuild.planner.declared import Declared
+from odfbuild.planner.drift import Drift
+from odfbuild.state.workspace import ReadOnlyWorkspace
+
+
+def show_drift(
+    given: Given,
+    selectors: Sequence[str],
+    exclude: Sequence[str],
+    ignore_file: Path | None,
+    output: str,
+) -> int:
+    """Print all drift; the exit code tells whether there is any that the ignore file leaves."""
+    opened = open_given(given)
+    project = replace(opened, workspace=ReadOnlyWorkspace(opened.workspace.root))
+    ignored = () if ignore_file is None else read_ignored(ignore_file)
+    declared = app.load(project).declared
+    only = chosen(project, declared, selectors, exclude) if selectors or exclude else None
+    found = (
+        *find_drift(project.workspace.root, declared, moved=project.policy.moved, only=only),
+        *files_drift(project, _of(declared, only), project.workspace.states()),
+    )
+    left = [each for each in found if not is_ignored(each, ignored, project.policy.today)]
+    looked = len(declared) if only is None else len(only)
+    if output == "json":
+        sys.stdout.write(_json(left, looked, len(found) - len(left)))
+    else:
+        sys.stdout.write(_text(left, looked, len(found) - len(left), _names(project)))
+    return exits.CHANGES if left else exits.DONE
+
+
+def _of(declared: Sequence[Declared], only: Collection[DatasetAlias] | None) -> Sequence[Declared]:
+    return [each for each in declared if only is None or each.alias in only]
+
+
+def _names(project: app.Opened) -> Names:
+    by_id = {id: alias for alias, id in project.workspace.names().items()}
+    return lambda ref: by_id.get(ref, ref) if isinstance(ref, DatasetId) else ref
+
+
+def _text(found: Sequence[Drift], looked: int, ignored: int, names: Names) -> str:
+    lines = list(_lines(found, names))
+    more = f" {ignored:,} known {'difference' if ignored == 1 else 'differences'} ignored."
+    noun = "dataset is" if looked == 1 else "datasets are"
+    last = f"No drift. {looked:,} {noun} as this project left them."
+    if found:
+        datasets = len({each.dataset for each in found})
+        last = f"Drift: {_count(len(found), 'difference')} in {_count(datasets, 'dataset')}."
+    return "".join(f"{line}\n" for line in (*lines, last + (more if ignored else "")))
+
+
+def _lines(found: Sequence[Drift], names: Names) -> Iterator[str]:
+    before: DatasetAlias | DatasetId | None = None
+    for each in found:
+        if each.dataset != before:
+            yield str(each.dataset)
+            before = each.dataset
+        place = "" if each.span is None else f"  ({printable(str(each.span))})"
+        block = "" if each.block is None else f"  block {each.block.short()}"
+        yield f"  {each.kind.value}: {printable(each.what)}{block}{place}"
+        if each.in_force is not None or each.declared is not None:
+            lines = event_difference(each.declared, each.in_force, names)
+            yield from (f"      {line}" for line in lines)
+        yield f"    fix: {each.fix}"
+    if found:
+        yield ""
+
+
+def _json(found: Sequence[Drift], looked: int, ignored: int) -> str:
+    body = {
+        "format_version": "1.0",
+        "drift": [_entry(each) for each in found],
+        "summary": {"datasets": looked, "drift": len(found), "ignored": ignored},
+    }
+    return printable_json(json.dumps(body, indent=2, ensure_ascii=False)) + "\n"
+
+
+def _entry(each: Drift) -> Mapping[str, Any]:
+    return {
+        "dataset": str(each.dataset),
+        "kind": each.kind.value,
+        "what": each.what,
+        "fix": each.fix,
+        "block": None if each.block is None else str(each.block),
+        "source": None if each.span is None else str(each.span),
+    }
+
+
+def _count(number: int, noun: str) -> str:
+    return f"{number:,} {noun}" if number == 1 else f"{number:,} {noun}s"

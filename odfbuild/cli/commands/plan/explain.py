@@ -1,0 +1,239 @@
+"""odfbuild explain."""
+
+import sys
+from collections.abc import Iterator, Sequence
+
+from odfbuild import app
+from odfbuild.app.inspection.diff import Names
+from odfbuild.app.plan.source_files import files_of, left_unread
+from odfbuild.cli import exits
+from odfbuild.cli.arguments.given import Given
+from odfbuild.cli.arguments.opened import open_given
+from odfbuild.cli.arguments.selection import column_use
+from odfbuild.cli.render.dataset import input_lines, standing_text
+from odfbuild.cli.render.diff import event_difference
+from odfbuild.cli.render.plan import cause_lines
+from odfbuild.cli.render.words import affected_text, column_text, count, judged_word, kind_word
+from odfbuild.cli.terminal.console import printable
+from odfbuild.errors import ProjectErrors, StateError
+from odfbuild.executors.ingest.fetch.source_files import PassedOver
+from odfbuild.odf.chain.state import ChainState
+from odfbuild.odf.events import (
+    AddPushSource,
+    DatasetKind,
+    DisablePollingSource,
+    DisablePushSource,
+    MetadataEvent,
+)
+from odfbuild.odf.identity import DatasetId
+from odfbuild.odf.refs import DatasetAlias
+from odfbuild.planner.declared import Declared
+from odfbuild.planner.diff import in_force
+from odfbuild.planner.plan import Append, Ingest, Move, Plan, Step, Transform
+from odfbuild.planner.plan.changes import Assessment, ChangeClass, Judged
+from odfbuild.planner.plan.reasons import (
+    DefinitionChanged,
+    FilesPassedOver,
+    InputRewritten,
+    SourceHasNews,
+    SourceToAsk,
+)
+from odfbuild.project.config.quantities import lag_text
+from odfbuild.project.opened import refuse_damaged
+from odfbuild.sql.query_class import QueryClass
+from odfbuild.suggest import did_you_mean
+
+_READS = {
+    "linear": "the new rows",
+    "join": "the new rows, and the rows of other inputs that they may meet",
+    "keyed": "of every input, and of the dataset, all rows of the keys that new rows have",
+    "state": "the new rows, and what is kept of their groups",
+    "whole": "everything",
+}
+"""What a step of a query reads, by its class: that is what it costs."""
+
+
+class UnknownDatasetError(StateError):
+    """There is no dataset of a name, neither declared nor in the workspace."""
+
+    code = "unknown-dataset"
+
+
+def explain_dataset(given: Given, name: str) -> int:
+    """Print why a dataset will or will not run, and the facts that this rests on."""
+    project = open_given(given)
+    made = app.make_whole(project, app.Asked())
+    loaded = made.loaded.declared
+    declared = {each.alias: each for each in loaded}
+    current = project.workspace.states()
+    alias = DatasetAlias.parse(name)
+    each, state = declared.get(alias), current.get(alias)
+    if each is None and state is None:
+        refuse_damaged(project, alias)
+        raise _unknown(name, [*map(str, {**declared, **current})])
+    by_id = {state.dataset: alias for alias, state in current.items()}
+
+    def names(ref: DatasetAlias | DatasetId) -> DatasetAlias | DatasetId:
+        return by_id.get(ref, ref) if isinstance(ref, DatasetId) else ref
+
+    if each is not None and alias not in made.plan.datasets:
+        raise ProjectErrors(made.left_out.get(alias, ()))
+    if each is None:
+        assert state is not None  # noqa: S101 - one of the two is there
+        lines = list(_undeclared(by_id[state.dataset], state))
+    else:
+        passed = PassedOver() if state is None else files_of(project, state)
+        lines = list(_declared(made.plan, each, state, names, passed))
+    lines += _stands(state)
+    lines += input_lines(each, state, {**current}, names, _rewritten(made.plan, alias))
+    lines += _query(column_use(project, loaded).query_class(alias))
+    sys.stdout.write("".join(f"{line}\n" for line in lines))
+    return exits.DONE
+
+
+def _rewritten(plan: Plan, alias: DatasetAlias) -> frozenset[DatasetId]:
+    """Return the inputs of a dataset that no longer hold what was read of them."""
+    reasons = (reason for step in plan.steps if step.target == alias for reason in step.reasons)
+    return frozenset(each.dataset for each in reasons if isinstance(each, InputRewritten))
+
+
+def _undeclared(alias: DatasetAlias, state: ChainState) -> Iterator[str]:
+    yield f"{alias}  ({kind_word(state.kind)}, in the workspace only)"
+    yield ""
+    yield "It will not run: no definition in this project declares it."
+
+
+def _declared(
+    plan: Plan, each: Declared, state: ChainState | None, names: Names, passed: PassedOver
+) -> Iterator[str]:
+    planned = plan.datasets[each.alias]
+    steps = [step for step in plan.steps if step.target == each.alias]
+    instance = "" if each.instance is None else f" [{each.instance}]"
+    place = f"{each.span(())}{instance}"
+    yield printable(f"{each.alias}  ({kind_word(each.snapshot.kind)}, {place})")
+    yield ""
+    yield _verdict(plan, steps, pushed=_is_pushed(each))
+    if _rewritten(plan, each.alias):
+        yield printable(f"To make its data anew: odfbuild rebuild {each.alias} --downstream")
+    yield from _section("Why", list(cause_lines(plan, each.alias)))
+    for step in steps:
+        yield from _section("Would be appended", list(_appended(step, state, names)))
+    if planned.assessment is not None:
+        yield from _section("Change", list(_change(planned.assessment)))
+    yield from _section("Source", list(_source(each, steps, passed)))
+
+
+def _section(title: str, lines: Sequence[str]) -> Iterator[str]:
+    if lines:
+        yield ""
+        yield title
+        yield from (f"  {line}" for line in lines)
+
+
+def _verdict(plan: Plan, steps: Sequence[Step], *, pushed: bool) -> str:
+    if not steps and pushed:
+        return "Nothing to do: the chain has what is declared, and its data is pushed."
+    if any(isinstance(reason, InputRewritten) for step in steps for reason in step.reasons):
+        return "It cannot run: an input no longer holds the block that was read last."
+    if not steps:
+        return (
+            "Nothing to do: the chain has what is declared, and all that its source or inputs hold."
+        )
+    checks = plan.checks
+    if all(step.id in checks for step in steps):
+        return "It runs only if there is news, which nothing but asking can tell."
+    verbs = {Append: "append to its chain", Move: "take its new name", Ingest: "ingest",
+             Transform: "run its query"}  # fmt: skip
+    said = [verbs[type(step.work)] for step in steps if step.id not in checks]
+    return f"It will {' and '.join(said)}."
+
+
+def _appended(step: Step, state: ChainState | None, names: Names) -> Iterator[str]:
+    if not isinstance(step.work, Append):
+        return
+    changed = [why for why in step.reasons if isinstance(why, DefinitionChanged)]
+    if step.work.creates is not None:
+        yield "Seed"
+    for number, event in enumerate(step.work.events):
+        place = f"  ({changed[number].place})" if number < len(changed) else ""
+        yield printable(f"{type(event).__name__}{place}")
+        if state is not None:
+            yield from (f"    {line}" for line in _changed_lines(event, state, names))
+
+
+def _changed_lines(event: MetadataEvent, state: ChainState, names: Names) -> tuple[str, ...]:
+    ends = isinstance(event, DisablePollingSource | DisablePushSource)
+    return event_difference(in_force(event, state), None if ends else event, names)
+
+
+def _change(found: Assessment) -> Iterator[str]:
+    if found.change is not ChangeClass.NONE:
+        yield found.change.value
+    for column in () if found.schema is None else found.schema.columns:
+        yield column_text(column)
+    for hit in found.hits:
+        place = "" if hit.span is None else f" ({hit.span})"
+        yield printable(f"{hit.code} {hit.name}: {hit.message}{place}: {judged_word(hit.judged)}")
+        if hit.judged is not Judged.PASSED:
+            yield from (f"  way on: {printable(way)}" for way in hit.ways)
+    if found.affected:
+        yield f"used by {', '.join(map(affected_text, found.affected))}"
+
+
+def _is_pushed(each: Declared) -> bool:
+    return any(isinstance(event, AddPushSource) for event in each.snapshot.metadata)
+
+
+def _source(each: Declared, steps: Sequence[Step], passed: PassedOver) -> Iterator[str]:
+    """Say what is known of the source of a root: news, nothing new, or that it has to be asked."""
+    from odfbuild.odf.events import SetPollingSource
+
+    if (lag := each.traits.ingest.watermark_lag) and each.snapshot.kind is DatasetKind.ROOT:
+        yield f"its watermark stays {lag_text(lag)} behind the latest event time (watermark_lag)"
+    pushed = [e.source_name for e in each.snapshot.metadata if isinstance(e, AddPushSource)]
+    if pushed:
+        which = "" if len(pushed) == 1 else f" --source {'|'.join(sorted(pushed))}"
+        yield printable(f"data is pushed to it: odfbuild ingest {each.alias} FILE{which}")
+    if not any(isinstance(event, SetPollingSource) for event in each.snapshot.metadata):
+        return
+    reasons = [reason for step in steps for reason in step.reasons]
+    asked = [reason for reason in reasons if isinstance(reason, SourceToAsk)]
+    news = [reason for reason in reasons if isinstance(reason, SourceHasNews)]
+    again = [reason for reason in reasons if isinstance(reason, FilesPassedOver)]
+    for reason in again:
+        yield from _listed("file to read by `reread: " + reason.rule + "`", reason.names)
+    yield from (printable(line) for line in left_unread(passed))
+    if asked:
+        yield printable(f"{asked[0].origin} has to be asked")
+    elif news:
+        yield from _listed("new file", news[0].names)
+    elif not again and not passed:
+        yield "no news: every file that it names was read"
+    elif not again:
+        yield "no new file"
+
+
+def _listed(noun: str, names: Sequence[str]) -> Iterator[str]:
+    yield count(len(names), noun)
+    yield from (f"  {printable(name)}" for name in names)
+
+
+def _stands(state: ChainState | None) -> Iterator[str]:
+    yield from _section("Chain", [standing_text(state)])
+
+
+def _query(found: QueryClass | None) -> Iterator[str]:
+    if found is not None:
+        because = "" if found.because is None else f", because of {found.because}"
+        lines = [printable(f"{found.name}{because}")]
+        if found.name in _READS:
+            lines.append(f"a step reads {_READS[found.name]}")
+        yield from _section("Query", lines)
+
+
+def _unknown(name: str, known: Sequence[str]) -> UnknownDatasetError:
+    return UnknownDatasetError(
+        what=f"no dataset named '{name}'",
+        why="it is neither declared nor in the workspace",
+        fix=did_you_mean(name, known) or "odfbuild list shows the datasets",
+    )

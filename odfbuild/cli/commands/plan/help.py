@@ -1,0 +1,124 @@
+"""odfbuild help: what a rule, the code of an error or the exit codes mean."""
+
+import re
+import sys
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from textwrap import shorten, wrap
+
+from typer.exceptions import Exit
+
+from odfbuild.cli import exits
+from odfbuild.cli.files import packaged
+from odfbuild.planner.evolution.rules.catalogue import catalogue, find_rule
+from odfbuild.planner.evolution.rules.page import rule_list, rule_text
+from odfbuild.suggest import did_you_mean
+
+_PAGE = "docs/errors.md"
+_ROW = re.compile(r"\| (`[a-z][a-z0-9-]*`(?:, `[a-z][a-z0-9-]*`)*) \| (.+) \|")
+_CODE = re.compile(r"`([a-z0-9-]+)`")
+_LINK = re.compile(r"\[([^\]]+)\]\(([^)]+)\)")
+_OTHERS = "While working"
+
+
+@dataclass(frozen=True, slots=True)
+class ErrorCode:
+    """A code, where it is met, and all that may be meant by it."""
+
+    code: str
+    where: str
+    meanings: tuple[str, ...]
+
+
+def error_codes() -> Mapping[str, ErrorCode]:
+    """Return all codes by name."""
+    found: dict[str, ErrorCode] = {}
+    for where, code, meaning in _rows(packaged(_PAGE).read_text("utf-8")):
+        known = found.get(code)
+        before = () if known is None else known.meanings
+        found[code] = ErrorCode(code, where if known is None else known.where, (*before, meaning))
+    return found
+
+
+def _rows(page: str) -> Iterator[tuple[str, str, str]]:
+    where = _OTHERS
+    for line in page.splitlines():
+        if line.startswith("## "):
+            where = line.removeprefix("## ")
+        elif (row := _ROW.fullmatch(line)) is not None:
+            meaning = _LINK.sub(r"\1 (docs/\2)", row[2])
+            for code in _CODE.findall(row[1]):
+                yield where, code, meaning
+
+
+EXIT_CODES = """\
+0        done; nothing is wrong, whether there are changes or not
+1        an error: an invalid project, a failure of engine or network; nothing was committed
+2        there are changes, or drift: only with --detailed-exitcode, and of drift
+3        refused by the gate: a change not accepted, or a lock file that is out of date
+4        partly applied: some was committed, some failed or was skipped
+5        the plan is stale, or a head moved: nothing was committed for those datasets
+6        somebody else holds the lock
+7        tests or verification failed
+64       wrong usage of the command line
+130      interrupted; nothing half done is left
+129/143  ended by SIGHUP or SIGTERM, as by ^C: 128 and the number of the signal
+"""
+_TOPICS = (
+    "odfbuild help ODF201 explains a rule, odfbuild help unknown-input the code of an error,\n"
+    "odfbuild help codes lists those, odfbuild help exit-codes how commands end.\n"
+)
+_WIDTH = 100
+_CODE_WIDTH = 26
+
+
+def show_help(topic: str | None, command: Callable[[str], str | None]) -> int:
+    """Print a rule, a code, the codes, the exit codes, or without a topic the list of all rules.
+
+    `command` gives the help of a command, which is what others mean by the same word.
+    """
+    if topic is None:
+        sys.stdout.write(f"{_TOPICS}\n{rule_list()}")
+        return exits.DONE
+    if topic.strip().lower() in ("exit-codes", "exit codes", "exits"):
+        sys.stdout.write(EXIT_CODES)
+        return exits.DONE
+    rule = find_rule(topic)
+    if rule is not None:
+        sys.stdout.write(rule_text(rule))
+        return exits.DONE
+    codes = error_codes()
+    if topic.strip().lower() == "codes":
+        sys.stdout.write("".join(map(_code_line, codes.values())))
+        return exits.DONE
+    code = codes.get(topic.strip().lower().removeprefix("error[").removesuffix("]"))
+    if code is not None:
+        sys.stdout.write(_code_text(code))
+        return exits.DONE
+    text = command(topic.strip().lower())
+    if text is not None:
+        sys.stdout.write(f"{text}\n")
+        return exits.DONE
+    names = [*catalogue(), *(each.name for each in catalogue().values()), *codes]
+    names += ["codes", "exit-codes"]
+    guess = did_you_mean(topic, names)
+    sys.stderr.write(
+        f"odfbuild: no rule and no code is called {topic!r}"
+        + (f"; {guess}" if guess else "")
+        + f"\n{_TOPICS}\n{EXIT_CODES}\n{rule_list()}"
+    )
+    raise Exit(exits.USAGE)
+
+
+def _code_text(code: ErrorCode) -> str:
+    """Return what a code means; where it is printed, why and the way out stand beside it."""
+    lines = [f"{code.code}  ({code.where[0].lower()}{code.where[1:]})"]
+    for meaning in code.meanings:
+        lines += wrap(meaning, _WIDTH, initial_indent="  ", subsequent_indent="  ")
+    lines.append("Where it is printed, `why` says why it is refused, and `fix` how to go on.")
+    return "\n".join(lines) + "\n"
+
+
+def _code_line(code: ErrorCode) -> str:
+    meaning = shorten(code.meanings[0], _WIDTH - _CODE_WIDTH, placeholder="...")
+    return f"{code.code:<{_CODE_WIDTH - 2}}  {meaning}\n"

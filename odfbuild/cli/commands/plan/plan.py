@@ -1,0 +1,217 @@
+"""odfbuild plan."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from itertools import islice
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from odfbuild import app
+from odfbuild.cli import exits
+from odfbuild.cli.arguments.given import Given
+from odfbuild.cli.arguments.opened import again_if_changed, open_given
+from odfbuild.cli.arguments.scope import Scope, scoped
+from odfbuild.cli.exits import UsageRefusedError
+from odfbuild.cli.formats.outputs import (
+    MAX_BYTES,
+    Manner,
+    Output,
+    parse_reports,
+    plan_output,
+    problems_output,
+    wants_colour,
+    write_reports,
+)
+from odfbuild.cli.problems import whole
+from odfbuild.cli.terminal.console import columns, printable
+from odfbuild.cli.terminal.streams import as_it_is
+from odfbuild.errors import OdfBuildError, ProjectErrors
+from odfbuild.planner.exclusion import reasons, with_left_out
+
+if TYPE_CHECKING:
+    from odfbuild.app.inspection.query import RowsTried
+    from odfbuild.planner.plan import Plan
+    from odfbuild.state.memory.settled import Answer
+
+
+_MOST = 20
+
+
+def tried_text(tried: Sequence[RowsTried], rows: int) -> str:
+    """Return the rows that would come out otherwise, a line each, the first of each dataset."""
+    if not tried:
+        return "\nRows  no query of a dataset that is there changes.\n"
+    lines = [f"\nRows  over the last {rows:,} of each input, the query in force and the new one:"]
+    for each in tried:
+        lines += _dataset(each)
+    return "\n".join(lines) + "\n"
+
+
+def _dataset(tried: RowsTried) -> Iterator[str]:
+    if tried.unknown is not None:
+        yield f"  ? {tried.dataset}  {printable(tried.unknown)}"
+        return
+    gone, come = (sum(times for _, times in part) for part in (tried.gone, tried.come))
+    if not gone and not come:
+        yield f"  = {tried.dataset}  the same rows of {tried.read:,} read"
+        return
+    yield f"  ~ {tried.dataset}  -{gone:,} +{come:,} rows of {tried.read:,} read"
+    yield from islice(_rows("-", tried.gone), _MOST)
+    yield from islice(_rows("+", tried.come), _MOST)
+    left = max(0, len(tried.gone) - _MOST) + max(0, len(tried.come) - _MOST)
+    if left:
+        yield f"      {left:,} more"
+
+
+def _rows(sign: str, rows: Sequence[tuple[Mapping[str, str], int]]) -> Iterator[str]:
+    for row, times in rows:
+        values = ", ".join(f"{name}={value}" for name, value in row.items())
+        often = f"  ({abs(times)} times)" if abs(times) > 1 else ""
+        yield f"      {sign} {printable(values)}{often}"
+
+
+_WHOLE = Scope()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PlanOptions:
+    """What was asked of `plan`.
+
+    `scope` is what is planned, `out` is where the plan is saved, `reports` are texts of the form
+    FMT=FILE, `changes_exit` says by the exit code whether there are changes.  `tried` is over how
+    many of the newest rows changed queries are run, None for none: that starts an engine.
+    """
+
+    scope: Scope = _WHOLE
+    output: Output = Output.TEXT
+    out: Path | None = None
+    reports: tuple[str, ...] = ()
+    max_bytes: int = MAX_BYTES
+    changes_exit: bool = False
+    explain: bool = False
+    blocks: bool = False
+    every: bool = False
+    tried: int | None = None
+
+    @property
+    def is_repeatable(self) -> bool:
+        """Say whether what is printed is all that comes of it, and depends on the plan alone."""
+        return self.out is None and not self.reports and self.tried is None and self.scope.is_plain
+
+    @property
+    def is_brief(self) -> bool:
+        """Say whether one line is enough when nothing changed."""
+        return self.is_repeatable and self.output is Output.TEXT
+
+
+def show_plan(given: Given, options: PlanOptions) -> int:
+    """Print the plan, save it and write its reports; nothing else is changed."""
+    reports = parse_reports(options.reports)
+    _refuse_untold(options)
+    manner = Manner(
+        max_bytes=options.max_bytes,
+        colour=wants_colour(),
+        explain=options.explain,
+        blocks=options.blocks,
+        every=options.every,
+    )
+    from odfbuild.state.memory.settled import Answer
+
+    def looked() -> tuple[app.Opened, app.Made | Answer]:
+        nonlocal manner
+        project = open_given(given)
+        manner = replace(manner, root=project.root)
+        known = app.known(project) if options.is_repeatable else None
+        said = None if known is None else _repeated(known, options, manner)
+        return project, scoped(project, options.scope) if said is None else said
+
+    try:
+        project, made = again_if_changed(looked)
+        if isinstance(made, Answer):
+            sys.stdout.write(made.text)
+            return made.code
+        if options.out is not None and made.left_out:
+            raise _HalfAPlanErrors(reasons(made.left_out))
+        plan = _saved(made.plan, project, options)
+    except OdfBuildError as error:
+        wrong = whole(given, error, options.scope.against)
+        found = wrong.diagnostics()
+        write_reports(reports, lambda output: problems_output(found, output, manner))
+        with as_it_is(options.output is Output.GITHUB):
+            sys.stdout.write(problems_output(found, options.output, manner))
+        raise wrong from None
+    plan = with_left_out(plan, made.left_out)
+    write_reports(reports, lambda output: plan_output(plan, output, manner))
+    text, code = plan_output(plan, options.output, manner), _code(plan, options)
+    if made.known is not None and options.is_repeatable:
+        made.known.keep(_question(options, manner), code, text)
+    with as_it_is(options.output is Output.GITHUB):
+        sys.stdout.write(text)
+    if options.tried is not None:
+        _try(project, plan, options.tried)
+    return code
+
+
+class _HalfAPlanErrors(ProjectErrors):
+    """What is wrong with the datasets that a plan leaves out, which is not kept then."""
+
+
+def _refuse_untold(options: PlanOptions) -> None:
+    if options.tried is not None and (
+        options.output is not Output.TEXT or options.scope.against is not None
+    ):
+        raise UsageRefusedError(
+            what="--data-diff goes with the text of a plan against the workspace only",
+            why="a plan is what files and chains say; rows are looked at beside it",
+            fix="leave out -o or --against, or --data-diff",
+        )
+
+
+def _try(project: app.Opened, plan: Plan, rows: int) -> None:
+    """Say which rows changed queries would make otherwise."""
+    from odfbuild.app.inspection.query import try_queries
+
+    sys.stdout.write(tried_text(try_queries(project, plan, rows), rows))
+
+
+def no_changes(datasets: int) -> str:
+    """Return the line for a project that has nothing to do."""
+    from odfbuild.cli.render.plan import no_changes as said
+
+    return f"{said(datasets)}\n"
+
+
+def _repeated(known: app.Known, options: PlanOptions, manner: Manner) -> Answer | None:
+    """Return what was said of the same plan before, if that is known."""
+    if known.idle and options.is_brief:
+        from odfbuild.state.memory.settled import Answer
+
+        return Answer(exits.DONE, no_changes(known.datasets))
+    return known.answer(_question(options, manner))
+
+
+def _question(options: PlanOptions, manner: Manner) -> str:
+    """Return all that the answer depends on, beside the plan."""
+    return f"{options}\n{manner}\n{columns(10_000)}"
+
+
+def _saved(plan: Plan, project: app.Opened, options: PlanOptions) -> Plan:
+    if options.out is None:
+        return plan
+    from odfbuild.cli.saved import save_plan, with_git
+
+    plan = with_git(plan, project.root)
+    save_plan(plan, options.out)
+    return plan
+
+
+def _code(plan: Plan, options: PlanOptions) -> int:
+    """Return the exit code, the one of apply if that does nothing; sources to ask are no change."""
+    if plan.verdict.errors:
+        return exits.ERROR
+    if not plan.verdict.passed:
+        return exits.REFUSED
+    return exits.CHANGES if options.changes_exit and plan.has_changes else exits.DONE

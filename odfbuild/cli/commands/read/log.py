@@ -1,0 +1,38 @@
+"""odfbuild log."""
+
+import sys
+
+from odfbuild import app
+from odfbuild.cli import exits
+from odfbuild.cli.arguments.given import Given
+from odfbuild.cli.arguments.opened import open_given
+from odfbuild.errors import OdfBuildError
+from odfbuild.odf.identity import Multihash
+from odfbuild.state.chain.dataset import Dataset, ForeignChainError
+
+
+def show_log(given: Given, name: str, limit: int | None, ref: str) -> int:
+    """Print the chain of a reference, newest block first."""
+    from odfbuild.cli.render.dataset import block_text
+    from odfbuild.state.chain.refs import back, find_ref
+
+    project = open_given(given)
+    dataset = app.find_dataset(project, name)
+    target = find_ref(dataset, ref)
+    _refuse_foreign(dataset, target)
+    blocks = back(dataset, target)
+    for number, (block_hash, block) in enumerate(blocks):
+        if limit is not None and number >= limit:
+            break
+        sys.stdout.write(block_text(block_hash, block))
+    return exits.DONE
+
+
+def _refuse_foreign(dataset: Dataset, target: Multihash | None) -> None:
+    """Raise ForeignChainError; a chain that is damaged is shown as far as it can be read."""
+    try:
+        dataset.state(target)
+    except ForeignChainError:
+        raise
+    except (OdfBuildError, OSError):
+        return

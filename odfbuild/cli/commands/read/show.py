@@ -1,0 +1,126 @@
+"""odfbuild show: the rows of a dataset, as of some block, as a changelog or what it stands for."""
+
+import sys
+from collections.abc import Iterable, Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from odfbuild import app
+from odfbuild.cli import exits
+from odfbuild.cli.arguments.given import Given
+from odfbuild.cli.arguments.opened import open_given
+from odfbuild.cli.exits import UsageRefusedError
+from odfbuild.cli.formats.rows import (
+    TABLE_ROWS,
+    Destination,
+    RowFormat,
+    destination,
+    shown_uuids,
+    write_out,
+)
+from odfbuild.cli.render.words import count
+from odfbuild.cli.terminal.console import hint
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+    from odfbuild.cli.commands.read.views import Asked
+    from odfbuild.executors.data.views import DatasetView
+
+
+def show_rows(
+    given: Given,
+    name: str,
+    asked: "Asked",
+    *,
+    current: bool,
+    output: RowFormat | None,
+    path: Path | None,
+    limit: int | None,
+    safe_csv: bool,
+) -> int:
+    """Print the last rows of a dataset, or write them to a file.
+
+    Without anything asked for these are the last ones of the changelog.
+    """
+    if asked.log and current:
+        raise UsageRefusedError(
+            what="--log and --current do not go together",
+            why="the one is what was recorded, the other what it stands for",
+            fix="leave one of them out",
+        )
+    to = destination(output, path, safe_csv=safe_csv)
+    project = open_given(given)
+    plain = not (current or asked.log or asked.at is not None or asked.of is not None)
+    view = _view(project, name, asked, plain=plain and not to.is_binary)
+    schema, batches = view.columns(), view.batches()
+    if to.is_table and not schema.names:
+        sys.stdout.write(f"{app.find_name(project, name)} has no rows yet\n")
+        return exits.DONE
+    if to.is_table or limit is not None:
+        most = limit or TABLE_ROWS
+        found = view.last(most + 1)
+        if limit is None and found.num_rows > most:
+            tell_more("last", most)
+        if not found.num_rows:
+            tell_none(to)
+        batches = iter(found.slice(max(0, found.num_rows - most)).to_batches())
+    if asked.log and not to.is_binary:
+        schema, batches = _signed(view, schema, batches)
+    write_out(to, *shown_uuids(to, schema, batches, view.uuids))
+    return exits.DONE
+
+
+def tell_more(which: str, rows: int) -> None:
+    """Say that a table does not have all rows."""
+    hint(f"only the {which} {count(rows, 'row')}; -n N shows more, -o csv all\n")
+
+
+def tell_none(to: Destination) -> None:
+    """Say of a table that it has no rows, which headings alone leave open."""
+    if to.is_table:
+        hint("no rows\n")
+
+
+def _view(project: app.Opened, name: str, asked: "Asked", *, plain: bool) -> "DatasetView":
+    from odfbuild.cli.commands.read.views import NoDataError, view_of
+    from odfbuild.executors.data.views import DatasetView
+    from odfbuild.odf.chain.state import vocabulary
+    from odfbuild.odf.events import DataSchema, SetVocab
+
+    try:
+        return view_of(project, name, replace(asked, log=True) if plain else asked)
+    except NoDataError:
+        if not plain:
+            raise
+        return DatasetView(paths=(), schema=DataSchema(()), vocab=vocabulary(SetVocab()))
+
+
+def _signed(
+    view: "DatasetView", schema: "pa.Schema", batches: "Iterable[pa.RecordBatch]"
+) -> "tuple[pa.Schema, Iterator[pa.RecordBatch]]":
+    """Return the rows with the names of the operations in the place of their numbers.
+
+    A number that is no operation stays, with a question mark.
+    """
+    import pyarrow as pa
+
+    from odfbuild.executors.data.changelog import OPERATIONS
+
+    at = schema.get_field_index(view.vocab.operation_type_column)
+    if at < 0:
+        return schema, iter(batches)
+    signed = schema.set(at, schema.field(at).with_type(pa.string()))
+    signs = dict(enumerate(OPERATIONS))
+
+    def named(column: pa.Array) -> pa.Array:
+        return pa.array([signs.get(each, f"{each}?") for each in column.to_pylist()], pa.string())
+
+    return signed, (
+        pa.RecordBatch.from_arrays(
+            [named(each) if i == at else each for i, each in enumerate(batch.columns)],
+            schema=signed,
+        )
+        for batch in batches
+    )

@@ -1,0 +1,187 @@
+"""odfbuild status: where the datasets of the workspace stand, and who is changing one just now."""
+
+import sys
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from odfbuild import app
+from odfbuild.app.plan.source_files import files_of, left_unread
+from odfbuild.cli import exits
+from odfbuild.cli.arguments.given import Given
+from odfbuild.cli.arguments.opened import open_given
+from odfbuild.cli.damage import is_damaged
+from odfbuild.cli.terminal.console import printable
+from odfbuild.executors.ingest.fetch.source_files import PassedOver
+from odfbuild.odf.chain.state import ChainState
+from odfbuild.odf.identity import DatasetId
+from odfbuild.odf.refs import DatasetAlias
+from odfbuild.odf.timestamp import Timestamp
+from odfbuild.planner.staleness import InputLag, Lag, lag_of
+from odfbuild.state.files.lock import Holder
+from odfbuild.state.memory.applied import Applied, recall_applied
+
+_COLUMNS = ("dataset", "head", "watermark", "lag", "result")
+_RIGHT = [name == "lag" for name in _COLUMNS]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Standing:
+    """One dataset: its chain, its lag, how the last apply left it, who holds its lock."""
+
+    alias: DatasetAlias
+    state: ChainState
+    lag: Lag | None
+    applied: Applied | None
+    holder: Holder | None
+    passed: PassedOver
+
+
+def show_status(
+    given: Given, selectors: Sequence[str], exclude: Sequence[str], *, as_json: bool
+) -> int:
+    """Print where each dataset stands: a line each, or as JSON."""
+    project = open_given(given)
+    chosen = _chosen(project, selectors, exclude)
+    found = _standing(project, chosen)
+    if as_json:
+        names = {id: alias for alias, id in project.workspace.names().items()}
+        _print_json([_json(each, names) for each in found])
+    else:
+        _print_table(found)
+    damaged = is_damaged(project.workspace, chosen, all_of=not selectors)
+    return exits.ERROR if damaged else exits.DONE
+
+
+def _standing(project: app.Opened, chosen: Collection[DatasetAlias]) -> list[_Standing]:
+    from odfbuild.app.plan.divergence import rewritten_inputs
+
+    states = project.workspace.states()
+    by_id = {state.dataset: state for state in states.values()}
+    rewritten = rewritten_inputs(project.workspace, states)
+    wanted = {alias: state for alias, state in states.items() if alias in chosen}
+    applied = recall_applied(project.workspace.root, wanted)
+    locks = project.workspace.locks()
+    return [
+        _Standing(
+            alias=alias,
+            state=state,
+            lag=lag_of(state, by_id, rewritten.get(alias, ())),
+            applied=applied.get(alias),
+            holder=locks.get(state.dataset),
+            passed=files_of(project, state),
+        )
+        for alias, state in sorted(wanted.items())
+    ]
+
+
+def _chosen(
+    project: app.Opened, selectors: Sequence[str], exclude: Sequence[str]
+) -> Collection[DatasetAlias]:
+    if not selectors and not exclude:
+        return project.workspace.names()
+    from odfbuild.cli.arguments.selection import chosen_existing
+
+    return chosen_existing(project, selectors, exclude)
+
+
+def _print_table(found: Sequence[_Standing]) -> None:
+    from odfbuild.cli.terminal.console import print_table
+
+    rows = [
+        (
+            str(each.alias),
+            each.state.head.short(),
+            "-" if each.state.watermark is None else _to_seconds(each.state.watermark),
+            "-" if each.lag is None else _lag_text(each.lag),
+            _result(each.applied) or "-",
+        )
+        for each in found
+    ]
+    print_table(_COLUMNS, rows, _RIGHT)
+    sys.stdout.write(f"{_count(len(rows), 'dataset')}\n")
+    for each in found:
+        if each.holder is not None:
+            sys.stdout.write(printable(f"  {each.alias} is locked by {each.holder}") + "\n")
+        for line in left_unread(each.passed):
+            sys.stdout.write(printable(f"  {each.alias} has {line}") + "\n")
+
+
+def _to_seconds(time: Timestamp) -> str:
+    return str(time)[:19] + "Z"
+
+
+def _lag_text(lag: Lag) -> str:
+    """Return the first thing to know about a lag; JSON has all of them."""
+    if any(each.rewritten for each in lag.inputs):
+        return "rewritten"
+    if any(each.present is None for each in lag.inputs):
+        return "no input"
+    if lag.restates:
+        return "restates"
+    if lag.records:
+        return _count(lag.records, "row")
+    return "none" if lag.watermark is None else "watermark"
+
+
+def _count(number: int, noun: str) -> str:
+    return f"{number:,} {noun}" if number == 1 else f"{number:,} {noun}s"
+
+
+def _result(applied: Applied | None) -> str | None:
+    """Return how the last apply that ended left a dataset, if that is known."""
+    if applied is None:
+        return None
+    return "failed" if applied.failed else "ok"
+
+
+def _json(each: _Standing, names: Mapping[DatasetId, DatasetAlias]) -> dict[str, Any]:
+    state, holder = each.state, each.holder
+    return {
+        "dataset": str(each.alias),
+        "id": str(state.dataset),
+        "kind": state.kind.value.lower(),
+        "head": str(state.head),
+        "blocks": state.sequence + 1,
+        "records": state.next_offset,
+        "watermark": _text(state.watermark),
+        "last_block": str(state.system_time),
+        "lag": None if each.lag is None else _lag_json(each.lag, names),
+        "last_result": _result(each.applied),
+        "late_files": list(each.passed.late),
+        "changed_files": list(each.passed.changed),
+        "locked_by": None
+        if holder is None
+        else {"pid": holder.pid, "host": holder.host, "since": holder.since},
+    }
+
+
+def _lag_json(lag: Lag, names: Mapping[DatasetId, DatasetAlias]) -> dict[str, Any]:
+    return {
+        "records": lag.records,
+        "watermark": _text(lag.watermark),
+        "restates": lag.restates,
+        "inputs": [_input_json(each, names.get(each.dataset)) for each in lag.inputs],
+    }
+
+
+def _input_json(each: InputLag, name: DatasetAlias | None) -> dict[str, Any]:
+    return {
+        "dataset": None if name is None else str(name),
+        "id": str(each.dataset),
+        "read": each.read,
+        "present": each.present,
+        "rewritten": each.rewritten,
+    }
+
+
+def _text(time: Timestamp | None) -> str | None:
+    return None if time is None else str(time)
+
+
+def _print_json(value: object) -> None:
+    import json
+
+    from odfbuild.cli.terminal.console import printable_json
+
+    sys.stdout.write(printable_json(json.dumps(value, indent=2, ensure_ascii=False)) + "\n")

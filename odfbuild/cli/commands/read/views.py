@@ -1,0 +1,147 @@
+"""Which rows of a dataset are meant: up to which block or time, as recorded or as they stand."""
+
+import re
+from dataclasses import dataclass
+from time import time_ns
+
+from odfbuild import app
+from odfbuild.cli.arguments.moment import moment
+from odfbuild.cli.exits import UsageRefusedError
+from odfbuild.cli.render.uuids import uuids_of
+from odfbuild.errors import StateError
+from odfbuild.executors.data.checks.verified_files import data_files, slices_upto
+from odfbuild.executors.data.views import DatasetView, check_counts
+from odfbuild.odf.chain.schema import schema_in_force
+from odfbuild.odf.chain.state import ChainState
+from odfbuild.odf.events import AddPushSource, DataSchema, SetPollingSource
+from odfbuild.odf.identity import Multihash
+from odfbuild.odf.timestamp import Timestamp
+from odfbuild.state.chain.dataset import Dataset
+from odfbuild.state.chain.refs import back, find_block
+from odfbuild.suggest import did_you_mean
+
+_TIME = re.compile(r"-[0-9]+[smhdw]|[0-9]{4}-[0-9]{2}-[0-9]{2}.*", re.DOTALL)
+_AT = "--as-at takes a block, or the time up to which blocks count"
+_OF = "--as-of takes the event time at which rows were in force"
+
+
+class BeforeFirstBlockError(StateError):
+    """A dataset is asked for as of a time before its first block."""
+
+    code = "before-first-block"
+
+
+class NoDataError(StateError):
+    """A dataset has no columns yet: they come with its first rows."""
+
+    code = "no-data"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Asked:
+    """What the options say: `at` a block or time, `of` an event time; `log` for the changelog.
+
+    `key` are columns that tell whose versions rows are, in the place of the key that is declared.
+    """
+
+    at: str | None = None
+    of: str | None = None
+    log: bool = False
+    key: tuple[str, ...] = ()
+
+    def __post_init__(self) -> None:
+        if self.log and self.of is not None:
+            raise UsageRefusedError(
+                what="--log and --as-of do not go together",
+                why="--as-of picks from the rows that the changelog stands for",
+                fix="leave one of them out; --as-at goes with either",
+            )
+        if self.key and self.of is None:
+            raise UsageRefusedError(
+                what="--key without --as-of",
+                why="it says whose versions rows are, one of which was in force at a time",
+                fix="give the time with --as-of, or leave --key out",
+            )
+
+
+def view_of(project: app.Opened, name: str, asked: Asked) -> DatasetView:
+    """Return the rows that are asked for.
+
+    Raises UsageRefusedError for what is no time, StateError for a dataset, block or time that is
+    not there, NoDataError, LostDataError and DamagedDataError.
+    """
+    now = Timestamp.from_millis(time_ns() // 1_000_000)
+    dataset = app.find_dataset(project, name)
+    block = dataset.head() if asked.at is None else _block(dataset, asked.at, name, now)
+    state = dataset.state(block)
+    schema = None if state is None else schema_in_force(state)
+    if state is None or schema is None:
+        raise NoDataError(
+            what=f"the dataset '{app.find_name(project, name)}' has no rows "
+            + ("yet" if asked.at is None else f"as at {asked.at}"),
+            why="its columns are known from the first rows on",
+            fix="odfbuild apply takes in what there is; odfbuild log shows the blocks",
+        )
+    alias = str(app.find_name(project, name))
+    slices = slices_upto(dataset, block)
+    paths = data_files(dataset, slices, f"the dataset '{alias}'")
+    check_counts(slices, paths)
+    return DatasetView(
+        paths=paths,
+        schema=schema,
+        vocab=state.vocab,
+        log=asked.log,
+        until=None if asked.of is None else moment(asked.of, now, why=_OF),
+        key=() if asked.of is None else _key(state, schema, asked.key, alias),
+        uuids=uuids_of(project, state),
+    )
+
+
+def _key(
+    state: ChainState, schema: DataSchema, given: tuple[str, ...], name: str
+) -> tuple[str, ...]:
+    """Return the columns that tell whose versions rows are; none where each row is its own.
+
+    They are those that are given, else those of the merge strategies in force at the block.
+    """
+    sources: list[AddPushSource | SetPollingSource] = [*state.push.values()]
+    sources += [] if state.polling is None else [state.polling]
+    declared = dict.fromkeys(tuple(getattr(each.merge, "primary_key", ())) for each in sources)
+    if not given and len(declared) > 1:
+        keys = " and ".join(", ".join(each) or "none" for each in declared)
+        raise UsageRefusedError(
+            what=f"the sources of '{name}' have different primary keys: {keys}",
+            why="--as-of gives one version of each key, so there has to be one key",
+            fix="name its columns: --key COLUMN, once for each",
+        )
+    key = given or next(iter(declared), ())
+    system = (state.vocab.offset_column, state.vocab.operation_type_column)
+    known = [field.name for field in schema.fields if field.name not in system]
+    lacking = next((column for column in key if column not in known), None)
+    if lacking is not None:
+        raise UsageRefusedError(
+            what=f"'{name}' has no column '{lacking}' for its key",
+            why="--as-of finds the versions of a row by these columns",
+            fix=did_you_mean(lacking, known) or f"it has {', '.join(known)}",
+        )
+    return key
+
+
+def is_time(text: str) -> bool:
+    """Tell whether a text looks like a time, which no name of a block does."""
+    return _TIME.fullmatch(text) is not None
+
+
+def _block(dataset: Dataset, text: str, name: str, now: Timestamp) -> Multihash:
+    if not is_time(text):
+        return find_block(dataset, text)
+    at, first = moment(text, now, why=_AT), None
+    for hash, block in back(dataset, dataset.head()):
+        if block.system_time <= at:
+            return hash
+        first = block.system_time
+    raise BeforeFirstBlockError(
+        what=f"the dataset '{name}' has no block as early as {at}",
+        why=f"its first one is of {first}",
+        fix=f"give a later time; odfbuild log {name} shows the blocks",
+    )

@@ -1,0 +1,182 @@
+"""The formats in which a plan, or what keeps one from being made, is printed and written."""
+
+import sys
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from odfbuild.cli.exits import UsageRefusedError
+from odfbuild.cli.terminal.console import colours
+
+if TYPE_CHECKING:
+    from odfbuild.errors import Diagnostic
+    from odfbuild.planner.plan import Plan
+
+
+MAX_BYTES = 60_000
+
+
+class Output(StrEnum):
+    """How a plan is printed."""
+
+    TEXT = "text"
+    JSON = "json"
+    NDJSON = "ndjson"
+    MARKDOWN = "markdown"
+    JUNIT = "junit"
+    SARIF = "sarif"
+    GITHUB = "github"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Manner:
+    """What the formats leave open.
+
+    `max_bytes` bounds markdown; `colour`, `explain`, `blocks` (the whole ones) and `every` (each
+    dataset that only has new data) are about text;
+    `root` is the project's folder, whose place in its repository the annotations need.
+    """
+
+    max_bytes: int = MAX_BYTES
+    colour: bool = False
+    explain: bool = False
+    blocks: bool = False
+    every: bool = False
+    root: Path | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class ReportFile:
+    """A file that is written beside what is printed."""
+
+    output: Output
+    path: Path
+
+
+def parse_reports(texts: Sequence[str]) -> tuple[ReportFile, ...]:
+    """Read texts of the form FMT=FILE.  Raises UsageRefusedError."""
+    return tuple(map(_parse_report, texts))
+
+
+def plan_output(plan: "Plan", output: Output, manner: Manner) -> str:
+    """Return a plan in one of the formats."""
+    match output:
+        case Output.TEXT:
+            return _plan_text(plan, manner)
+        case Output.JSON:
+            return _plan_json(plan)
+        case Output.NDJSON:
+            from odfbuild.cli.formats import ndjson
+
+            return ndjson.render(plan)
+        case Output.MARKDOWN:
+            from odfbuild.cli.formats import markdown
+
+            return markdown.render(plan, manner.max_bytes)
+        case Output.JUNIT:
+            from odfbuild.cli.formats import junit
+
+            return junit.render(plan)
+        case Output.SARIF:
+            from odfbuild.cli.formats import sarif
+
+            return sarif.render(plan, prefix=_prefix(manner))
+        case Output.GITHUB:
+            from odfbuild.cli.formats import github
+
+            return github.render(plan, prefix=_prefix(manner))
+
+
+def problems_output(found: "Sequence[Diagnostic]", output: Output, manner: Manner) -> str:
+    """Return the problems of a project in one of the formats; as text they go elsewhere."""
+    match output:
+        case Output.TEXT:
+            return ""
+        case Output.JSON:
+            return _problems_json(found)
+        case Output.NDJSON:
+            from odfbuild.cli.formats import ndjson
+
+            return ndjson.render_diagnostics(found)
+        case Output.MARKDOWN:
+            from odfbuild.cli.formats import markdown
+
+            return markdown.render_diagnostics(found, manner.max_bytes)
+        case Output.JUNIT:
+            from odfbuild.cli.formats import junit
+
+            return junit.render_diagnostics(found)
+        case Output.SARIF:
+            from odfbuild.cli.formats import sarif
+
+            return sarif.render_diagnostics(found, prefix=_prefix(manner))
+        case Output.GITHUB:
+            from odfbuild.cli.formats import github
+
+            return github.render_diagnostics(found, prefix=_prefix(manner))
+
+
+def write_reports(reports: Sequence[ReportFile], made: Callable[[Output], str]) -> None:
+    """Write each report to its file; `made` gives the text of a format."""
+    if reports:
+        from odfbuild.cli.files import write_output
+
+        for each in reports:
+            write_output(each.path, made(each.output))
+
+
+def wants_colour() -> bool:
+    """Say whether stdout is a terminal that shows colours, and nobody asked for none.
+
+    What the user says with --color goes before it.
+    """
+    import os
+
+    if colours() != "auto":
+        return colours() == "always"
+    plain = "NO_COLOR" in os.environ or os.environ.get("TERM") == "dumb"
+    return sys.stdout.isatty() and not plain
+
+
+def _parse_report(text: str) -> ReportFile:
+    name, equals, path = text.partition("=")
+    if not equals or not path or name not in list(Output):
+        raise UsageRefusedError(
+            what=f"--report {text}: not a format and a file",
+            why=f"it has the form FMT=FILE; the formats are {', '.join(Output)}",
+            fix="write, for instance, --report sarif=plan.sarif",
+        )
+    return ReportFile(Output(name), Path(path))
+
+
+def _plan_text(plan: "Plan", manner: Manner) -> str:
+    from odfbuild.cli.render.plan import blocks_text, plan_text
+
+    text = plan_text(plan, colour=manner.colour, explain=manner.explain, every=manner.every)
+    return text + blocks_text(plan) if manner.blocks else text
+
+
+def _plan_json(plan: "Plan") -> str:
+    import json
+
+    from odfbuild.cli.terminal.console import printable_json
+    from odfbuild.planner.plan.write import to_json
+
+    return printable_json(json.dumps(to_json(plan), indent=2, ensure_ascii=False)) + "\n"
+
+
+def _problems_json(found: "Sequence[Diagnostic]") -> str:
+    import json
+
+    from odfbuild.planner.plan.write import diagnostic_json
+
+    document = {"diagnostics": [diagnostic_json(each) for each in found]}
+    return json.dumps(document, indent=2) + "\n"
+
+
+def _prefix(manner: Manner) -> str:
+    from odfbuild.cli.formats.repository import prefix_of
+
+    return "" if manner.root is None else prefix_of(manner.root)

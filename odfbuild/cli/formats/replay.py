@@ -1,0 +1,171 @@
+"""What verification and replays found, as lines, as JSON values and as findings.  Pure."""
+
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from odfbuild.cli.render.diff import row_text
+from odfbuild.cli.render.rows import plain_row
+from odfbuild.cli.terminal.console import printable
+
+if TYPE_CHECKING:
+    from odfbuild.cli.formats.findings import Finding
+    from odfbuild.executors.data.rows import DifferingRow
+    from odfbuild.executors.verify.recompute import Recomputed
+    from odfbuild.executors.verify.replay import Replayed
+    from odfbuild.executors.verify.run import Checked
+    from odfbuild.odf.refs import DatasetAlias
+
+
+def checked_lines(name: str, width: int, checked: "Checked") -> Iterator[str]:
+    """Yield the line of a dataset, then what does not hold of it."""
+    found = checked.found
+    mark = "ok" if checked.passed else "FAILED"
+    anew = f", {found.reencoded:,} encoded anew" if found.reencoded else ""
+    full = checked.recomputed
+    computed = ", computed in full" if full is not None and full.untried is None else ""
+    yield (
+        f"{name:<{width}}  {mark:<6}  {found.blocks:>6,} blocks  {found.files:>6,} files"
+        f"  {found.bytes:>14,} bytes{anew}{_count(checked.replayed)}{computed}"
+    )
+    for file in found.anew:
+        yield f"  data file {file} has other bytes than recorded, and the recorded rows"
+    for finding in found.findings:
+        place = "" if finding.block is None else f"block {finding.block}: "
+        yield f"  {place}{finding.what}"
+    for each in checked.replayed:
+        yield from (f"  {line}" for line in replayed_lines(each))
+    untried = [each.untried for each in checked.replayed if each.untried is not None]
+    for why in dict.fromkeys(untried):
+        yield f"  {_steps(untried.count(why))} not run again: {why}"
+    if full is not None:
+        yield from (f"  {line}" for line in _recomputed_lines(full))
+
+
+def _recomputed_lines(recomputed: "Recomputed") -> Iterator[str]:
+    """Yield what does not hold of the rows that stand, and the first of them."""
+    if recomputed.untried is not None:
+        yield printable(f"not computed in full: {recomputed.untried}")
+    for what in recomputed.findings:
+        yield printable(f"block {recomputed.sequence}, {recomputed.block}: {what}")
+    for sign, row in (("- stands  ", recomputed.surplus), ("+ computed", recomputed.missing)):
+        if row is not None:
+            yield printable(f"  {sign}  {row_text(row)}")
+
+
+def _count(replayed: "Sequence[Replayed]") -> str:
+    if not replayed:
+        return ""
+    tried = sum(each.untried is None for each in replayed)
+    of = "" if tried == len(replayed) else f" of {len(replayed):,}"
+    return f", {tried:,}{of} {'step' if len(replayed) == 1 else 'steps'} run again"
+
+
+def _steps(count: int) -> str:
+    return "1 step was" if count == 1 else f"{count:,} steps were"
+
+
+def replayed_lines(replayed: "Replayed") -> Iterator[str]:
+    """Yield what does not hold of a step that was run again, its first other row last."""
+    for what in replayed.findings:
+        yield printable(f"block {replayed.sequence}, {replayed.block}: {what}")
+    if replayed.row is not None:
+        yield from (printable(f"  {line}") for line in _row_lines(replayed.row))
+
+
+def _row_lines(row: "DifferingRow") -> Iterator[str]:
+    columns = f" in {', '.join(row.columns)}" if row.columns else ""
+    yield f"the first row that differs is that of offset {row.offset:,}{columns}:"
+    for sign, each in (("- recorded", row.recorded), ("+ computed", row.computed)):
+        yield f"{sign}  {'no such row' if each is None else row_text(each)}"
+
+
+def checked_json(name: str, checked: "Checked") -> Mapping[str, Any]:
+    """Return what was found of a dataset."""
+    found = checked.found
+    return {
+        "name": name,
+        "id": str(checked.dataset),
+        "ok": checked.passed,
+        "blocks": found.blocks,
+        "files": found.files,
+        "bytes": found.bytes,
+        "reencoded": found.reencoded,
+        "reencoded_files": [str(each) for each in found.anew],
+        "findings": [
+            {"block": None if each.block is None else str(each.block), "what": each.what}
+            for each in found.findings
+        ],
+        "steps": [replayed_json(each) for each in checked.replayed],
+        "recomputed": None if checked.recomputed is None else _recomputed_json(checked.recomputed),
+    }
+
+
+def _recomputed_json(recomputed: "Recomputed") -> Mapping[str, Any]:
+    """Return how the rows that stand compare with the query in full; `not_run` says why not."""
+    return {
+        "block": str(recomputed.block),
+        "sequence": recomputed.sequence,
+        "ok": not recomputed.findings and recomputed.untried is None,
+        "findings": list(recomputed.findings),
+        "first_surplus": plain_row(recomputed.surplus),
+        "first_missing": plain_row(recomputed.missing),
+        "not_run": recomputed.untried,
+    }
+
+
+def replayed_json(replayed: "Replayed") -> Mapping[str, Any]:
+    """Return what came of running a step again; `not_run` says why it was not."""
+    row = replayed.row
+    return {
+        "block": str(replayed.block),
+        "sequence": replayed.sequence,
+        "rows": replayed.rows,
+        "ok": not replayed.findings and replayed.untried is None,
+        "findings": list(replayed.findings),
+        "first_difference": None
+        if row is None
+        else {
+            "offset": row.offset,
+            "columns": list(row.columns),
+            "recorded": plain_row(row.recorded),
+            "computed": plain_row(row.computed),
+        },
+        "not_run": replayed.untried,
+    }
+
+
+def json_text(document: Mapping[str, Any]) -> str:
+    """Return a document of JSON, in lines."""
+    return json.dumps(document, indent=2, ensure_ascii=False, allow_nan=False)
+
+
+def junit_findings(name: "DatasetAlias | None", checked: "Checked") -> "Iterator[Finding]":
+    """Yield what does not hold of a dataset as CI systems are told."""
+    for finding in checked.found.findings:
+        place = "" if finding.block is None else f"block {finding.block}: "
+        yield _finding(name, "integrity", f"{place}{finding.what}", "")
+    for each in checked.replayed:
+        if each.findings:
+            what = f"block {each.sequence}, {each.block}: {'; '.join(each.findings)}"
+            row = "" if each.row is None else "\n".join(_row_lines(each.row))
+            yield _finding(name, f"step {each.sequence}", what, row)
+    if checked.recomputed is not None and checked.recomputed.findings:
+        lines = list(_recomputed_lines(checked.recomputed))
+        yield _finding(name, "recompute", lines[0], "\n".join(lines[1:]))
+
+
+def _finding(name: "DatasetAlias | None", code: str, message: str, why: str) -> "Finding":
+    from odfbuild.cli.formats.findings import Finding
+    from odfbuild.errors import Level
+
+    return Finding(
+        code=code,
+        name=None,
+        level=Level.ERROR,
+        message=message,
+        why=why,
+        ways=(),
+        span=None,
+        dataset=name,
+    )

@@ -1,0 +1,175 @@
+"""Lineage as one page: what chains, notes and definitions tell, put together for it.  Pure."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from uuid import UUID
+
+from odfbuild.cli.page.graph import Box, Column, Edge, Graph, Ref, Whole
+from odfbuild.cli.render.lineage import Shown
+from odfbuild.odf.chain.state import ChainState
+from odfbuild.odf.events import DatasetKind, SetTransform
+from odfbuild.odf.identity import DatasetId
+from odfbuild.odf.opaque import is_opaque
+from odfbuild.odf.refs import DatasetAlias
+from odfbuild.planner.declared import Declared
+from odfbuild.planner.evolution.columns.use import ColumnUse
+
+
+@dataclass(frozen=True, slots=True)
+class Told:
+    """What is known of a dataset beside its relations; `made` is None if nobody asked for it."""
+
+    kind: DatasetKind
+    transform: SetTransform | None = None
+    made: Whole | None = None
+
+
+def chain_told(state: ChainState, use: ColumnUse, alias: DatasetAlias) -> Told:
+    """Return what a chain tells of a dataset that is not defined."""
+    return Told(state.kind, state.transform, _whole(use, alias))
+
+
+def definition_told(declared: Declared, use: ColumnUse) -> Told:
+    """Return what a definition tells of a dataset, and the definitions together of its columns."""
+    return Told(declared.snapshot.kind, _transform(declared), _whole(use, declared.alias))
+
+
+def _whole(use: ColumnUse, dataset: DatasetAlias) -> Whole:
+    made, rows = use.made(dataset), use.shaping(dataset)
+    columns = None
+    if made is not None:
+        columns = tuple(Column(each.name, _refs(each.sources)) for each in made)
+    return Whole(columns, None if rows is None else _refs(rows))
+
+
+def _refs(sources: Iterable[tuple[DatasetAlias, str]]) -> tuple[Ref, ...]:
+    return tuple((str(dataset), column) for dataset, column in sources)
+
+
+def _transform(declared: Declared) -> SetTransform | None:
+    events = declared.snapshot.metadata
+    return next((each for each in events if isinstance(each, SetTransform)), None)
+
+
+def chain_graph(shown: Shown, told: Mapping[UUID, Told], about: str) -> Graph:
+    """Return the page of relations that chains and notes tell."""
+    datasets, open_ended = shown.datasets(), shown.open_ended()
+    numbers = {dataset: number for number, dataset in enumerate(datasets)}
+    boxes = []
+    for dataset in datasets:
+        known = shown.known.get(dataset)
+        facts = [] if known is None else [("DID", str(known.did))]
+        boxes.append(
+            _box(
+                shown.name(dataset),
+                told.get(dataset),
+                (*facts, ("UUID", str(dataset))),
+                home=shown.homes.get(dataset),
+                asked_for=dataset == shown.root,
+                more=dataset in open_ended,
+            )
+        )
+    edges = [
+        Edge(numbers[each.source_id], numbers[each.derived_id], each.classifier)
+        for each in shown.relations()
+    ]
+    name = shown.name(shown.root)
+    return Graph(
+        title=f"Lineage of {name}",
+        about=about,
+        boxes=boxes,
+        edges=edges,
+    )
+
+
+def definition_graph(
+    subject: DatasetAlias,
+    shown: Sequence[Declared],
+    use: ColumnUse,
+    chains: Mapping[DatasetAlias, ChainState],
+    near: Iterable[DatasetAlias],
+    readers: Mapping[DatasetAlias, Iterable[DatasetAlias]],
+) -> Graph:
+    """Return the page of what definitions say, and chains of inputs that are not defined.
+
+    `chains` are those of the workspace, `near` what is shown, defined or not.
+    """
+    within = set(near)
+    by_id = {state.dataset: alias for alias, state in chains.items()}
+    reads = {each.alias: _reads(each, by_id) for each in shown}
+    outside = [name for of in reads.values() for name in of if name in within and name not in reads]
+    names = [*reads, *dict.fromkeys(outside)]
+    numbers = {alias: number for number, alias in enumerate(names)}
+    told = {alias: chain_told(chains[alias], use, alias) for alias in outside if alias in chains}
+    told |= {each.alias: definition_told(each, use) for each in shown}
+    boxes = [
+        _box(
+            str(alias),
+            told.get(alias),
+            [("DID", str(chains[alias].dataset))] if alias in chains else (),
+            asked_for=alias == subject,
+            more=not within.issuperset({*reads.get(alias, ()), *readers.get(alias, ())}),
+        )
+        for alias in names
+    ]
+    edges = [
+        Edge(numbers[name], numbers[alias], ", ".join(classifiers))
+        for alias, of in reads.items()
+        for name, classifiers in of.items()
+        if name in numbers
+    ]
+    return Graph(
+        title=f"Lineage of {subject}",
+        about="as the definitions say",
+        boxes=boxes,
+        edges=edges,
+    )
+
+
+def _reads(
+    declared: Declared, by_id: Mapping[DatasetId, DatasetAlias]
+) -> dict[DatasetAlias, list[str]]:
+    """Return the inputs of a definition, each with the names that its query gives it."""
+    transform = _transform(declared)
+    found: dict[DatasetAlias, list[str]] = {}
+    for each in () if transform is None else transform.inputs:
+        ref = each.dataset_ref
+        alias = by_id.get(ref) if isinstance(ref, DatasetId) else ref
+        if alias is not None:
+            found.setdefault(alias, []).append(each.alias or str(ref))
+    return found
+
+
+def _box(
+    name: str,
+    told: Told | None,
+    facts: Iterable[tuple[str, str]],
+    *,
+    home: str | None = None,
+    asked_for: bool,
+    more: bool,
+) -> Box:
+    query, clauses = (None, ()) if told is None else _query(told.transform)
+    return Box(
+        name=name,
+        kind=None if told is None else told.kind.value.lower(),
+        home=home,
+        facts=tuple(facts),
+        query=query,
+        clauses=clauses,
+        made=None if told is None else told.made,
+        asked_for=asked_for,
+        more=more,
+    )
+
+
+def _query(transform: SetTransform | None) -> tuple[str | None, tuple[str, ...]]:
+    """Return the text of a query, and which clauses of it decide on rows."""
+    from odfbuild.sql.analysis.query import shaping_clauses
+    from odfbuild.sql.text.statement import steps_of
+
+    if transform is None or is_opaque(transform.transform):
+        return None, ()
+    steps = steps_of(transform.transform)
+    texts = (f"-- {each.alias}\n{each.text}" if each.alias else each.text for each in steps)
+    return "\n\n".join(texts), shaping_clauses(steps) or ()

@@ -1,0 +1,67 @@
+"""All problems of a project, where a command met the first of them."""
+
+import os
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from odfbuild.cli.arguments.given import Given
+from odfbuild.cli.arguments.opened import open_given
+from odfbuild.errors import Diagnostic, OdfBuildError, ProjectErrors
+from odfbuild.odf.identity import DatasetId
+from odfbuild.odf.refs import DatasetAlias
+
+if TYPE_CHECKING:
+    from odfbuild.project.config.project_file import Config
+
+
+def whole(given: Given, met: OdfBuildError, against: str | None = None) -> OdfBuildError:
+    """Return an error with all other problems of the project, if it is about the project's files.
+
+    What is wrong with selectors or the workspace stays as it is.  `against` is a revision of git:
+    only what it switches on is on.
+    """
+    if type(met) is not ProjectErrors:
+        return met
+    return ProjectErrors(all_problems(given, met, against))
+
+
+def all_problems(
+    given: Given, met: ProjectErrors, against: str | None = None
+) -> tuple[Diagnostic, ...]:
+    """Return the problems that a command met, and all others that the project's files show."""
+    from odfbuild.project.config.permissions import permissions_of
+    from odfbuild.project.config.project_file import find_project
+    from odfbuild.project.config.targets import user_folder
+    from odfbuild.project.survey import survey
+
+    root = find_project(Path.cwd(), given.directory).absolute()
+    return survey(
+        root,
+        known=_known(given),
+        given=given.variables,
+        vars_files=given.vars_files,
+        env=os.environ,
+        user_folder=user_folder(os.environ),
+        permissions=permissions_of(os.environ, root),
+        granted=None if against is None else _granted(given, against),
+        besides=met.found,
+    )
+
+
+def _granted(given: Given, against: str) -> "Config":
+    """Return what a revision switches on; nothing, where that cannot be told."""
+    from odfbuild.app.load_project import granted_at
+    from odfbuild.project.config.project_file import Config
+
+    try:
+        return granted_at(open_given(given), against)
+    except OdfBuildError:
+        return Config(name="")
+
+
+def _known(given: Given) -> Mapping[DatasetAlias, DatasetId]:
+    try:
+        return open_given(given).workspace.names()
+    except ProjectErrors:
+        return {}

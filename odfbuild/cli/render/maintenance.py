@@ -1,0 +1,214 @@
+"""odfbuild reset, compact and rebuild: say what will happen and to whom, ask, and do it."""
+
+from collections import Counter
+from collections.abc import Iterator, Sequence
+
+from odfbuild.cli.render.words import bytes_text, count, kind_word
+from odfbuild.odf.events import DatasetKind
+from odfbuild.odf.timestamp import Timestamp
+from odfbuild.planner.maintenance.rewrite import FULL, REBUILD, Extent, Housekeeping, Stranded
+from odfbuild.planner.maintenance.several import HousekeepingPlan
+from odfbuild.planner.maintenance.undo import Back, Undo
+
+
+def plan_lines(told: Housekeeping) -> Iterator[str]:
+    """Yield what will happen, line by line."""
+    yield f"{told.alias}  ({kind_word(told.kind)}): {_headline(told)}"
+    yield ""
+    yield from _extents(told)
+    yield ""
+    yield from _meaning(told)
+    if told.stranded:
+        yield ""
+        yield from stranded_lines(told.stranded, f"of {told.alias} ", [str(told.alias)], told.work)
+
+
+def _headline(told: Housekeeping) -> str:
+    if told.head is not None:
+        return f"reset to block {told.after.blocks - 1:,}, {told.head.short()}"
+    if told.work == REBUILD:
+        return "make all data anew"
+    if told.limits is None:
+        return "compact, keeping metadata only"
+    size, records = bytes_text(told.limits.size), told.limits.records
+    return f"compact, merging slices up to {count(records, 'record')} and {size}"
+
+
+def _extents(told: Housekeeping) -> Iterator[str]:
+    before, after = told.before, told.after
+    size = "about as many" if after.size is None else bytes_text(after.size)
+    rows = [
+        ("", "before", "kept" if told.work == REBUILD else "after"),
+        ("blocks", f"{before.blocks:,}", f"{after.blocks:,}"),
+        ("slices", f"{before.slices:,}", f"{after.slices:,}"),
+        ("records", f"{before.records:,}", f"{after.records:,}"),
+        ("bytes", bytes_text(before.size or 0), size),
+        ("watermark", *(str(each or "none") for each in _watermarks(told))),
+    ]
+    widths = [max(len(row[n]) for row in rows) for n in range(3)]
+    for row in rows:
+        yield f"  {row[0]:<{widths[0]}}  {row[1]:>{widths[1]}}  {row[2]:>{widths[2]}}".rstrip()
+
+
+def _watermarks(told: Housekeeping) -> tuple[Timestamp | None, Timestamp | None]:
+    before, after = told.watermarks
+    return before, None if told.work == REBUILD else after
+
+
+def _meaning(told: Housekeeping) -> Iterator[str]:
+    yield f"{count(told.kept, 'block')} stay as they are; what they name stays, too."
+    if told.dropped:
+        shown = ", ".join(f"{number:,} {kind}" for kind, number in told.dropped.items())
+        yield f"Given up: {shown}. Their files are left where they are."
+    if told.work == "reset":
+        yield "The next apply goes on from that block: it reads again what was taken in since."
+    elif told.work == REBUILD:
+        read = ", ".join(
+            f"{count(number or 0, 'record')} of {name}" for name, number in told.reads.items()
+        )
+        yield f"Then all data is made anew, from {read or 'inputs that are not there'}."
+    elif told.limits is None:
+        yield "The next apply makes all data anew, from the first record on."
+    else:
+        yield "Rows, offsets, watermark and source states stay; later blocks get new hashes."
+
+
+def stranded_lines(
+    stranded: Sequence[Stranded], whose: str, names: Sequence[str], work: str
+) -> Iterator[str]:
+    """Yield who cannot go on after some work on datasets, and how they can be made anew with it."""
+    which = count(len(stranded), "dataset")
+    yield f"{which} cannot go on then, because the last block read {whose}is gone:"
+    width = max(len(str(each.dataset)) for each in stranded)
+    for each in stranded:
+        yield f"  ! {each.dataset!s:<{width}}  {_read_so_far(each)}"
+    more = "all of these" if any(each.readers for each in stranded) else "them"
+    yield f"To make {more} anew in the same plan: odfbuild {work} {' '.join(names)} --downstream."
+
+
+def _read_so_far(each: Stranded) -> str:
+    read = "no records" if each.offset is None else f"read up to offset {each.offset:,}"
+    more = f"; then also {', '.join(map(str, each.readers))}" if each.readers else ""
+    return f"{read}{more}"
+
+
+def several_lines(plan: HousekeepingPlan) -> Iterator[str]:
+    """Yield what will happen, a line a dataset, in the order in which it is done."""
+    steps = plan.steps
+    yield f"{count(len(steps), 'dataset')}{', in this order' if len(steps) > 1 else ''}:"
+    yield ""
+    works = [_work(step) for step in steps]
+    wide, widest = (max(map(len, each)) for each in (works, [str(step.alias) for step in steps]))
+    for step, work in zip(steps, works, strict=True):
+        kind = kind_word(step.kind)
+        yield f"  {work:<{wide}}  {step.alias!s:<{widest}}  {kind:<10}  {_what_each(step)}"
+    yield ""
+    dropped = Counter[str]()
+    for step in steps:
+        dropped.update(step.dropped)
+    if dropped:
+        shown = ", ".join(f"{number:,} {kind}" for kind, number in sorted(dropped.items()))
+        yield f"Given up: {shown}. Their files are left where they are, until gc."
+    if any(step.work == "reset" for step in steps):
+        yield "The next apply goes on from there: it reads again what was taken in since."
+    if any(step.mode == FULL for step in steps):
+        yield "A new chain is begun by the definition in the project: its columns may be of other"
+        yield "types. A root has then what its source has now, and no more."
+    if plan.stranded:
+        yield ""
+        yield from stranded_lines(plan.stranded, "", ["..."], steps[0].work)
+
+
+def _work(step: Housekeeping) -> str:
+    return "empty" if step.work == "compact" and step.limits is None else step.work
+
+
+def _what_each(step: Housekeeping) -> str:
+    before = _size(step.before)
+    if step.work != REBUILD:
+        return f"{before} → {_size(step.after)}"
+    read = ", ".join(
+        f"all records of {name}" if number is None else f"{count(number, 'record')} of {name}"
+        for name, number in step.reads.items()
+    )
+    source = "its source" if step.kind is DatasetKind.ROOT else "inputs that are not there"
+    how = "new chain" if step.mode == FULL else "anew"
+    return f"{before}; {how} from {read or source}"
+
+
+def _size(extent: Extent) -> str:
+    sizes = ((extent.blocks, "block"), (extent.slices, "slice"), (extent.records, "record"))
+    return ", ".join(count(number, word) for number, word in sizes)
+
+
+def undo_lines(undo: Undo) -> Iterator[str]:
+    """Yield what will happen, line by line."""
+    if not undo.steps and undo.run is None:
+        yield "Nothing to do."
+        return
+    if not undo.steps:
+        yield f"Nothing to do: no dataset stands where the run {undo.run} put it."
+        return
+    if undo.run is None:
+        yield f"Retire {count(len(undo.steps), 'dataset')}:"
+    else:
+        yield f"Undo of the run {undo.run}"
+    yield ""
+    width = max(len(str(each.alias)) for each in undo.steps)
+    for each in undo.steps:
+        kind = kind_word(each.kind)
+        yield f"  {_mark(each)} {each.alias!s:<{width}}  {kind:<10}  {_what(undo, each)}"
+    yield ""
+    if undo.run is None:
+        yield "Their names and heads go; keys stay, and so do copies elsewhere. An apply that"
+        yield "declares one of the names makes another dataset, with another id."
+    elif any(each.to is None for each in undo.steps):
+        yield "A dataset that the run made is none any more: its name and head go, and an apply"
+        yield "that declares it makes another one, with another id."
+    if any(each.to is not None and each.expected is not None for each in undo.steps):
+        yield "The next apply goes on from there: it reads again what was taken in since."
+    yield "Blocks and files stay where they are until gc."
+    if undo.diverging:
+        yield ""
+        yield from _diverging(undo)
+
+
+def _mark(step: Back) -> str:
+    if step.to is None:
+        return "-"
+    return "+" if step.expected is None else "<"
+
+
+def _what(undo: Undo, step: Back) -> str:
+    if step.to is None:
+        made = "" if undo.run is None else "was made by the run; "
+        return f"{made}gives up {_given_up(step)}"
+    if step.expected is None:
+        return f"is there again, head {step.to.short()}"
+    named = "" if step.old_name is None else f"; is called {step.old_name} again"
+    if step.to == step.expected:
+        return f"keeps its head{named}"
+    given_up = f"; gives up {_given_up(step)}" if step.blocks else ""
+    return f"head {step.expected.short()} → {step.to.short()}{given_up}{named}"
+
+
+def _given_up(step: Back) -> str:
+    return f"{count(step.blocks, 'block')}, {count(step.records, 'record')}"
+
+
+def _diverging(undo: Undo) -> Iterator[str]:
+    which = count(len({each.dataset for each in undo.diverging}), "dataset")
+    yield f"{which} cannot go on then, because what was read last is gone:"
+    width = max(len(str(each.dataset)) for each in undo.diverging)
+    for each in undo.diverging:
+        yield f"  ! {each.dataset!s:<{width}}  {_sources_read(each)}"
+    if undo.run is None:
+        yield "They are not declared either: retire them as well, or what they have stays as it is."
+    else:
+        yield "Take back the later runs that read it first, or: odfbuild rebuild NAME"
+
+
+def _sources_read(each: Stranded) -> str:
+    read = "no records yet" if each.offset is None else f"read up to offset {each.offset:,}"
+    more = f"; then also {', '.join(map(str, each.readers))}" if each.readers else ""
+    return f"{read}{more}"

@@ -1,0 +1,298 @@
+"""The outcome of a run as text and as JSON."""
+
+import json
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
+from typing import Any, Final, TypeVar
+
+from odfbuild import app
+from odfbuild.cli.render.words import count
+from odfbuild.cli.terminal.console import printable, printable_json
+from odfbuild.errors import Diagnostic, Level, ProjectErrors, SourceSpan
+from odfbuild.executors.engine.context import Drifted, Round, Told
+from odfbuild.executors.runs.report import Done, Failed, Interrupted, Outcome, Report, Skipped
+from odfbuild.odf.events import AddPushSource, SetPollingSource
+from odfbuild.odf.refs import DatasetAlias
+from odfbuild.planner.declared import Declared
+from odfbuild.planner.plan import Plan, Step
+from odfbuild.planner.plan.write import diagnostic_json
+
+_LISTED = 10
+_SHOWN = 5  # columns of each kind
+_T = TypeVar("_T")
+
+Input = tuple[str, Told]
+"""The name of an input, and what is told of it."""
+
+
+def told_words(told: Sequence[Told]) -> str:
+    """Return how many bad rows there are, to go after other counts; nothing if there are none."""
+    bad = sum(each.bad_rows for each in told)
+    return f", {count(bad, 'bad row')} put aside" if bad else ""
+
+
+def told_json(told: Told) -> dict[str, Any]:
+    """Return what is told of one input."""
+    drift = told.drifted
+    return {
+        "bad_rows": told.bad_rows,
+        "bad_rows_file": told.bad_rows_file,
+        "drift": None
+        if drift is None
+        else {
+            "added": list(drift.added),
+            "grown": list(drift.grown),
+            "missing": list(drift.missing),
+            "renamed": [list(pair) for pair in drift.renamed],
+        },
+        "checks": [diagnostic_json(each) for each in told.checks],
+    }
+
+
+def told_notes(
+    alias: DatasetAlias,
+    inputs: Sequence[Input],
+    dataset: SourceSpan | None,
+    schema: SourceSpan | None,
+) -> Iterator[Diagnostic]:
+    """Yield the warnings for one dataset, which is declared here, and its read schema there."""
+    bad = [each for each in inputs if each[1].bad_rows]
+    if bad:
+        yield _bad_rows(alias, bad, dataset)
+    drifted = [(name, told.drifted) for name, told in inputs if told.drifted is not None]
+    if drifted:
+        yield _drift(alias, drifted, schema or dataset)
+    for _, told in inputs:
+        yield from told.checks
+        if told.absent is not None:
+            yield replace(told.absent, what=f"{alias}: {told.absent.what}", span=dataset)
+
+
+def _bad_rows(alias: DatasetAlias, bad: Sequence[Input], span: SourceSpan | None) -> Diagnostic:
+    rows = sum(told.bad_rows for _, told in bad)
+    listed = [
+        f"{name}: {count(told.bad_rows, 'row')}, kept in {told.bad_rows_file}"
+        for name, told in bad[:_LISTED]
+    ]
+    if len(bad) > _LISTED:
+        listed.append(f"and {count(len(bad) - _LISTED, 'more file')} in the same folder")
+    return Diagnostic(
+        code="rows-put-aside",
+        what="\n  ".join([f"{alias}: {count(rows, 'bad row')} put aside", *listed]),
+        why="the defaults of odfbuild.yaml say `bad_rows: divert`; each row is there with its line "
+        "and the reason",
+        fix="correct the rows and add them by a push, or correct `read` in the definition",
+        span=span,
+        level=Level.WARNING,
+    )
+
+
+def _drift(
+    alias: DatasetAlias, drifted: Sequence[tuple[str, Drifted]], span: SourceSpan | None
+) -> Diagnostic:
+    """Return one warning of all differences of the inputs of a dataset."""
+    drift = Drifted(
+        added=_each(line for _, found in drifted for line in found.added),
+        grown=_each(line for _, found in drifted for line in found.grown),
+        missing=_each(name for _, found in drifted for name in found.missing),
+        renamed=_each(pair for _, found in drifted for pair in found.renamed),
+    )
+    lines = [f"left out: {line.removeprefix('- ')}" for line in drift.added[:_SHOWN]]
+    lines += [f"left out members: {line.removeprefix('- ')}" for line in drift.grown[:_SHOWN]]
+    lines += [f"null: {column}" for column in drift.missing[:_SHOWN]]
+    lines += [f"read as {ours}: {there}" for there, ours in drift.renamed[:_SHOWN]]
+    parts = (drift.added, drift.grown, drift.missing, drift.renamed)
+    if more := sum(map(len, parts)) - len(lines):
+        lines.append(f"and {count(more, 'more column')}")
+    name, others = drifted[0][0], len(drifted) - 1
+    files = f"{name} and {count(others, 'more file')} have" if others else f"{name} has"
+    return Diagnostic(
+        code="columns-differ",
+        what="\n  ".join([f"{alias}: {files} other columns than the schema", *lines]),
+        why="the rows are taken in as the schema has them; each difference is told once",
+        fix="\n".join([*_ways(drift), *_meant(alias, drift)]),
+        span=span,
+        level=Level.WARNING,
+    )
+
+
+def _each(values: Iterable[_T]) -> tuple[_T, ...]:
+    return tuple(dict.fromkeys(values))
+
+
+def _meant(alias: DatasetAlias, drift: Drifted) -> Iterator[str]:
+    if not drift.renamed:  # by their names these would not bind at all
+        more = ", or `union` to take in what is new" if drift.added else ""
+        yield f"if that is meant: defaults: {{{alias}: {{columns: by-name}}}}{more}"
+
+
+def _ways(drift: Drifted) -> Iterator[str]:
+    if drift.added:
+        yield "to take in what is new, add to `read.schema`:"
+        yield from _first(drift.added)
+    if drift.grown:
+        yield "to take in the members, write in `read.schema`:"
+        yield from _first(drift.grown)
+    if drift.missing:
+        yield f"if a name changed, correct it in `read.schema`: {', '.join(_first(drift.missing))}"
+    if drift.renamed:
+        pairs = ", ".join(_first([f"{ours} to {there}" for there, ours in drift.renamed]))
+        yield f"if the names of the file are right, rename in `read.schema`: {pairs}"
+
+
+def _first(lines: Sequence[str]) -> list[str]:
+    shown = list(lines[:_SHOWN])
+    return shown if len(shown) == len(lines) else [*shown, f"and {len(lines) - _SHOWN:,} more"]
+
+
+def report_text(report: Report) -> str:
+    """Return the last lines of an apply: what was committed, failed and skipped."""
+    outcomes = [outcome for _, outcome in report.outcomes]
+    datasets = {
+        step.target
+        for step, outcome in report.outcomes
+        if not isinstance(outcome, Skipped)
+        and any(each.blocks or not each.told for each in outcome.rounds)
+    }
+    rounds = [
+        each for outcome in outcomes if not isinstance(outcome, Skipped) for each in outcome.rounds
+    ]
+    rows = sum(each.records for each in rounds)
+    failed = sum(isinstance(outcome, Failed) for outcome in outcomes)
+    skipped = [(step, outcome) for step, outcome in report.outcomes if isinstance(outcome, Skipped)]
+    lines = [f"  skipped {step.id}, because {outcome.because} failed" for step, outcome in skipped]
+    parts = [f"{count(report.committed, 'block')} committed to {count(len(datasets), 'dataset')}"]
+    parts.append(count(rows, "row") + told_words([each.told for each in rounds]))
+    if failed:
+        parts.append(f"{failed} failed")
+    if skipped:
+        parts.append(f"{len(skipped)} skipped")
+    if report.interrupted:
+        parts.append(f"{count(report.interrupted, 'step')} broken off")
+    if report.left:
+        parts.append(f"{count(len(report.left), 'step')} not begun")
+    done = "Done" if not failed else "Not done"
+    if report.interrupted or report.left:
+        done = "Interrupted"
+    return "\n".join([*lines, f"{done}: {', '.join(parts)}."]) + "\n"
+
+
+def outcome_text(outcome: Outcome) -> str:
+    """Return what became of one step, in a few words."""
+    match outcome:
+        case Failed():
+            return printable(outcome.error.what.split("\n")[0])
+        case Skipped():
+            return f"because {outcome.because} failed"
+        case Interrupted(rounds=()):
+            return "interrupted, nothing committed"
+        case Interrupted():
+            return f"interrupted after {_added(outcome.rounds)}"
+        case Done(rounds=()):
+            return "nothing new"
+        case Done():
+            return _added(outcome.rounds)
+
+
+def _added(rounds: Sequence[Round]) -> str:
+    blocks = sum(each.blocks for each in rounds)
+    rows = sum(each.records for each in rounds)
+    told = told_words([each.told for each in rounds])
+    return f"{count(blocks, 'block')}, {count(rows, 'row')}{told}"
+
+
+_FORMAT: Final = "1.0"
+
+
+def report_json(
+    plan: Plan | None, report: Report, notes: Sequence[Diagnostic], run: str | None = None
+) -> str:
+    """Return what became of each step; without a plan there was nothing to do.
+
+    `run` is the id under which it is recorded.
+    """
+    rounds = [each for _, outcome in report.outcomes for each in _rounds(outcome)]
+    answer = {
+        "format_version": _FORMAT,
+        "run": run,
+        "gate_passed": plan is None or plan.verdict.passed,
+        "steps": [
+            *(_step(step, outcome) for step, outcome in report.outcomes),
+            *(_left(step) for step in report.left),
+        ],
+        "notes": [diagnostic_json(each) for each in notes],
+        "summary": {
+            "blocks": report.committed,
+            "records": sum(each.records for each in rounds),
+            "bad_rows": sum(each.told.bad_rows for each in rounds),
+            "failed": len(report.failures),
+            "skipped": sum(isinstance(each, Skipped) for _, each in report.outcomes),
+            "interrupted": report.interrupted,
+            "not_begun": len(report.left),
+        },
+    }
+    return printable_json(json.dumps(answer, indent=2, ensure_ascii=False)) + "\n"
+
+
+def told_of(project: app.Opened, plan: Plan, report: Report) -> Iterator[Diagnostic]:
+    """Yield what is to be told of the run, then what inputs had besides their rows, by dataset."""
+    yield from report.notes
+    found: dict[DatasetAlias, list[Input]] = {}
+    for step, outcome in report.outcomes:
+        told = [(each.source, each.told) for each in _rounds(outcome) if each.told]
+        if told:
+            found.setdefault(step.target, []).extend(told)
+    drifted = any(told.drifted for each in found.values() for _, told in each)
+    declared = _declared(project) if drifted else {}
+    for alias, inputs in found.items():
+        schema = schema_place(declared[alias]) if alias in declared else None
+        yield from told_notes(alias, inputs, plan.datasets[alias].place, schema)
+
+
+def schema_place(declared: Declared) -> SourceSpan | None:
+    """Return where the read schema of a dataset is written; None if it has none."""
+    for at, event in enumerate(declared.written.metadata):
+        if isinstance(event, SetPollingSource | AddPushSource):
+            read = ("metadata", at, "read")
+            spans = [declared.key_span((*read, key)) for key in ("schema", "ddlSchema")]
+            return next((span for span in spans if span != declared.key_span(read)), None)
+    return None
+
+
+def _declared(project: app.Opened) -> dict[DatasetAlias, Declared]:
+    """Return the definitions as they are now; of a saved plan they may be others, or broken."""
+    try:
+        return {each.alias: each for each in app.load(project).declared}
+    except ProjectErrors:
+        return {}
+
+
+def _rounds(outcome: Outcome) -> tuple[Round, ...]:
+    return () if isinstance(outcome, Skipped) else outcome.rounds
+
+
+def _step(step: Step, outcome: Outcome) -> dict[str, Any]:
+    errors = outcome.error.diagnostics() if isinstance(outcome, Failed) else ()
+    return {
+        **_named(step),
+        "outcome": type(outcome).__name__.lower(),
+        "because": outcome.because if isinstance(outcome, Skipped) else None,
+        "errors": [diagnostic_json(each) for each in errors],
+        "rounds": [_round(each) for each in _rounds(outcome)],
+    }
+
+
+def _left(step: Step) -> dict[str, Any]:
+    return {**_named(step), "outcome": "not-begun", "because": None, "errors": [], "rounds": []}
+
+
+def _named(step: Step) -> dict[str, Any]:
+    work = type(step.work).__name__.lower()
+    return {"id": step.id, "target": str(step.target), "work": work}
+
+
+def _round(each: Round) -> dict[str, Any]:
+    done = {"source": each.source, "blocks": each.blocks, "records": each.records}
+    read = each.read
+    looked = None if read is None else {"rows": read.rows, "bytes": read.bytes, "of_bytes": read.of}
+    return {**done, **told_json(each.told), "read": looked}

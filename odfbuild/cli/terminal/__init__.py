@@ -1,0 +1,1 @@
+"""What a person sees while a command works, and signals that end it."""

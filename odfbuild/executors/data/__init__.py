@@ -1,0 +1,1 @@
+"""Rows as files and frames: slices in Parquet, changelogs, checkpoints, comparison of rows."""

@@ -1,0 +1,102 @@
+"""Bring Arrow columns to the types of a schema: nested members by name, instants to milliseconds.
+
+Only differences that keep values are bridged: encodings, time units (finer ones are cut, towards
+the past, and noted: `fine_times`), members that came later (null).  Anything else raises pyarrow's
+ArrowInvalid.
+"""
+
+from collections.abc import Iterator
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from odfbuild.executors.data.fine_times import is_noted, note_cut
+from odfbuild.odf.hashing import storage
+
+_PER_MILLI = {"us": 1_000, "ns": 1_000_000}
+
+
+def conform(array: pa.Array, to: pa.DataType) -> pa.Array:
+    """Return the column in another type; the same array if the type is right already."""
+    if array.type == to:
+        return array
+    array = storage(array)
+    if pa.types.is_timestamp(to) and pa.types.is_timestamp(array.type):
+        return _instants(array, to)
+    if pa.types.is_struct(to) and pa.types.is_struct(array.type):
+        return _struct(array, to)
+    if _is_list(to) and _is_list(array.type):
+        return _list(array, to)
+    return array.cast(to)
+
+
+def unexpected_nulls(array: pa.Array, field: pa.Field, path: str = "") -> Iterator[tuple[str, int]]:
+    """Yield every place of a column, or inside it, that is required but null, and how often."""
+    place = path + field.name
+    if array.null_count and not field.nullable:
+        yield place, array.null_count
+    if pa.types.is_struct(field.type):
+        present = array.drop_null() if array.null_count else array
+        for index in range(field.type.num_fields):
+            yield from unexpected_nulls(present.field(index), field.type.field(index), place + ".")
+    elif _is_list(field.type) or pa.types.is_fixed_size_list(field.type):
+        item = field.type.value_field.with_name("[]")
+        if not item.nullable or item.type.num_fields:
+            yield from unexpected_nulls(array.flatten(), item, place)
+
+
+def _instants(array: pa.Array, to: Any) -> pa.Array:
+    """Cut instants to milliseconds, towards the past also before 1970; no zone counts as UTC."""
+    per_milli = _PER_MILLI.get(array.type.unit)
+    if to.unit != "ms" or per_milli is None:
+        return array.cast(to)
+    ticks = array.view(pa.int64())
+    millis = pc.divide(ticks, per_milli)
+    if (pc.min(ticks).as_py() or 0) < 0:
+        late = pc.greater(pc.multiply(millis, per_milli), ticks)
+        millis = pc.subtract(millis, late.cast(pa.int64()))
+    if is_noted():
+        note_cut(array, pc.not_equal(pc.multiply(millis, per_milli), ticks))
+    return millis.view(to)
+
+
+def _struct(array: Any, to: Any) -> pa.Array:
+    known = {array.type.field(index).name: index for index in range(array.type.num_fields)}
+    members = [to.field(index) for index in range(to.num_fields)]
+    children = [
+        conform(array.field(known[member.name]), member.type)
+        if member.name in known
+        else pa.nulls(len(array), member.type)
+        for member in members
+    ]
+    if not array.null_count:
+        return pa.StructArray.from_arrays(children, fields=members)
+    gone = array.is_null()
+    filled = [
+        child if member.nullable or not child.null_count else _without_nulls(child, gone)
+        for child, member in zip(children, members, strict=True)
+    ]
+    return pa.StructArray.from_arrays(filled, fields=members, mask=gone)
+
+
+def _without_nulls(child: pa.Array, gone: pa.Array) -> pa.Array:
+    """Put some value where the whole is null: Arrow wants one of a required member there, too."""
+    some = pc.index(gone, False).as_py()
+    if some < 0:
+        return pa.array([None] * len(child), pa.struct([pa.field("", child.type, False)])).field(0)
+    return child.take(pc.if_else(gone, some, pa.array(range(len(child)), pa.int64())))
+
+
+def _list(array: Any, to: Any) -> pa.Array:
+    if len(array) == 0:
+        return pa.array([], to)
+    starts = array.offsets.cast(pa.int32())
+    first, last = starts[0].as_py(), starts[-1].as_py()
+    items = conform(array.values.slice(first, last - first), to.value_type)
+    mask = array.is_null() if array.null_count else None
+    return pa.ListArray.from_arrays(pc.subtract(starts, first), items, type=to, mask=mask)
+
+
+def _is_list(data_type: pa.DataType) -> bool:
+    return bool(pa.types.is_list(data_type) or pa.types.is_large_list(data_type))

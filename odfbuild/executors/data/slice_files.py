@@ -1,0 +1,216 @@
+"""Slices as Parquet files: how they are written, and read with the schema in force.
+
+Files are as the reference writes them: format version 1.0, data pages of version 1, Snappy, row
+groups of at most 1,048,576 rows, dictionaries for all columns but the offset.  pyarrow ties the
+newer names of encodings and unsigned integers to format version 2, so it writes that, and the
+version number at the start of the footer is set back.
+"""
+
+import hashlib
+from collections.abc import Iterator, Sequence
+from concurrent.futures import Executor, Future, ThreadPoolExecutor
+from pathlib import Path
+from types import TracebackType
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from odfbuild.executors.data.conformance import conform
+from odfbuild.executors.data.frames import file_batches
+from odfbuild.host.files import open_regular
+from odfbuild.odf.events import DataSchema
+from odfbuild.odf.identity import Multicodec, Multihash
+from odfbuild.odf.schema.arrow import to_arrow
+
+GROUP_ROWS = 1 << 20
+GROUP_BYTES = 32 << 20
+READ_BYTES = 1 << 20
+
+
+class SliceWriter:
+    """Writes batches of one schema into a file; a context manager, the file is whole after it.
+
+    Full row groups are written by a thread of their own, one at a time, and what has reached the
+    file is hashed by another: `physical_hash` is there at the end.
+    """
+
+    def __init__(self, path: Path, schema: pa.Schema, *, plain: str) -> None:
+        self._path = path
+        self._held: list[pa.RecordBatch] = []
+        self._rows = 0
+        self._bytes = 0
+        self._threads: ThreadPoolExecutor | None = None
+        self._writing: Future[None] | None = None
+        self._hash = _FileHash(path)
+        leaves = [leaf for field in schema for leaf in _leaves(field) if leaf != plain]
+        self._writer = pq.ParquetWriter(
+            path,
+            schema,
+            version="2.6",
+            data_page_version="1.0",
+            compression="snappy",
+            use_dictionary=leaves,
+            store_schema=False,
+            store_decimal_as_integer=True,
+        )
+
+    def __enter__(self) -> "SliceWriter":
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        try:
+            self._wait()
+            if error is None:
+                self._put(self._taken())
+        finally:
+            self._writer.close()
+            if self._threads is not None:
+                self._threads.shutdown()
+        if error is None:
+            _set_format_version(self._path)
+
+    def physical_hash(self) -> Multihash:
+        """Return the hash of the finished file."""
+        return self._hash.finish()
+
+    def write(self, batch: pa.RecordBatch) -> None:
+        """Add rows; they reach the file a row group at a time."""
+        while self._rows + batch.num_rows >= GROUP_ROWS:
+            room = GROUP_ROWS - self._rows
+            self._hold(batch.slice(0, room))
+            self._flush()
+            batch = batch.slice(room)
+        self._hold(batch)
+        if self._bytes >= GROUP_BYTES:
+            self._flush()
+
+    def _hold(self, batch: pa.RecordBatch) -> None:
+        self._held.append(batch)
+        self._rows += batch.num_rows
+        self._bytes += batch.nbytes
+
+    def _flush(self) -> None:
+        """Hand the held rows to the writing thread, once it is done with the ones before."""
+        if self._threads is None:
+            self._threads = ThreadPoolExecutor(2, "slice")
+        self._wait()
+        self._writing = self._threads.submit(self._put, self._taken())
+
+    def _taken(self) -> list[pa.RecordBatch]:
+        taken = self._held
+        self._held, self._rows, self._bytes = [], 0, 0
+        return taken
+
+    def _put(self, batches: list[pa.RecordBatch]) -> None:
+        if batches:
+            self._writer.write_table(pa.Table.from_batches(batches), GROUP_ROWS)
+        if self._threads is not None:
+            self._hash.follow(self._threads)
+
+    def _wait(self) -> None:
+        if self._writing is not None:
+            self._writing.result()
+
+
+class _FileHash:
+    """SHA3-256 over a growing file, computed behind its end; the footer comes last."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._sha3 = hashlib.sha3_256()
+        self._done = 0
+        self._running: Future[None] | None = None
+
+    def follow(self, threads: Executor) -> None:
+        """Hash what the file holds now, in another thread, unless it is still at it."""
+        if self._running is None or self._running.done():
+            self._running = threads.submit(self._advance, self._path.stat().st_size)
+
+    def finish(self) -> Multihash:
+        if self._running is not None:
+            self._running.result()
+        self._advance(self._path.stat().st_size)
+        return Multihash(int(Multicodec.SHA3_256), self._sha3.digest())
+
+    def _advance(self, end: int) -> None:
+        with open_regular(self._path) as file:
+            file.seek(self._done)
+            while self._done < end:
+                data = file.read(min(READ_BYTES, end - self._done))
+                self._sha3.update(data)
+                self._done += len(data)
+
+
+def read_slices(
+    paths: Sequence[Path], columns: Sequence[str] | None = None, *, schema: DataSchema
+) -> pa.Table:
+    """Return the rows of slices, in the order given, as a table of the schema in force.
+
+    `columns` chooses columns and their order.  What a slice lacks, also inside structs, is null.
+    """
+    wanted = _wanted(schema, columns)
+    return pa.Table.from_batches(_scan(paths, wanted), wanted)
+
+
+def scan_slices(
+    paths: Sequence[Path], columns: Sequence[str] | None = None, *, schema: DataSchema
+) -> Iterator[pa.RecordBatch]:
+    """Yield the rows of slices as `read_slices` gives them, in batches, with bounded memory."""
+    return _scan(paths, _wanted(schema, columns))
+
+
+def _wanted(schema: DataSchema, columns: Sequence[str] | None) -> pa.Schema:
+    whole = to_arrow(schema)
+    return whole if columns is None else pa.schema([whole.field(name) for name in columns])
+
+
+def _scan(paths: Sequence[Path], wanted: pa.Schema) -> Iterator[pa.RecordBatch]:
+    for path in paths:
+        with pq.ParquetFile(path, buffer_size=1 << 20, pre_buffer=False) as file:
+            present = set(file.schema_arrow.names)
+            names = [name for name in wanted.names if name in present]
+            for batch in file_batches(file, names):
+                yield _fitted(batch, wanted)
+
+
+def _fitted(batch: pa.RecordBatch, wanted: pa.Schema) -> pa.RecordBatch:
+    found = dict(zip(batch.schema.names, batch.columns, strict=True))
+    arrays = [
+        conform(found[field.name], field.type)
+        if field.name in found
+        else pa.nulls(batch.num_rows, field.type)
+        for field in wanted
+    ]
+    return pa.RecordBatch.from_arrays(arrays, schema=wanted)
+
+
+def _leaves(field: pa.Field) -> Iterator[str]:
+    """Yield the paths of the Parquet columns that a field becomes."""
+    t: Any = field.type
+    if pa.types.is_struct(t):
+        for index in range(t.num_fields):
+            yield from (f"{field.name}.{leaf}" for leaf in _leaves(t.field(index)))
+    elif pa.types.is_list(t) or pa.types.is_fixed_size_list(t):
+        yield from (
+            f"{field.name}.list.{leaf}" for leaf in _leaves(t.field(0).with_name("element"))
+        )
+    else:
+        yield field.name
+
+
+def _set_format_version(path: Path) -> None:
+    """Say version 1 in the footer, whose first field it is: the bytes 15 04 become 15 02."""
+    with path.open("r+b") as file:
+        file.seek(-8, 2)
+        length = int.from_bytes(file.read(4), "little")
+        file.seek(-8 - length, 2)
+        if file.read(2) != b"\x15\x04":
+            raise ValueError("pyarrow begins the footer with something else than format version 2")
+        file.seek(-2, 1)
+        file.write(b"\x15\x02")

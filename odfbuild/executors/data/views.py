@@ -1,0 +1,142 @@
+"""A dataset as one looks at it: its changelog or the rows that it stands for, as of some block."""
+
+from collections import deque
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Final
+
+import pyarrow as pa
+
+from odfbuild.errors import StateError
+from odfbuild.executors.data.changelog import only_appends, standing
+from odfbuild.executors.data.footers import footer
+from odfbuild.executors.data.slice_files import scan_slices
+from odfbuild.executors.data.versions import in_force
+from odfbuild.odf.events import DataSchema, DatasetVocabulary, DataSlice
+from odfbuild.odf.schema.arrow import to_arrow
+from odfbuild.odf.schema.value_paths import ValuePath
+from odfbuild.odf.timestamp import Timestamp
+from odfbuild.redaction import excerpt
+
+_FIX: Final = (
+    "odfbuild verify lists all that is wrong; restore the dataset from a copy, or, of a "
+    "derivative dataset, make the rows anew: odfbuild rebuild NAME"
+)
+
+
+class FaultyRowsError(StateError):
+    """The rows of a dataset are not what its chain says of them, and cannot be read."""
+
+    code = "faulty-rows"
+
+
+@contextmanager
+def faults_named() -> Iterator[None]:
+    """Turn what Arrow says of rows that cannot be read into FaultyRowsError."""
+    try:
+        yield
+    except (pa.ArrowException, KeyError, OverflowError, TypeError, ValueError) as error:
+        text = excerpt(" ".join(str(error).split()), 300)
+        raise FaultyRowsError(
+            what=f"rows of the dataset cannot be read: {text}",
+            why="a slice does not hold the columns or values that its chain records",
+            fix=_FIX,
+        ) from error
+
+
+def check_counts(slices: Sequence[DataSlice], paths: Sequence[Path]) -> None:
+    """Check that the footers count the rows that blocks record.  Raises FaultyRowsError."""
+    with faults_named():
+        footers = [footer(path) for path in paths]
+    for each, path, known in zip(slices, paths, footers, strict=True):
+        interval = each.offset_interval
+        recorded = interval.end - interval.start + 1
+        groups = (known.row_group(number).num_rows for number in range(known.num_row_groups))
+        for counted in (known.num_rows, sum(groups)):
+            if counted != recorded:
+                raise FaultyRowsError(
+                    what=f"the slice {interval.start}..{interval.end} has {recorded} rows in its "
+                    f"block, and the footer of {path} counts {counted}",
+                    why="the chain was not written as the file is, so its rows cannot be told",
+                    fix=_FIX,
+                )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DatasetView:
+    """The slices up to a block, oldest first, and the schema and vocabulary in force there.
+
+    With `log` its rows are the changelog, all columns by offset; else those that nothing took
+    back, without offset, op and system time.  With `until` these are the rows that were in force at
+    that event time: of each `key` the latest version by then, without one all rows up to it.
+    `uuids` are where bytes are UUIDs.
+    """
+
+    paths: tuple[Path, ...]
+    schema: DataSchema
+    vocab: DatasetVocabulary
+    log: bool = False
+    until: Timestamp | None = None
+    key: tuple[str, ...] = ()
+    uuids: frozenset[ValuePath] = frozenset()
+
+    def columns(self) -> pa.Schema:
+        """Return the columns of the rows."""
+        whole, vocab = to_arrow(self.schema), self.vocab
+        hidden = {vocab.offset_column, vocab.operation_type_column, vocab.system_time_column}
+        return pa.schema([each for each in whole if self.log or each.name not in hidden])
+
+    def batches(self) -> Iterator[pa.RecordBatch]:
+        """Yield the rows in the order in which they came.
+
+        Raises InvalidChangelogError when a row is taken back that is not there, FaultyRowsError.
+        """
+        with faults_named():
+            yield from self._read()
+
+    def _read(self) -> Iterator[pa.RecordBatch]:
+        if self.log:
+            return scan_slices(self.paths, schema=self.schema)
+        if self.is_versioned:
+            assert self.until is not None  # noqa: S101 - of the property
+            return in_force(self.paths, self.schema, self.vocab, self.key, self.until)
+        return standing(self.paths, self.schema, self.vocab, self.until)
+
+    @property
+    def is_versioned(self) -> bool:
+        """Tell whether one row of each key is asked for."""
+        return not self.log and self.until is not None and bool(self.key)
+
+    def last(self, rows: int) -> pa.Table:
+        """Return the last rows in order, from as few slices as do."""
+        with faults_named():
+            return self._last(rows)
+
+    def _last(self, rows: int) -> pa.Table:
+        replays = not self.log and not only_appends(self.paths, self.vocab.operation_type_column)
+        if replays or self.is_versioned:
+            return pa.Table.from_batches(_last(self.batches(), rows), self.columns())
+        found: list[pa.RecordBatch] = []
+        for path in reversed(self.paths):
+            if rows <= 0:
+                break
+            newer = _last(replace(self, paths=(path,)).batches(), rows)
+            rows -= sum(batch.num_rows for batch in newer)
+            found = [*newer, *found]
+        return pa.Table.from_batches(found, self.columns())
+
+
+def _last(batches: Iterable[pa.RecordBatch], rows: int) -> list[pa.RecordBatch]:
+    """Return the last rows; no more batches are held than it takes."""
+    held: deque[pa.RecordBatch] = deque()
+    count = 0
+    for batch in batches:
+        held.append(batch)
+        count += batch.num_rows
+        while held and count - held[0].num_rows >= rows:
+            count -= held.popleft().num_rows
+    if count > rows:
+        held[0] = held[0].slice(count - rows)
+    return list(held)

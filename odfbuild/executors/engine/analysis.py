@@ -1,0 +1,79 @@
+"""Ask an engine what a query means without running it: which columns it gives, of which types.
+
+Any deterministic query can be asked about, whether or not this version can compute it step by step.
+"""
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Protocol
+
+from odfbuild.errors import InvalidQueryError
+from odfbuild.executors.data.frames import Frame
+from odfbuild.executors.engine.protocol import IngestRequest
+from odfbuild.odf.events import DataSchema, DatasetVocabulary
+from odfbuild.sql.text.statement import QueryStep
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+
+@dataclass(frozen=True, slots=True)
+class AnalysedInput:
+    """An input as a query sees it: `schema` has the system columns, which most queries do not."""
+
+    alias: str
+    schema: DataSchema
+    vocab: DatasetVocabulary
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Analysis:
+    """What an engine is asked: the steps of one query over inputs without rows.
+
+    `vocab` is the vocabulary of the result.
+    """
+
+    steps: tuple[QueryStep, ...]
+    inputs: tuple[AnalysedInput, ...]
+    vocab: DatasetVocabulary
+
+
+@dataclass(frozen=True, slots=True)
+class QueryPlace:
+    """Characters of step number `step` (from 0); `start` is None when only the step is known."""
+
+    step: int
+    start: int | None
+    length: int = 1
+
+
+class PlacedQueryError(InvalidQueryError):
+    """A query that an engine refuses at a place; `message` is what is wrong without that place."""
+
+    def __init__(
+        self,
+        what: str,
+        why: str,
+        fix: str,
+        *,
+        message: str | None = None,
+        at: QueryPlace | None = None,
+    ) -> None:
+        super().__init__(what, why, fix)
+        self.message = what if message is None else message
+        self.at = at
+
+
+class Analyser(Protocol):
+    """An engine as far as it answers questions.  Equal questions have equal answers.
+
+    Raises InvalidQueryError for what is wrong with a query, EngineFailedError for all else.
+    """
+
+    def analyse(self, question: Analysis) -> "pa.Schema":
+        """Return the columns of the result: operation, event time, then the data columns."""
+
+    def ingest(self, request: IngestRequest) -> Frame:
+        """Preprocess and merge one source frame, which may have no rows."""
+
+    def close(self) -> None:
+        """Stop and free everything."""

@@ -1,0 +1,1 @@
+"""Operators of incremental steps over rows in memory."""

@@ -1,0 +1,471 @@
+"""The data columns of datasets: from what is known, else by asking an engine once.
+
+A dataset is resolved after its inputs and only once; what cannot be known before data is there is
+said in words, and what an engine refuses becomes a finding at its place in the project's files.
+
+What is asked depends on the question alone (engine version, query, input columns), so an answer
+holds for ever, a refusal as well; only a failure of the engine itself is never kept.
+"""
+
+import json
+import tempfile
+from collections.abc import Callable, Collection, Iterable, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+from odfbuild.errors import Diagnostic, EngineFailedError, OdfBuildError, SourceSpan
+from odfbuild.executors.data.frames import Frame
+from odfbuild.executors.engine.analysis import (
+    AnalysedInput,
+    Analyser,
+    Analysis,
+    PlacedQueryError,
+    QueryPlace,
+)
+from odfbuild.executors.engine.protocol import IngestRequest
+from odfbuild.host.json_text import parse_json
+from odfbuild.odf.chain.schema import schema_in_force, schema_of
+from odfbuild.odf.chain.state import ChainState
+from odfbuild.odf.events import (
+    AddPushSource,
+    DataField,
+    DataSchema,
+    DatasetKind,
+    DatasetVocabulary,
+    ReadStepCsv,
+    ReadStepJson,
+    ReadStepNdJson,
+    ReadStepParquet,
+    SetDataSchema,
+    SetPollingSource,
+    SetTransform,
+    TransformSql,
+)
+from odfbuild.odf.identity import sha3_256
+from odfbuild.odf.manifest.writer import to_mapping
+from odfbuild.odf.opaque import opaque_parts
+from odfbuild.odf.refs import DatasetAlias
+from odfbuild.odf.schema.columns import system_fields
+from odfbuild.odf.schema.types import inner
+from odfbuild.planner.declared import Declared, PathSteps
+from odfbuild.project.lock.columns import column_lines, read_columns
+from odfbuild.project.lock.state import Definitions
+from odfbuild.sql.text.statement import steps_of
+from odfbuild.state.memory.answers import Answers
+
+if TYPE_CHECKING:
+    from odfbuild.planner.evolution.columns.derive import Made
+
+
+Source: TypeAlias = SetPollingSource | AddPushSource
+_READABLE = ReadStepCsv | ReadStepJson | ReadStepNdJson | ReadStepParquet
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Refusal:
+    """What an engine says against a definition; `at` is the place in its query, if it is told."""
+
+    code: str
+    what: str
+    why: str
+    fix: str
+    at: QueryPlace | None = None
+
+
+Answer: TypeAlias = DataSchema | Refusal
+
+
+class Asker:
+    """Puts questions to an engine, which starts with the first one that was never answered.
+
+    `start` makes the engine, `version` is what it will be.
+    """
+
+    def __init__(self, start: Callable[[], Analyser], version: str, answers: Answers) -> None:
+        self._start = start
+        self._version = version
+        self._answers = answers
+        self._engine: Analyser | None = None
+
+    def transform(
+        self, transform: TransformSql, inputs: Sequence[AnalysedInput], vocab: DatasetVocabulary
+    ) -> Answer:
+        """Return the data columns that a transform gives.  Raises EngineFailedError."""
+        steps = steps_of(transform)
+        form = [
+            [[each.alias, each.text, *each.temporal] for each in steps],
+            [[i.alias, column_lines(i.schema), to_mapping(i.vocab)] for i in inputs],
+        ]
+        question = Analysis(steps=steps, inputs=tuple(inputs), vocab=vocab)
+        return self._answer("transform", form, vocab, lambda: self._asked().analyse(question))
+
+    def source(self, source: Source, vocab: DatasetVocabulary) -> Answer:
+        """Return the data columns that a source gives whose read step declares some.
+
+        Raises EngineFailedError.
+        """
+
+        def ask() -> Any:
+            from odfbuild.odf.schema.arrow import declared_schema
+
+            assert isinstance(source.read, _READABLE)  # noqa: S101 - declares_columns
+            declared = declared_schema(source.read)
+            assert declared is not None  # noqa: S101 - declares_columns
+            with tempfile.TemporaryDirectory(prefix="odfbuild-") as staging:
+                request = IngestRequest(
+                    source=Frame.of(declared.empty_table()),
+                    preprocess=source.preprocess,
+                    merge=source.merge,
+                    vocab=vocab,
+                    history=(),
+                    in_force=None,
+                    staging=Path(staging),
+                    infer=False,
+                )
+                return self._asked().ingest(request).schema
+
+        query = None if source.preprocess is None else steps_of(source.preprocess)
+        steps = None if query is None else [[each.alias, each.text] for each in query]
+        form = [to_mapping(source.read), steps, to_mapping(source.merge)]
+        return self._answer("source", form, vocab, ask)
+
+    def close(self) -> None:
+        """Stop the engine, if it was started."""
+        if self._engine is not None:
+            self._engine.close()
+        self._engine = None
+        self._answers.close()
+
+    def __enter__(self) -> "Asker":
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def _asked(self) -> Analyser:
+        if self._engine is None:
+            self._engine = self._start()
+        return self._engine
+
+    def _answer(
+        self, kind: str, form: Any, vocab: DatasetVocabulary, ask: Callable[[], Any]
+    ) -> Answer:
+        question = _question([1, self._version, kind, form, to_mapping(vocab)])
+        known = self._answers.get(question)
+        if known is not None:
+            with suppress(ValueError, TypeError, KeyError):
+                return _read(known)
+        answer = _stored(ask, vocab)
+        self._answers.put(question, _written(answer))
+        return answer
+
+
+def declares_columns(source: Source) -> bool:
+    """Tell whether the columns of a source can be told before its first rows."""
+    read = source.read
+    return isinstance(read, _READABLE) and bool(read.schema is not None or read.ddl_schema)
+
+
+def data_schema(schema: DataSchema, vocab: DatasetVocabulary) -> DataSchema:
+    """Return the event time and the data columns of a dataset's schema."""
+    hidden = {vocab.offset_column, vocab.operation_type_column, vocab.system_time_column}
+    return DataSchema(tuple(each for each in schema.fields if each.name not in hidden))
+
+
+def full_schema(data: DataSchema, vocab: DatasetVocabulary) -> DataSchema:
+    """Return a dataset's schema with its system columns, given the data columns."""
+    time = next((f for f in data.fields if f.name == vocab.event_time_column), None)
+    system = system_fields(vocab) if time is None else system_fields(vocab, inner(time.type))
+    return DataSchema((*system, *(f for f in data.fields if f is not time)))
+
+
+def _stored(ask: Callable[[], Any], vocab: DatasetVocabulary) -> Answer:
+    """Ask, and return the columns as they would be stored."""
+    from odfbuild.executors.data.slice_schema import slice_schema
+
+    try:
+        return data_schema(slice_schema(ask(), vocab, None), vocab)
+    except EngineFailedError:
+        raise
+    except OdfBuildError as error:
+        return _refusal(error)
+
+
+def _refusal(error: OdfBuildError) -> Refusal:
+    first = error.diagnostics()[0]
+    what, at = first.what, None
+    if isinstance(error, PlacedQueryError):
+        what, at = error.message, error.at
+    return Refusal(code=first.code, what=what, why=first.why, fix=first.fix, at=at)
+
+
+def _question(form: Any) -> str:
+    text = json.dumps(form, sort_keys=True, separators=(",", ":"), ensure_ascii=False)
+    return str(sha3_256(text.encode("utf-8", "surrogatepass")))
+
+
+def _written(answer: Answer) -> str:
+    if isinstance(answer, DataSchema):
+        return json.dumps({"columns": column_lines(answer)})
+    at = answer.at and [answer.at.step, answer.at.start, answer.at.length]
+    said = {"code": answer.code, "what": answer.what, "why": answer.why, "fix": answer.fix}
+    return json.dumps({**said, "at": at})
+
+
+def _read(text: str) -> Answer:
+    """Return a kept answer; ValueError, TypeError or KeyError if it is not one."""
+    value = parse_json(text)
+    if "columns" in value:
+        return read_columns(value["columns"])
+    at = None if value["at"] is None else QueryPlace(*value["at"])
+    return Refusal(
+        code=value["code"], what=value["what"], why=value["why"], fix=value["fix"], at=at
+    )
+
+
+_UNREADABLE = "the definition uses parts of a newer version of the format"
+_UNDECLARED = "the source declares no columns, so its first rows decide"
+_SOURCELESS = "the dataset has no source and declares no columns"
+_BROKEN = "the definition has errors"
+_UNASKED = "the text does not tell, and no engine was asked"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Columns:
+    """The data columns of a dataset; None if they are not known, then `unknown` says why.
+
+    `found` is what an engine says against the definition.
+    """
+
+    schema: DataSchema | None = None
+    unknown: str | None = None
+    found: tuple[Diagnostic, ...] = ()
+
+    @property
+    def lines(self) -> tuple[str, ...] | None:
+        """The columns as lines of text."""
+        return None if self.schema is None else column_lines(self.schema)
+
+
+class ColumnsOf:
+    """The data columns of each declared dataset, worked out when asked for.
+
+    `known` answers without an engine, given a dataset and the hash of its inputs; `existing` gives
+    the chain of a dataset.  Datasets in `broken` are not looked at.  With `static`, no engine is
+    asked about what the texts alone make certain; without an asker, about nothing.  Those that
+    are `settled` have the columns of their chains.
+    """
+
+    def __init__(
+        self,
+        definitions: Definitions,
+        asker: Asker | None,
+        *,
+        known: Callable[[DatasetAlias, str], DataSchema | None] | None = None,
+        existing: Callable[[DatasetAlias], ChainState | None] = lambda _: None,
+        broken: Collection[DatasetAlias] = (),
+        static: bool = False,
+        settled: Callable[[DatasetAlias], bool] = lambda _: False,
+    ) -> None:
+        self._definitions = definitions
+        self._asker = asker
+        self._known = known
+        self._existing = existing
+        self._broken = frozenset(broken)
+        self._static = static
+        self._settled = settled
+        self._made: dict[DatasetAlias, Made | None] = {}
+        self._found: dict[DatasetAlias, Columns] = {}
+
+    def __call__(self, alias: DatasetAlias) -> Columns:
+        """Return the columns of a dataset.  Raises EngineFailedError."""
+        waiting = [alias]
+        while waiting:
+            each = waiting[-1]
+            below = [source for source in self._below(each) if source not in self._found]
+            if each in self._found or not below:
+                self._found.setdefault(waiting.pop(), self._resolved(each))
+            else:
+                waiting += below
+        return self._found[alias]
+
+    def answered(self, alias: DatasetAlias) -> Columns:
+        """Return what the engine says of a definition, also where the text is certain.
+
+        Raises EngineFailedError.
+        """
+        known = self(alias)
+        each = self._definitions.declared[alias]
+        return known if alias in self._broken or known.found else self._asked(each)
+
+    def told(self, alias: DatasetAlias) -> DataSchema | None:
+        """Return the columns as the texts tell them, None unless all of that is certain."""
+        made = self.made(alias)
+        if made is None or made.columns is None:
+            return None
+        derived = self._definitions.declared[alias].snapshot.kind is DatasetKind.DERIVATIVE
+        if (made.lost_time and derived) or (made.query and made.query.unknown_columns):
+            return None
+        fields = [DataField(c.name, c.type) for c in made.columns if c.type is not None]
+        return DataSchema(tuple(fields)) if len(fields) == len(made.columns) else None
+
+    def made(self, alias: DatasetAlias) -> "Made | None":
+        """Return what the texts tell of a definition; None if an input's columns are not known."""
+        if alias not in self._made:
+            self._made[alias] = self._make(alias)
+        return self._made[alias]
+
+    def read(self, alias: DatasetAlias) -> "Made | None":
+        """Return what the texts tell of a definition, whatever the columns of its inputs are.
+
+        Its inputs have been looked at.
+        """
+        return self.made(alias) or self._make(alias, whole=False)
+
+    def _make(self, alias: DatasetAlias, *, whole: bool = True) -> "Made | None":
+        from odfbuild.planner.evolution.columns.derive import derive, makes_of_events
+        from odfbuild.sql.analysis.query import columns_alike
+
+        each = self._definitions.declared[alias].snapshot
+        seen: dict[str, DataSchema | None] = {}
+        for name, source in self._definitions.inputs(alias):
+            found = None if source is None else self._input(name, source)
+            seen[name] = None if found is None else data_schema(found.schema, found.vocab)
+        if any(any(opaque_parts(event)) for event in each.metadata):
+            return None
+        if whole and None in seen.values():
+            return None
+        read = columns_alike if self._static else None  # places are needed only of what is wrong
+        return derive(makes_of_events(each.kind, each.metadata), seen, read)
+
+    def inputs_hash(self, alias: DatasetAlias) -> str:
+        """Return the hash of the columns of a dataset's inputs."""
+        return self._definitions.inputs_hash(alias, lambda source: self(source).lines)
+
+    def _below(self, alias: DatasetAlias) -> Iterable[DatasetAlias]:
+        declared = self._definitions.declared
+        if self._settled(alias):
+            return ()
+        sources = (source for _, source in self._definitions.inputs(alias))
+        return [s for s in sources if s is not None and s in declared]
+
+    def _resolved(self, alias: DatasetAlias) -> Columns:
+        if alias in self._found:
+            return self._found[alias]
+        if alias in self._broken:
+            return Columns(unknown=_BROKEN)
+        if self._settled(alias):
+            return self._of_chain(alias)
+        known = self._known
+        schema = None if known is None else known(alias, self.inputs_hash(alias))
+        if schema is not None:
+            return Columns(schema=schema)
+        schema = self.told(alias) if self._static else None
+        if schema is not None:
+            return Columns(schema=schema)
+        return self._asked(self._definitions.declared[alias])
+
+    def _asked(self, each: Declared) -> Columns:
+        for at, event in enumerate(each.snapshot.metadata):
+            if isinstance(event, SetDataSchema) and not any(opaque_parts(event)):
+                vocab = self._definitions.vocabulary(each.alias)
+                return Columns(schema=data_schema(schema_of(event), vocab))
+            if isinstance(event, SetTransform):
+                return self._of_transform(each, at, event)
+            if isinstance(event, SetPollingSource | AddPushSource):
+                return self._of_source(each, at, event)
+        return Columns(unknown=_SOURCELESS)
+
+    def _of_transform(self, each: Declared, at: int, event: SetTransform) -> Columns:
+        if any(opaque_parts(event)) or not isinstance(event.transform, TransformSql):
+            return Columns(unknown=_UNREADABLE)
+        inputs: list[AnalysedInput] = []
+        for name, source in self._definitions.inputs(each.alias):
+            found = None if source is None else self._input(name, source)
+            if found is None:
+                return Columns(unknown=f"the columns of the input {source or name} are not known")
+            inputs.append(found)
+        if self._asker is None:
+            return Columns(unknown=_UNASKED)
+        vocab = self._definitions.vocabulary(each.alias)
+        answer = self._asker.transform(event.transform, inputs, vocab)
+        path = ("metadata", at, "transform")
+        return _columns(answer, lambda no: place_in_query(each, path, no.at))
+
+    def _input(self, name: str, source: DatasetAlias) -> AnalysedInput | None:
+        if source in self._definitions.declared:
+            vocab = self._definitions.vocabulary(source)
+            schema = self._found[source].schema
+            return (
+                None if schema is None else AnalysedInput(name, full_schema(schema, vocab), vocab)
+            )
+        state = self._existing(source)
+        in_force = None if state is None else schema_in_force(state)
+        if state is None or in_force is None:
+            return None
+        return AnalysedInput(name, in_force, state.vocab)
+
+    def _of_source(self, each: Declared, at: int, source: Source) -> Columns:
+        if any(opaque_parts(source)):
+            return Columns(unknown=_UNREADABLE)
+        if not declares_columns(source):
+            return self._of_chain(each.alias)
+        if self._asker is None:
+            return Columns(unknown=_UNASKED)
+        answer = self._asker.source(source, self._definitions.vocabulary(each.alias))
+        return _columns(answer, lambda no: _place_in_source(each, at, source, no))
+
+    def _of_chain(self, alias: DatasetAlias) -> Columns:
+        """Return what the first rows decided, if there were any."""
+        state = self._existing(alias)
+        schema = None if state is None else schema_in_force(state)
+        if state is None or schema is None:
+            return Columns(unknown=_UNDECLARED)
+        return Columns(schema=data_schema(schema, state.vocab))
+
+
+def _columns(answer: DataSchema | Refusal, place: Callable[[Refusal], SourceSpan]) -> Columns:
+    if isinstance(answer, DataSchema):
+        return Columns(schema=answer)
+    found = Diagnostic(
+        code=answer.code, what=answer.what, why=answer.why, fix=answer.fix, span=place(answer)
+    )
+    return Columns(unknown=_BROKEN, found=(found,))
+
+
+def _place_in_source(each: Declared, at: int, source: Source, no: Refusal) -> SourceSpan:
+    if no.at is not None and source.preprocess is not None:
+        return place_in_query(each, ("metadata", at, "preprocess"), no.at)
+    key = "read" if source.preprocess is None else "preprocess"
+    return each.key_span(("metadata", at, key))
+
+
+def place_in_query(
+    each: Declared, path: tuple[str | int, ...], at: QueryPlace | None
+) -> SourceSpan:
+    """Return where a part of a query is written, or the query, or what it belongs to.
+
+    `path` is that of the transform or preprocess step that the query is of.
+    """
+    written = _declared_columns(each, path)
+    steps = steps_of(written) if isinstance(written, TransformSql) else ()
+    if at is None or at.step >= len(steps):
+        return each.key_span(_query_path(path, written, 0))
+    inner = _query_path(path, written, at.step)
+    if at.start is None:
+        return each.span(inner)
+    return each.span_inside(inner, steps[at.step].text, at.start, at.length)
+
+
+def _query_path(path: Sequence[str | int], written: object, step: int) -> PathSteps:
+    if not isinstance(written, TransformSql):
+        return path
+    single = written.query is not None
+    return (*path, "query") if single else (*path, "queries", step, "query")
+
+
+def _declared_columns(each: Declared, path: tuple[str | int, ...]) -> object:
+    event = each.written.metadata[int(path[1])]
+    return getattr(event, str(path[2]), None)

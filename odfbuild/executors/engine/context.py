@@ -1,0 +1,116 @@
+"""What every step works with: the workspace, the engine, the clock, the project's surroundings."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Protocol
+
+from odfbuild.errors import Diagnostic
+from odfbuild.executors.data.frames import Read
+from odfbuild.executors.engine.protocol import Engine
+from odfbuild.host.permissions import UNLIMITED, Permissions
+from odfbuild.odf.chain.state import ChainState
+from odfbuild.odf.identity import DatasetId, Multihash
+from odfbuild.odf.timestamp import Timestamp
+from odfbuild.state.workspace import Workspace
+
+if TYPE_CHECKING:
+    from odfbuild.executors.data.slices import Sealed
+
+
+SLICE_ROWS = 1_000_000  # rows of a slice at most, unless the project says otherwise
+
+
+class RowGate(Protocol):
+    """Judges new rows before they are committed."""
+
+    def check(
+        self, site: "Site", dataset: DatasetId, state: ChainState, sealed: "Sealed", source: str
+    ) -> "tuple[Diagnostic, ...]":
+        """Return warnings of the rows of a step; raise DataCheckError where they are held back."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Site:
+    """The one place where effects come from; tests give their own clock and engine.
+
+    `permissions` are what sources may use of the machine.  Every `slice_rows` rows of an input
+    become a slice of their own.  `gate` has the checks that new rows go through before they are
+    committed, None if there are none.
+    """
+
+    workspace: Workspace
+    engine: Engine
+    clock: Callable[[], Timestamp]
+    project_dir: Path
+    env: Mapping[str, str]
+    slice_rows: int = SLICE_ROWS
+    permissions: Permissions = UNLIMITED
+    gate: RowGate | None = None
+
+
+def held_back(
+    site: Site, dataset: DatasetId, state: ChainState, sealed: "Sealed | None", source: str
+) -> "tuple[Diagnostic, ...]":
+    """Make the checks on what is about to be committed; return what is only to be told of it.
+
+    `state` is the dataset before, `source` what the rows come of.  Raises DataCheckError when a
+    check fails that holds rows back.
+    """
+    if site.gate is None or sealed is None or not sealed.slices:
+        return ()
+    return site.gate.check(site, dataset, state, sealed, source)
+
+
+@dataclass(frozen=True, slots=True)
+class Drifted:
+    """How the columns of an input differ from the schema that was declared for them.
+
+    `added` and `grown` are lines of the definition, `- name TYPE`, that would take in columns and
+    members that are left out now.  `missing` are columns that are null now.  `renamed` pairs names
+    of the input with the columns that took their values by position.
+    """
+
+    added: tuple[str, ...] = ()
+    grown: tuple[str, ...] = ()
+    missing: tuple[str, ...] = ()
+    renamed: tuple[tuple[str, str], ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Told:
+    """What an input had besides the rows taken in: bad ones, kept in a file, and drift.
+
+    `checks` are what checks of the project found in the rows, and let pass.  `absent` is said of a
+    source that has no file yet.
+    """
+
+    bad_rows: int = 0
+    bad_rows_file: str | None = None
+    drifted: Drifted | None = None
+    checks: tuple[Diagnostic, ...] = ()
+    absent: Diagnostic | None = None
+
+    def __bool__(self) -> bool:
+        found = self.drifted is not None or self.absent is not None
+        return found or self.bad_rows > 0 or bool(self.checks)
+
+
+_NOTHING = Told()
+
+
+@dataclass(frozen=True, slots=True)
+class Round:
+    """One commit of a step: what it read, and how many blocks and rows it added.
+
+    No blocks means that there was nothing to commit but something to tell.  `read` is what a step
+    read of slices, as far as it was counted.  `head` is the block that the commit ended with, None
+    without a commit.
+    """
+
+    source: str
+    blocks: int
+    records: int
+    told: Told = _NOTHING
+    read: Read | None = None
+    head: Multihash | None = None

@@ -1,0 +1,285 @@
+"""The operations of an engine as the specification has them: a message in, a message out.
+
+Messages are plain values (`odf.messages`) that name files, with a form in JSON and one in bytes;
+so an engine that is reached over some transport needs a transport and no more.  Here they are
+answered with an engine of ours (ODF 0.34.1, "Engine Contract").  Files that messages name are read
+and written with the rights of this process.
+
+Records of earlier steps are not in a request: what a step needs of them goes from checkpoint to
+checkpoint (`protocol_state`).
+"""
+
+import traceback
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from shutil import copyfile
+from tempfile import TemporaryDirectory
+from typing import Any, Final, Protocol, TypeVar
+
+from odfbuild.errors import EngineFailedError, InvalidQueryError, OdfBuildError
+from odfbuild.executors.data.frames import Frame
+from odfbuild.executors.engine.interrupt import StoppedError
+from odfbuild.executors.engine.messages.provenance import RunsAgain, derived
+from odfbuild.executors.engine.messages.state import BadCheckpointError, read_state, write_state
+from odfbuild.executors.engine.messages.step import run_step
+from odfbuild.executors.engine.protocol import (
+    RawQueryWork,
+    TransformInputFrame,
+    TransformWork,
+    engine_version,
+)
+from odfbuild.odf import messages as msg
+from odfbuild.odf.chain.state import RESTATE
+from odfbuild.odf.events import TransformSql
+from odfbuild.odf.manifest import from_mapping
+from odfbuild.odf.manifest.writer import to_mapping
+from odfbuild.odf.opaque import is_opaque
+from odfbuild.odf.record import Record
+from odfbuild.odf.schema.arrow import from_arrow
+from odfbuild.odf.wire.blocks import decode_table, encode_table
+from odfbuild.planner.diff.query_change import migration_refusal
+
+Result = TypeVar("Result")
+
+
+class Operations(Protocol):
+    """The operations of an engine.  What goes wrong is an answer, never an exception."""
+
+    def raw_query(self, request: msg.RawQueryRequest) -> msg.RawQueryResponse:
+        """Run a query over files that belong to no dataset ("Execute Raw Query")."""
+
+    def validate_query(self, request: msg.ValidateQueryRequest) -> msg.ValidateQueryResponse:
+        """Tell which columns a query gives ("Validate Query")."""
+
+    def execute_transform(self, request: msg.TransformRequest) -> msg.TransformResponse:
+        """Run one step of a transform; equal requests give equal records ("Execute Query")."""
+
+    def migrate_query(self, request: msg.MigrateQueryRequest) -> msg.MigrateQueryResponse:
+        """Go over from one query, or version, to another ("Migrate Query")."""
+
+    def derive_provenance(
+        self, request: msg.DeriveProvenanceRequest
+    ) -> msg.DeriveProvenanceResponse:
+        """Tell what a step may have looked at, or one record is of ("Derive Provenance")."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Method:
+    """An operation by the name that it has on the wire: its messages and the function."""
+
+    request: type[Any]
+    response: type[Any]
+    run: Callable[[Operations, Any], Any]
+
+
+METHODS: Final[Mapping[str, _Method]] = {
+    "ExecuteRawQuery": _Method(
+        msg.RawQueryRequest, msg.RawQueryResponseRoot, lambda to, each: to.raw_query(each)
+    ),
+    "ExecuteTransform": _Method(
+        msg.TransformRequest, msg.TransformResponseRoot, lambda to, each: to.execute_transform(each)
+    ),
+    "ValidateQuery": _Method(
+        msg.ValidateQueryRequest,
+        msg.ValidateQueryResponseRoot,
+        lambda to, each: to.validate_query(each),
+    ),
+    "MigrateQuery": _Method(
+        msg.MigrateQueryRequest,
+        msg.MigrateQueryResponseRoot,
+        lambda to, each: to.migrate_query(each),
+    ),
+    "DeriveProvenance": _Method(
+        msg.DeriveProvenanceRequest,
+        msg.DeriveProvenanceResponseRoot,
+        lambda to, each: to.derive_provenance(each),
+    ),
+}
+"""The operations by name; the first two are those of the reference."""
+
+
+def answered(operations: Operations, method: str, message: bytes) -> bytes:
+    """Answer a message in bytes: FlatBuffers without a manifest around them.
+
+    Raises KeyError for a method that there is none of, ProtocolError for a message that is none.
+    """
+    found = METHODS[method]
+    return encode_table(_answer(operations, found, decode_table(found.request, message)))
+
+
+def answered_json(operations: Operations, method: str, message: object) -> dict[str, Any]:
+    """Answer a message in the form of JSON.
+
+    Raises KeyError for a method that there is none of, ManifestErrors for a message that is none.
+    """
+    found = METHODS[method]
+    answer: dict[str, Any] = to_mapping(
+        _answer(operations, found, from_mapping(found.request, message))
+    )
+    return answer
+
+
+def _answer(operations: Operations, method: _Method, request: Record) -> Record:
+    root: Record = method.response(method.run(operations, request))
+    return root
+
+
+class EngineOperations:
+    """The operations, answered with an engine; files in between go into the folder `staging`."""
+
+    def __init__(self, engine: RunsAgain, staging: Path) -> None:
+        self._engine = engine
+        self._staging = staging
+
+    def raw_query(self, request: msg.RawQueryRequest) -> msg.RawQueryResponse:
+        """Run a query over files of one schema, which it calls `input`."""
+        return _guarded(
+            lambda: self._raw_query(request),
+            msg.RawQueryResponseInvalidQuery,
+            msg.RawQueryResponseInternalError,
+        )
+
+    def validate_query(self, request: msg.ValidateQueryRequest) -> msg.ValidateQueryResponse:
+        return _guarded(
+            lambda: self._validate_query(request),
+            msg.ValidateQueryResponseInvalidQuery,
+            msg.ValidateQueryResponseInternalError,
+        )
+
+    def execute_transform(self, request: msg.TransformRequest) -> msg.TransformResponse:
+        return _guarded(
+            lambda: self._execute_transform(request),
+            msg.TransformResponseInvalidQuery,
+            msg.TransformResponseInternalError,
+        )
+
+    def migrate_query(self, request: msg.MigrateQueryRequest) -> msg.MigrateQueryResponse:
+        """Say whether the new query can go on; what the old one knew is then good for it too."""
+        return _guarded(
+            lambda: _migrated(request),
+            msg.MigrateQueryResponseRefused,
+            msg.MigrateQueryResponseInternalError,
+        )
+
+    def derive_provenance(
+        self, request: msg.DeriveProvenanceRequest
+    ) -> msg.DeriveProvenanceResponse:
+        """Tell it from the text of the query, and of one record by running it on chosen rows."""
+        return _guarded(
+            lambda: self._derive_provenance(request),
+            msg.DeriveProvenanceResponseInvalidQuery,
+            msg.DeriveProvenanceResponseInternalError,
+        )
+
+    def _derive_provenance(
+        self, request: msg.DeriveProvenanceRequest
+    ) -> msg.DeriveProvenanceResponse:
+        if request.record is None:
+            return derived(self._engine, request, self._staging)
+        _known(request.transform)
+        with TemporaryDirectory(dir=self._staging) as folder:
+            return derived(self._engine, request, Path(folder))
+
+    def _raw_query(self, request: msg.RawQueryRequest) -> msg.RawQueryResponse:
+        import pyarrow.parquet as pq
+
+        query = _known(request.transform)
+        source = Frame.at(*map(Path, request.input_data_paths))
+        with TemporaryDirectory(dir=self._staging) as folder:
+            work = RawQueryWork(source=source, query=query, staging=Path(folder))
+            found = self._engine.raw_query(work)
+            with pq.ParquetWriter(request.output_data_path, found.schema) as writer:
+                for batch in found.batches():
+                    writer.write_batch(batch)
+            return msg.RawQueryResponseSuccess(found.rows)
+
+    def _validate_query(self, request: msg.ValidateQueryRequest) -> msg.ValidateQueryResponse:
+        inputs = tuple(
+            TransformInputFrame(
+                alias=each.query_alias, paths=(), interval=None, schema=each.schema,
+                vocab=each.vocab,
+            )
+            for each in request.query_inputs
+        )  # fmt: skip
+        with TemporaryDirectory(dir=self._staging) as folder:
+            work = TransformWork(
+                inputs=inputs,
+                transform=_known(request.transform),
+                vocab=request.vocab,
+                staging=Path(folder),
+            )
+            return msg.ValidateQueryResponseSuccess(from_arrow(self._engine.validate(work)))
+
+    def _execute_transform(self, request: msg.TransformRequest) -> msg.TransformResponse:
+        transform = _known(request.transform)
+        with TemporaryDirectory(dir=self._staging) as folder:
+            before = None
+            if request.prev_checkpoint_path is not None:
+                before = read_state(Path(request.prev_checkpoint_path), Path(folder))
+                _check_migration(before.transform, transform)
+            done = run_step(self._engine, request, before, Path(folder))
+            write_state(done.after, Path(request.new_checkpoint_path))
+        piece = done.sealed.slice
+        return msg.TransformResponseSuccess(
+            None if piece is None else piece.offset_interval, done.after.watermark
+        )
+
+
+def _migrated(request: msg.MigrateQueryRequest) -> msg.MigrateQueryResponse:
+    _check_migration(request.prev_transform, request.next_transform)
+    if request.prev_checkpoint_path is None:
+        return msg.MigrateQueryResponseSuccess(new_checkpoint=False)
+    copyfile(request.prev_checkpoint_path, request.new_checkpoint_path)
+    return msg.MigrateQueryResponseSuccess(new_checkpoint=True)
+
+
+def _check_migration(previous: TransformSql, following: TransformSql) -> None:
+    installed = engine_version(following.engine) or ""
+    refusal = migration_refusal(previous, following, installed)
+    if refusal is not None:
+        raise InvalidQueryError(
+            what=refusal,
+            why="rows of the query before stay as they are, unless the new one restates them",
+            fix=f"give the new query a version that ends in {RESTATE}, or compute the dataset anew",
+        )
+
+
+def _known(transform: TransformSql) -> TransformSql:
+    """Return a transform for an engine that is here, in a version that is here."""
+    if is_opaque(transform) or engine_version(transform.engine) is None:
+        name = "of that kind" if is_opaque(transform) else transform.engine
+        raise InvalidQueryError(
+            what=f"there is no engine {name} here",
+            why="an engine answers for its own dialect only",
+            fix="send it to that engine, or write the query for spark",
+        )
+    installed = engine_version(transform.engine)
+    if transform.version is not None and transform.version.removesuffix(RESTATE) != installed:
+        raise InvalidQueryError(
+            what=f"the query is for version {transform.version}, and {installed} is installed",
+            why="another version may give other rows",
+            fix="migrate the query first, or send it to that version",
+        )
+    return transform
+
+
+def _guarded(
+    run: Callable[[], Result],
+    refused: Callable[[str], Result],
+    failed: Callable[[str, str | None], Result],
+) -> Result:
+    """Return what came of it, be it that the query is wrong or that the engine failed."""
+    try:
+        return run()
+    except (EngineFailedError, StoppedError, BadCheckpointError) as error:
+        return failed(_said(error), None)
+    except OdfBuildError as error:
+        return refused(_said(error))
+    except Exception as error:
+        return failed(f"{type(error).__name__}: {error}", traceback.format_exc())
+
+
+def _said(error: OdfBuildError) -> str:
+    """Return all that an error says, a line for each finding."""
+    return "\n".join(f"{each.what}; {each.why}; {each.fix}" for each in error.diagnostics())

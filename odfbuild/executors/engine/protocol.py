@@ -1,0 +1,231 @@
+"""The engine protocol: what an engine does for a step, and the plain values it is asked with.
+
+Engines see rows and queries, never chains.  They return frames: `op`, the event time if there is
+one, then the data columns, rows in their final order; offsets and system time are given later.
+"""
+
+import importlib.metadata
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Protocol, TypeVar
+
+from odfbuild.executors.data.frames import Frame
+from odfbuild.odf.events import (
+    DataSchema,
+    DatasetVocabulary,
+    MergeStrategy,
+    MergeStrategyAppend,
+    MergeStrategyChangelogStream,
+    OffsetInterval,
+    TransformSql,
+)
+from odfbuild.odf.timestamp import Timestamp
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+    from odfbuild.executors.engine.inputs import Inputs
+
+
+Item = TypeVar("Item")
+Result = TypeVar("Result")
+
+_REVISION = 2  # grows with every change of a pinned setting, of a class of queries or of row order
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class IngestRequest:
+    """Merge one source frame into a dataset.
+
+    `history` are the dataset's slices, oldest first, read with the schema `in_force`: columns that
+    a slice lacks are null.  What an engine made of a request to condense may stand for the first of
+    them.  `infer` asks for the default preprocess: the source declared neither a schema nor a
+    query.  `staging` is a folder for files that the returned frame may name.
+    """
+
+    source: Frame
+    preprocess: TransformSql | None
+    merge: MergeStrategy
+    vocab: DatasetVocabulary
+    history: tuple[Path, ...]
+    in_force: DataSchema | None
+    staging: Path
+    infer: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RawQueryWork:
+    """One query over rows that belong to no dataset, which it calls `input`.
+
+    `staging` is a folder for files that the returned frame may name.
+    """
+
+    source: Frame
+    query: TransformSql
+    staging: Path
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CondenseRequest:
+    """Make a history shorter that merges of this strategy cannot tell from the whole.
+
+    Of a Ledger that is its keys; of the other strategies the last record of each key, unless it
+    takes a row back, with its offset and operation.  `into` is a folder yet to be made for files.
+    """
+
+    merge: MergeStrategy
+    vocab: DatasetVocabulary
+    history: tuple[Path, ...]
+    in_force: DataSchema
+    into: Path
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TransformInputFrame:
+    """The new rows of one input: slices oldest first and the offsets of them that count.
+
+    `interval` is closed; None means that the input brought no rows.  `past` are the slices before,
+    for a query that is not linear.
+    """
+
+    alias: str
+    paths: tuple[Path, ...]
+    interval: OffsetInterval | None
+    schema: DataSchema
+    vocab: DatasetVocabulary
+    past: tuple[Path, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TransformWork:
+    """One step of a derivative dataset; `vocab` is the vocabulary of the output.
+
+    `output` are the slices that the dataset has, `in_force` their schema, `watermark` where the
+    step ends in event time; all for a query that is not linear.  `in_full` asks to correct all that
+    is there, which another query made: the result is compared as a whole, also of a linear query.
+    `unbroken` tells that all that is there came of this very query; it may be False where it is.
+
+    `new_checkpoint` is where a step leaves what the next one continues from, None if it shall leave
+    nothing; `checkpoint` is what the step before left.  The rows do not depend on either.
+    """
+
+    inputs: tuple[TransformInputFrame, ...]
+    transform: TransformSql
+    vocab: DatasetVocabulary
+    staging: Path
+    output: tuple[Path, ...] = ()
+    in_force: DataSchema | None = None
+    watermark: Timestamp | None = None
+    watermark_before: Timestamp | None = None
+    in_full: bool = False
+    unbroken: bool = False
+    checkpoint: Path | None = None
+    new_checkpoint: Path | None = None
+
+
+def system_columns(vocab: DatasetVocabulary) -> tuple[str, str, str]:
+    """Return the columns of the event log that queries do not see."""
+    return (vocab.offset_column, vocab.operation_type_column, vocab.system_time_column)
+
+
+def seen_columns(work: TransformWork) -> dict[str, DataSchema]:
+    """Return the columns of the inputs as a query sees them: without those of the event log."""
+    found = {}
+    for each in work.inputs:
+        hidden = system_columns(each.vocab)
+        fields = tuple(field for field in each.schema.fields if field.name not in hidden)
+        found[each.alias] = replace(each.schema, fields=fields)
+    return found
+
+
+class Engine(Protocol):
+    """Makes data of data.  Equal requests give equal rows in equal order.
+
+    Raises InvalidQueryError when the user's text or data is at fault, else EngineFailedError.
+    """
+
+    def ingest(self, request: IngestRequest) -> Frame:
+        """Preprocess and merge one source frame ("Merge Strategies")."""
+
+    def ingest_together(
+        self, request: IngestRequest, sources: Sequence[Frame]
+    ) -> tuple[Frame, ...]:
+        """Do what ingests of the sources would, one after the other; one frame of rows for each.
+
+        The sources are tables of one schema; the request (whose own source does not matter) is
+        such that their rows can be told apart by `goes_together`.
+        """
+
+    def condense(self, request: CondenseRequest) -> tuple[Path, ...]:
+        """Return the Parquet files of a shorter history, to be read before what comes later."""
+
+    def raw_query(self, work: RawQueryWork) -> Frame:
+        """Run a preprocess query over one frame, without merging ("Execute Raw Query").
+
+        Rows come in the order that the query asks for, else in that of the source, or, where many
+        rows make one, sorted by all columns.
+        """
+
+    def transform(self, work: TransformWork) -> Frame:
+        """Run one step of a transform over the new rows of its inputs ("Execute Query")."""
+
+    def spread(
+        self, function: Callable[[Item], Result], items: Sequence[Item], /
+    ) -> tuple[Result, ...]:
+        """Call a function of a module with each item, several at a time, perhaps elsewhere.
+
+        Results come in the order of the items.  Raises the error of the first that failed.
+        """
+
+    def validate(self, work: TransformWork) -> "pa.Schema":
+        """Return the schema that the step would give, without reading rows ("Validate Query")."""
+
+    def cancel(self) -> None:
+        """Interrupt what runs now, from any thread; interrupted calls raise EngineFailedError."""
+
+    def close(self) -> None:
+        """Stop and free everything; the engine may not be used again."""
+
+
+def engine_version(name: str) -> str | None:
+    """Return the version text of an engine of ours, or None for an engine that we lack.
+
+    Recorded in `SetTransform.transform.version`; looked up without importing the engine.
+    """
+    if name != "spark":
+        return None
+    return f"{importlib.metadata.version('pyspark')}+odfbuild.{_REVISION}"
+
+
+POSITION_SHIFT = 48  # the number of an input is above it in a position, the offset below
+
+
+class Again(Protocol):
+    """An engine as far as it runs something again.
+
+    Raises InvalidQueryError for what a query does with the rows, EngineFailedError for all else.
+    """
+
+    def positions(self, work: TransformWork) -> Frame:
+        """Return the rows of a row-by-row step, with the position of what each was made of last.
+
+        A position is the number of the input, then the offset of its row.
+        """
+
+    def results(self, work: TransformWork, many: "Sequence[Inputs]") -> "Sequence[pa.Table]":
+        """Return what the query of a step gives of each of several selections of rows.
+
+        Rows are in no order; watermark and columns are those of the step.
+        """
+
+
+def looks_back(request: IngestRequest) -> bool:
+    """Tell whether a merge may read the history: ChangelogStream looks up nothing but times."""
+    match request.merge:
+        case MergeStrategyAppend():
+            return False
+        case MergeStrategyChangelogStream() if request.preprocess is None:
+            return request.vocab.event_time_column not in request.source.schema.names
+        case _:
+            return True

@@ -1,0 +1,1 @@
+"""The input rows that an output row was made of."""

@@ -1,0 +1,233 @@
+"""Which rows of its inputs a row was made of, and what made it come or go: found by trying.
+
+A query that looks at one row at a time is run again with the positions of its rows.  Any other is
+run again on ever fewer of the rows that stood: what is left gives the row by itself, and none of it
+can be left out.  In the same way the new records are found that made the row come or go.
+"""
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+import pyarrow as pa
+
+from odfbuild.executors.data.changelog import COMES, InvalidChangelogError
+from odfbuild.executors.data.frames import Frame
+from odfbuild.executors.engine.arrow.keyed import TooMuchError
+from odfbuild.executors.engine.inputs import Inputs
+from odfbuild.executors.engine.protocol import POSITION_SHIFT, Again, TransformWork, system_columns
+from odfbuild.executors.engine.provenance.logs import Log, Logs, read_logs
+from odfbuild.executors.engine.provenance.minimal import least
+from odfbuild.executors.engine.provenance.selections import Selections, equal_rows, selections
+from odfbuild.sql.analysis.query import QueryFacts, examine
+from odfbuild.sql.text.statement import steps_of
+from odfbuild.sql.text.temporal import as_of_joins
+
+Offsets = Mapping[str, tuple[int, ...]]
+"""Offsets of the inputs, in order, by alias; inputs without any are left out."""
+
+
+class InexactError(Exception):
+    """It cannot be told of single rows; the text says why."""
+
+
+@dataclass(frozen=True, slots=True)
+class Bounds:
+    """How much is tried: bytes of records that are read, and selections of them at most."""
+
+    bytes: int = 64 << 20
+    selections: int = 1 << 30
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Cause:
+    """What made a row come or go in its step: new records, or the watermark that moved by itself.
+
+    `query` says that it was another query, which corrects what the one before it had written.
+    """
+
+    offsets: Offsets
+    watermark: bool = False
+    query: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Derivation:
+    """What a row was made of.
+
+    `why` are rows that give it by themselves, none of which can be left out if it is `exact`; else
+    `reason` says what is not sure.  `of` counts the rows that might have mattered.  A record that
+    takes a row back does not `come`: `why` is then what the row had been made of.
+    """
+
+    why: Offsets
+    of: Mapping[str, int]
+    comes: bool = True
+    cause: Cause | None = None
+    exact: bool = True
+    reason: str | None = None
+
+
+def step_facts(work: TransformWork) -> QueryFacts:
+    """Return what the query of a step says."""
+    ops = {each.vocab.operation_type_column for each in work.inputs}
+    aliases = [each.alias for each in work.inputs]
+    return examine(steps_of(work.transform), aliases, {*ops, work.vocab.operation_type_column})
+
+
+def derivation(
+    again: Again,
+    work: TransformWork,
+    row: pa.Table,
+    number: int,
+    *,
+    rerun: Callable[[], Frame],
+    bounds: Bounds = Bounds(),
+) -> Derivation:
+    """Return what a record of a step was made of, and what made it come or go.
+
+    `row` is the record and `number` its place among those of the step; `rerun` gives all of them
+    with their positions, for a query that looks at one row at a time.  Raises InexactError, and
+    what the engine raises.
+    """
+    facts = step_facts(work)
+    op = row.column(work.vocab.operation_type_column)[0].as_py()
+    data = row.drop_columns([n for n in system_columns(work.vocab) if n in row.column_names])
+    if facts.is_linear and not work.in_full:
+        return replace(_by_position(work, rerun(), data, number), comes=op in COMES)
+    if facts.names_op:
+        raise InexactError("the query reads the event log itself")
+    if any(as_of_joins(step.text) for step in facts.steps):
+        raise InexactError("the query reads the versions of a table")
+    try:
+        logs = read_logs(work, facts, data, most=bounds.bytes)
+    except TooMuchError:
+        raise InexactError("the rows that might matter do not fit into memory") from None
+    counting = selections(again, facts, work, logs.keyed, data)
+    return _Trial(counting, work, logs, bounds).derivation(comes=op in COMES)
+
+
+def _by_position(work: TransformWork, rows: Frame, data: pa.Table, number: int) -> Derivation:
+    found = pa.Table.from_batches(rows.slice(number, 1).batches(), rows.schema)
+    if found.num_rows != 1 or not equal_rows(found, data):
+        raise InexactError("the step gives other rows when it is run again")
+    position = found.column(rows.schema.names[-1])[0].as_py()
+    source, offset = divmod(position, 1 << POSITION_SHIFT)
+    why = {work.inputs[source].alias: (offset,)}
+    return Derivation(why=why, of={work.inputs[source].alias: 1}, cause=Cause(offsets=why))
+
+
+@dataclass(frozen=True, slots=True)
+class _Trial:
+    """The records on which the query of a step is tried, and how its row is counted."""
+
+    counting: Selections
+    work: TransformWork
+    logs: Logs
+    bounds: Bounds
+
+    def derivation(self, *, comes: bool) -> Derivation:
+        """Return what the row was made of: after the step if it came, before it if it went."""
+        if self.work.in_full and not comes:
+            raise InexactError("a query before this one had made the row")
+        stood = {
+            each.alias: each.standing(each.new if comes else _none(each)) for each in self._each
+        }
+        work = self.work if comes else self._before
+        places = [(log, at) for log in self._each for at in range(stood[log.alias].num_rows)]
+
+        def chosen(things: Sequence[int]) -> dict[str, pa.Table]:
+            return {
+                alias: stood[alias].take(pa.array(numbers, pa.int64()))
+                for alias, numbers in _by_alias(self._each, (places[n] for n in things)).items()
+            }
+
+        def holds(selections: Sequence[tuple[int, ...]]) -> list[bool]:
+            many = [self.logs.seen(chosen(each)) for each in selections]
+            return [count > 0 for count in self.counting.counts(work, many)]
+
+        every = tuple(range(len(places)))
+        if not holds([every])[0]:
+            raise InexactError("its query does not give the row of the rows that stood")
+        most = self._most(len(places))
+        found = least(len(places), holds, most=most)
+        rows = chosen(found.things)
+        told = {log.alias: tuple(sorted(log.offsets(rows[log.alias]))) for log in self._each}
+        why = {alias: offsets for alias, offsets in told.items() if offsets}
+        return Derivation(
+            why=why,
+            of={alias: table.num_rows for alias, table in stood.items()},
+            comes=comes,
+            cause=Cause(offsets=why) if self._begins and why else self._cause(comes=comes),
+            exact=found.sure,
+            reason=None
+            if found.sure
+            else f"the rows give it, and after {most:,} trials it is not known whether all of "
+            "them are needed",
+        )
+
+    @property
+    def _begins(self) -> bool:
+        """Tell whether there was nothing before the step, and nothing was taken back in it."""
+        return not self.work.in_full and all(
+            not each.past.num_rows and not each.takes_back for each in self._each
+        )
+
+    def _cause(self, *, comes: bool) -> Cause | None:
+        """Return what made the row come or go; None if that cannot be told."""
+        if self.work.in_full:
+            return Cause(offsets={}, query=True)
+        units = [(log, unit) for log in self._each for unit in log.units()]
+        before = {each.alias: each.standing(_none(each)) for each in self._each}
+        count = self.counting.counts(self._before, [self.logs.seen(before)])[0]
+
+        def chosen(things: Sequence[int]) -> dict[str, pa.Table]:
+            numbers = ((units[n][0], at) for n in things for at in units[n][1])
+            return {
+                log.alias: log.new.take(pa.array(found, pa.int64()))
+                for log, found in zip(
+                    self._each, _by_alias(self._each, numbers).values(), strict=True
+                )
+            }
+
+        def holds(selections: Sequence[tuple[int, ...]]) -> list[bool]:
+            found = [self._after(chosen(each)) for each in selections]
+            given = [each for each in found if each is not None]
+            counts = iter(self.counting.counts(self.work, given))
+            known = [None if each is None else next(counts) for each in found]
+            return [n is not None and (n > count if comes else n < count) for n in known]
+
+        if not holds([tuple(range(len(units)))])[0]:
+            return None
+        records = chosen(least(len(units), holds, most=self._most(len(units))).things)
+        offsets = {log.alias: tuple(log.offsets(records[log.alias])) for log in self._each}
+        told = {alias: found for alias, found in offsets.items() if found}
+        return Cause(offsets=told, watermark=not told)
+
+    def _after(self, new: Mapping[str, pa.Table]) -> Inputs | None:
+        """Return what stands after some of the new records, None if they cannot be alone."""
+        try:
+            return self.logs.seen({log.alias: log.standing(new[log.alias]) for log in self._each})
+        except InvalidChangelogError:
+            return None
+
+    def _most(self, rows: int) -> int:
+        return min(self.bounds.selections, self.counting.most(rows))
+
+    @property
+    def _each(self) -> tuple[Log, ...]:
+        return self.logs.each
+
+    @property
+    def _before(self) -> TransformWork:
+        return replace(self.work, watermark=self.work.watermark_before)
+
+
+def _none(log: Log) -> pa.Table:
+    return log.new.slice(0, 0)
+
+
+def _by_alias(logs: Iterable[Log], numbers: Iterable[tuple[Log, int]]) -> dict[str, list[int]]:
+    found: dict[str, list[int]] = {log.alias: [] for log in logs}
+    for log, at in numbers:
+        found[log.alias].append(at)
+    return found

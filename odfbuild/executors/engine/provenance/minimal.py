@@ -1,0 +1,99 @@
+"""Which of many things something depends on: the least of them that still bring it about.  Pure.
+
+What is found brings it about alone, and no single thing can be taken out of it.  There may be
+others like it, as two rows that have the greatest value: of those the first is found.
+"""
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Final, TypeAlias
+
+Things: TypeAlias = tuple[int, ...]
+"""Numbers of things, in order."""
+
+Holds: TypeAlias = Callable[[Sequence[Things]], Sequence[bool]]
+"""Tells of each of some selections whether it brings about what is asked for."""
+
+_FEW: Final = 64  # things up to which each is tried at once, and not first in bundles
+
+
+@dataclass(frozen=True, slots=True)
+class Least:
+    """Things that bring something about; `sure` says that none of them could be left out."""
+
+    things: Things
+    sure: bool
+
+
+def least(count: int, holds: Holds, *, most: int) -> Least:
+    """Return the least of so many things, all of which together hold.
+
+    At most `most` selections are tried; then what is left by then is returned, as not sure.
+    """
+    search = _Search(tuple(range(count)), holds, most)
+    try:
+        search.run()
+    except _SpentError:
+        return Least(search.kept, sure=False)
+    return Least(search.kept, sure=True)
+
+
+class _SpentError(Exception):
+    """No more selections may be tried."""
+
+
+class _Search:
+    """The things that are left so far, and what was tried."""
+
+    def __init__(self, things: Things, holds: Holds, most: int) -> None:
+        self.kept = things
+        self._holds = holds
+        self._left = most
+        self._known: dict[Things, bool] = {}
+
+    def run(self) -> None:
+        size = len(self.kept) // 2 if len(self.kept) > _FEW else 1
+        while size > 1:
+            self._shed(size)
+            size = min(size // 4, max(1, len(self.kept) // 2))
+        before = None
+        while before != self.kept:
+            before = self.kept
+            self._shed(1)
+
+    def _shed(self, size: int) -> None:
+        """Leave out bundles of so many things, as far as that can be done."""
+        bundles = list(_bundles(self.kept, size))
+        answers = self._ask([_without(self.kept, each) for each in bundles])
+        loose = [each for each, holds in zip(bundles, answers, strict=True) if holds]
+        self._drop(loose[::-1])
+
+    def _drop(self, bundles: Sequence[Things]) -> None:
+        """Leave out as many of some bundles as can be, the first of them first."""
+        if not bundles:
+            return
+        rest = _without(self.kept, *bundles)
+        if self._ask([rest])[0]:
+            self.kept = rest
+        elif len(bundles) > 1:
+            half = len(bundles) // 2
+            self._drop(bundles[:half])
+            self._drop(bundles[half:])
+
+    def _ask(self, selections: Sequence[Things]) -> list[bool]:
+        new = list(dict.fromkeys(each for each in selections if each not in self._known))
+        if len(new) > self._left:
+            raise _SpentError
+        self._left -= len(new)
+        if new:
+            self._known.update(zip(new, self._holds(new), strict=True))
+        return [self._known[each] for each in selections]
+
+
+def _bundles(things: Things, size: int) -> Iterator[Things]:
+    return (things[at : at + size] for at in range(0, len(things), size))
+
+
+def _without(things: Things, *bundles: Things) -> Things:
+    gone = frozenset().union(*bundles)
+    return tuple(each for each in things if each not in gone)

@@ -1,0 +1,37 @@
+"""Questions of people to the data: one SELECT over datasets, answered by an engine."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Protocol
+
+from odfbuild.executors.data.frames import Frame
+from odfbuild.executors.data.views import DatasetView
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class QueryRequest:
+    """One SELECT and what it reads, by the names that it uses.
+
+    `limit` bounds the rows of the answer, which is then held in memory; without it the answer is
+    in files in the folder `staging`.
+    """
+
+    text: str
+    views: Mapping[str, DatasetView]
+    staging: Path
+    limit: int | None = None
+
+
+class Querier(Protocol):
+    """An engine as far as it answers such questions.
+
+    Raises InvalidQueryError for what is wrong with the text or what it does with the data,
+    InvalidChangelogError for a dataset that cannot be replayed, EngineFailedError for all else.
+    """
+
+    def query(self, request: QueryRequest) -> Frame:
+        """Return the rows of the answer, in the order that the text asks for."""
+
+    def close(self) -> None:
+        """Stop and free everything."""

@@ -1,0 +1,248 @@
+"""The one way of SQL texts into Spark: what a query consists of is judged before anything runs.
+
+Spark carries out commands as it reads them, and a query may start programs, call any method of
+Java, read files and addresses, or name classes to load.  So a text is parsed first; its tree may
+hold listed functions and nodes only.  Then Spark analyses it, and all nodes and expressions of that
+plan have to be listed as well.  What is not known is refused with its name.
+
+Spark reads a text without a date, such as '12:34', as that time of the day on which it runs.  So
+such texts in a query are refused; and those in rows are marked as they are cast, by an expression
+that is put into the analysed plan, so that the cast takes them for what is no time.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from importlib.resources import files
+from threading import Lock
+from typing import TYPE_CHECKING, Any, Final
+
+from odfbuild.executors.engine.analysis import PlacedQueryError
+from odfbuild.executors.engine.spark.admission.plan_classes import ADMITTED
+from odfbuild.executors.engine.spark.errors import SentQuery, place_of
+from odfbuild.redaction import excerpt
+from odfbuild.sql.functions import ALLOWED, REFUSED, TYPE_ARGUMENTS
+from odfbuild.sql.reasons import Reason
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+
+_CENSUS: Final = "odfbuild.PlanCensus"
+_OPTIONS: Final = """
+    allowBackslashEscapingAnyCharacter allowComments allowNonNumericNumbers
+    allowNumericLeadingZeros allowSingleQuotes allowUnquotedControlChars allowUnquotedFieldNames
+    arrayElementName attributePrefix charToEscapeQuoteEscaping charset columnNameOfCorruptRecord
+    columnPruning comment dateFormat declaration delimiter dropFieldIfAllNull emptyValue
+    enableDateTimeParsingFallback encoding enforceSchema escape escapeQuotes excludeAttribute
+    explodeEmbeddedArray extension header ignoreLeadingWhiteSpace ignoreNamespace ignoreNullFields
+    ignoreSurroundingSpaces ignoreTrailingWhiteSpace indent inferSchema inferTimestamp
+    inputBufferSize lineSep locale maxCharsPerColumn maxColumns mode multiLine nanValue negativeInf
+    nullValue positiveInf preferDate prefersDecimal pretty primitivesAsString quote quoteAll
+    rootTag rowTag samplingRatio sep singleVariantColumn sortKeys timeFormat timeZone
+    timestampFormat timestampNTZFormat unescapedQuoteHandling useLegacyXMLParser useUnsafeRow
+    validateName valueTag wildcardColName writeNonAsciiCharacterAsCodePoint
+"""
+OPTIONS: Final = frozenset(_OPTIONS.lower().split())
+"""The options of functions that read and write JSON, CSV and XML; others may name files."""
+
+_METHODS: Final = ("org.apache.spark.sql.catalyst.", "org.apache.spark.unsafe.")
+
+
+class RefusedPlanError(PlacedQueryError):
+    """Spark reads something in a query that no query may consist of."""
+
+    code = "query-not-admitted"
+
+
+class ClockError(RefusedPlanError):
+    """A query takes the day on which it runs for part of a time."""
+
+    code = "not-deterministic"
+
+
+def admitted(session: "SparkSession", text: str, sent: SentQuery | None = None) -> "DataFrame":
+    """Return the rows of a query that a user wrote, if it may run; nothing has run yet.
+
+    `sent` says how the text came from the user's.  Raises RefusedPlanError, and what Spark says of
+    a text that it cannot read (PySparkException).
+    """
+    from pyspark.sql import DataFrame
+
+    read = _census(session).parse(session._jsparkSession, text)
+    _judge(read.parts(), sent)
+    _judge(read.constants(), sent)
+    read.analyse()
+    _judge(read.parts(), sent)
+    return DataFrame(read.guarded(), session)
+
+
+def built(session: "SparkSession", text: str) -> "DataFrame":
+    """Return the rows of a query that this package made of quoted names and its own words."""
+    return session.sql(text)
+
+
+# The judgement
+
+
+@dataclass(frozen=True, slots=True)
+class _Part:
+    """Something that a plan has, and where in the text, or -1."""
+
+    kind: str
+    name: str
+    detail: str
+    start: int
+    stop: int
+
+
+def _parts(census: str) -> Iterator[_Part]:
+    for line in census.split("\2")[:-1]:
+        kind, name, detail, start, stop = line.split("\1")
+        yield _Part(kind, name, detail, int(start), int(stop))
+
+
+def _judge(census: str, sent: SentQuery | None) -> None:
+    for part in _parts(census):
+        found = _refusal(part)
+        if found is not None:
+            what, fix, why = found
+            at, where = (None, "")
+            if sent is not None and part.start >= 0:
+                at, where = place_of(sent, part.start, part.stop + 1)
+            refused = ClockError if part.kind == "clock" else RefusedPlanError
+            raise refused(
+                what=f"{what} is not allowed in a query{where}",
+                why=why,
+                fix=fix,
+                message=f"{what} is not allowed in a query",
+                at=at,
+            )
+
+
+_Refusal = tuple[str, str, str]
+"""What is refused, the way out, and why."""
+_WHY: Final = (
+    "a query computes rows from the rows of its inputs: it starts no program, reads no file, "
+    "address or setting, and changes nothing"
+)
+
+
+def _refusal(part: _Part) -> _Refusal | None:
+    """Return what is refused of a part in words; None if it is admitted."""
+    match part.kind:
+        case "class":
+            spoken = f"{part.detail}()" if part.detail else _plain(part.name)
+            return None if part.name in ADMITTED else (spoken, "leave it out", _WHY)
+        case "function":
+            return _refused_function(part)
+        case "option":
+            if part.detail != "relation" and part.name.lower() in OPTIONS:
+                return None
+            return f"the option {part.name!r}", "leave it out", _WHY
+        case "method":
+            if part.name.startswith(_METHODS):
+                return None
+            return f"the method {part.name}.{part.detail}", "leave it out", _WHY
+        case "clock":
+            return _refused_clock(part)
+        case _:
+            return f"the name {part.name!r}", "name an input of the query, in backticks", _WHY
+
+
+def _refused_clock(part: _Part) -> _Refusal:
+    match part.name:
+        case "TIME":
+            what, fix = (
+                f"a TIME as {part.detail}",
+                "make_timestamp(a date, the time) gives it a date",
+            )
+        case "VARIANT":
+            what = f"a value of a VARIANT as {part.detail}"
+            fix = "get it as 'STRING', and cast that to TIMESTAMP"
+        case "NESTED":
+            what = f"a cast of nested texts to {part.detail}"
+            fix = "cast each text by itself: transform(texts, each -> CAST(each AS TIMESTAMP))"
+        case "PARSED":
+            what = f"a TIMESTAMP of {part.detail}() without a format"
+            fix = "read it as STRING and cast that; or give map('timestampFormat', '...') alone"
+        case "CONSTANT":
+            what = f"a text that is worked out as {part.detail}"
+            fix = "write the value itself, such as '2024-05-01 12:34:00'"
+        case "PIVOT":
+            what = f"a PIVOT of a {part.detail} for values that may have no date"
+            fix = "write the value itself, such as TIMESTAMP'2024-05-01 12:34:00'"
+        case "?":
+            what, fix = f"this way to write a {part.detail}", "write TIMESTAMP'2024-05-01 12:34:00'"
+        case _:
+            what = f"{excerpt(part.name, 60)} as {part.detail}"
+            fix = "write the date as well, such as '2024-05-01 12:34:00'"
+    why = "a time without a date gets that of the day on which the query runs"
+    return what, fix, why
+
+
+def _refused_function(part: _Part) -> _Refusal | None:
+    name = _function(part.name)
+    reason = REFUSED.get(name)
+    if name not in ALLOWED and reason is not Reason.NOT_DETERMINISTIC:
+        if reason is not None:
+            return f"{name}()", f"remove {name}", _WHY
+        known = "only functions of Spark that are known to be harmless are (UNRESOLVED_ROUTINE)"
+        return (
+            f"the function {name}()",
+            "only the functions that are part of Spark can be used",
+            known,
+        )
+    at, kinds = TYPE_ARGUMENTS.get(name), part.detail.split(" ")[:-1]
+    if at is None or at >= len(kinds):
+        return None
+    if kinds[at] == "literal" or _function(kinds[at].removesuffix("()")).startswith("schema_of_"):
+        return None
+    return (
+        f"{name}() of a type that is worked out or written as JSON",
+        "write the type as one text, such as 'a INT, b STRING', or as schema_of_json('...')",
+        "a type in JSON may name classes of Java or Python to load",
+    )
+
+
+def _function(name: str) -> str:
+    """Return the name of a function of Spark's without where Spark has it."""
+    return name.lower().removeprefix("system.").removeprefix("builtin.")
+
+
+def _plain(name: str) -> str:
+    """Return the name of a class as users may know it from Spark's plans."""
+    return name.rpartition(".")[2].removesuffix("$")
+
+
+# The other side
+
+
+_last: list[tuple[object, Any]] = []  # the gateway to the JVM of this process, and the census there
+_loading = Lock()
+
+
+def _census(session: "SparkSession") -> Any:
+    """Return the census in a JVM.
+
+    It is loaded there once, as Py4J takes methods of a class for those of another of that name.
+    """
+    gateway = session.sparkContext._gateway
+    with _loading:
+        if not _last or _last[0][0] is not gateway:
+            _last[:] = [(gateway, _loaded(gateway))]
+        return _last[0][1]
+
+
+def _loaded(gateway: Any) -> Any:
+    """Return the class that lists what plans consist of; PlanCensus.java is its source."""
+    view = gateway.jvm
+    code = (files("odfbuild.executors.engine.spark.admission") / "PlanCensus.class").read_bytes()
+    classes = view.java.util.HashMap()
+    classes.put(_CENSUS, code)
+    parent = view.java.lang.Thread.currentThread().getContextClassLoader()
+    util = view.org.codehaus.commons.compiler.util.reflect
+    loaded = util.ByteArrayClassLoader(classes, parent).loadClass(_CENSUS)
+    none = gateway.new_array(view.java.lang.Class, 0)
+    return loaded.getDeclaredConstructor(none).newInstance(
+        gateway.new_array(view.java.lang.Object, 0)
+    )

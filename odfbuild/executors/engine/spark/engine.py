@@ -1,0 +1,380 @@
+"""The Spark engine: what a step asks for, in the session and the way that fit its size."""
+
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import replace
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, TypeVar
+
+from odfbuild.errors import Diagnostic, EngineFailedError, InvalidQueryError
+from odfbuild.executors.data.frames import Frame, Read
+from odfbuild.executors.engine.analysis import Analysis
+from odfbuild.executors.engine.protocol import (
+    CondenseRequest,
+    IngestRequest,
+    RawQueryWork,
+    TransformWork,
+    looks_back,
+    seen_columns,
+)
+from odfbuild.executors.engine.querier import QueryRequest
+from odfbuild.executors.engine.spark.session import InterruptedStepError, Sessions, Start, Views
+from odfbuild.executors.engine.spark.settings import LARGE, Size, size_of
+from odfbuild.odf.events import TransformSql
+from odfbuild.planner.queries import PREPROCESS_INPUT
+from odfbuild.sql.analysis.query import QueryFacts, diagnostics, examine
+from odfbuild.sql.reasons import Reason
+from odfbuild.sql.text.statement import QueryStep, steps_of
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+    from pyspark.sql import SparkSession
+
+    from odfbuild.executors.engine.inputs import Inputs
+    from odfbuild.sql.analysis.aggregates.accumulators import Accumulators
+
+
+Item = TypeVar("Item")
+Result = TypeVar("Result")
+
+_OF_INGEST = frozenset(
+    {
+        Reason.SYNTAX,
+        Reason.STEPS,
+        Reason.UNKNOWN_INPUT,
+        Reason.ENVIRONMENT,
+        Reason.FOREIGN_CODE,
+    }
+)
+_OF_ANALYSIS = tuple(reason for reason in Reason if reason is not Reason.NOT_LINEAR)
+
+
+class RefusedQueryError(InvalidQueryError):
+    """A query that is refused for what its text says, with everything that was found in it."""
+
+    def __init__(self, found: tuple[Diagnostic, ...]) -> None:
+        super().__init__(found[0].what, found[0].why, found[0].fix)
+        self.found = found
+
+    def diagnostics(self) -> tuple[Diagnostic, ...]:
+        return self.found
+
+
+class SparkEngine:
+    """An Engine on one JVM, which starts with the first step; steps may come from many threads.
+
+    `cache` is a folder for the JVM's own files; `master` where Spark runs, by default within the
+    JVM on `cores`; `memory` the JVM's greatest heap (`2g`); `limit` the bytes of input from which
+    on rows go through files; `note` is told what the user may want to know.  `java_options` take
+    the place of the class archive.  `resident`: a JVM that was left running for this cache serves
+    as well, if it fits.
+    """
+
+    def __init__(
+        self,
+        cache: Path,
+        *,
+        cores: int | None = None,
+        master: str | None = None,
+        memory: str | None = None,
+        limit: int = LARGE,
+        note: Callable[[str], None] = lambda _: None,
+        java_options: Sequence[str] | None = None,
+        resident: bool = False,
+    ) -> None:
+        given = None if java_options is None else tuple(java_options)
+        start = Start(
+            cores=cores, master=master, memory=memory, java_options=given, resident=resident
+        )
+        self._sessions = Sessions(cache, start, note)
+        self._limit = limit
+
+    def prepare(self, planned_bytes: int | None = None) -> None:
+        """Start the JVM without waiting for it; `planned_bytes` is how much will be read."""
+        self._sessions.warm_up(_first_queries, planned_bytes)
+
+    def ingest(self, request: IngestRequest) -> Frame:
+        return self._ingest(request)
+
+    def ingest_together(
+        self, request: IngestRequest, sources: Sequence[Frame]
+    ) -> tuple[Frame, ...]:
+        from odfbuild.executors.engine.spark.frames import joined, parted
+
+        frame = self._ingest(replace(request, source=joined(sources)), by_piece=True)
+        return parted(frame, len(sources))
+
+    def _ingest(self, request: IngestRequest, *, by_piece: bool = False) -> Frame:
+        from odfbuild.executors.engine.spark.frames import cost
+        from odfbuild.executors.engine.spark.ingest import ingested
+        from odfbuild.executors.engine.spark.ingest.history import looks_up, near, past_cost
+
+        facts = None
+        if request.preprocess is not None:
+            facts = _facts(request.preprocess, [PREPROCESS_INPUT], [], _OF_INGEST)
+        history = request.history if looks_back(request) else ()
+        planned, cut = cost(request.source) + past_cost(history), None
+        if facts is None and size_of(planned, self._limit) is Size.BIG and looks_up(request):
+            self._sessions.start(planned)
+            cut = near(request, request.source)
+        if cut is not None:
+            request, planned = cut, cost(request.source) + past_cost(cut.history)
+        size = size_of(planned, self._limit)
+        with self._views("merge the source rows", size, planned) as (session, views):
+            return ingested(
+                session, views, request, facts, size, self._sessions.log, by_piece=by_piece,
+                is_near=cut is not None,
+            )  # fmt: skip
+
+    def condense(self, request: CondenseRequest) -> tuple[Path, ...]:
+        from odfbuild.executors.engine.spark.ingest.history import condensed, past_cost
+
+        planned = past_cost(request.history)
+        size = size_of(planned, self._limit)
+        with self._views("condense the history", size, planned) as (session, views):
+            return condensed(session, views, request, size, self._sessions.log)
+
+    def raw_query(self, work: RawQueryWork) -> Frame:
+        from odfbuild.executors.engine.spark.frames import cost
+        from odfbuild.executors.engine.spark.ingest.preprocess import raw_rows
+
+        facts = _facts(work.query, [PREPROCESS_INPUT], [], _OF_INGEST)
+        planned = cost(work.source)
+        size = size_of(planned, self._limit)
+        with self._views("run the query", size, planned) as (session, views):
+            return raw_rows(session, views, work, facts, size, self._sessions.log)
+
+    def transform(self, work: TransformWork) -> Frame:
+        from odfbuild.executors.engine.spark.transform.fine_times import collecting
+
+        with collecting() as cut:
+            frame = self._transform(work)
+        return replace(frame, cut=tuple(cut.values())) if cut else frame
+
+    def _transform(self, work: TransformWork) -> Frame:
+        from odfbuild.executors.engine.spark.errors import spark_errors
+        from odfbuild.executors.engine.spark.frames import cost, gather
+        from odfbuild.executors.engine.spark.transform.linear import planned_step
+        from odfbuild.sql.analysis.aggregates.accumulators import accumulators
+
+        facts = self._transform_facts(work)
+        kept = None
+        if work.new_checkpoint is not None:
+            kept = accumulators(facts.steps, seen_columns(work))
+        if kept is not None:
+            return self._accumulated(work, facts, kept)
+        if work.in_full or not facts.is_linear:
+            return self._changes(work, facts)
+        planned = cost(*(path for source in work.inputs for path in source.paths))
+        size = size_of(planned, self._limit)
+        with self._views("run the query", size, planned) as (session, views):
+            log = self._sessions.log
+            step = planned_step(session, views, work, facts, size, log)
+            with spark_errors("run the query", step.sent, log):
+                return gather(step.frame, size, work.staging, step.columns, step.finish)
+
+    def positions(self, work: TransformWork) -> Frame:
+        """Return the rows of a row-by-row step, with their positions; see `Again`."""
+        from odfbuild.executors.engine.spark.errors import spark_errors
+        from odfbuild.executors.engine.spark.frames import POSITION, cost, gather
+        from odfbuild.executors.engine.spark.transform.linear import planned_step
+
+        facts = self._transform_facts(work)
+        planned = cost(*(path for source in work.inputs for path in source.paths))
+        size = size_of(planned, self._limit)
+        with self._views("run the query again", size, planned) as (session, views):
+            log = self._sessions.log
+            step = planned_step(session, views, work, facts, size, log)
+            with spark_errors("run the query again", step.sent, log):
+                columns = (*step.columns, POSITION)
+                return gather(step.frame, size, work.staging, columns, step.finish)
+
+    def results(self, work: TransformWork, many: "Sequence[Inputs]") -> "tuple[pa.Table, ...]":
+        """Return what the query of a step gives of selections of rows; see `Again`."""
+        from odfbuild.executors.engine.arrow.keyed import Sides
+        from odfbuild.executors.engine.spark.transform.in_memory import Chosen
+
+        facts = self._transform_facts(work)
+        with self._views("run the query again", Size.SMALL, 0) as (session, views):
+            return Chosen(
+                session=session, views=views, work=work, facts=facts, size=Size.SMALL,
+                log=self._sessions.log, sides=Sides(after=(), read=Read()),
+            ).results(many)  # fmt: skip
+
+    def _changes(self, work: TransformWork, facts: QueryFacts) -> Frame:
+        """Run a step of a query that looks at more than one row."""
+        from odfbuild.executors.engine.arrow.joins import weighted
+        from odfbuild.executors.engine.arrow.keyed import sides
+        from odfbuild.executors.engine.spark.frames import cost
+        from odfbuild.executors.engine.spark.transform.in_memory import Quick
+        from odfbuild.executors.engine.spark.transform.keyed import Stateful
+
+        found = weighted(work, facts, most=self._limit) or sides(work, facts, most=self._limit)
+        if found is not None:
+            with self._views("run the query", Size.SMALL, 0) as (session, views):
+                return Quick(
+                    session=session, views=views, work=work, facts=facts, size=Size.SMALL,
+                    log=self._sessions.log, sides=found,
+                ).changes()  # fmt: skip
+        read = (path for source in work.inputs for path in (*source.past, *source.paths))
+        planned = cost(*read, *work.output)
+        size = size_of(planned, self._limit)
+        with self._views("run the query", size, planned) as (session, views):
+            return Stateful(
+                session=session, views=views, work=work, facts=facts, size=size,
+                log=self._sessions.log,
+            ).changes()  # fmt: skip
+
+    def _accumulated(self, work: TransformWork, facts: QueryFacts, kept: "Accumulators") -> Frame:
+        """Run a step that goes on from what was counted by the one before."""
+        from odfbuild.executors.engine.spark.frames import cost
+        from odfbuild.executors.engine.spark.transform.counting import Counting
+        from odfbuild.executors.engine.spark.transform.state import Accumulated, known_groups
+
+        known = known_groups(work, kept)
+        read = [path for source in work.inputs for path in source.paths]
+        if known is None:
+            read += [*(path for source in work.inputs for path in source.past), *work.output]
+        planned = cost(*read)
+        size = size_of(planned, self._limit)
+        with self._views("run the query", size, planned) as (session, views):
+            counting = Counting(
+                session=session, views=views, work=work, facts=facts, size=size,
+                log=self._sessions.log, found=kept,
+            )  # fmt: skip
+            plainly = partial(self._changes, work, facts)
+            return Accumulated(counting=counting, known=known, plainly=plainly).changes()
+
+    def spread(
+        self, function: Callable[[Item], Result], items: Sequence[Item], /
+    ) -> tuple[Result, ...]:
+        from odfbuild.executors.engine.spark.spread import spread_out
+
+        with self._views("write the slices", Size.BIG, 0) as (session, _):
+            return spread_out(session, function, items)
+
+    def validate(self, work: TransformWork) -> "pa.Schema":
+        from odfbuild.executors.engine.spark.transform.keyed import Stateful
+        from odfbuild.executors.engine.spark.transform.linear import planned_step, result_schema
+
+        facts = self._transform_facts(work)
+        with self._views("read the query", Size.SMALL, 0) as (session, views):
+            log = self._sessions.log
+            if not facts.is_linear:
+                return Stateful(
+                    session=session, views=views, work=work, facts=facts, size=Size.SMALL, log=log
+                ).schema()
+            step = planned_step(session, views, work, facts, Size.SMALL, log, empty=True)
+            return result_schema(step)
+
+    def analyse(self, question: Analysis) -> "pa.Schema":
+        """Return the columns that a query gives, whether or not a step could compute it."""
+        from odfbuild.executors.engine.spark.transform.analyse import analysed
+
+        ops = {each.vocab.operation_type_column for each in question.inputs}
+        ops.add(question.vocab.operation_type_column)
+        facts = examine(question.steps, [each.alias for each in question.inputs], ops)
+        found = diagnostics(facts, _OF_ANALYSIS)
+        if found:
+            raise RefusedQueryError(found)
+        with self._views("read the query", Size.SMALL, 0) as (session, views):
+            return analysed(session, views, question, facts, self._sessions.log)
+
+    def query(self, request: QueryRequest) -> Frame:
+        """Return the rows of the answer to a question; see `Querier`."""
+        from odfbuild.executors.engine.spark.changelog import Replaying
+        from odfbuild.executors.engine.spark.frames import cost
+        from odfbuild.executors.engine.spark.query import queried
+
+        facts = examine((QueryStep(None, request.text),), tuple(request.views), ())
+        found = diagnostics(facts, tuple(_OF_INGEST))
+        if found:
+            raise RefusedQueryError(found)
+        planned = cost(*(path for view in request.views.values() for path in view.paths))
+        size = size_of(planned, self._limit)
+        with self._views("run the query", size, planned) as (session, views):
+            replaying = Replaying(session=session, views=views, size=size)
+            return queried(replaying, request, self._sessions.log)
+
+    def cancel(self) -> None:
+        self._sessions.cancel()
+
+    def close(self) -> None:
+        self._sessions.close()
+
+    def __enter__(self) -> "SparkEngine":
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    @contextmanager
+    def _views(
+        self, doing: str, size: Size, planned_bytes: int
+    ) -> "Iterator[tuple[SparkSession, Views]]":
+        """Yield a session and views that last as long as the step; keep the log if Spark fails.
+
+        A step that failed as its JVM ended says how that ended; the next one starts another.
+        """
+        from odfbuild.executors.engine.spark.errors import spark_errors
+        from odfbuild.executors.engine.spark.jvm.failure import JavaGoneError
+
+        try:
+            self._sessions.start(planned_bytes)
+            session = self._sessions.session(size)
+            lent = self._sessions.lent(size)
+            with spark_errors(doing, log=self._sessions.log), Views(session, lent) as views:
+                yield session, views
+        except JavaGoneError as error:
+            self._sessions.mark_failed()
+            raise self._sessions.ended(error.what) or error from None
+        except EngineFailedError as error:
+            if not isinstance(error, InterruptedStepError):
+                self._sessions.mark_failed()
+            raise
+
+    def _transform_facts(self, work: TransformWork) -> QueryFacts:
+        aliases = [source.alias for source in work.inputs]
+        ops = {source.vocab.operation_type_column for source in work.inputs}
+        ops.add(work.vocab.operation_type_column)
+        facts = examine(steps_of(work.transform), aliases, ops)
+        found = diagnostics(facts, facts.refused)
+        if not found and not facts.is_linear:
+            found = _by_types(facts, work)
+        if found:
+            raise RefusedQueryError(found)
+        return facts
+
+
+def _by_types(facts: QueryFacts, work: TransformWork) -> tuple[Diagnostic, ...]:
+    """Return what is wrong with a query for the columns of its inputs: order of rows, versions."""
+    from odfbuild.sql.analysis.typed_findings import typed_findings
+
+    times = {each.alias: each.vocab.event_time_column for each in work.inputs}
+    findings = typed_findings(facts.steps, seen_columns(work), times)
+    return diagnostics(replace(facts, findings=findings))
+
+
+def _facts(
+    transform: TransformSql,
+    inputs: Collection[str],
+    op_columns: Collection[str],
+    reasons: Iterable[Reason],
+) -> QueryFacts:
+    """Return what the query says.  Raises RefusedQueryError for findings of these reasons."""
+    facts = examine(steps_of(transform), inputs, op_columns)
+    found = diagnostics(facts, tuple(reasons))
+    if found:
+        raise RefusedQueryError(found)
+    return facts
+
+
+def _first_queries(session: "SparkSession") -> None:
+    """Load what every step needs: the way of rows in and out, and the door of queries."""
+    import pyarrow as pa
+
+    from odfbuild.executors.engine.spark.admission import admitted
+
+    session.createDataFrame(pa.table({"a": [1]})).selectExpr("a + 1 AS b").toArrow()
+    admitted(session, "SELECT 1 AS a")

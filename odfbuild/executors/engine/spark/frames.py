@@ -1,0 +1,374 @@
+"""Frames to DataFrames and back: through Arrow while rows are few, through Parquet files else.
+
+Both ways give the same rows in the same order.  A DataFrame that is to be returned comes sorted;
+its parts are then in order, and are written one behind the other into one file.
+
+The optimizer evaluates projections and filters over rows that are in the driver, by the same
+interpreted expressions that tasks use when no code is generated.  What is left of such a query are
+rows, which are handed over as one Arrow stream.
+
+The number of the piece is carried through the user's query as transforms carry positions, and rows
+of a piece never change places with those of another.
+"""
+
+# ruff: noqa: S608 - the texts are made of quoted names only
+
+import shutil
+from base64 import b64decode
+from collections.abc import Callable, Iterator, Sequence
+from functools import reduce
+from itertools import chain
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+from uuid import uuid4
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+
+from odfbuild.errors import InvalidQueryError
+from odfbuild.executors.data.frames import Frame, Part, opened_file
+from odfbuild.executors.engine.spark.admission import built
+from odfbuild.executors.engine.spark.session import in_all_digits
+from odfbuild.executors.engine.spark.settings import Size
+from odfbuild.executors.engine.spark.sql_text import quoted, spark_schema, to_read, to_write
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+
+def check_storable(frame: "DataFrame") -> None:
+    """Refuse columns of GEOMETRY and GEOGRAPHY, nested ones too.  Raises InvalidQueryError."""
+    for field in frame.schema.fields:
+        kind = _geometric(field.dataType)
+        if kind is not None:
+            name = field.name
+            raise InvalidQueryError(
+                what=f"the column {name} of the query is a {kind.upper()}",
+                why="only Spark has this type; datasets keep geometries as well-known binary",
+                fix=f"select st_asbinary({name}) AS {name}, and st_srid({name}) where it matters"
+                if _geometric(field.dataType, nested=False)
+                else "apply st_asbinary to the geometries within it",
+            )
+
+
+def _geometric(kind: Any, *, nested: bool = True) -> str | None:
+    """Return `geometry` or `geography` if a type is one, or holds one."""
+    word = str(kind.typeName()).partition("(")[0]
+    if word in {"geometry", "geography"}:
+        return word
+    if not nested:
+        return None
+    match word:
+        case "array":
+            return _geometric(kind.elementType)
+        case "map":
+            return _geometric(kind.keyType) or _geometric(kind.valueType)
+        case "struct":
+            return next((found for f in kind.fields if (found := _geometric(f.dataType))), None)
+    return None
+
+
+_ROWS = 1 << 20
+_BYTES = 1 << 30
+
+
+def local_table(frame: "DataFrame") -> pa.Table | None:
+    """Return the rows of a query over few rows, as `toArrow` does; None if it needs a job."""
+    from pyspark.sql.pandas.types import to_arrow_schema
+
+    plan = frame._jdf.queryExecution().optimizedPlan()
+    if plan.nodeName() != "LocalRelation":
+        return None
+    rows = plan.data().iterator()
+    if not rows.hasNext():
+        return to_arrow_schema(frame.schema, timezone="UTC").empty_table()
+    view: Any = frame.sparkSession._jvm
+    converters = getattr(view, "org.apache.spark.sql.execution.arrow.ArrowConverters$")
+    batches = getattr(converters, "MODULE$").toBatchWithSchemaIterator(
+        rows, frame._jdf.schema(), _ROWS, _BYTES, "UTC", True, False
+    )
+    found = []
+    while batches.hasNext():
+        found.append(pa.ipc.open_stream(_bytes(batches)).read_all())
+    return pa.concat_tables(found)
+
+
+def _bytes(batches: Any) -> bytes:
+    """Return the next bytes of a Java iterator; Py4J itself decodes them one at a time."""
+    from py4j import protocol
+
+    client, target = batches._gateway_client, batches._target_id
+    command = f"{protocol.CALL_COMMAND_NAME}{target}\nnext\n{protocol.END_COMMAND_PART}"
+    answer = client.send_command(command)
+    if protocol.is_error(answer)[0] or answer[1] != protocol.BYTES_TYPE:
+        return bytes(protocol.get_return_value(answer, client, target, "next"))
+    return b64decode(answer[2:])
+
+
+PIECE = "__odf_piece"
+
+
+def joined(sources: Sequence[Frame]) -> Frame:
+    """Return the rows of tables of one schema, behind each other, with the number of each."""
+    numbered = [
+        source.table.append_column(PIECE, pa.repeat(pa.scalar(number, pa.int32()), source.rows))
+        for number, source in enumerate(sources)
+        if source.table is not None
+    ]
+    return Frame.of(pa.concat_tables(numbered))
+
+
+def parted(frame: Frame, count: int) -> tuple[Frame, ...]:
+    """Return the rows of each piece as a frame of its own, without the numbers."""
+    table = frame.table
+    if table is None:
+        table = pa.Table.from_batches(frame.batches(), schema=frame.schema)
+    numbers, rows = table.column(PIECE), table.drop_columns([PIECE])
+    sizes = dict.fromkeys(range(count), 0)
+    for each in pc.value_counts(numbers).to_pylist():
+        sizes[each["values"]] = each["counts"]
+    frames, start = [], 0
+    for number in range(count):
+        frames.append(Frame.of(rows.slice(start, sizes[number])))
+        start += sizes[number]
+    return tuple(frames)
+
+
+def first_of_keys(
+    session: "SparkSession", new: "DataFrame", name: str, key: Sequence[str]
+) -> "DataFrame":
+    """Return the rows of the view `name` whose key is in no earlier piece.
+
+    Within one piece a key may come twice, as it may within one source; a null matches nothing.
+    """
+    keys = ", ".join(map(quoted, key))
+    missing = " OR ".join(f"{quoted(part)} IS NULL" for part in key)
+    first = f"min({PIECE}) OVER (PARTITION BY {keys})"
+    columns = ", ".join(map(quoted, new.columns))
+    return built(
+        session,
+        f"SELECT {columns} FROM (SELECT *, {first} AS __odf_first FROM {name}) "
+        f"WHERE __odf_first = {PIECE} OR {missing}",
+    )
+
+
+POSITION = "__odf_pos"  # where a row stood in the input
+_EXPANSION = 4  # bytes in memory for a byte of Parquet, roughly
+_GROUP_BYTES = 32 << 20  # of a row group: who reads rows from its middle reads those before
+
+Edit = Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]
+
+
+def cost(*sources: Frame | Path) -> int:
+    """Return about how many bytes the rows of these take in memory."""
+    total = 0
+    for source in sources:
+        if isinstance(source, Path):
+            total += _EXPANSION * source.stat().st_size
+        elif source.table is not None:
+            total += source.table.nbytes
+        else:
+            total += sum(_EXPANSION * part.path.stat().st_size for part in source.parts)
+    return total
+
+
+def from_frame(session: "SparkSession", frame: Frame, size: Size) -> "DataFrame":
+    """Return the rows of a frame with their position in it as last column."""
+    if size is Size.BIG and frame.parts:
+        return _from_parts(session, frame)
+    table = frame.table
+    if table is None:
+        table = pa.Table.from_batches(frame.batches(), schema=frame.schema)
+    positions = pa.array(range(table.num_rows), pa.int64())
+    return from_table(session, table.append_column(POSITION, positions))
+
+
+def _from_parts(session: "SparkSession", frame: Frame) -> "DataFrame":
+    frames, before = [], 0
+    for part in frame.parts:
+        position = f"_metadata.row_index + {before - part.start}"
+        rows = from_files(session, (part.path,), frame.schema, position)
+        if part != Part.whole(part.path):
+            rows = rows.where(f"`{POSITION}` BETWEEN {before} AND {before + part.rows - 1}")
+        frames.append(rows)
+        before += part.rows
+    return reduce(lambda first, second: first.unionAll(second), frames)
+
+
+def from_table(session: "SparkSession", table: pa.Table, *, whole: bool = True) -> "DataFrame":
+    """Return the rows of a table, in order.
+
+    `whole`: in one partition, as what looks at several rows wants them; what looks at one at a
+    time can be told without a job if they are left as they are.
+    """
+    plain = table.cast(spark_schema(table.schema))
+    # PySpark loses the rows behind an empty chunk; and nested columns need a chunk, be it empty
+    filled = [batch for batch in plain.to_batches() if batch.num_rows]
+    given = pa.Table.from_batches(filled or [_empty(plain.schema)], plain.schema)
+    frame = session.createDataFrame(given)
+    return frame.coalesce(1) if whole else frame
+
+
+def from_files(
+    session: "SparkSession", paths: Sequence[Path], schema: pa.Schema, position: str | None = None
+) -> "DataFrame":
+    """Return the rows of Parquet files that have this schema or only some columns of it.
+
+    `position` is an SQL expression that is added as the last column.
+    """
+    from pyspark.sql.pandas.types import from_arrow_schema
+
+    kinds = from_arrow_schema(spark_schema(schema))
+    frame = session.read.schema(kinds).parquet(*map(to_read, paths))
+    return frame if position is None else frame.selectExpr("*", f"{position} AS `{POSITION}`")
+
+
+def slice_table(path: Path, schema: pa.Schema) -> pa.Table:
+    """Return the columns of `schema` of one slice; columns that it lacks are null."""
+    with pq.ParquetFile(path, page_checksum_verification=True) as file:
+        there = set(file.schema_arrow.names)
+        found = file.read(columns=[name for name in schema.names if name in there])
+    columns = [
+        found.column(field.name).cast(field.type)
+        if field.name in there
+        else pa.nulls(found.num_rows, field.type)
+        for field in schema
+    ]
+    nullable = pa.schema([field.with_nullable(True) for field in schema])
+    return pa.Table.from_arrays(columns, schema=nullable)
+
+
+def gather(
+    frame: "DataFrame", size: Size, staging: Path, columns: Sequence[str], edit: Edit
+) -> Frame:
+    """Run a sorted DataFrame and return these columns of what `edit` makes of its rows.
+
+    `edit` gets at least one batch, which may be empty, so that it always shows its columns.
+    """
+    check_storable(frame)
+    if size is Size.BIG:
+        return _through_files(frame, staging, columns, edit)
+    found = told(frame)
+    table = _utc(frame.toArrow()) if found is None else found
+    edited = edit(iter(table.to_batches() or [_empty(table.schema)]))
+    return Frame.of(_nullable(pa.Table.from_batches(edited).select(list(columns))))
+
+
+def told(frame: "DataFrame") -> pa.Table | None:
+    """Return the rows of a DataFrame over few rows; None if it takes a job to know them."""
+    found = local_table(frame)
+    return None if found is None else _utc(found)
+
+
+def _through_files(frame: "DataFrame", staging: Path, columns: Sequence[str], edit: Edit) -> Frame:
+    """Let Spark write its parts, and put them into one file: bounded memory whatever their size."""
+    folder, parts = _written(frame, staging)
+    whole = staging / f"rows-{uuid4().hex}.parquet"
+    _write(edit(_batches(parts, _schema(frame))), whole, columns)
+    shutil.rmtree(folder)
+    return Frame.at(whole)
+
+
+def gather_checked(
+    frame: "DataFrame",
+    size: Size,
+    staging: Path,
+    columns: Sequence[str],
+    check: Edit,
+    doubted: tuple[str, int],
+) -> Frame:
+    """Run a sorted DataFrame and return these columns of it; large ones stay in Spark's files.
+
+    `check` lets rows pass or raises.  Of large results it sees only rows in doubt: with so much or
+    more in a column of integers.
+    """
+    if size is Size.SMALL:
+        return gather(frame, size, staging, columns, check)
+    _, parts = _written(frame, staging)
+    whole = Frame.at(*parts, schema=_schema(frame))
+    for _ in check(in_doubt(whole, *doubted).batches()):
+        pass
+    return whole.select(columns)
+
+
+def _written(frame: "DataFrame", staging: Path) -> tuple[Path, list[Path]]:
+    folder = staging / f"parts-{uuid4().hex}"
+    writing = frame.write.option("compression", "snappy")
+    writing = writing.option("parquet.enable.dictionary", "false")  # time lost: read once only
+    writing = writing.option("parquet.block.size", str(_GROUP_BYTES))
+    with in_all_digits(frame.sparkSession):
+        writing.parquet(to_write(folder))
+    return folder, sorted(folder.glob("*.parquet"))
+
+
+def in_doubt(frame: Frame, column: str, least: int) -> Frame:
+    """Return the rows of a frame's files without those that have less in a column of integers.
+
+    Files tell for each row group the greatest value, so nothing else is read.
+    """
+    kept = []
+    for path, sum in {part.path: part.footer for part in frame.parts}.items():
+        at, footer = 0, pq.read_metadata(path)
+        for number in range(footer.num_row_groups):
+            group = footer.row_group(number)
+            if _reaches(group, column, least):
+                kept.append(Part(path, at, group.num_rows, sum))
+            at += group.num_rows
+    return Frame(schema=frame.schema, parts=tuple(kept))
+
+
+def _reaches(group: pq.RowGroupMetaData, column: str, least: int) -> bool:
+    columns = [group.column(at) for at in range(group.num_columns)]
+    known = next(each.statistics for each in columns if each.path_in_schema == column)
+    return known is None or not known.has_min_max or known.max >= least
+
+
+def _batches(parts: Sequence[Path], schema: pa.Schema) -> Iterator[pa.RecordBatch]:
+    yield _empty(schema)
+    for part in parts:
+        with opened_file(part) as file:
+            for batch in file.iter_batches(1 << 16):
+                yield from _utc(pa.Table.from_batches([batch])).cast(schema).to_batches()
+
+
+def _write(batches: Iterator[pa.RecordBatch], path: Path, columns: Sequence[str]) -> None:
+    first = next(batches)
+    kept = pa.schema([first.schema.field(name).with_nullable(True) for name in columns])
+    with pq.ParquetWriter(path, kept, compression="snappy", write_page_checksum=True) as writer:
+        for batch in chain([first], batches):
+            if batch.num_rows:
+                writer.write_batch(batch.select(kept.names).cast(kept))
+
+
+def _schema(frame: "DataFrame") -> pa.Schema:
+    from pyspark.sql.pandas.types import to_arrow_schema
+
+    schema = _utc(to_arrow_schema(frame.schema, timezone="UTC").empty_table()).schema
+    return pa.schema([field.with_nullable(True) for field in schema])
+
+
+def _empty(schema: pa.Schema) -> pa.RecordBatch:
+    return pa.RecordBatch.from_arrays([pa.array([], f.type) for f in schema], schema=schema)
+
+
+def _utc(table: pa.Table) -> pa.Table:
+    """Return the table with every timestamp in microseconds of UTC, its own metadata dropped."""
+    wanted = pa.schema([pa.field(f.name, _in_utc(f.type), f.nullable) for f in table.schema])
+    return table if table.schema.equals(wanted, check_metadata=True) else table.cast(wanted)
+
+
+def _in_utc(kind: pa.DataType) -> pa.DataType:
+    if pa.types.is_timestamp(kind):
+        return pa.timestamp("us", tz="UTC")
+    if pa.types.is_struct(kind):
+        return pa.struct([pa.field(f.name, _in_utc(f.type), f.nullable) for f in kind])
+    if pa.types.is_map(kind):
+        return pa.map_(_in_utc(kind.key_type), _in_utc(kind.item_type))
+    if pa.types.is_list(kind):
+        return pa.list_(_in_utc(kind.value_type))
+    return kind
+
+
+def _nullable(table: pa.Table) -> pa.Table:
+    return table.cast(pa.schema([field.with_nullable(True) for field in table.schema]))

@@ -1,0 +1,217 @@
+"""The history of a dataset on Spark: what a merge reads of it, and shorter forms of it.
+
+Both sides of a plain join are sorted by key, the history too, however little of it matters.  Where
+a column of the key can be compared outside of Spark, the history is cut down there, while Spark is
+still starting (`executors.near`).  Else keys of new rows that fit into memory are sent to all
+tasks, which then read the history once, in any order, and pass over the files and pages whose keys
+lie outside of those.
+
+A condensed history is what `state_text` gives, sorted by key so that a merge can pass over most of
+it, in Parquet that is small and quickly read.  Page checksums are left out: who keeps the files
+checks them whole.
+"""
+
+# ruff: noqa: S608 - the texts are made of quoted names only
+
+from collections.abc import Mapping, Sequence
+from contextlib import AbstractContextManager
+from dataclasses import replace
+from pathlib import Path
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any, Final
+from uuid import uuid4
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from odfbuild.executors.data.frames import Frame
+from odfbuild.executors.data.lookup import near_rows
+from odfbuild.executors.engine.protocol import CondenseRequest, IngestRequest
+from odfbuild.executors.engine.spark.admission import built
+from odfbuild.executors.engine.spark.errors import spark_errors
+from odfbuild.executors.engine.spark.frames import from_files, from_table, gather, slice_table
+from odfbuild.executors.engine.spark.ingest.merge import needed_history, normal
+from odfbuild.executors.engine.spark.ingest.merge_parts import Narrowing, state_text
+from odfbuild.executors.engine.spark.session import Views, in_all_digits, with_settings
+from odfbuild.executors.engine.spark.settings import Size
+from odfbuild.executors.engine.spark.sql_text import comparable, literal, quoted, to_read, to_write
+from odfbuild.odf.events import MergeStrategyAppend, MergeStrategyLedger, MergeStrategySnapshot
+from odfbuild.odf.schema.arrow import to_arrow
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+
+_OLD: Final = "__odf_old"
+_EXPANSION: Final = 4  # bytes in memory for a byte of a slice, roughly
+_ROW: Final = 16  # bytes in memory for a row at least: sorted keys take far fewer in a file
+_STORED: Final = MappingProxyType(
+    {
+        "compression": "snappy",
+        "parquet.writer.version": "v2",  # differences of integers, common beginnings of texts
+        "parquet.block.size": str(16 << 20),
+        "parquet.page.write-checksum.enabled": "false",
+    }
+)
+
+
+def past_cost(paths: Sequence[Path]) -> int:
+    """Return about how many bytes the rows of a history take in memory."""
+    return sum(
+        max(_EXPANSION * path.stat().st_size, _ROW * pq.read_metadata(path).num_rows)
+        for path in paths
+    )
+
+
+def past_rows(
+    session: "SparkSession", paths: Sequence[Path], schema: pa.Schema, size: Size
+) -> "DataFrame":
+    """Return these columns of a history, null where a file lacks one."""
+    if size is Size.BIG:
+        return normal(from_files(session, paths, schema))
+    return normal(from_table(session, pa.concat_tables([slice_table(p, schema) for p in paths])))
+
+
+def condensed(
+    session: "SparkSession", views: Views, request: CondenseRequest, size: Size, log: Path | None
+) -> tuple[Path, ...]:
+    """Write the shorter history of a request and return its files in order."""
+    in_force, key = to_arrow(request.in_force), _key(request)
+    names = _names(request, in_force)
+    schema = pa.schema([in_force.field(name) for name in names])
+    views.add(_OLD, past_rows(session, request.history, schema, size))
+    with spark_errors("condense the history", log=log):
+        rows = built(session, _text(request, names, key))
+        order = [comparable(quoted(name), rows.schema[name].dataType) for name in key]
+        return _written(_sorted(rows, order, size), request.into, size)
+
+
+def _written(rows: "DataFrame", into: Path, size: Size) -> tuple[Path, ...]:
+    if size is Size.BIG:
+        rows.write.options(**_STORED).parquet(to_write(into))
+        return tuple(sorted(into.glob("*.parquet")))
+    into.mkdir()
+    frame = gather(rows, size, into, rows.columns, lambda batches: batches)
+    pq.write_table(frame.table, into / "rows.parquet", store_schema=False)
+    return (into / "rows.parquet",)
+
+
+def _key(request: CondenseRequest) -> tuple[str, ...]:
+    return tuple(getattr(request.merge, "primary_key", ()))
+
+
+def _names(request: CondenseRequest, in_force: pa.Schema) -> tuple[str, ...]:
+    """Return the columns that any later merge may need, whatever its source has."""
+    vocab = request.vocab
+    apart = {vocab.system_time_column, vocab.event_time_column}
+    data = [name for name in in_force.names if name not in apart]
+    return needed_history(request.merge, vocab, data)
+
+
+def _text(request: CondenseRequest, names: Sequence[str], key: Sequence[str]) -> str:
+    if isinstance(request.merge, MergeStrategyLedger):
+        whole = " AND ".join(f"{quoted(name)} IS NOT NULL" for name in key)
+        return f"SELECT DISTINCT {', '.join(map(quoted, key))} FROM {_OLD} WHERE {whole}"
+    columns = ", ".join(map(quoted, names))
+    return f"SELECT state.* FROM ({state_text(key, request.vocab, _OLD, columns)})"
+
+
+def _sorted(rows: "DataFrame", order: Sequence[str], size: Size) -> "DataFrame":
+    from pyspark.sql.functions import expr
+
+    by = [expr(each) for each in order]
+    return rows.sortWithinPartitions(*by) if size is Size.SMALL else rows.orderBy(*by)
+
+
+_MOST_ROWS: Final = 2_000_000  # new rows whose keys are sent to all tasks
+_MOST_BYTES: Final = 64 << 20  # of texts in these keys
+_LONGEST_BOUND: Final = 200
+_ORDERED: Final = frozenset({"byte", "short", "integer", "long", "date", "string", "decimal"})
+_FIXED: Final = frozenset({*_ORDERED, "boolean", "float", "double", "timestamp"}) - {"string"}
+_TEXTS: Final = frozenset({"string", "binary"})
+_SETTINGS: Final = MappingProxyType(
+    {
+        # the size of a file says little about its rows: only what was counted is sent to all
+        "spark.sql.autoBroadcastJoinThreshold": "-1",
+        "spark.sql.optimizer.disableHints": "false",
+        "spark.sql.broadcastTimeout": "86400",
+    }
+)
+
+
+def joins(session: "SparkSession") -> AbstractContextManager[None]:
+    """Let joins be done as the statements within say; queries of users are read before."""
+    return with_settings(session, _SETTINGS)
+
+
+def looks_up(request: IngestRequest) -> bool:
+    """Tell whether a merge looks up the keys of its new rows in a history, and no other ones."""
+    looks = not isinstance(request.merge, MergeStrategyAppend | MergeStrategySnapshot)
+    return looks and bool(request.history) and request.in_force is not None
+
+
+def near(request: IngestRequest, new: Frame) -> IngestRequest | None:
+    """Return the request with a history cut down to what rows with these keys may touch.
+
+    None if that is not possible or saves too little.
+    """
+    if request.in_force is None:
+        return None
+    key = tuple(getattr(request.merge, "primary_key", ()))
+    in_force = to_arrow(request.in_force)
+    names = [name for name in in_force.names if name != request.vocab.system_time_column]
+    if isinstance(request.merge, MergeStrategyLedger):
+        names = [name for name in key if name in in_force.names]
+    into = request.staging / f"near-{uuid4().hex}.parquet"
+    schema = pa.schema([in_force.field(name) for name in names])
+    found = near_rows(request.history, schema, key, new, into)
+    return None if found is None else replace(request, history=(found,))
+
+
+def fits_in_memory(paths: Sequence[Path]) -> bool:
+    """Tell whether the rows of files written by `near` are so few that all tasks may have them."""
+    footers = [pq.read_metadata(path) for path in paths]
+    groups = [each.row_group(number) for each in footers for number in range(each.num_row_groups)]
+    rows: int = sum(group.num_rows for group in groups)
+    size: int = sum(group.total_byte_size for group in groups)
+    return rows <= _MOST_ROWS and size <= _MOST_BYTES
+
+
+def stored_once(frame: "DataFrame", staging: Path) -> tuple["DataFrame", Frame]:
+    """Return the rows as files that can be read several times, where they are costly to make."""
+    folder = staging / f"new-{uuid4().hex}"
+    with in_all_digits(frame.sparkSession):
+        frame.write.option("compression", "snappy").parquet(to_write(folder))
+    rows = frame.sparkSession.read.schema(frame.schema).parquet(to_read(folder))
+    return rows, Frame.at(*sorted(folder.glob("*.parquet")))
+
+
+def narrowing(
+    session: "SparkSession", new: str, key: Sequence[str], kinds: Mapping[str, Any]
+) -> Narrowing | None:
+    """Look at the keys of the new rows; return None if they are too many, or of unknown size."""
+    names = {name: kinds[name].typeName() for name in key}
+    if not set(names.values()) <= _FIXED | _TEXTS:
+        return None
+    texts = [f"octet_length({quoted(n)})" for n, kind in names.items() if kind in _TEXTS]
+    size = " + ".join(f"coalesce({each}, 0)" for each in texts) or "0"
+    first = quoted(key[0])
+    if names[key[0]] not in _ORDERED:
+        first = "CAST(NULL AS STRING)"
+    found = built(
+        session,
+        f"SELECT count(*) AS rows, coalesce(sum({size}), 0) AS size, "
+        f"CAST(min({first}) AS STRING) AS low, CAST(max({first}) AS STRING) AS high FROM {new}",
+    ).toArrow()
+    (seen,) = found.to_pylist()
+    if seen["rows"] > _MOST_ROWS or seen["size"] > _MOST_BYTES:
+        return None
+    kind = kinds[key[0]].simpleString()
+    low, high = (_bound(seen[end], kind) for end in ("low", "high"))
+    return Narrowing(low, high) if low and high else Narrowing(None, None)
+
+
+def _bound(value: str | None, kind: str) -> str | None:
+    if value is None or len(value) > _LONGEST_BOUND:
+        return None
+    return f"CAST({literal(value)} AS {kind})"

@@ -1,0 +1,282 @@
+"""Merge strategies as one SQL statement each, over the new rows and the history.
+
+`new` holds the columns of the source and the position of each row; `old` those columns of the
+history that a strategy needs, as in ODF 0.34.1, "Merge Strategies":
+
+    Append     every row, op 0
+    Ledger     rows whose key is in no earlier row, op 0; a key with a null never matches
+    Snapshot   the difference to the last state of each key: -R, -C and +C, +A
+
+Append and Ledger go by event time, nulls first, then by position; Snapshot by key, then by op.
+UpsertStream and ChangelogStream are in `merge_streams`.
+
+    UpsertStream     the last row of each key against its state: -R, -C and +C, +A
+    ChangelogStream  every row as it stands, with its own op
+
+The op of an UpsertStream may be left out: every row is then a newest value, as it is with any op
+but 1, which removes.  UpsertStream goes by key, then by op; ChangelogStream by key, then by
+position, so that several changes of one row keep their order.
+"""
+
+# ruff: noqa: S608 - the texts are made of quoted names only
+
+from collections.abc import Collection, Sequence
+from typing import TYPE_CHECKING, assert_never
+
+from odfbuild.executors.engine.spark.frames import PIECE, POSITION
+from odfbuild.executors.engine.spark.ingest.merge_faults import (
+    ASKED,
+    NO_KEY,
+    NO_OPERATION,
+    NO_TIME,
+    TWICE,
+    check_operation,
+)
+from odfbuild.executors.engine.spark.ingest.merge_parts import (
+    Merging,
+    check_known,
+    check_types,
+    differs,
+    fresh_row,
+    key_order,
+    same_key,
+    sort,
+    state_of,
+    state_text,
+    touched,
+    without_key,
+)
+from odfbuild.executors.engine.spark.sql_text import in_utc, quoted, stored
+from odfbuild.odf.events import (
+    DatasetVocabulary,
+    MergeStrategy,
+    MergeStrategyAppend,
+    MergeStrategyChangelogStream,
+    MergeStrategyLedger,
+    MergeStrategySnapshot,
+    MergeStrategyUpsertStream,
+)
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+
+_EARLIER = "__odf_earlier"  # whether the input itself gives the row that a row takes back
+
+
+def upserted(merging: Merging, key: Sequence[str], new: str, old: str) -> str:
+    """Return the statement of UpsertStream.  Raises MergeInputError."""
+    check_operation(merging, required=False)
+    columns = ", ".join(f"change.row.{quoted(name)}" for name in merging.columns)
+    order = ", ".join([*key_order(merging, key), merging.op])
+    return f"""
+SELECT change.op AS {merging.op}, {columns}, asked AS {ASKED} FROM (
+  SELECT asked, explode(CASE
+    WHEN {without_key("fresh", key)} THEN array(struct({NO_KEY} AS op, fresh AS row))
+    WHEN wrong IS NOT NULL THEN array(struct({NO_OPERATION} AS op, wrong AS row))
+    WHEN asked = 1 AND state IS NULL THEN NULL
+    WHEN asked = 1 THEN array(struct(1 AS op, state AS row))
+    WHEN state IS NULL THEN array(struct(0 AS op, fresh AS row))
+    WHEN {differs(merging, key)} THEN array(
+      struct(2 AS op, state AS row), struct(3 AS op, fresh AS row))
+  END) AS change
+  FROM ({_beside_state(merging, key, new, old)})
+) {sort(merging)} {order}"""
+
+
+def _beside_state(merging: Merging, key: Sequence[str], new: str, old: str) -> str:
+    """Return the statement that puts the last new row of each key beside its state."""
+    last = _last_rows(merging, key, new)
+    if merging.old is None:
+        return f"SELECT fresh, asked, wrong, if(false, fresh, NULL) AS state FROM ({last})"
+    return (
+        f"SELECT n.fresh, n.asked, n.wrong, o.state FROM ({last}) AS n "
+        f"LEFT OUTER JOIN ({state_of(merging, key, touched(merging, key, new, old))}) AS o "
+        f"ON {same_key(key)}"
+    )
+
+
+def _last_rows(merging: Merging, key: Sequence[str], new: str) -> str:
+    """Return the statement of the last row of each key; `wrong` is one with an unknown op."""
+    keys, row = ", ".join(map(quoted, key)), fresh_row(merging)
+    last = f"max_by({row}, {quoted(POSITION)}) AS fresh"
+    if merging.operation is None:
+        return (
+            f"SELECT {keys}, fresh, 0 AS asked, if(false, fresh, NULL) AS wrong "
+            f"FROM (SELECT {keys}, {last} FROM {new} GROUP BY {keys})"
+        )
+    place, is_wrong = quoted(POSITION), _is_wrong(merging.op)
+    return (
+        f"SELECT {keys}, fresh, if(wrong IS NULL, asked, wrong_op) AS asked, wrong FROM ("
+        f"SELECT {keys}, {last}, max_by({merging.op}, {place}) AS asked, "
+        f"min_by({row}, {place}) FILTER (WHERE {is_wrong}) AS wrong, "
+        f"min_by({merging.op}, {place}) FILTER (WHERE {is_wrong}) AS wrong_op "
+        f"FROM {new} GROUP BY {keys})"
+    )
+
+
+def changelog(merging: Merging, key: Sequence[str], new: str, old: str) -> str:
+    """Return the statement of ChangelogStream.  Raises MergeInputError."""
+    check_operation(merging, required=True)
+    columns = ", ".join(f"rows.{quoted(name)}" for name in merging.columns)
+    op = f"rows.{merging.op}"
+    timeless = (
+        f"WHEN {op} IN (1, 2) AND rows.{quoted(merging.time)} IS NULL THEN {NO_TIME}"
+        if merging.time in merging.new
+        else ""
+    )
+    order = ", ".join([*key_order(merging, key), quoted(POSITION)])
+    return f"""
+SELECT CASE
+    WHEN {without_key("rows", key)} THEN {NO_KEY}
+    WHEN {_is_wrong(op)} THEN {NO_OPERATION}
+    {timeless}
+    ELSE CAST({op} AS INT)
+  END AS {merging.op}, {columns}, {op} AS {ASKED}
+FROM ({_timed(merging, key, new, old)}) AS rows {sort(merging)} {order}"""
+
+
+def _timed(merging: Merging, key: Sequence[str], new: str, old: str) -> str:
+    """Return the statement of the new rows, with looked up event times if they have none.
+
+    What a row takes back is the last row of its key.  If that is in the input too, then its event
+    time is not known yet, and both get the same when they are stored; else the history has it.
+    """
+    if merging.old is None or merging.time in merging.new:
+        return f"SELECT * FROM {new}"
+    keys, time = ", ".join(map(quoted, key)), quoted(merging.time)
+    before = (
+        f"OVER (PARTITION BY {keys} ORDER BY {quoted(POSITION)} "
+        "ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING)"
+    )
+    rows = f"SELECT *, bool_or({merging.op} IN (0, 3)) {before} AS {_EARLIER} FROM {new}"
+    state = state_text(key, merging.vocab, touched(merging, key, new, old), time)
+    return (
+        f"SELECT n.*, CASE WHEN n.{merging.op} IN (1, 2) AND NOT coalesce(n.{_EARLIER}, false) "
+        f"THEN o.state.{time} END AS {time} "
+        f"FROM ({rows}) AS n LEFT OUTER JOIN ({state}) AS o ON {same_key(key)}"
+    )
+
+
+def _is_wrong(op: str) -> str:
+    return f"({op} IS NULL OR {op} NOT BETWEEN 0 AND 3)"
+
+
+def normal(frame: "DataFrame", *, cut: bool = True) -> "DataFrame":
+    """Return the rows as they are stored: timestamps in UTC and milliseconds.
+
+    Without `cut` they have all their digits, so that who stores them sees which are lost.
+    """
+    form = stored if cut else in_utc
+    texts = [
+        f"{form(quoted(field.name), field.dataType)} AS {quoted(field.name)}"
+        for field in frame.schema.fields
+    ]
+    plain = [f"{quoted(name)} AS {quoted(name)}" for name in frame.columns]
+    return frame if texts == plain else frame.selectExpr(*texts)
+
+
+def reads_operations(strategy: MergeStrategy) -> bool:
+    """Tell whether a source may have a column that says what each row does."""
+    return isinstance(strategy, MergeStrategyChangelogStream | MergeStrategyUpsertStream)
+
+
+def needed_history(
+    strategy: MergeStrategy, vocab: DatasetVocabulary, new: Collection[str]
+) -> tuple[str, ...]:
+    """Return the columns of the history that a strategy looks at, given those of the source.
+
+    None for Append; for ChangelogStream only if event times have to be looked up.
+    """
+    system = (vocab.offset_column, vocab.operation_type_column, vocab.event_time_column)
+    match strategy:
+        case MergeStrategyLedger(primary_key=key):
+            return tuple(key)
+        case MergeStrategySnapshot() | MergeStrategyUpsertStream():
+            return (*system, *(name for name in new if name not in system))
+        case MergeStrategyChangelogStream(primary_key=key) if vocab.event_time_column not in new:
+            return (*system, *(name for name in key if name not in system))
+        case _:
+            return ()
+
+
+def merge_text(merging: Merging, new: str, old: str) -> str:
+    """Return the statement that merges the view `new` into the view `old`.
+
+    Raises MergeInputError if key, compared or operation columns are unknown, or types differ.
+    """
+    check_types(merging)
+    check_known(getattr(merging.strategy, "primary_key", ()), merging.new, "primary key")
+    match merging.strategy:
+        case MergeStrategyAppend():
+            return _appended(merging, f"SELECT * FROM {new} AS new")
+        case MergeStrategyLedger(primary_key=key):
+            return _ledger(merging, key, new, old)
+        case MergeStrategySnapshot(primary_key=key, compare_columns=compared):
+            check_known(compared or (), merging.new, "compared")
+            return _snapshot(merging, key, compared, new, old)
+        case MergeStrategyChangelogStream(primary_key=key):
+            return changelog(merging, key, new, old)
+        case MergeStrategyUpsertStream(primary_key=key):
+            return upserted(merging, key, new, old)
+        case _:
+            assert_never(merging.strategy)
+
+
+def _appended(merging: Merging, rows: str) -> str:
+    piece = (PIECE,) if merging.by_piece else ()
+    columns = ", ".join(map(quoted, (*merging.columns, *piece)))
+    time = (f"{_time(merging)} ASC NULLS FIRST",) if merging.time in merging.new else ()
+    order = f"{sort(merging)} {', '.join((*piece, *time, quoted(POSITION)))}"
+    return f"SELECT 0 AS {merging.op}, {columns} FROM ({rows}) {order}"
+
+
+def _time(merging: Merging) -> str:
+    """Return the event time by which rows are put in order: as it is stored."""
+    time = quoted(merging.time)
+    return stored(time, merging.new[merging.time]) if merging.is_fine else time
+
+
+def _ledger(merging: Merging, key: Sequence[str], new: str, old: str) -> str:
+    if merging.old is None:
+        return _appended(merging, f"SELECT * FROM {new} AS new")
+    hint = "/*+ BROADCAST(o) */ " if merging.is_near or merging.narrowing is not None else ""
+    if merging.narrowing is not None:
+        keys = ", ".join(map(quoted, key))
+        old = f"(SELECT DISTINCT {keys} FROM {touched(merging, key, new, old)})"
+    rows = f"SELECT {hint}n.* FROM {new} AS n LEFT ANTI JOIN {old} AS o ON {same_key(key)}"
+    return _appended(merging, rows)
+
+
+def _snapshot(
+    merging: Merging, key: Sequence[str], compared: Sequence[str] | None, new: str, old: str
+) -> str:
+    """Full outer join of new rows and last states by key; what changed becomes one or two rows."""
+    keys = ", ".join(map(quoted, key))
+    first = f"min_by({fresh_row(merging)}, {quoted(POSITION)})"
+    fresh = f"SELECT {keys}, count(*) AS times, {first} AS fresh FROM {new} GROUP BY {keys}"
+    columns = ", ".join(f"change.row.{quoted(name)}" for name in merging.columns)
+    order = ", ".join([*key_order(merging, key), merging.op])
+    no_key = f"fresh IS NOT NULL AND ({without_key('fresh', key)})"
+    return f"""
+SELECT change.op AS {merging.op}, {columns} FROM (
+  SELECT explode(CASE
+    WHEN {no_key} THEN array(struct({NO_KEY} AS op, fresh AS row))
+    WHEN times > 1 THEN array(struct({TWICE} AS op, fresh AS row))
+    WHEN state IS NULL THEN array(struct(0 AS op, fresh AS row))
+    WHEN fresh IS NULL THEN array(struct(1 AS op, state AS row))
+    WHEN {differs(merging, key, compared)} THEN array(
+      struct(2 AS op, state AS row), struct(3 AS op, fresh AS row))
+  END) AS change
+  FROM ({_sides(merging, key, fresh, old)})
+) {sort(merging)} {order}"""
+
+
+def _sides(merging: Merging, key: Sequence[str], fresh: str, old: str) -> str:
+    """Return the statement that puts new row and last state of each key side by side."""
+    if merging.old is None:
+        return f"SELECT fresh, times, if(false, fresh, NULL) AS state FROM ({fresh})"
+    return (
+        f"SELECT n.fresh, n.times, o.state FROM ({fresh}) AS n "
+        f"FULL OUTER JOIN ({state_of(merging, key, old)}) AS o ON {same_key(key)}"
+    )

@@ -1,0 +1,203 @@
+"""What merge strategies are made of: the merge itself, its checks, and pieces of statements."""
+
+# ruff: noqa: S608 - the texts are made of quoted names only
+
+import difflib
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from odfbuild.errors import EngineError
+from odfbuild.executors.engine.spark.settings import Size
+from odfbuild.executors.engine.spark.sql_text import comparable, quoted, stored
+from odfbuild.odf.events import (
+    DatasetVocabulary,
+    MergeStrategy,
+    MergeStrategyAppend,
+    MergeStrategyLedger,
+)
+
+if TYPE_CHECKING:
+    from pyspark.sql.types import StructType
+
+
+Kinds = Mapping[str, Any]  # column names to Spark types
+
+
+class MergeInputError(EngineError):
+    """The source rows do not fit the merge strategy or the dataset; `columns` names which."""
+
+    code = "merge-input"
+
+    def __init__(self, what: str, why: str, fix: str, columns: Sequence[str] = ()) -> None:
+        super().__init__(what, why, fix)
+        self.columns = tuple(columns)
+
+
+@dataclass(frozen=True, slots=True)
+class Narrowing:
+    """The new rows are few: SQL texts of the least and greatest value of their first key column."""
+
+    low: str | None
+    high: str | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Merging:
+    """One merge: `new` and `old` are the Spark types of the columns on both sides.
+
+    `operation` is the type of the operations that the source itself gives, None if it gives none;
+    `new` is without them.  `old` is None without history, else has all of `needed_history` that
+    either side knows.  `by_piece` tells that the rows are numbered by piece as well, `is_near` that
+    the history holds nothing but what the new rows may touch, and fits into memory.  `is_fine`
+    tells that times of the new rows may have more digits than are stored.
+    """
+
+    strategy: MergeStrategy
+    vocab: DatasetVocabulary
+    new: Kinds
+    old: Kinds | None
+    size: Size
+    operation: Any | None = None
+    narrowing: Narrowing | None = None
+    by_piece: bool = False
+    is_near: bool = False
+    is_fine: bool = False
+
+    @property
+    def time(self) -> str:
+        """Return the name of the event time column."""
+        return self.vocab.event_time_column
+
+    @property
+    def op(self) -> str:
+        """Return the name of the operation column, quoted."""
+        return quoted(self.vocab.operation_type_column)
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """Return the columns of the result after `op`: event time first if there is one."""
+        is_news = isinstance(self.strategy, MergeStrategyAppend | MergeStrategyLedger)
+        known = self.new if is_news or self.old is None else {**self.new, **self.old}
+        first = (self.time,) if self.time in known else ()
+        return (*first, *(name for name in self.new if name != self.time))
+
+
+def kinds_of(schema: "StructType", without: Collection[str] = ()) -> Kinds:
+    """Return the columns of a schema and their types, in order."""
+    return {f.name: f.dataType for f in schema.fields if f.name not in without}
+
+
+def check_known(names: Sequence[str], columns: Collection[str], role: str) -> None:
+    """Check that the columns that a strategy names are there.  Raises MergeInputError."""
+    for name in names:
+        if name not in columns:
+            near = difflib.get_close_matches(name, columns, n=1)
+            guess = f"did you mean {near[0]!r}? " if near else ""
+            raise MergeInputError(
+                what=f"unknown {role} column {name!r}",
+                why=f"the rows to merge have the columns {', '.join(columns)}",
+                fix=f"{guess}Correct the merge strategy, or give the column in `preprocess`",
+                columns=(name,),
+            )
+
+
+def check_types(merging: Merging) -> None:
+    """Check that columns have the types that they have in the history.  Raises MergeInputError."""
+    for name, kind in (merging.old or {}).items():
+        new = merging.new.get(name)
+        if new is not None and new.simpleString() != kind.simpleString():
+            raise MergeInputError(
+                what=f"column {name!r} is {new.simpleString()} now and "
+                f"{kind.simpleString()} in the dataset",
+                why="a column keeps its type: rows of both are compared",
+                fix=f"cast it in `preprocess`: CAST({quoted(name)} AS {kind.simpleString()})",
+                columns=(name,),
+            )
+
+
+def touched(merging: Merging, key: Sequence[str], new: str, old: str) -> str:
+    """Return what to read of the history: all, or the rows with new keys if these are few.
+
+    A row with a null in its key is left out then: no new row has its key.
+    """
+    narrow = merging.narrowing
+    if narrow is None:
+        return old
+    keys, first = ", ".join(map(quoted, key)), quoted(key[0])
+    near = f"(SELECT * FROM {old} WHERE {first} BETWEEN {narrow.low} AND {narrow.high})"
+    return (
+        f"(SELECT /*+ BROADCAST(n) */ o.* FROM {old if narrow.low is None else near} AS o "
+        f"LEFT SEMI JOIN (SELECT {keys} FROM {new}) AS n ON {same_key(key)})"
+    )
+
+
+def state_text(key: Sequence[str], vocab: DatasetVocabulary, old: str, columns: str) -> str:
+    """Return the query of the current state: the last row of each key, without those taken back.
+
+    Gives `state`, a struct of `columns`, which includes the op of that row.
+    """
+    keys = ", ".join(map(quoted, key))
+    offset, op = quoted(vocab.offset_column), quoted(vocab.operation_type_column)
+    return (
+        f"SELECT * FROM (SELECT {keys}, max_by(struct({columns}), {offset}) AS state, "
+        f"max_by({op}, {offset}) AS last_op FROM {old} GROUP BY {keys}) "
+        "WHERE last_op NOT IN (1, 2)"
+    )
+
+
+def state_of(merging: Merging, key: Sequence[str], old: str) -> str:
+    """Return the query of the state of a merge: all columns of the result."""
+    return state_text(key, merging.vocab, old, ", ".join(map(quoted, merging.columns)))
+
+
+def fresh_row(merging: Merging) -> str:
+    """Return the new row as one value, with a null event time where only the history has one."""
+    missing = (merging.old or {}).get(merging.time)
+    parts = [
+        quoted(name)
+        if name in merging.new or missing is None
+        else f"CAST(NULL AS {missing.simpleString()}) AS {quoted(name)}"
+        for name in merging.columns
+    ]
+    return f"struct({', '.join(parts)})"
+
+
+def differs(merging: Merging, key: Sequence[str], compared: Sequence[str] | None = None) -> str:
+    """Return the change test: null-safe; an event time counts only where the new row has one.
+
+    A time that is finer than stored ones is another in a column that is named to be compared, which
+    sealing refuses then, and equal to what it will be stored as in others.
+    """
+    names = compared if compared else [name for name in merging.new if name not in key]
+    tests = []
+    for name in names:
+        fresh, state = (f"{side}.{quoted(name)}" for side in ("fresh", "state"))
+        if merging.is_fine and not compared:
+            fresh = stored(fresh, merging.new[name])
+        left, right = (comparable(each, merging.new[name]) for each in (fresh, state))
+        test = f"NOT ({left} <=> {right})"
+        if name == merging.time:
+            test = f"(fresh.{quoted(name)} IS NOT NULL AND {test})"
+        tests.append(test)
+    return " OR ".join(tests) or "false"
+
+
+def without_key(row: str, key: Sequence[str]) -> str:
+    """Return the test for a row of which a part of the key is null."""
+    return " OR ".join(f"{row}.{quoted(name)} IS NULL" for name in key)
+
+
+def same_key(key: Sequence[str]) -> str:
+    """Return the condition that joins `n` and `o`; a null matches nothing."""
+    return " AND ".join(f"n.{quoted(name)} = o.{quoted(name)}" for name in key)
+
+
+def key_order(merging: Merging, key: Sequence[str]) -> list[str]:
+    """Return what sorts rows by their key."""
+    return [comparable(quoted(name), merging.new[name]) for name in key]
+
+
+def sort(merging: Merging) -> str:
+    """Sort within the one partition of small work; rows of large work go to several."""
+    return "SORT BY" if merging.size is Size.SMALL else "ORDER BY"

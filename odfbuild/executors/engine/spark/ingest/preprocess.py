@@ -1,0 +1,98 @@
+"""The preprocess query of a source: the user's text over one frame ("Execute Raw Query")."""
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from odfbuild.executors.data.frames import Frame
+from odfbuild.executors.engine.protocol import RawQueryWork
+from odfbuild.executors.engine.spark.admission import admitted
+from odfbuild.executors.engine.spark.errors import SentQuery, spark_errors
+from odfbuild.executors.engine.spark.frames import (
+    PIECE,
+    POSITION,
+    check_storable,
+    from_frame,
+    gather,
+)
+from odfbuild.executors.engine.spark.ingest.merge_parts import MergeInputError
+from odfbuild.executors.engine.spark.session import Views
+from odfbuild.executors.engine.spark.settings import Size
+from odfbuild.executors.engine.spark.sql_text import comparable, quoted
+from odfbuild.planner.queries import PREPROCESS_INPUT
+from odfbuild.sql.analysis.query import QueryFacts
+from odfbuild.sql.text.edits import CarriedText, carry
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+
+def raw_rows(
+    session: "SparkSession",
+    views: Views,
+    work: RawQueryWork,
+    facts: QueryFacts,
+    size: Size,
+    log: Path | None,
+) -> Frame:
+    """Return what the query gives, its rows in the order of the source where there is one."""
+    source = from_frame(session, work.source, size)
+    rows = preprocessed(session, views, source, facts, size, log, by_piece=False)
+    columns = [name for name in rows.columns if name != POSITION]
+    with spark_errors("run the query", sent_steps(facts, by_piece=False), log):
+        ordered = rows.orderBy(POSITION) if size is Size.BIG else rows
+        return gather(ordered, size, work.staging, columns, lambda batches: batches)
+
+
+def preprocessed(
+    session: "SparkSession",
+    views: Views,
+    source: "DataFrame",
+    facts: QueryFacts,
+    size: Size,
+    log: Path | None,
+    *,
+    by_piece: bool,
+) -> "DataFrame":
+    """Run the user's query; its rows keep the order of the input where that means anything."""
+    views.add(PREPROCESS_INPUT, source.drop(POSITION))
+    frame = source
+    for number, query in enumerate(sent_steps(facts, by_piece=by_piece)):
+        with spark_errors("read the preprocess query", (query,), log):
+            frame = admitted(session, query.carried.text, query)
+        alias = facts.steps[number].alias
+        if alias is not None:
+            views.add(alias, frame)
+    _check_twice(frame.columns)
+    check_storable(frame)
+    if size is Size.SMALL:
+        frame = frame.coalesce(1)
+    if not facts.is_linear and not facts.ordered:
+        frame = _in_total_order(frame, size)
+    return frame.selectExpr("*", f"monotonically_increasing_id() AS {POSITION}")
+
+
+def _in_total_order(frame: "DataFrame", size: Size) -> "DataFrame":
+    from pyspark.sql.functions import expr
+
+    order = [expr(comparable(quoted(f.name), f.dataType)) for f in frame.schema.fields]
+    return frame.sortWithinPartitions(*order) if size is Size.SMALL else frame.orderBy(*order)
+
+
+def sent_steps(facts: QueryFacts | None, *, by_piece: bool) -> tuple[SentQuery, ...]:
+    """Return the steps of the query as Spark gets them; none without a query."""
+    steps = facts.steps if facts is not None else ()
+    texts = (
+        carry(step.text, (PIECE,)) if by_piece else CarriedText(step.text, ()) for step in steps
+    )
+    return tuple(SentQuery(number, len(steps), text) for number, text in enumerate(texts))
+
+
+def _check_twice(names: list[str]) -> None:
+    twice = next((name for name in names if names.count(name) > 1), None)
+    if twice is not None:
+        raise MergeInputError(
+            what=f"the preprocess query gives two columns named {twice!r}",
+            why="the columns of a dataset have different names",
+            fix="rename one of them with AS",
+            columns=(twice,),
+        )

@@ -1,0 +1,1 @@
+"""The Java process: how it is found, started, shared and ended."""

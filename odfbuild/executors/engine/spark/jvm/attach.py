@@ -1,0 +1,168 @@
+"""Use the JVM of a resident engine from this process, and leave it as it was found.
+
+What a process reaches there goes through an entrance of its own, which is closed when its
+connection to the keeper ends.  Its jobs carry a tag, by which they alone are cancelled.
+"""
+
+import contextlib
+import json
+import os
+import signal
+import socket
+import sys
+import threading
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from odfbuild.executors.engine.spark.cluster.update_port import closed_to_strangers
+from odfbuild.executors.engine.spark.jvm.launch import (
+    JvmFailedError,
+    forget_gateway,
+    pyspark_finds,
+    refuse_second,
+    silence,
+    undelayed,
+)
+from odfbuild.executors.engine.spark.jvm.resident import Place, ask, differences, read_kept
+from odfbuild.host.pipes import is_readable
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+
+Note = Callable[[str], None]
+_PATIENCE = 10.0  # seconds for the JVM to answer at its entrance
+_LAST_MOMENT = 5.0  # seconds for the keeper to notice that its JVM is gone
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Attached:
+    """An entrance to a resident JVM; it is ours until `stop`."""
+
+    line: socket.socket
+    port: int
+    secret: str
+    tag: str
+    log: Path
+    last_log: Path
+    python: str
+
+    def connect(self) -> "SparkSession":
+        """Return the root session.  Raises JvmFailedError, also if the JVM has gone."""
+        from py4j.protocol import Py4JError
+
+        silence()
+        try:
+            _let_in(self.port, self.secret)
+            with pyspark_finds(self.port, self.secret, self.python), _interrupts_kept():
+                session = _session()
+                undelayed(session.sparkContext._gateway)
+                return session
+        except (Py4JError, OSError) as error:
+            forget_gateway(self.port)
+            raise JvmFailedError(
+                what="the resident engine could not be used",
+                why=f"{type(error).__name__} while connecting to it",
+                fix="odfbuild engine status tells how it is; odfbuild engine stop --now ends it",
+            ) from None
+
+    def has_ended(self) -> bool:
+        """Tell whether the keeper closed our connection, given a moment: it ends with its JVM."""
+        with contextlib.suppress(OSError, ValueError):
+            readable = is_readable(self.line, _LAST_MOMENT)
+            return readable and not self.line.recv(1, socket.MSG_PEEK)
+        return True
+
+    def stop(self) -> None:
+        """Leave the JVM; it goes on without us."""
+        with contextlib.suppress(Exception):
+            _left(self.port)
+        forget_gateway(self.port)
+        self.line.close()
+
+
+def attach(
+    cache: Path, wanted: Callable[[], dict[str, str]], python: str, note: Note
+) -> Attached | None:
+    """Return an entrance to the workspace's resident engine; None if there is none of use.
+
+    `wanted` says what has to be the same there as here.
+    """
+    place = Place(cache)
+    if not place.kept.exists():
+        return None
+    kept = read_kept(place)
+    if kept is None or (kept.host == wanted()["host"] and not place.is_alive()):
+        return None
+    unlike = differences(kept.traits, wanted())
+    if unlike:
+        note(f"the resident engine is not used: its {unlike[0]}")
+        return None
+    try:
+        line, answer = ask(kept, {"ask": "use", "pid": os.getpid()})
+    except (OSError, ValueError) as error:
+        note(f"the resident engine is not used: it does not answer ({type(error).__name__})")
+        return None
+    if "refused" in answer:
+        line.close()
+        note(f"the resident engine is not used: {answer['refused']}")
+        return None
+    return Attached(
+        line=line,
+        port=int(json.dumps(answer["port"])),
+        secret=str(answer["secret"]),
+        tag=str(answer["tag"]),
+        log=place.jvm / "jvm.log",
+        last_log=place.last_log,
+        python=python,
+    )
+
+
+def _let_in(port: int, secret: str) -> None:
+    """Raise OSError unless the JVM lets us in within seconds: PySpark would wait for ever."""
+    with socket.create_connection(("127.0.0.1", port), timeout=_PATIENCE) as line:
+        line.sendall(f"A\n{secret}\ne\n".encode())
+        if not line.recv(64).startswith(b"!y"):
+            raise ConnectionRefusedError
+
+
+def _session() -> "SparkSession":
+    """Return a session of the context that is there."""
+    from pyspark import SparkConf, SparkContext
+    from pyspark.sql import SparkSession
+
+    refuse_second()
+    SparkContext._ensure_initialized()
+    view: Any = SparkContext._jvm
+    there = view.org.apache.spark.SparkContext.getOrCreate()
+    context = view.JavaSparkContext.fromSparkContext(there)
+    with closed_to_strangers():
+        return SparkSession(SparkContext(conf=SparkConf(_jconf=context.getConf()), jsc=context))
+
+
+@contextlib.contextmanager
+def _interrupts_kept() -> Iterator[None]:
+    """Keep our handling of ^C: PySpark's own cancels the jobs of all."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    before = signal.getsignal(signal.SIGINT)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, before)
+
+
+def _left(port: int) -> None:
+    """Take back what PySpark made for us, but not the context."""
+    pyspark: Any = sys.modules.get("pyspark")
+    context = None if pyspark is None else pyspark.SparkContext._active_spark_context
+    if context is None or context._gateway.java_parameters.port != port:
+        return
+    folder = context._jvm.java.io.File(context._temp_dir)
+    context._jvm.org.apache.spark.util.Utils.deleteRecursively(folder)
+    context._jvm.org.apache.spark.util.ShutdownHookManager.removeShutdownDeleteDir(folder)
+    context._jsc = None  # so that it is not stopped
+    context.stop()

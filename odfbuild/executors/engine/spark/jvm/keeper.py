@@ -1,0 +1,373 @@
+"""The keeper of a resident JVM: a small process that starts it, lends it, and ends it.
+
+`python -m odfbuild.executors.engine.spark.jvm.keeper FOLDER` reads from standard input how Java is
+started.
+Everyone who uses the JVM keeps a connection to the keeper open, and gets an entrance to the JVM of
+their own, with its own secret: when the connection ends, however it does, the entrance is closed
+with all that was reached through it, and what still runs is cancelled.  Without users for so long,
+the JVM ends, and the keeper with it.
+"""
+
+import contextlib
+import fcntl
+import gc
+import hmac
+import json
+import os
+import secrets
+import shutil
+import signal
+import socket
+import struct
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Protocol
+
+from odfbuild.errors import EngineError
+from odfbuild.executors.engine.spark.cluster import own_address, place_settings, python_program
+from odfbuild.executors.engine.spark.jvm.archive import build_later, options
+from odfbuild.executors.engine.spark.jvm.java import Java, find_java
+from odfbuild.executors.engine.spark.jvm.launch import (
+    Jvm,
+    JvmFailedError,
+    java_options,
+    launch,
+    log_lines,
+)
+from odfbuild.executors.engine.spark.jvm.resident import (
+    Kept,
+    Place,
+    host,
+    read_line,
+    started_at,
+    traits,
+)
+from odfbuild.executors.engine.spark.settings import DEFAULT_MEMORY, fixed_settings
+from odfbuild.host.files import read_regular
+from odfbuild.host.json_text import parse_json
+
+_START_PATIENCE = 120.0  # seconds until Spark is given up
+_ENDING = 20.0  # seconds for Java to end by itself
+_LOG = 16 << 20  # bytes of its log that are kept
+
+
+@dataclass(frozen=True, slots=True)
+class JavaDoor:
+    """A JVM with a Spark context, and the keeper's own way into it."""
+
+    jvm: Jvm
+    gateway: Any
+    context: Any
+    java: Java
+    traits: Mapping[str, str]
+
+    @staticmethod
+    def start(place: Place, wanted: Mapping[str, Any]) -> "JavaDoor":
+        """Start Java and Spark as wanted, and wait until they are ready.
+
+        Raises JvmFailedError, JavaNotFoundError.
+        """
+        java = find_java()
+        master, cores = wanted["master"], int(wanted["cores"])
+        memory = wanted["memory"] or DEFAULT_MEMORY
+        said = traits(java, master, wanted["memory"], cores)
+        jvm = launch(
+            java,
+            java_options(
+                java, quick=False, folder=place.jvm, archive=[f"-Xmx{memory}", *options(java)]
+            ),
+            fixed_settings(place.jvm, place_settings(master, cores, memory)),
+            place.jvm,
+            address=own_address(master),
+            python=python_program(master),
+        )
+        try:
+            gateway = _connected(jvm)
+            view = gateway.jvm
+            context = view.org.apache.spark.SparkContext.getOrCreate()
+            view.org.apache.spark.sql.classic.SparkSession.builder().getOrCreate()
+        except BaseException as error:
+            said_last = log_lines(jvm.log)[-1:]
+            jvm.stop(keep_log=True)
+            if isinstance(error, JvmFailedError):
+                raise
+            raise JvmFailedError(
+                what="Spark did not start",
+                why=f"it said: {said_last[0]}" if said_last else "it gave no reason",
+                fix=f"see {jvm.log}",
+            ) from None
+        return JavaDoor(jvm, gateway, context, java, said)
+
+    @property
+    def pid(self) -> int:
+        return self.jvm.process.pid
+
+    def lend(self) -> tuple[object, int, str]:
+        view = self.gateway.jvm
+        entrance = view.org.apache.spark.api.python.Py4JServer(self.context.conf())
+        entrance.start()
+        return entrance, int(entrance.getListeningPort()), str(entrance.secret())
+
+    def take_back(self, entrance: Any, tag: str, *, last: bool) -> None:
+        with contextlib.suppress(Exception):
+            self.context.cancelJobsWithTag(tag)
+            entrance.shutdown()
+            self.gateway.detach(entrance)
+        if last:
+            with contextlib.suppress(Exception):
+                self._clear()
+        gc.collect()  # what Py4J gave us refers to itself, and keeps what it stands for alive
+
+    def _clear(self) -> None:
+        """Let go of what users left in the caches, and of a long log."""
+        sessions = self.gateway.jvm.org.apache.spark.sql.classic.SparkSession
+        sessions.getDefaultSession().get().sharedState().cacheManager().clearCache()
+        if self.jvm.log.stat().st_size > _LOG:
+            with self.jvm.log.open("r+b") as log:
+                log.truncate()
+
+    def lives(self) -> bool:
+        return self.jvm.process.poll() is None
+
+    def end(self) -> None:
+        threading.Thread(target=self._end_hard, daemon=True).start()
+        with contextlib.suppress(Exception):
+            self.jvm.stop(keep_log=False)
+        build_later(self.java)
+
+    def _end_hard(self) -> None:
+        time.sleep(_ENDING)
+        self.jvm.process.kill()
+
+
+def _connected(jvm: Jvm) -> Any:
+    """Return the keeper's way into the JVM, once it is there."""
+    from py4j.clientserver import ClientServer, JavaParameters, PythonParameters
+
+    port, secret = _waited(jvm.process, jvm.folder / "connection")
+    gateway = ClientServer(
+        java_parameters=JavaParameters(port=port, auth_token=secret, auto_convert=True),
+        python_parameters=PythonParameters(port=0, eager_load=False),
+    )
+    (jvm.folder / "connection").unlink(missing_ok=True)
+    return gateway
+
+
+def _waited(process: "subprocess.Popen[bytes]", path: Path) -> tuple[int, str]:
+    until = time.monotonic() + _START_PATIENCE
+    while not path.exists():
+        if process.poll() is not None or time.monotonic() > until:
+            raise JvmFailedError(
+                what="Java ended while starting" if process.poll() is not None else "Java hangs",
+                why=_last_line(path.with_name("jvm.log")),
+                fix=f"see {path.with_name('jvm.log')}; another Java can be chosen with JAVA_HOME",
+            )
+        time.sleep(0.02)
+    written = read_regular(path)
+    port, length = struct.unpack_from(">ii", written)
+    return port, written[8 : 8 + length].decode()
+
+
+def _last_line(log: Path) -> str:
+    lines = log_lines(log)
+    return f"it said: {lines[-1]}" if lines else "it said nothing"
+
+
+_MOST = 16  # users at a time
+_PATIENCE = 5.0  # seconds for a question to come, and for Java to end
+
+
+class Door(Protocol):
+    """What a keeper does with its JVM."""
+
+    @property
+    def pid(self) -> int: ...
+
+    def lend(self) -> tuple[object, int, str]:
+        """Open an entrance; return it with its port and secret."""
+
+    def take_back(self, entrance: object, tag: str, *, last: bool) -> None:
+        """Cancel the jobs of the tag, and close the entrance; `last`: nobody else is there."""
+
+    def lives(self) -> bool: ...
+
+    def end(self) -> None: ...
+
+
+@dataclass(frozen=True, slots=True)
+class Lent:
+    """One user: its process, and what it was lent."""
+
+    pid: int
+    tag: str
+    entrance: object
+
+
+@dataclass(slots=True)
+class Keeper:
+    """Lends one JVM; `serve` returns when it is to end."""
+
+    place: Place
+    door: Door
+    traits: Mapping[str, str]
+    idle: float
+    secret: str = field(default_factory=lambda: secrets.token_hex(16))
+    users: dict[str, Lent] = field(default_factory=dict)
+    served: int = 0
+    stopping: bool = False
+    now: bool = False
+    since: float = field(default_factory=time.monotonic)
+    lock: threading.Lock = field(default_factory=threading.Lock)
+    java: threading.Lock = field(default_factory=threading.Lock)
+
+    def serve(self) -> None:
+        """Answer until nobody has used the JVM for so long, it has gone, or it is to stop."""
+        with socket.create_server(("127.0.0.1", 0)) as server:
+            server.settimeout(0.2)
+            self._write(server.getsockname()[1])
+            try:
+                while not self._is_over():
+                    with contextlib.suppress(TimeoutError):
+                        line, _ = server.accept()
+                        threading.Thread(target=self._talk, args=(line,), daemon=True).start()
+            finally:
+                self._forget()
+
+    def stop(self, *, now: bool) -> None:
+        """End as soon as nobody uses the JVM, or at once; nobody else may begin to."""
+        self._forget()
+        with self.lock:
+            self.stopping, self.now = True, self.now or now
+
+    def _write(self, port: int) -> None:
+        kept = Kept(
+            host=host(),
+            pid=os.getpid(),
+            started=started_at(os.getpid()) or "",
+            java_pid=self.door.pid,
+            port=port,
+            secret=self.secret,
+            idle=self.idle,
+            since=int(time.time()),
+            traits=self.traits,
+        )
+        partial = self.place.kept.with_suffix(".partial")
+        partial.touch(0o600)
+        partial.write_text(kept.text(), "utf-8")
+        partial.rename(self.place.kept)
+
+    def _forget(self) -> None:
+        self.place.kept.unlink(missing_ok=True)
+
+    def _is_over(self) -> bool:
+        with self.lock:
+            if self.now or not self.door.lives():
+                return True
+            if self.users:
+                return False
+            waited = time.monotonic() - self.since
+            return self.stopping or waited > self.idle or not self.place.kept.exists()
+
+    def _talk(self, line: socket.socket) -> None:
+        """Answer one connection; whatever it sends, it harms no other."""
+        with line, contextlib.suppress(OSError, ValueError):
+            line.settimeout(_PATIENCE)
+            asked = read_line(line)
+            if not hmac.compare_digest(str(asked.get("secret")), self.secret):
+                return
+            match asked.get("ask"):
+                case "use":
+                    self._lend(line, int(str(asked.get("pid", 0))))
+                case "stop":
+                    self.stop(now=asked.get("now") is True)
+                    _say(line, self._state())
+                case _:
+                    _say(line, self._state())
+
+    def _state(self) -> dict[str, object]:
+        with self.lock:
+            waited = 0.0 if self.users else time.monotonic() - self.since
+            return {
+                "users": sorted(user.pid for user in self.users.values()),
+                "served": self.served,
+                "idle_for": round(waited, 1),
+                "stopping": self.stopping,
+            }
+
+    def _lend(self, line: socket.socket, pid: int) -> None:
+        tag = f"odfbuild-{secrets.token_hex(8)}"
+        with self.lock:
+            refused = self.stopping or len(self.users) >= _MOST
+            if not refused:
+                self.users[tag] = Lent(pid, tag, None)
+                self.served += 1
+        if refused:
+            _say(line, {"refused": "it is stopping" if self.stopping else "it is full"})
+            return
+        entrance = None
+        try:
+            with self.java:
+                entrance, port, secret = self.door.lend()
+            _say(line, {"port": port, "secret": secret, "tag": tag})
+            line.settimeout(None)
+            while line.recv(64):
+                pass
+        finally:
+            self._take_back(tag, entrance)
+
+    def _take_back(self, tag: str, entrance: object) -> None:
+        with self.java:
+            if entrance is not None:
+                self.door.take_back(entrance, tag, last=len(self.users) == 1)
+            with self.lock:
+                del self.users[tag]
+                self.since = time.monotonic()
+
+
+def _say(line: socket.socket, message: Mapping[str, object]) -> None:
+    line.sendall(json.dumps(message).encode() + b"\n")
+
+
+def main() -> int:
+    """Keep the JVM that standard input describes, in the folder of the first argument."""
+    os.umask(0o077)
+    place = Place(Path(sys.argv[1]))
+    wanted = parse_json(sys.stdin.buffer.read())
+    with place.life.open("wb") as life:
+        try:
+            fcntl.flock(life, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            return 0  # another one was faster
+        shutil.rmtree(place.jvm, ignore_errors=True)
+        try:
+            _keep(place, wanted)
+        except EngineError as error:
+            sys.stderr.write(json.dumps([error.what, error.why, error.fix]) + "\n")
+            return 1
+    return 0
+
+
+def _keep(place: Place, wanted: Mapping[str, object]) -> None:
+
+    door = JavaDoor.start(place, wanted)
+    try:
+        keeper = Keeper(place, door, door.traits, float(str(wanted["idle"])))
+        for each in (signal.SIGTERM, signal.SIGINT):
+            signal.signal(each, lambda *_: keeper.stop(now=True))
+        signal.signal(signal.SIGHUP, signal.SIG_IGN)
+        keeper.serve()
+    finally:
+        if not door.lives():
+            with contextlib.suppress(OSError):
+                shutil.copyfile(place.jvm / "jvm.log", place.last_log)
+        door.end()
+        shutil.rmtree(place.jvm, ignore_errors=True)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

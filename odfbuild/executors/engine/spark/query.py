@@ -1,0 +1,153 @@
+"""Answer a question: views of datasets, the text as it is, rows into memory or into files."""
+
+from collections import Counter
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+import pyarrow as pa
+
+from odfbuild.errors import InvalidQueryError
+from odfbuild.executors.data.frames import Frame
+from odfbuild.executors.data.views import DatasetView
+from odfbuild.executors.engine.querier import QueryRequest
+from odfbuild.executors.engine.spark.admission import admitted
+from odfbuild.executors.engine.spark.changelog import Replaying, in_vain
+from odfbuild.executors.engine.spark.errors import SentQuery, SparkQueryError, spark_errors
+from odfbuild.executors.engine.spark.frames import gather
+from odfbuild.executors.engine.spark.settings import Size
+from odfbuild.executors.engine.spark.sql_text import quoted
+from odfbuild.executors.engine.spark.transform.versions import in_force, logged
+from odfbuild.odf.schema.arrow import to_arrow
+from odfbuild.odf.timestamp import Timestamp
+from odfbuild.sql.text.edits import CarriedText
+from odfbuild.sql.text.temporal import FROM, ROW, TO
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+
+_DAY: Final = 86_400_000
+_LOG: Final = "__odf_log"
+
+
+def queried(replaying: Replaying, request: QueryRequest, log: Path | None) -> Frame:
+    """Return the rows of the answer.
+
+    Raises InvalidQueryError, with the place in the text where Spark tells it, and
+    InvalidChangelogError.
+    """
+    for number, (name, view) in enumerate(request.views.items()):
+        replaying.views.add(name, _seen(replaying, view, f"{_LOG}_{number}"))
+    sent = SentQuery(0, 1, CarriedText(request.text, ()))
+    try:
+        with spark_errors("read the query", (sent,), log):
+            rows = admitted(replaying.session, request.text, sent)
+    except SparkQueryError as error:
+        raise _hinted(error, request) from None
+    _check_names(rows.columns)
+    rows = rows.select([_printed(field) for field in rows.schema.fields])
+    size = Size.BIG
+    if request.limit is not None:
+        rows, size = rows.limit(request.limit), Size.SMALL
+    with in_vain(), spark_errors("run the query", (sent,), log):
+        return gather(rows, size, request.staging, rows.columns, _as_they_are)
+
+
+def _seen(replaying: Replaying, view: DatasetView, name: str) -> "DataFrame":
+    schema = to_arrow(view.schema)
+    if view.log:
+        return replaying.rows(view.paths, schema)
+    if view.is_versioned:
+        return _in_force(replaying, view, schema, name)
+    time = view.vocab.event_time_column
+
+    def early(rows: "DataFrame") -> "DataFrame":
+        if view.until is None:
+            return rows
+        return rows.where(f"{quoted(time)} <= {_literal(view.until, schema.field(time).type)}")
+
+    columns = view.columns().names
+    return replaying.standing(view.paths, schema, columns, view.vocab, name, early)
+
+
+def _in_force(replaying: Replaying, view: DatasetView, schema: pa.Schema, name: str) -> "DataFrame":
+    """Return the version of each key that was in force at the event time that is asked for."""
+    assert view.until is not None  # noqa: S101 - of the property
+    columns, time = view.columns().names, view.vocab.event_time_column
+    rows = logged(replaying, view.paths, schema, columns, view.vocab, view.key, name)
+    versions = in_force(replaying, rows, view.key, time, f"{name}_rows")
+    at = _literal(view.until, schema.field(time).type)
+    return versions.where(f"{FROM} <= {at} AND ({TO} IS NULL OR {at} < {TO})").select(f"{ROW}.*")
+
+
+def _literal(at: Timestamp, kind: Any) -> str:
+    if pa.types.is_date(kind):
+        return f"date_from_unix_date({at.millis // _DAY})"
+    return f"timestamp_millis({at.millis}L)"
+
+
+def _as_they_are(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    return batches
+
+
+def _check_names(names: list[str]) -> None:
+    twice = next((name for name, times in Counter(names).items() if times > 1), None)
+    if twice is not None:
+        raise InvalidQueryError(
+            what=f"the query gives two columns named {twice!r}",
+            why="the columns of an answer have different names",
+            fix="rename one of them with AS",
+        )
+
+
+def _printed(field: Any) -> str:
+    """Return a column as it is, or as text if its type is of Spark's own."""
+    from pyspark.sql import functions
+
+    kind = field.dataType
+    column = functions.col(quoted(field.name))
+    if _is_own(kind):
+        return column.cast("string").alias(field.name)  # type: ignore[no-any-return]
+    if _has_own(kind):
+        raise InvalidQueryError(
+            what=f"column {field.name!r} has the type {kind.simpleString()}",
+            why="intervals, variants and nulls of no type have no form outside Spark",
+            fix=f"give it a type: CAST(... AS STRING) AS {quoted(field.name)}",
+        )
+    return column  # type: ignore[no-any-return]
+
+
+def _is_own(kind: Any) -> bool:
+    return "interval" in kind.typeName() or kind.typeName() in {"void", "variant"}
+
+
+def _has_own(kind: Any) -> bool:
+    match kind.typeName():
+        case "array":
+            return _has_own(kind.elementType)
+        case "map":
+            return _has_own(kind.keyType) or _has_own(kind.valueType)
+        case "struct":
+            return any(_has_own(field.dataType) for field in kind.fields)
+        case _:
+            return _is_own(kind)
+
+
+def _hinted(error: SparkQueryError, request: QueryRequest) -> SparkQueryError:
+    """Add what to do to the error for a question that looks for system columns in vain."""
+    said = error.what.split("Did you mean")[0]
+    for view in request.views.values():
+        vocab = view.vocab
+        system = (vocab.offset_column, vocab.operation_type_column, vocab.system_time_column)
+        named = next((name for name in system if f"`{name}`" in said), None)
+        if named is not None and not view.log:
+            return SparkQueryError(
+                error.what,
+                f"{named!r} belongs to the changelog; the rows that it stands for have none",
+                "leave it out, or ask for the changelog (--log)",
+                error.condition,
+                message=error.message,
+                at=error.at,
+            )
+    return error

@@ -1,0 +1,411 @@
+"""One JVM for the process, and for each thread a session of its own for each size of work.
+
+Temporary views belong to a session, so that steps of several threads never see each other's.
+"""
+
+import atexit
+import contextlib
+import logging
+import os
+import threading
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from odfbuild.errors import EngineFailedError
+from odfbuild.executors.engine.interrupt import StoppedError
+from odfbuild.executors.engine.spark.cluster import (
+    nominal_cores,
+    own_address,
+    place_settings,
+    python_program,
+)
+from odfbuild.executors.engine.spark.jvm.archive import build_later, options
+from odfbuild.executors.engine.spark.jvm.attach import Attached, attach
+from odfbuild.executors.engine.spark.jvm.failure import ended
+from odfbuild.executors.engine.spark.jvm.java import find_java
+from odfbuild.executors.engine.spark.jvm.launch import (
+    Jvm,
+    JvmFailedError,
+    java_options,
+    launch,
+    new_folder,
+)
+from odfbuild.executors.engine.spark.jvm.resident import is_off, traits
+from odfbuild.executors.engine.spark.settings import (
+    DEFAULT_MEMORY,
+    GUARDED,
+    QUICK,
+    Size,
+    fixed_settings,
+    size_of,
+    sized_settings,
+)
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+
+class InterruptedStepError(StoppedError, EngineFailedError):
+    """The engine was told to stop."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Start:
+    """How the JVM is started; None leaves the choice to this package.
+
+    `resident`: one that is there already serves as well, if it fits.
+    """
+
+    cores: int | None = None
+    master: str | None = None
+    memory: str | None = None
+    java_options: tuple[str, ...] | None = None
+    resident: bool = False
+
+
+class Sessions:
+    """The sessions of one engine.  Nothing is started before `start` or `session` is called.
+
+    Engines of one process share its JVM; the last one to close stops it.
+    """
+
+    def __init__(self, cache: Path, how: Start, note: Callable[[str], None]) -> None:
+        self._cache = cache
+        self._how = how
+        self._note = note
+        self._host: _Host | None = None
+        self._cancelled = threading.Event()
+        self._local = threading.local()
+
+    @property
+    def log(self) -> Path | None:
+        """Return where the JVM's own messages are."""
+        return None if self._host is None else self._host.jvm.log
+
+    def start(self, planned_bytes: int | None = None) -> None:
+        """Start the JVM and return at once; `planned_bytes` chooses how it compiles."""
+        if self._cancelled.is_set():
+            raise interrupted()
+        with _LOCK:
+            if self._host is not None and self._host.gone:
+                _leave(self._host)
+                self._host = None
+            if self._host is None:
+                size = size_of(planned_bytes or 0, QUICK)
+                self._host = _join(self._cache, self._how, size, self._note)
+
+    def warm_up(self, first: Callable[["SparkSession"], None], planned_bytes: int | None) -> None:
+        """Start the JVM and let a thread connect to it and do what every step needs first."""
+        self.start(planned_bytes)
+
+        def connect() -> None:
+            with contextlib.suppress(Exception):  # it fails again where it is reported
+                first(self.session(Size.SMALL))
+
+        threading.Thread(target=connect, name="spark-warm-up", daemon=True).start()
+
+    def session(self, size: Size) -> "SparkSession":
+        """Return this thread's session for work of this size; waits until Spark is ready.
+
+        Where the JVM of earlier ones has ended, there is another from now on.
+        """
+        self.start()
+        if getattr(self._local, "host", None) is not self._host:
+            self._local.host, self._local.sessions, self._local.lent = self._host, {}, {}
+        known: dict[Size, SparkSession] = self._local.sessions
+        if size not in known:
+            known[size] = self._child(size)
+        if self._cancelled.is_set():  # while it was waited for
+            raise interrupted()
+        return known[size]
+
+    def ended(self, what: str) -> JvmFailedError | None:
+        """Return the error for a JVM that has ended, None if it lives; `what` failed by it."""
+        host = getattr(self._local, "host", None) or self._host
+        return None if host is None else host.ended(what)
+
+    def lent(self, size: Size) -> "Lent":
+        """Return what this thread's session for work of this size keeps for later steps.
+
+        There has to be one, by `session`.
+        """
+        known: dict[Size, Lent] = self._local.lent
+        return known.setdefault(size, Lent())
+
+    def cancel(self) -> None:
+        """Interrupt all queries that run, and refuse new ones."""
+        self._cancelled.set()
+        if self._host is not None:
+            self._host.cancel()
+
+    def mark_failed(self) -> None:
+        """Keep the JVM's log when it stops."""
+        if self._host is not None:
+            self._host.failed = True
+
+    def close(self) -> None:
+        """Leave the JVM, which stops if nobody else uses it."""
+        self._cancelled.set()
+        with _LOCK:
+            if self._host is not None:
+                _leave(self._host)
+                self._host = None
+
+    def _child(self, size: Size) -> "SparkSession":
+        assert self._host is not None  # noqa: S101 - the caller started it
+        session = self._host.connected().newSession()
+        if isinstance(self._host.jvm, Attached):
+            session.sparkContext.addJobTag(self._host.jvm.tag)
+        cores = nominal_cores(self._host.how.master, self._host.cores)
+        for key, value in sized_settings(size, cores).items():
+            session.conf.set(key, value)
+        _check_guarded(session)
+        return session
+
+
+class _Host:
+    """The JVM of this process and its root session."""
+
+    def __init__(self, cache: Path, how: Start, size: Size, note: Callable[[str], None]) -> None:
+        self.cores = how.cores or min(os.cpu_count() or 1, 8)
+        self.how = how
+        self.users = 0
+        self.failed = False
+        self.gone = False
+        self.root: SparkSession | None = None
+        self._java = find_java()
+        self._cache = cache
+        self._size = size
+        self._note = note
+        self._lock = threading.Lock()
+        self.jvm: Jvm | Attached = self._resident() or self._own()
+        atexit.register(self.stop)
+
+    def _resident(self) -> Attached | None:
+        """Return an entrance to a JVM that is there, if one may be used and fits."""
+        how = self.how
+        if is_off(how.resident) or how.java_options is not None:
+            return None
+        wanted = partial(traits, self._java, how.master, how.memory, self.cores)
+        return attach(self._cache, wanted, python_program(how.master), _LOGGER.warning)
+
+    def _own(self) -> Jvm:
+        how, java, folder = self.how, self._java, new_folder(self._cache)
+        given = how.java_options
+        extra = options(java, self._note) if given is None else given
+        memory = how.memory or DEFAULT_MEMORY
+        quick = self._size is Size.SMALL
+        return launch(
+            java,
+            java_options(java, quick=quick, folder=folder, archive=[f"-Xmx{memory}", *extra]),
+            fixed_settings(folder, place_settings(how.master, self.cores, memory)),
+            folder,
+            address=own_address(how.master),
+            python=python_program(how.master),
+        )
+
+    def suits(self, how: Start) -> bool:
+        """Tell whether an engine that wants this start can use this JVM."""
+        wanted = (how.master, how.memory, how.java_options)
+        there = (self.how.master, self.how.memory, self.how.java_options)
+        return all(each in {None, mine} for each, mine in zip(wanted, there, strict=True))
+
+    def connected(self) -> "SparkSession":
+        """Wait until Spark is ready and return its root session."""
+        with self._lock:
+            if self.root is None:
+                self.root = self._first_connected()
+            return self.root
+
+    def _first_connected(self) -> "SparkSession":
+        try:
+            if isinstance(self.jvm, Attached):
+                try:
+                    return self.jvm.connect()
+                except JvmFailedError as error:
+                    _LOGGER.warning("the resident engine is not used: %s", error.why)
+                    self.jvm.stop()
+                    self.jvm = self._own()
+            return self.jvm.connect()
+        except BaseException:
+            self.failed = True
+            raise
+
+    def ended(self, what: str) -> JvmFailedError | None:
+        """Return the error for a JVM that has ended, None if it lives; it is used no more then."""
+        jvm = self.jvm
+        if not jvm.has_ended():
+            return None
+        code = None if isinstance(jvm, Attached) else jvm.process.returncode
+        error = ended(what, jvm.last_log, self.how.memory or DEFAULT_MEMORY, code)
+        with _LOCK:
+            if not self.gone:
+                self.gone = self.failed = True
+                if self in _running:
+                    _running.remove(self)
+                self.stop()
+        return error
+
+    def cancel(self) -> None:
+        """Cancel the jobs of this process."""
+        if self.root is None or self.gone:
+            return
+        with contextlib.suppress(Exception):  # a JVM that is not there runs none
+            if isinstance(self.jvm, Attached):
+                self.root.sparkContext.cancelJobsWithTag(self.jvm.tag)
+            else:
+                self.root.sparkContext.cancelAllJobs()
+
+    def stop(self) -> None:
+        """End the JVM if it is ours; after a good first use, let a class archive be made."""
+        atexit.unregister(self.stop)
+        if isinstance(self.jvm, Attached):
+            self.jvm.stop()
+            return
+        used = self.root is not None and not self.failed
+        if self.root is not None:
+            with contextlib.suppress(Exception):
+                self.root.stop()
+        self.jvm.stop(keep_log=self.failed)
+        if used and self.how.java_options is None:
+            build_later(self._java, self._note)
+
+
+def _check_guarded(session: "SparkSession") -> None:
+    """Refuse a session in which queries could reach settings or files, however that came."""
+    for name, value in GUARDED.items():
+        found = session.conf.get(name)
+        if found != value:
+            raise JvmFailedError(
+                what=f"Spark runs with {name} = {found}",
+                why=f"queries are run with {value} only: they read nothing but their inputs",
+                fix="take that setting out of the configuration of this Spark",
+            )
+
+
+_LOGGER = logging.getLogger("odfbuild.engine")
+_LOCK = threading.RLock()
+_running: list[_Host] = []  # none or one
+
+
+def is_connected() -> bool:
+    """Tell whether the Spark session of this process is one of ours."""
+    return any(host.root is not None for host in _running)
+
+
+def _join(cache: Path, how: Start, size: Size, note: Callable[[str], None]) -> _Host:
+    if not _running:
+        _running.append(_Host(cache, how, size, note))
+    host = _running[0]
+    if not host.suits(how):
+        raise JvmFailedError(
+            what="Spark runs in this process already, and was started in another way",
+            why="a process has one JVM, whose master, memory and options are fixed at its start",
+            fix="close the other engine first",
+        )
+    host.users += 1
+    return host
+
+
+def _leave(host: _Host) -> None:
+    host.users -= 1
+    if host.users == 0 and not host.gone:
+        _running.remove(host)
+        host.stop()
+
+
+_MOST_LENT = 8
+_MOST_NAMES = 1 << 10
+
+
+class Lent:
+    """What a session keeps for later steps: frames, as they may read the same, and views' names."""
+
+    def __init__(self) -> None:
+        self._frames: list[tuple[object, DataFrame]] = []
+        self._described: dict[str, Any] = {}
+
+    def frame(self, what: object, make: "Callable[[], DataFrame]") -> "DataFrame":
+        """Return what `make` returned for an equal `what` lately, else what it returns now."""
+        for known, frame in self._frames:
+            if known == what:
+                return frame
+        made = make()
+        self._frames = [*self._frames[1 - _MOST_LENT :], (what, made)]
+        return made
+
+    def show(self, name: str, frame: "DataFrame") -> None:
+        """Make a frame readable under a name.
+
+        Spark does it by a command with all that belongs to one, which takes as long as many a query
+        of a step.  A name that was used once is given to other frames in its catalog.
+        """
+        catalog = frame.sparkSession._jsparkSession.sessionState().catalog()
+        described = self._described.get(name)
+        if described is None or frame.is_cached:
+            frame.createOrReplaceTempView(f"`{name.replace('`', '``')}`")
+            if len(self._described) < _MOST_NAMES and not frame.is_cached:
+                self._described[name] = catalog.getRawTempView(name).get().tableMeta()
+            return
+        java: Any = frame.sparkSession._jvm
+        plan = java.scala.Option.apply(frame._jdf.queryExecution().analyzed())
+        view = java.org.apache.spark.sql.catalyst.catalog.TemporaryViewRelation(described, plan)
+        catalog.createTempView(name, view, True)
+
+
+class Views:
+    """The temporary views of one step; a context that drops them when the step is over."""
+
+    def __init__(self, session: "SparkSession", lent: Lent | None = None) -> None:
+        self._session = session
+        self._views: list[tuple[str, bool]] = []
+        self.lent = lent or Lent()
+
+    def add(self, name: str, frame: "DataFrame") -> None:
+        """Make a frame readable under a name, dots and all."""
+        self._views.append((name, frame.is_cached))
+        self.lent.show(name, frame)
+
+    def __enter__(self) -> "Views":
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        for name, is_cached in self._views:
+            with contextlib.suppress(Exception):
+                self._drop(name, is_cached=is_cached)
+
+    def _drop(self, name: str, *, is_cached: bool) -> None:
+        """Drop a view; what was cached under it is looked for only if there is something."""
+        if is_cached:
+            self._session.catalog.dropTempView(name)
+        else:
+            self._session._jsparkSession.sessionState().catalog().dropTempView(name)
+
+
+def in_all_digits(session: "SparkSession") -> contextlib.AbstractContextManager[None]:
+    """Let a session write timestamps into files as it has them, in microseconds."""
+    return with_settings(session, {"spark.sql.parquet.outputTimestampType": "TIMESTAMP_MICROS"})
+
+
+@contextlib.contextmanager
+def with_settings(session: "SparkSession", settings: Mapping[str, str]) -> Iterator[None]:
+    """Let a session have other settings for a while."""
+    before = {name: session.conf.get(name) for name in settings}
+    try:
+        for name, value in settings.items():
+            session.conf.set(name, value)
+        yield
+    finally:
+        for name, old in before.items():
+            session.conf.set(name, str(old))
+
+
+def interrupted() -> InterruptedStepError:
+    return InterruptedStepError(
+        what="the step was interrupted",
+        why="the run was told to stop",
+        fix="apply again: nothing of this step was written",
+    )

@@ -1,0 +1,113 @@
+"""Every Spark setting of ours, in one place: those that fix results, and those that fit the size.
+
+A change of `PINNED` is a change of what queries mean: count up the revision in
+`odfbuild.executors.engine.protocol`, which is part of the engine version that chains record.
+"""
+
+from collections.abc import Mapping
+from enum import Enum
+from pathlib import Path
+from types import MappingProxyType
+
+LARGE = 64 * 1024 * 1024  # bytes of input from which on rows are streamed through files
+QUICK = 256 * 1024 * 1024  # bytes of input up to which the second compiler of Java is left out
+DEFAULT_MEMORY = "2g"  # the JVM's greatest heap: what does not fit is sorted on disk
+
+PINNED: Mapping[str, str] = MappingProxyType(
+    {
+        "spark.sql.session.timeZone": "UTC",
+        "spark.sql.ansi.enabled": "true",
+        "spark.sql.ansi.enforceReservedKeywords": "false",
+        "spark.sql.ansi.doubleQuotedIdentifiers": "false",
+        "spark.sql.caseSensitive": "true",
+        "spark.sql.storeAssignmentPolicy": "ANSI",
+        "spark.sql.timestampType": "TIMESTAMP_LTZ",
+        "spark.sql.timeType.enabled": "true",
+        "spark.sql.legacy.timeParserPolicy": "CORRECTED",
+        "spark.sql.mapKeyDedupPolicy": "EXCEPTION",
+        "spark.sql.decimalOperations.allowPrecisionLoss": "true",
+        "spark.sql.execution.replaceHashWithSortAgg": "true",
+        "spark.sql.optimizer.disableHints": "true",
+        "spark.sql.parquet.outputTimestampType": "TIMESTAMP_MILLIS",
+        "spark.sql.parquet.inferTimestampNTZ.enabled": "false",
+        "spark.sql.parquet.datetimeRebaseModeInRead": "CORRECTED",
+        "spark.sql.parquet.datetimeRebaseModeInWrite": "CORRECTED",
+        "spark.sql.parquet.int96RebaseModeInRead": "CORRECTED",
+        "spark.sql.parquet.int96RebaseModeInWrite": "CORRECTED",
+    }
+)
+
+GUARDED: Mapping[str, str] = MappingProxyType(
+    {
+        "spark.sql.variable.substitute": "false",  # of ${env:NAME} and the like in texts
+        "spark.sql.runSQLOnFiles": "false",
+        "spark.sql.parser.eagerEvalOfUnresolvedInlineTable": "false",  # before they are judged
+    }
+)
+"""What keeps queries from settings, variables and files; read back from every session."""
+
+_QUIET: Mapping[str, str] = MappingProxyType(
+    {
+        "spark.ui.enabled": "false",
+        "spark.ui.showConsoleProgress": "false",
+        "spark.app.name": "odfbuild",
+        "spark.sql.catalogImplementation": "in-memory",
+        # Else tasks ask for each class that is not there by the network, and may wait for minutes.
+        "spark.sql.artifact.isolation.enabled": "false",
+        "spark.sql.pyspark.jvmStacktrace.enabled": "false",
+        "spark.sql.execution.arrow.maxRecordsPerBatch": "65536",
+        "spark.sql.execution.arrow.useLargeVarTypes": "false",
+        "spark.sql.execution.pandas.convertToArrowArraySafely": "true",
+        "spark.driver.maxResultSize": "1g",
+        "spark.memory.fraction": "0.15",  # sorts more on disk: no slower, and memory stays level
+        # What Python workers let go of goes back to the system, not into pools of each thread.
+        "spark.executorEnv.ARROW_DEFAULT_MEMORY_POOL": "system",
+        "spark.executorEnv.MALLOC_ARENA_MAX": "1",
+        "spark.cleaner.referenceTracking": "true",
+        "spark.hadoop.mapreduce.fileoutputcommitter.algorithm.version": "2",
+        "spark.hadoop.mapreduce.fileoutputcommitter.marksuccessfuljobs": "false",
+        "spark.hadoop.parquet.page.verify-checksum.enabled": "true",  # where a file has any
+        "spark.hadoop.fs.file.impl": "org.apache.hadoop.fs.LocalFileSystem",
+    }
+)
+
+
+class Size(Enum):
+    """How much work a step is: this chooses the session's settings, never its result."""
+
+    SMALL = "small"
+    BIG = "big"
+
+
+def size_of(planned_bytes: int, limit: int = LARGE) -> Size:
+    """Return the size of a step that reads so many bytes."""
+    return Size.SMALL if planned_bytes <= limit else Size.BIG
+
+
+def fixed_settings(workspace: Path, place: Mapping[str, str]) -> dict[str, str]:
+    """Return the settings of the whole process; its files stay below `workspace`.
+
+    `place` are those of where it runs.
+    """
+    return {
+        **PINNED,
+        **GUARDED,
+        **_QUIET,
+        **place,
+        "spark.local.dir": str(workspace / "local"),
+        "spark.sql.warehouse.dir": (workspace / "warehouse").as_uri(),
+    }
+
+
+def sized_settings(size: Size, cores: int) -> dict[str, str]:
+    """Return the settings that a session for work of this size adds."""
+    small = size is Size.SMALL
+    return {
+        "spark.sql.shuffle.partitions": "1" if small else str(max(2 * cores, 4)),
+        "spark.sql.leafNodeDefaultParallelism": "1" if small else str(cores),
+        "spark.sql.adaptive.enabled": str(not small).lower(),
+        "spark.sql.codegen.wholeStage": str(not small).lower(),
+        "spark.sql.codegen.factoryMode": "NO_CODEGEN" if small else "FALLBACK",
+        "spark.sql.autoBroadcastJoinThreshold": "-1" if small else "10m",
+        "spark.sql.files.maxPartitionBytes": "1g" if small else "128m",
+    }

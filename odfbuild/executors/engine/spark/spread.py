@@ -1,0 +1,85 @@
+"""Call a Python function with many items, each in a task of Spark's, several at a time.
+
+Tasks run in Python processes beside Spark's, on this machine or those of a cluster.  Nothing but
+the items and the results passes through this process.  What goes wrong comes back as a value, so
+that an error of ours is raised here as it was raised there.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
+
+from odfbuild.errors import EngineFailedError, OdfBuildError
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+
+Item = TypeVar("Item")
+Result = TypeVar("Result")
+
+
+@dataclass(frozen=True, slots=True)
+class _Returned(Generic[Result]):
+    value: Result
+
+
+@dataclass(frozen=True, slots=True)
+class _Refused:
+    """An error of ours: its attributes, because its arguments are not what it was made with."""
+
+    kind: type[OdfBuildError]
+    arguments: tuple[Any, ...]
+    attributes: Mapping[str, Any]
+
+    def error(self) -> OdfBuildError:
+        """Return the error as it was."""
+        error = self.kind.__new__(self.kind, *self.arguments)
+        error.__dict__.update(self.attributes)
+        return error
+
+
+@dataclass(frozen=True, slots=True)
+class _Broke:
+    """Any other error, in words."""
+
+    words: str
+
+    def error(self) -> OdfBuildError:
+        """Return it as a failure of the engine."""
+        return EngineFailedError(
+            what="a task of Spark failed",
+            why=self.words,
+            fix="see that all machines have room and reach the workspace; then run again",
+        )
+
+
+def spread_out(
+    session: "SparkSession", function: Callable[[Item], Result], items: Sequence[Item]
+) -> tuple[Result, ...]:
+    """Return the results in the order of the items; raises the error of the first that failed.
+
+    `function` must be one of a module, items and results plain values of small size.  The JVM first
+    gives back the memory of work that is done: the tasks need it, while it waits for them.
+    """
+    context: Any = session.sparkContext
+    context._jvm.System.gc()
+    tasks = context.parallelize(items, len(items)).map(partial(_attempt, function))
+    results = []
+    for told in tasks.collect():
+        if not isinstance(told, _Returned):
+            raise told.error()
+        results.append(told.value)
+    return tuple(results)
+
+
+def _attempt(
+    function: Callable[[Item], Result], item: Item
+) -> "_Returned[Result] | _Refused | _Broke":
+    try:
+        return _Returned(function(item))
+    except OdfBuildError as error:
+        return _Refused(type(error), error.args, dict(error.__dict__))
+    except Exception as error:
+        return _Broke(f"{type(error).__name__}: {error}")

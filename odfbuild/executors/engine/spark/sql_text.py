@@ -1,0 +1,146 @@
+"""Spark SQL expressions, types and paths as text.
+
+One text is one call into the JVM; the same expression built from Column objects takes dozens.
+"""
+
+import re
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+
+if TYPE_CHECKING:
+    from pyspark.sql.types import DataType
+
+
+_PATTERNS = re.compile(r"([{}\[\]*?\\])")
+
+
+def to_read(path: Path) -> str:
+    """Return a path for reading just this file or folder."""
+    return _PATTERNS.sub(r"\\\1", str(path))
+
+
+def to_write(path: Path) -> str:
+    """Return a path for making a folder of files."""
+    return f"file:{path}"
+
+
+def quoted(name: str) -> str:
+    """Return a column name as SQL text."""
+    return f"`{name.replace('`', '``')}`"
+
+
+def literal(text: str) -> str:
+    """Return a text as an SQL string."""
+    escaped = text.replace("\\", "\\\\").replace("'", "\\'")
+    return f"'{escaped}'"
+
+
+def stored(expression: str, kind: "DataType") -> str:
+    """Return the value as it is stored: every timestamp in UTC, floored to milliseconds."""
+    return _rewritten(expression, kind, _stored_leaf, maps=False)
+
+
+def in_utc(expression: str, kind: "DataType") -> str:
+    """Return the value with every timestamp in UTC, in all its digits."""
+    return _rewritten(expression, kind, _utc_leaf, maps=False)
+
+
+def comparable(expression: str, kind: "DataType") -> str:
+    """Return a value that can be compared and sorted: maps become sorted arrays of entries."""
+    return _rewritten(expression, kind, lambda text, _: text, maps=True)
+
+
+def spark_schema(schema: pa.Schema) -> pa.Schema:
+    """Return the schema with types that Spark has, all columns nullable."""
+    return pa.schema([pa.field(field.name, spark_type(field.type)) for field in schema])
+
+
+def spark_type(kind: pa.DataType) -> pa.DataType:
+    """Return the Arrow type in which Spark takes a column of this type, as it reads Parquet."""
+    plain = _PLAIN.get(kind)
+    if plain is not None:
+        return plain
+    if pa.types.is_timestamp(kind):
+        return pa.timestamp("us", tz="UTC")
+    if pa.types.is_dictionary(kind):
+        return spark_type(kind.value_type)
+    if pa.types.is_map(kind):
+        return pa.map_(spark_type(kind.key_type), spark_type(kind.item_type))
+    if pa.types.is_struct(kind):
+        return pa.struct([pa.field(f.name, spark_type(f.type)) for f in kind])
+    if pa.types.is_list(kind) or pa.types.is_large_list(kind) or pa.types.is_fixed_size_list(kind):
+        return pa.list_(spark_type(kind.value_type))
+    return pa.binary() if pa.types.is_fixed_size_binary(kind) else kind
+
+
+_PLAIN = {
+    pa.uint8(): pa.int16(),
+    pa.uint16(): pa.int32(),
+    pa.uint32(): pa.int64(),
+    pa.uint64(): pa.decimal128(20, 0),
+    pa.float16(): pa.float32(),
+    pa.large_string(): pa.string(),
+    pa.string_view(): pa.string(),
+    pa.large_binary(): pa.binary(),
+    pa.binary_view(): pa.binary(),
+    pa.date64(): pa.date32(),
+    pa.time32("s"): pa.time64("us"),
+    pa.time32("ms"): pa.time64("us"),
+    pa.time64("ns"): pa.time64("us"),
+}
+
+_Leaf = Callable[[str, Any], str]
+
+
+def _stored_leaf(expression: str, kind: "DataType") -> str:
+    if kind.typeName() == "timestamp":
+        return f"timestamp_millis(unix_millis({expression}))"
+    if kind.typeName() == "timestamp_ntz":
+        return f"timestamp_millis(unix_millis(CAST({expression} AS TIMESTAMP)))"
+    return expression
+
+
+def _utc_leaf(expression: str, kind: "DataType") -> str:
+    return f"CAST({expression} AS TIMESTAMP)" if kind.typeName() == "timestamp_ntz" else expression
+
+
+def _rewritten(expression: str, kind: Any, leaf: _Leaf, *, maps: bool, depth: int = 0) -> str:
+    """Apply `leaf` to the leaves of a value; `maps` also turns maps into sorted entries."""
+    if not _touches(kind, leaf, maps):
+        return leaf(expression, kind)
+    name, inner = f"x{depth}", depth + 1
+    match kind.typeName():
+        case "array":
+            item = _rewritten(name, kind.elementType, leaf, maps=maps, depth=inner)
+            return f"transform({expression}, {name} -> {item})"
+        case "struct":
+            parts = ", ".join(
+                f"{literal(f.name)}, "
+                + _rewritten(
+                    f"{expression}.{quoted(f.name)}", f.dataType, leaf, maps=maps, depth=depth
+                )
+                for f in kind.fields
+            )
+            return f"if({expression} IS NULL, NULL, named_struct({parts}))"
+        case "map":
+            key = _rewritten(f"{name}.key", kind.keyType, leaf, maps=maps, depth=inner)
+            value = _rewritten(f"{name}.value", kind.valueType, leaf, maps=maps, depth=inner)
+            entries = f"transform(map_entries({expression}), {name} -> struct({key}, {value}))"
+            return f"array_sort({entries})" if maps else f"map_from_entries({entries})"
+        case _:
+            return leaf(expression, kind)
+
+
+def _touches(kind: Any, leaf: _Leaf, maps: bool) -> bool:
+    match kind.typeName():
+        case "array":
+            return _touches(kind.elementType, leaf, maps)
+        case "struct":
+            return any(_touches(f.dataType, leaf, maps) for f in kind.fields)
+        case "map":
+            return maps or any(_touches(k, leaf, maps) for k in (kind.keyType, kind.valueType))
+        case _:
+            return leaf("x", kind) != "x"

@@ -1,0 +1,1 @@
+"""Incremental transforms in Spark: an operator for each class of queries."""

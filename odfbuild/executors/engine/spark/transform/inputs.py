@@ -1,0 +1,102 @@
+"""The rows of an input that are new to a step, as a query reads them."""
+
+from dataclasses import dataclass
+from functools import partial
+from typing import TYPE_CHECKING, Final
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from odfbuild.executors.data.rows import with_one_zero
+from odfbuild.executors.engine.protocol import TransformInputFrame, system_columns
+from odfbuild.executors.engine.spark.frames import (
+    POSITION,
+    cost,
+    from_files,
+    from_table,
+    slice_table,
+)
+from odfbuild.executors.engine.spark.session import Lent
+from odfbuild.executors.engine.spark.settings import Size
+from odfbuild.executors.engine.spark.sql_text import quoted
+from odfbuild.executors.engine.spark.transform.columns import OPERATION
+from odfbuild.odf.events import DatasetVocabulary
+from odfbuild.odf.schema.arrow import to_arrow
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+
+INPUT_SHIFT: Final = 48
+"""Bits of a position that are the offset; those before are the number of the input."""
+
+_LENT: Final = 4 << 20  # bytes of input up to which a session keeps them for the next steps
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NewRows:
+    """Which rows: those of an input in its interval; `raw` for the event log as it is.
+
+    Else each row has its operation and its position before the columns that queries see.
+    `one_zero`: floating-point numbers have one zero and one NaN, as rows have that are compared.
+    """
+
+    source: TransformInputFrame
+    number: int
+    raw: bool = False
+    one_zero: bool = False
+
+    def frame(
+        self, session: "SparkSession", lent: Lent, size: Size, *, empty: bool = False
+    ) -> "DataFrame":
+        """Return the rows; few ones that an earlier step has read are not read again."""
+        make = partial(self._made, session, size, empty=empty)
+        is_small = not empty and cost(*self.source.paths) <= _LENT
+        return lent.frame(self, make) if is_small else make()
+
+    def _made(self, session: "SparkSession", size: Size, *, empty: bool) -> "DataFrame":
+        interval, paths = self.source.interval, self.source.paths
+        if size is Size.BIG and interval is not None and paths and not empty:
+            return self._from_files(session, interval.start, interval.end)
+        return self._from_table(session, empty=empty)
+
+    def _from_files(self, session: "SparkSession", start: int, end: int) -> "DataFrame":
+        schema, vocab = to_arrow(self.source.schema), self.source.vocab
+        rows = from_files(session, self.source.paths, schema)
+        rows = rows.where(f"{quoted(vocab.offset_column)} BETWEEN {start} AND {end}")
+        offset = f"CAST({quoted(vocab.offset_column)} AS BIGINT)"
+        position = f"{self.number << INPUT_SHIFT} + {offset} AS {POSITION}"
+        operation = f"CAST({quoted(vocab.operation_type_column)} AS INT) AS {OPERATION}"
+        carried = [position] if self.raw else [operation, position]
+        return rows.selectExpr(*carried, *map(quoted, visible(schema, vocab, raw=self.raw)))
+
+    def _from_table(self, session: "SparkSession", *, empty: bool) -> "DataFrame":
+        schema, vocab = to_arrow(self.source.schema), self.source.vocab
+        table = _new_rows(self.source, schema, empty=empty)
+        offsets = table.column(vocab.offset_column).cast(pa.int64())
+        positions = pc.add(offsets, pa.scalar(self.number << INPUT_SHIFT, pa.int64()))
+        operations = table.column(vocab.operation_type_column).cast(pa.int32())
+        columns = (
+            {POSITION: positions} if self.raw else {OPERATION: operations, POSITION: positions}
+        )
+        columns |= {name: table.column(name) for name in visible(schema, vocab, raw=self.raw)}
+        rows = pa.table(columns)
+        return from_table(session, with_one_zero(rows) if self.one_zero else rows, whole=False)
+
+
+def _new_rows(source: TransformInputFrame, schema: pa.Schema, *, empty: bool) -> pa.Table:
+    """Return the rows of the slices whose offsets lie in the interval."""
+    nullable = pa.schema([field.with_nullable(True) for field in schema])
+    if empty or source.interval is None or not source.paths:
+        return nullable.empty_table()
+    table = pa.concat_tables([slice_table(path, schema) for path in source.paths])
+    offsets = table.column(source.vocab.offset_column)
+    first, last = source.interval.start, source.interval.end
+    within = pc.and_(pc.greater_equal(offsets, first), pc.less_equal(offsets, last))
+    return table if pc.all(within, min_count=0).as_py() else table.filter(within)
+
+
+def visible(schema: pa.Schema, vocab: DatasetVocabulary, *, raw: bool) -> list[str]:
+    """Return the columns that the query sees: event time and data, or all of the event log."""
+    system = () if raw else system_columns(vocab)
+    return [name for name in schema.names if name not in system]

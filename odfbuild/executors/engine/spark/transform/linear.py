@@ -1,0 +1,340 @@
+"""One step of a row-by-row derivative: its query over the new rows, operations carried through.
+
+Two columns go with every row from the input through each SELECT of the query: the operation, and
+the position, which is `input number << 48 | offset`.  They give the result its order, and mend
+correction pairs that a filter or an explode broke: -C alone becomes -R, +C alone becomes +A, and
+pairs of several rows stay pairs only if there are equally many on both sides.
+
+A query that names the operation column asks for the raw event log: its inputs have offset, op and
+system time as plain columns, and what it selects as `op` is the operation (absent means append).
+
+Rows come in the order of their positions; the two halves of a pair have positions p and p + 1.
+Where both sides have equally many rows, the i-th goes with the i-th, each -C directly before its
++C.  Where they have not, there are no pairs: the old rows are retracted, the new ones appended.
+"""
+
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from itertools import chain, groupby
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from odfbuild.errors import InvalidQueryError
+from odfbuild.executors.engine.protocol import TransformWork, system_columns
+from odfbuild.executors.engine.spark.admission import admitted
+from odfbuild.executors.engine.spark.errors import SentQuery, SparkQueryError, spark_errors
+from odfbuild.executors.engine.spark.frames import POSITION
+from odfbuild.executors.engine.spark.session import Views
+from odfbuild.executors.engine.spark.settings import Size
+from odfbuild.executors.engine.spark.sql_text import comparable, quoted, spark_schema
+from odfbuild.executors.engine.spark.transform.columns import OPERATION, check_columns, hidden
+from odfbuild.executors.engine.spark.transform.inputs import NewRows
+from odfbuild.odf.events import DatasetVocabulary
+from odfbuild.sql.analysis.query import QueryFacts
+from odfbuild.sql.text.edits import carry
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+
+_APPEND, _RETRACT, _CORRECT_FROM, _CORRECT_TO = range(4)
+
+
+def mended(batches: Iterator[pa.RecordBatch], op: str, position: str) -> Iterator[pa.RecordBatch]:
+    """Yield the rows with their final operations and order.
+
+    Holds back the rows of the last pair of each batch, until it is known that no more follow.
+    """
+    held: list[pa.RecordBatch] = []
+    for batch in batches:
+        if batch.num_rows == 0:
+            if not held:
+                yield batch
+            continue
+        if not held and not _corrects(batch, op):
+            yield batch
+            continue
+        whole = _joined([*held, batch])
+        cut = _last_pair(whole, op, position)
+        held = [whole.slice(cut)] if cut < whole.num_rows else []
+        if cut:
+            yield _mend(whole.slice(0, cut), op, position)
+    if held:
+        yield _mend(held[0], op, position)
+
+
+def _corrects(batch: pa.RecordBatch, op: str) -> bool:
+    highest = pc.max(batch.column(op)).as_py()
+    return highest is not None and highest >= _CORRECT_FROM
+
+
+def _joined(batches: Sequence[pa.RecordBatch]) -> pa.RecordBatch:
+    return pa.concat_batches(batches) if len(batches) > 1 else batches[0]
+
+
+def _pair(operation: int, at: int) -> tuple[int, bool]:
+    """Return what rows of one pair have in common, and nothing else has."""
+    if operation == _CORRECT_FROM:
+        return at, True
+    return (at - 1, True) if operation == _CORRECT_TO else (at, False)
+
+
+def _last_pair(batch: pa.RecordBatch, op: str, position: str) -> int:
+    """Return where the pair begins that the last row is part of; the row count if none."""
+    operations, positions = batch.column(op), batch.column(position)
+    last = _pair(operations[-1].as_py(), positions[-1].as_py())
+    at: int = batch.num_rows
+    while last[1] and at and _pair(operations[at - 1].as_py(), positions[at - 1].as_py()) == last:
+        at -= 1
+    return at
+
+
+def _mend(batch: pa.RecordBatch, op: str, position: str) -> pa.RecordBatch:
+    operations = batch.column(op).to_pylist()
+    positions = batch.column(position).to_pylist()
+    order: list[int] = []
+    final: list[int] = []
+    rows = range(len(operations))
+    for (_, paired), group in groupby(rows, lambda row: _pair(operations[row], positions[row])):
+        members = list(group)
+        if not paired:
+            order += members
+            final += [operations[row] for row in members]
+            continue
+        old = [row for row in members if operations[row] == _CORRECT_FROM]
+        new = [row for row in members if operations[row] == _CORRECT_TO]
+        if len(old) == len(new):
+            order += chain.from_iterable(zip(old, new, strict=True))
+            final += [_CORRECT_FROM, _CORRECT_TO] * len(old)
+        else:
+            order += old + new
+            final += [_RETRACT] * len(old) + [_APPEND] * len(new)
+    taken = batch.take(pa.array(order, pa.int64()))
+    column = batch.schema.get_field_index(op)
+    return taken.set_column(column, batch.schema.field(op), pa.array(final, pa.int32()))
+
+
+_ROW_BY_ROW = re.compile(
+    "Project|Filter|Generate|Union|SubqueryAlias|View|LocalRelation|LogicalRDD|Relation|"
+    "LogicalRelation|Repartition|WithCTE|CTERelationDef|CTERelationRef"
+)
+_NODES = re.compile(r"(?:\A|^[: ]*[+:]- )(\w+)", re.MULTILINE)
+_UNSTABLE = re.compile(
+    r"\b(current_user|current_timestamp|current_date|current_time|localtimestamp|now|reflect|"
+    r"java_method|try_reflect|input_file_name|version)\("
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Step:
+    """A step that Spark has analysed but not run: `frame` has the carried columns first.
+
+    `columns` are those of the result: op, event time, then the others as the query gives them.
+    """
+
+    frame: "DataFrame"
+    columns: tuple[str, ...]
+    vocab: DatasetVocabulary
+    raw: bool
+    ordered: bool
+    sent: tuple[SentQuery, ...]
+
+    def finish(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        """Yield the rows with correction pairs mended; refuses rows without an event time."""
+        ordered = batches if self.ordered else _by_position(batches)
+        arranged = (self._arranged(batch) for batch in ordered)
+        op = self.vocab.operation_type_column
+        return arranged if self.raw else mended(arranged, op, POSITION)
+
+    def _arranged(self, batch: pa.RecordBatch) -> pa.RecordBatch:
+        """Return the columns of the result and the position."""
+        check_event_time(batch, self.vocab)
+        names = [*self.columns, POSITION]
+        columns = [self._operation(batch), *(batch.column(name) for name in names[1:])]
+        return pa.RecordBatch.from_arrays(columns, names=names)
+
+    def _operation(self, batch: pa.RecordBatch) -> pa.Array:
+        op = self.vocab.operation_type_column
+        if not self.raw:
+            return batch.column(OPERATION)
+        if op not in batch.schema.names:
+            return pa.array([0] * batch.num_rows, pa.int32())
+        column = batch.column(op)
+        known = pc.is_in(column, value_set=pa.array([0, 1, 2, 3], column.type))
+        if not pc.all(known, min_count=0).as_py():
+            raise InvalidQueryError(
+                what=f"the query gives an {op!r} that is none of 0, 1, 2 and 3",
+                why="these stand for append, retract, correct-from and correct-to",
+                fix="pass the op of the input through as it is",
+            )
+        return column.cast(pa.int32())
+
+
+def check_event_time(batch: pa.RecordBatch, vocab: DatasetVocabulary) -> None:
+    """Refuse rows of a result that have no event time."""
+    time = vocab.event_time_column
+    if batch.column(time).null_count:
+        raise InvalidQueryError(
+            what=f"the query gives rows without {time!r}",
+            why="every record of a derivative dataset has an event time",
+            fix=f"filter such rows (WHERE {time} IS NOT NULL), or fill it with coalesce",
+        )
+
+
+def _by_position(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    """Yield few rows in the order of their positions, which are all different."""
+    first = next(batches)
+    table = pa.Table.from_batches([first, *batches])
+    positions = table.column(POSITION)
+    if not pc.all(pc.greater(positions[1:], positions[:-1]), min_count=0).as_py():
+        table = table.take(pc.sort_indices(positions))
+    yield table.combine_chunks().to_batches()[0] if table.num_rows else first
+
+
+def planned_step(
+    session: "SparkSession",
+    views: Views,
+    work: TransformWork,
+    facts: QueryFacts,
+    size: Size,
+    log: Path | None,
+    *,
+    empty: bool = False,
+) -> Step:
+    """Let Spark analyse a step.  `empty` leaves the rows of the inputs out.
+
+    Raises InvalidQueryError with the place in the user's text.
+    """
+    raw = facts.names_op
+    for number, source in enumerate(work.inputs):
+        if source.alias in facts.inputs:
+            new = NewRows(source=source, number=number, raw=raw)
+            views.add(source.alias, new.frame(session, views.lent, size, empty=empty))
+    sent = _sent(work, facts)
+    result = _last(session, views, work, sent, facts, log)
+    _check_plan(result)
+    check_columns(result, work.vocab, raw=raw)
+    op, time = work.vocab.operation_type_column, work.vocab.event_time_column
+    others = [name for name in result.columns if name not in {*hidden(raw=raw), op, time}]
+    rows, ordered = _sorted(result, time, facts, size)
+    return Step(
+        frame=rows,
+        columns=(op, time, *others),
+        vocab=work.vocab,
+        raw=raw,
+        ordered=ordered,
+        sent=sent,
+    )
+
+
+def _sent(work: TransformWork, facts: QueryFacts) -> tuple[SentQuery, ...]:
+    """Return the steps of the query as Spark gets them."""
+    raw = facts.names_op
+    absent = () if raw else _system_of(work)
+    return tuple(
+        SentQuery(number, len(facts.steps), carry(step.text, hidden(raw=raw), absent))
+        for number, step in enumerate(facts.steps)
+    )
+
+
+def _system_of(work: TransformWork) -> tuple[str, ...]:
+    return tuple({name for source in work.inputs for name in system_columns(source.vocab)})
+
+
+def _last(
+    session: "SparkSession",
+    views: Views,
+    work: TransformWork,
+    sent: Sequence[SentQuery],
+    facts: QueryFacts,
+    log: Path | None,
+) -> "DataFrame":
+    """Analyse the steps of the query in turn and return the last."""
+    unseen = () if facts.names_op else _system_of(work)
+    frame = None
+    for step, query in zip(facts.steps, sent, strict=True):
+        try:
+            with spark_errors("read the query", (query,), log):
+                frame = admitted(session, query.carried.text, query)
+        except SparkQueryError as error:
+            raise with_hint(error, unseen) from None
+        if step.alias is not None:
+            views.add(step.alias, frame)
+    assert frame is not None  # noqa: S101 - a query has a step
+    return frame
+
+
+def with_hint(error: SparkQueryError, system: Sequence[str]) -> SparkQueryError:
+    """Add what to do to the error for a query that looks for system columns in vain."""
+    unresolved = (error.condition or "").startswith("UNRESOLVED_COLUMN")
+    named = [name for name in system if f"`{name}`" in error.what.split("Did you mean")[0]]
+    if not unresolved or not named:
+        return error
+    return SparkQueryError(
+        error.what,
+        f"a query sees the event time and the data columns; {named[0]!r} belongs to the event log",
+        "leave it out; or select `op` as well, which gives the query the raw event log",
+        error.condition,
+        message=error.message,
+        at=error.at,
+    )
+
+
+def _check_plan(frame: "DataFrame") -> None:
+    """Refuse what the static check could have missed: Spark's own reading has the last word."""
+    for node in _NODES.findall(check_stable(frame)):
+        if not _ROW_BY_ROW.fullmatch(node):
+            raise InvalidQueryError(
+                what=f"unsupported query: it needs {node}",
+                why="this version computes row-by-row queries only: projections, filters, "
+                "explode, LATERAL VIEW and UNION ALL",
+                fix="leave that part to those who read the dataset",
+            )
+
+
+def check_stable(frame: "DataFrame") -> str:
+    """Refuse a query whose result may differ from run to run; return what Spark reads in it."""
+    plan = frame._jdf.queryExecution().analyzed()
+    text = str(plan.toString())
+    found = _UNSTABLE.search(text)
+    if found or not plan.deterministic():
+        name = f"{found.group(1)}()" if found else "a function"
+        raise InvalidQueryError(
+            what=f"the query uses {name} whose result may differ from run to run",
+            why="a step must give the same rows when it is run again to verify it",
+            fix="use the columns of the input, such as its event time, instead",
+        )
+    return text
+
+
+def _sorted(
+    frame: "DataFrame", time: str, facts: QueryFacts, size: Size
+) -> tuple["DataFrame", bool]:
+    """Return the rows, sorted by Spark if they must be: by position, then by all columns.
+
+    Few rows of a query that gives at most one row for one are sorted later, if at all.
+    """
+    if size is Size.SMALL and not facts.fans_out:
+        return frame, False
+    from pyspark.sql.functions import expr
+
+    names = [name for name in frame.columns if name not in {*hidden(raw=facts.names_op), time}]
+    kinds = {f.name: f.dataType for f in frame.schema.fields}
+    order = [POSITION, *(comparable(quoted(name), kinds[name]) for name in (time, *names))]
+    by = [expr(text) for text in (order if facts.fans_out else order[:1])]
+    if size is Size.SMALL:
+        return frame.coalesce(1).sortWithinPartitions(*by), True
+    return frame.orderBy(*by), True
+
+
+def result_schema(step: Step) -> pa.Schema:
+    """Return the Arrow schema of a step's result, all columns nullable."""
+    from pyspark.sql.pandas.types import to_arrow_schema
+
+    schema = spark_schema(to_arrow_schema(step.frame.schema, timezone="UTC"))
+    op = pa.field(step.columns[0], pa.int32())
+    return pa.schema([op, *(schema.field(name) for name in step.columns[1:])])

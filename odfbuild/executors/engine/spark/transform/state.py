@@ -1,0 +1,357 @@
+"""Steps of queries of the class `state`: what groups count is kept from step to step.
+
+The new rows are counted by group, with their sign, and added to what the checkpoint of the step
+before knows of these groups.  What the query makes of the numbers before, against what it makes of
+those after, is the step's changelog.  Of older rows only those are read whose group has lost its
+least or greatest value.
+"""
+
+# ruff: noqa: S608 - the texts are made of names of ours only
+
+import hashlib
+import json
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from functools import reduce
+from typing import TYPE_CHECKING, Final
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from odfbuild.executors.data.changelog import taken_back_in_vain
+from odfbuild.executors.data.checkpoints import (
+    MOST,
+    KnownGroups,
+    matched,
+    read_groups,
+    replaced,
+    write_groups,
+)
+from odfbuild.executors.data.frames import Frame
+from odfbuild.executors.data.rows import difference, is_orderly
+from odfbuild.executors.engine.arrow.groups import GONE_AT, REDO, key_names, merged, number_names
+from odfbuild.executors.engine.protocol import TransformWork, engine_version
+from odfbuild.executors.engine.spark.admission import admitted, built
+from odfbuild.executors.engine.spark.changelog import Replaying, changelog_text, in_vain
+from odfbuild.executors.engine.spark.errors import SentQuery, spark_errors
+from odfbuild.executors.engine.spark.frames import from_table, gather
+from odfbuild.executors.engine.spark.ingest.merge_parts import Kinds, kinds_of
+from odfbuild.executors.engine.spark.sql_text import quoted
+from odfbuild.executors.engine.spark.transform.columns import check_columns
+from odfbuild.executors.engine.spark.transform.counting import OFFSETS, Counting, merged_text
+from odfbuild.executors.engine.spark.transform.fine_times import note_fine
+from odfbuild.executors.engine.spark.transform.keyed import as_stored, paired
+from odfbuild.executors.engine.spark.transform.linear import check_event_time, check_stable
+from odfbuild.odf.hashing import LogicalHasher
+from odfbuild.odf.identity import Multihash
+from odfbuild.odf.schema.arrow import to_arrow
+from odfbuild.sql.analysis.aggregates.accumulators import GROUPS, Accumulators
+from odfbuild.sql.analysis.query import examine
+from odfbuild.sql.text.edits import CarriedText, TwiceCarried, carry
+from odfbuild.sql.text.statement import QueryStep
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+
+_BEFORE: Final = "__odf_before"
+_AFTER: Final = "__odf_after"
+_HELD: Final = "__odf_held"
+_PAIRS: Final = "__odf_pairs"
+_SIDE: Final = "__odf_side"
+_FEW: Final = 1 << 14  # rows up to which changes are worked out in Arrow
+
+
+def known_groups(work: TransformWork, found: Accumulators) -> KnownGroups | None:
+    """Return what the checkpoint of the step before says, None if it says nothing of this query."""
+    if work.checkpoint is None or work.in_full:
+        return None
+    return read_groups(work.checkpoint, _made_for(work, found))
+
+
+def _made_for(work: TransformWork, found: Accumulators) -> str:
+    """Return what tells checkpoints apart: the query, its inputs' types, and the engine."""
+    sql = work.transform
+    steps = [[each.alias, each.query] for each in sql.queries or ()] or [[None, sql.query]]
+    inputs = [[each.alias, str(to_arrow(each.schema))] for each in work.inputs]
+    texts = [found.rows.text, found.result.text]
+    said = json.dumps([steps, inputs, texts, engine_version(sql.engine)], sort_keys=True)
+    return hashlib.sha3_256(said.encode()).hexdigest()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Accumulated:
+    """One step: how its groups are counted, and those that are known, if any are.
+
+    `plainly` takes the step as one of a query for which nothing is kept.
+    """
+
+    counting: Counting
+    known: KnownGroups | None
+    plainly: Callable[[], Frame]
+
+    def changes(self) -> Frame:
+        """Return the changes of the step as `Stateful` would, and write the next checkpoint.
+
+        Raises what that raises; InvalidChangelogError only for a group of which more is taken back
+        than there is.
+        """
+        if self.known is None:
+            return self._anew()
+        if self.known.table is None:
+            return self._as_keyed()
+        taken = self.counting.takes_back
+        rows = self.counting.new()
+        counted = self.counting.counted_new(rows, taken=taken)
+        if not _alike(counted, self.known.table, self._names):
+            return self._anew()
+        return self._step(counted, self.known.table, rows, taken=taken)
+
+    @property
+    def _keys(self) -> list[str]:
+        return key_names(self.counting.found)
+
+    @property
+    def _names(self) -> list[str]:
+        return [*self._keys, *number_names(self.counting.found)]
+
+    # Kinds of steps
+
+    def _as_keyed(self) -> Frame:
+        """Take the step as one of a query for which nothing is kept: there are too many groups."""
+        self._write(KnownGroups(None))
+        return self.plainly()
+
+    def _anew(self) -> Frame:
+        """Count everything; what the dataset holds is compared, if it holds anything.
+
+        Rows of another query that stand in it cannot be told from groups: then nothing is kept.
+        """
+        work = self.counting.work
+        if work.output or work.in_full:
+            frame, groups = self.plainly(), self._of_all()
+            if groups.table is not None and not work.in_full:
+                whole = self._compared(groups.table, self._held)
+                groups = groups if _equal(frame, whole) else KnownGroups(None)
+            self._write(groups)
+            return frame
+        groups = self._of_all()
+        if groups.table is None:
+            return self._as_keyed()
+        self._write(groups)
+        return self._difference(groups.table.slice(0, 0), groups.table)
+
+    def _of_all(self) -> KnownGroups:
+        counted = self.counting.of_all()
+        return KnownGroups(counted if counted.num_rows <= MOST else None)
+
+    def _step(self, counted: pa.Table, known: pa.Table, rows: "DataFrame", *, taken: bool) -> Frame:
+        at = matched(counted, known, self._keys)
+        was = known.take(_places(at, counted.num_rows))
+        now = self._merged(counted, was, taken=taken)
+        self._check(now)
+        now = self._redone(now, rows)
+        gone = pc.equal(now.column("__odf_n"), 0).combine_chunks()
+        after = now.select(self._names)
+        groups = replaced(known, after, at, gone)
+        self._write(KnownGroups(groups if groups.num_rows <= MOST else None))
+        before = was.filter(pc.is_valid(was.column("__odf_n")))
+        return self._difference(before, after.filter(pc.invert(gone)))
+
+    def _merged(self, counted: pa.Table, was: pa.Table, *, taken: bool) -> pa.Table:
+        """Return the groups as they are now, in the order of `counted`."""
+        quickly = merged(self.counting.found, counted, was, taken=taken)
+        if quickly is not None:
+            return quickly
+        pairs = counted
+        for name in number_names(self.counting.found):
+            pairs = pairs.append_column(f"{name}_was", was.column(name))
+        rows = from_table(self.counting.session, pairs, whole=False)
+        self.counting.views.add(_PAIRS, rows)
+        with spark_errors("run the query", log=self.counting.log):
+            return self.counting.table(
+                built(self.counting.session, merged_text(self.counting.found, _PAIRS, taken=taken))
+            )
+
+    def _check(self, now: pa.Table) -> None:
+        """Refuse groups of which more was taken than there was."""
+        counts = [name for name in self._names if name[:7] in {"__odf_n", "__odf_c"}]
+        less = [pc.less(now.column(name), 0) for name in counts]
+        rows = now.column("__odf_n")
+        more = [pc.greater(now.column(name), rows) for name in counts]
+        gone = now.column(GONE_AT).filter(reduce(pc.or_, [*less, *more]))
+        if len(gone):
+            raise taken_back_in_vain(pc.max(gone).as_py() & OFFSETS)
+
+    def _redone(self, now: pa.Table, rows: "DataFrame") -> pa.Table:
+        """Count the groups anew that lost their least or greatest value."""
+        flagged = now.filter(now.column(REDO)).select(self._keys)
+        if not flagged.num_rows:
+            return now
+        counted = self.counting.of_some(flagged, rows)
+        at = matched(counted, now, self._keys)
+        places = pc.coalesce(pc.add(at, now.num_rows), pa.array(range(now.num_rows), pa.int64()))
+        both = pa.concat_tables([now.select(self._names), counted.select(self._names)])
+        return both.take(places)
+
+    # The changes
+
+    def _difference(self, before: pa.Table, after: pa.Table) -> Frame:
+        """Return the changes from what the query makes of some groups to what of others."""
+        few = before.num_rows + after.num_rows <= _FEW
+        found = self._at_once(before, after) if few else None
+        return self._compared(after, lambda _: self._made(before)) if found is None else found
+
+    def _at_once(self, before: pa.Table, after: pa.Table) -> Frame | None:
+        """Return the changes from one query over the groups of both sides, compared in Arrow.
+
+        None if the rows of its result cannot be told apart, or not be put in order.
+        """
+        carried = self._carried()
+        if carried is None:
+            return None
+        sides = (
+            each.append_column(_SIDE, _side(n, each)) for n, each in enumerate((before, after))
+        )
+        with spark_errors("run the query", carried, self.counting.log):
+            made = self._made(pa.concat_tables(sides), carried)
+            rows = self.counting.table(made)
+        if not is_orderly(rows.schema):
+            return None
+        was, now = (
+            rows.filter(pc.equal(rows.column(_SIDE), n)).drop_columns([_SIDE]) for n in (0, 1)
+        )
+        op = self.counting.work.vocab.operation_type_column
+        key = paired(self.counting.key, dict.fromkeys(was.column_names))
+        found = difference(was, now, op=op, key=key)
+        for batch in found.to_batches():
+            check_event_time(batch, self.counting.work.vocab)
+        return Frame.of(found)
+
+    def _compared(self, after: pa.Table, before: "Callable[[Kinds], DataFrame]") -> Frame:
+        """Return the changes from some rows, whose columns it gets, to what is made of groups."""
+        now = self._made(after)
+        kinds = kinds_of(now.schema)
+        was = before(kinds)
+        key = paired(self.counting.key, kinds)
+        with in_vain(), spark_errors("run the query", self._sent(), self.counting.log):
+            return self._in_spark(was, now, kinds, key)
+
+    def _made(self, groups: pa.Table, sent: "Sequence[SentQuery] | None" = None) -> "DataFrame":
+        """Return what the query makes of some groups, as the dataset stores it."""
+        work = self.counting.work
+        sent = self._sent() if sent is None else sent
+        result = self._result(groups, sent)
+        check_stable(result)
+        check_columns(result, work.vocab, raw=False)
+        with spark_errors("run the query", sent, self.counting.log):
+            note_fine(result, [step.text for step in self.counting.facts.steps])
+        return as_stored(result, work)
+
+    def _held(self, kinds: Kinds) -> "DataFrame":
+        """Return the rows that the dataset holds, with the columns that the query gives."""
+        from pyspark.sql.pandas.types import to_arrow_type
+
+        counting, vocab = self.counting, self.counting.work.vocab
+        columns = [(name, to_arrow_type(kind, timezone="UTC")) for name, kind in kinds.items()]
+        system = [(vocab.offset_column, pa.int64()), (vocab.operation_type_column, pa.int32())]
+        replaying = Replaying(session=counting.session, views=counting.views, size=counting.size)
+        return replaying.standing(
+            counting.work.output, pa.schema([*system, *columns]), list(kinds), vocab, _HELD
+        )
+
+    def _in_spark(
+        self, was: "DataFrame", now: "DataFrame", kinds: Kinds, key: Sequence[str]
+    ) -> Frame:
+        op = self.counting.work.vocab.operation_type_column
+        self.counting.views.add(_BEFORE, was)
+        self.counting.views.add(_AFTER, now)
+        changes = changelog_text(_BEFORE, _AFTER, kinds, op=op, key=key)
+        rows = built(
+            self.counting.session, f"SELECT * FROM ({changes}) ORDER BY __odf_o, {quoted(op)}"
+        )
+        return gather(
+            rows, self.counting.size, self.counting.work.staging, [op, *kinds], self._checked
+        )
+
+    def _checked(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        for batch in batches:
+            check_event_time(batch, self.counting.work.vocab)
+            yield batch
+
+    def _result(self, groups: pa.Table, texts: Sequence[SentQuery]) -> "DataFrame":
+        """Return what the query makes of some groups."""
+        rows = from_table(self.counting.session, groups, whole=False)
+        self.counting.views.add(GROUPS, rows)
+        frame = None
+        for step, sent in zip(self.counting.facts.steps, texts, strict=True):
+            if sent.step < self.counting.found.step:
+                continue
+            with spark_errors("read the query", (sent,), self.counting.log):
+                frame = admitted(self.counting.session, sent.carried.text, sent)
+            if step.alias is not None:
+                self.counting.views.add(step.alias, frame)
+        assert frame is not None  # noqa: S101 - a query has a step
+        return frame
+
+    def _sent(self) -> tuple[SentQuery, ...]:
+        steps = self.counting.facts.steps
+        made = [
+            self.counting.found.result
+            if number == self.counting.found.step
+            else CarriedText(step.text, ())
+            for number, step in enumerate(steps)
+        ]
+        return tuple(SentQuery(n, len(steps), each) for n, each in enumerate(made))
+
+    def _carried(self) -> tuple[SentQuery, ...] | None:
+        """Return the steps with the side of each group in them, None if they cannot hold it."""
+        first, sent = self.counting.found.step, self._sent()
+        steps = [
+            QueryStep(step.alias, each.carried.text)
+            for step, each in zip(self.counting.facts.steps[first:], sent[first:], strict=True)
+        ]
+        read = {each.alias for each in self.counting.work.inputs}
+        facts = examine(steps, {GROUPS, *read}, ())
+        if not facts.is_linear or set(facts.inputs) - {GROUPS}:
+            return None
+        return tuple(
+            replace(each, carried=TwiceCarried(each.carried, carry(each.carried.text, (_SIDE,))))
+            for each in sent
+        )
+
+    def _write(self, groups: KnownGroups) -> None:
+        into = self.counting.work.new_checkpoint
+        if into is not None:
+            write_groups(
+                into, groups, self._keys, _made_for(self.counting.work, self.counting.found)
+            )
+
+
+def _side(number: int, groups: pa.Table) -> pa.Array:
+    return pa.repeat(pa.scalar(number, pa.int32()), groups.num_rows)
+
+
+def _places(at: pa.Array, count: int) -> pa.Array:
+    """Turn what `matched` says around: where each of so many rows is, null if it is nowhere."""
+    where = pc.index_in(pa.array(range(count), pa.int64()), value_set=at, skip_nulls=True)
+    return where.cast(pa.int64())
+
+
+def _alike(one: pa.Table, other: pa.Table, names: Sequence[str]) -> bool:
+    """Tell whether the same columns have the same types in two tables."""
+    if set(names) - set(other.column_names):
+        return False
+    return all(one.schema.field(name).type == other.schema.field(name).type for name in names)
+
+
+def _equal(one: Frame, other: Frame) -> bool:
+    """Tell whether two frames have the same rows in the same order."""
+    return one.rows == other.rows and _digest(one) == _digest(other)
+
+
+def _digest(frame: Frame) -> Multihash:
+    hasher = LogicalHasher(frame.schema)
+    for batch in frame.batches():
+        hasher.update(batch)
+    return hasher.finish()

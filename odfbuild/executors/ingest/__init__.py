@@ -1,0 +1,1 @@
+"""Sources to blocks: fetch, prepare, read, merge, commit."""

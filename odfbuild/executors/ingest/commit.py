@@ -1,0 +1,299 @@
+"""Add what a source brought to a dataset: engine, slice, events, commit.
+
+preprocess and merge (the engine) -> seal -> commit.  All that comes before, fetching or being
+given, ends in an `Intake`; from there on every kind of source is the same.
+"""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Final, TypeAlias
+
+from odfbuild.errors import Diagnostic, EngineError, InvalidQueryError
+from odfbuild.executors.data.changelog import InvalidChangelogError
+from odfbuild.executors.data.frames import Frame
+from odfbuild.executors.data.retractions import check_retractions
+from odfbuild.executors.data.slices import (
+    NullValuesError,
+    Sealed,
+    SealedSlice,
+    schema_events,
+    seal,
+    staged_files,
+)
+from odfbuild.executors.engine.context import Round, Site, held_back
+from odfbuild.executors.engine.cut_times import check_made_keys, check_read_keys, times_cut
+from odfbuild.executors.engine.protocol import IngestRequest
+from odfbuild.executors.ingest.history import condense, history
+from odfbuild.executors.ingest.read.notes import Besides
+from odfbuild.executors.ingest.read.report import telling
+from odfbuild.executors.ingest.repeated_keys import check_repeated_keys
+from odfbuild.odf.chain.schema import schema_in_force
+from odfbuild.odf.chain.state import ChainState
+from odfbuild.odf.events import (
+    AddData,
+    AddPushSource,
+    MergeStrategyAppend,
+    MergeStrategyChangelogStream,
+    MergeStrategyLedger,
+    MetadataEvent,
+    SetPollingSource,
+    SourceState,
+)
+from odfbuild.odf.partial_inputs import PUSH_ID, is_partial, partial_state
+from odfbuild.odf.schema.columns import SchemaEvolutionError
+from odfbuild.odf.timestamp import Timestamp
+from odfbuild.planner.plan.policy import AS_USUAL, IngestOptions
+from odfbuild.state.chain.dataset import Dataset, Noting
+from odfbuild.state.chain.prepared import Prepared
+
+Source: TypeAlias = SetPollingSource | AddPushSource
+
+_FIRST = Timestamp.parse("0001-01-01T00:00:00Z")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Intake:
+    """What one input brings: its name for people, its rows, and what to remember of it.
+
+    `frame` is None if nothing in the input could be read as rows; `event_time` is for rows that
+    have none; `state` is what the chain knows of the source from now on, None for no change.
+    `goes_on` tells that another input follows without which this one does not count.
+    `besides` is what the reader told beyond the rows.  `noting` is called with the state that has
+    the rows: before that becomes the head, or when it is the head already.
+    """
+
+    name: str
+    frame: Frame | None
+    event_time: Timestamp
+    state: SourceState | None
+    besides: Besides | None = None
+    noting: Noting | None = None
+    goes_on: bool = False
+
+
+_OF_ROWS: Final = frozenset({"merge-input", NullValuesError.code, InvalidChangelogError.code})
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Receiver:
+    """The dataset, the state that it is merged into, its source, the system time of the commit.
+
+    `source_name` is the source's name in the chain's source states.
+    """
+
+    site: Site
+    dataset: Dataset
+    state: ChainState
+    source: Source
+    source_name: str
+    now: Timestamp
+    options: IngestOptions = AS_USUAL
+
+
+@dataclass(frozen=True, slots=True)
+class Added:
+    """The state that an input left, and what was done; None if nothing moved."""
+
+    state: ChainState
+    round: Round | None
+
+
+def add(receiver: Receiver, intake: Intake, staging: Path) -> Added:
+    """Commit an input to the receiver's state.
+
+    It is one AddData, or several if its rows are many: `Site.slice_rows`.  `staging` is a folder
+    in the workspace for files on their way.  Raises the errors of the engine,
+    of sealing and of the commit; the chain is untouched then.
+    """
+    if intake.frame is None:
+        return _store(receiver, intake, None, staging)
+    _check_as_read(receiver, intake)
+    request = _request(receiver, intake.frame, staging)
+    try:
+        done = _store(receiver, intake, receiver.site.engine.ingest(request), staging)
+    except EngineError as error:
+        _say_where(error, intake.name)
+        raise
+    condense(receiver.site, receiver.dataset, done.state, request)
+    return done
+
+
+def _say_where(error: EngineError, name: str) -> None:
+    """Name the input with whose rows something is wrong; a query has its own place in `what`."""
+    if error.code in _OF_ROWS:
+        error.what = f"{error.what}, in {name}"
+    elif isinstance(error, InvalidQueryError):
+        error.why = f"{error.why}, in {name}"
+
+
+def add_together(receiver: Receiver, intakes: Sequence[Intake], staging: Path) -> Iterator[Added]:
+    """Commit inputs in order, each as `add` would, after one call of the engine for all of them.
+
+    They have rows that may go together (`executors.together`).  What the engine raises comes before
+    the first commit.  Each commit is one to the state that the commit before it left: the merge
+    counts on that, so a chain that anybody else changed in between is refused.
+    """
+    frames = [intake.frame for intake in intakes if intake.frame is not None]
+    request = _request(receiver, frames[0], staging)
+    merged = receiver.site.engine.ingest_together(request, frames)
+    for intake, rows in zip(intakes, merged, strict=True):
+        _check_as_read(receiver, intake)
+        added = _store(receiver, intake, rows, staging)
+        receiver = replace(receiver, state=added.state)
+        yield added
+    condense(receiver.site, receiver.dataset, receiver.state, request)
+
+
+def _store(receiver: Receiver, intake: Intake, merged: Frame | None, staging: Path) -> Added:
+    """Commit what the engine made of an input."""
+    state = receiver.state
+    repeated = () if merged is None else _repeated(receiver, intake, merged)
+    sealed = None if merged is None else _slice(receiver, intake, merged, staging)
+    cut = () if sealed is None else sealed.cut
+    check_made_keys(receiver.source.merge, cut, intake.name)
+    if sealed is not None and isinstance(receiver.source.merge, MergeStrategyChangelogStream):
+        check_retractions(receiver.dataset, receiver.state, sealed)
+    events = _events(receiver, sealed, intake)
+    found = held_back(receiver.site, receiver.dataset.id, receiver.state, sealed, intake.name)
+    with telling(
+        intake.besides,
+        workspace=receiver.site.workspace,
+        dataset=receiver.dataset.id,
+        source=receiver.source,
+        name=intake.name,
+        now=receiver.now,
+    ) as told:
+        head = None
+        if events:
+            prepared = Prepared(events, receiver.now, staged_files(sealed))
+            state = receiver.dataset.commit(prepared, on=receiver.state, noting=intake.noting)
+            head = state.head
+        elif intake.noting is not None:
+            intake.noting(state)
+    found = (*times_cut(intake.name, cut), *repeated, *found)
+    told = replace(told, checks=(*told.checks, *found)) if found else told
+    if not events and not told:
+        return Added(state, None)
+    rows = 0 if sealed is None else sealed.records
+    return Added(state, Round(intake.name, len(events), rows, told, head=head))
+
+
+def _check_as_read(receiver: Receiver, intake: Intake) -> None:
+    """Check that no key was cut as the input was read.  Raises FineKeyError."""
+    if intake.frame is None or intake.besides is None:
+        return
+    source, cut = receiver.source, tuple(intake.besides.fine_times.first.values())
+    check_read_keys(source.merge, source.preprocess, intake.frame.schema, cut, intake.name)
+
+
+def _repeated(receiver: Receiver, intake: Intake, merged: Frame) -> tuple[Diagnostic, ...]:
+    """Return what to tell of keys that an input holds several times.  Raises RepeatedKeyError."""
+    source = receiver.source
+    as_read = intake.frame if source.preprocess is None else None
+    wanted = receiver.options.repeated_keys
+    return check_repeated_keys(source.merge, merged, as_read, intake.name, wanted)
+
+
+def retires(source: Source) -> bool:
+    """Tell whether a column that a round lacks is one that the definition gave up.
+
+    The columns of a source that declares none are those of its files.  Snapshot and UpsertStream
+    compare rows with those of the history, and take them back as ChangelogStream does: whole, so
+    these must have all columns.
+    """
+    keeps_rows = isinstance(source.merge, MergeStrategyAppend | MergeStrategyLedger)
+    return _declares(source) and keeps_rows
+
+
+def _declares(source: Source) -> bool:
+    """Tell whether the columns are those of a definition, and not those of the data."""
+    declared = source.read.ddl_schema or source.read.schema or source.preprocess
+    return declared is not None
+
+
+def _slice(receiver: Receiver, intake: Intake, merged: Frame, staging: Path) -> Sealed:
+    try:
+        return _sealed(receiver, intake, merged, staging)
+    except SchemaEvolutionError as error:
+        if _declares(receiver.source):
+            raise
+        raise error.of_data(intake.name) from None
+
+
+def _sealed(receiver: Receiver, intake: Intake, merged: Frame, staging: Path) -> Sealed:
+    state = receiver.state
+    return seal(
+        merged,
+        vocab=state.vocab,
+        system_time=receiver.now,
+        event_time=intake.event_time,
+        start=state.next_offset,
+        in_force=schema_in_force(state),
+        into=staging / "slice.parquet",
+        retires=retires(receiver.source),
+        slice_rows=receiver.site.slice_rows,
+        spread=receiver.site.engine.spread,
+    )
+
+
+def _request(receiver: Receiver, frame: Frame, staging: Path) -> IngestRequest:
+    source, state = receiver.source, receiver.state
+    declared = source.read.ddl_schema or source.read.schema
+    return IngestRequest(
+        source=frame,
+        preprocess=source.preprocess,
+        merge=source.merge,
+        vocab=state.vocab,
+        history=history(receiver.site, receiver.dataset, state, source.merge),
+        in_force=schema_in_force(state),
+        staging=staging,
+        infer=declared is None and source.preprocess is None,
+    )
+
+
+def _events(receiver: Receiver, sealed: Sealed | None, intake: Intake) -> tuple[MetadataEvent, ...]:
+    """Return the blocks of an input; none if neither data, watermark nor source state moved."""
+    state = receiver.state
+    known = state.source_state.get(receiver.source_name)
+    if known is not None and known.kind == PUSH_ID:
+        known = None  # it is of the push that had it, and of no other
+    partial = partial_state(receiver.source_name)
+    left = partial if intake.goes_on else intake.state or known
+    slices = () if sealed is None else sealed.slices
+    events = schema_events(state, sealed)
+    is_left = left == known and not is_partial(state.last_add_data)
+    if not slices and (intake.goes_on or is_left):
+        return events
+    lag = receiver.options.watermark_lag
+    return (*events, *_added(state, slices, partial, left, lag))
+
+
+def _added(
+    state: ChainState,
+    slices: Sequence[SealedSlice],
+    partial: SourceState,
+    left: SourceState | None,
+    lag: int,
+) -> Iterator[AddData]:
+    """Yield a block for each slice, or one without; only the last has the state that is left."""
+    offset, watermark = state.last_offset, state.watermark
+    for each in slices or (None,):
+        watermark = watermark if each is None else _later(watermark, each.watermark, lag)
+        yield AddData(
+            prev_checkpoint=state.checkpoint,
+            prev_offset=offset,
+            new_data=None if each is None else each.data,
+            new_watermark=watermark,
+            new_source_state=left if each is None or each is slices[-1] else partial,
+        )
+        offset = offset if each is None else each.data.offset_interval.end
+
+
+def _later(known: Timestamp | None, latest: Timestamp, lag: int) -> Timestamp:
+    """Return the watermark after rows up to `latest`, from which it stays `lag` milliseconds away.
+
+    It never goes back, also where the lag grew, and not beyond the first instant that there is.
+    """
+    behind = max(Timestamp(latest.nanos - lag * 1_000_000), _FIRST)
+    return behind if known is None else max(known, behind)

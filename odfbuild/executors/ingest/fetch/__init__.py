@@ -1,0 +1,1 @@
+"""Inputs of sources, brought from files, HTTP, FTP and containers."""

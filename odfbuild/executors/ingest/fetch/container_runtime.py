@@ -1,0 +1,174 @@
+"""Podman or docker: find it, see to an image, run a container, and leave none behind.
+
+The two take the same command lines as far as they are used here.  A container is killed and removed
+when what runs it fails, takes too long or is given up: killing the client alone would leave it
+running.
+"""
+
+import secrets
+import shutil
+import subprocess
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final
+
+from odfbuild.errors import EngineError
+from odfbuild.executors.engine.interrupt import go_on
+from odfbuild.executors.ingest.process.program import last_words, printed, started, waited
+from odfbuild.host.json_text import parse_json
+
+_RUNTIME: Final = "ODFBUILD_CONTAINER_RUNTIME"
+_RUNTIMES: Final = ("podman", "docker")
+_LOOK: Final = 60.0
+_CLEANUP: Final = 30.0
+
+
+class ContainerError(EngineError):
+    """A container did not give its data; `said` is what it wrote on standard error, shortened."""
+
+    code = "container"
+
+    def __init__(self, what: str, why: str, fix: str, said: bytes = b"") -> None:
+        super().__init__(what, why, fix)
+        self.said = said
+
+
+@dataclass(frozen=True, slots=True)
+class Image:
+    """An image that is there: what runs it, and the digest that says what it is."""
+
+    id: str
+    digest: str
+
+
+@dataclass(frozen=True, slots=True)
+class Runtime:
+    """A program that runs containers, where it is run, and the environment that it gets."""
+
+    program: str
+    folder: Path
+    env: Mapping[str, str]
+
+    def image(self, reference: str, limit: float) -> Image:
+        """Return an image that is there, or get it first.  Raises ContainerError."""
+        found = self._inspect(reference)
+        if found is None:
+            self._pull(reference, limit)
+            found = self._inspect(reference)
+        if found is None:
+            raise ContainerError(
+                what=f"the image {reference} was pulled, and is not there",
+                why=f"{self.program} does not know it",
+                fix=f"see what `{self.program} image inspect` says of it",
+            )
+        return found
+
+    @contextmanager
+    def running(
+        self, options: Sequence[str], env: Mapping[str, str]
+    ) -> Iterator["subprocess.Popen[bytes]"]:
+        """Run a container for the length of a block; what is left of it then is removed.
+
+        Raises OSError or ValueError if that cannot be tried.
+        """
+        name = f"odfbuild-{secrets.token_hex(8)}"
+        command = [self.program, "run", "--rm", f"--name={name}", *options]
+        process: subprocess.Popen[bytes] | None = None
+        try:
+            with started(command, None, self.folder, {**self.env, **env}) as process:
+                yield process
+        finally:
+            if process is None or process.returncode != 0:
+                self._remove(name)
+
+    def _inspect(self, reference: str) -> Image | None:
+        code, out, _ = self._call(["image", "inspect", reference], _LOOK)
+        if code != 0:
+            return None
+        with suppress(ValueError, LookupError, TypeError, AttributeError):
+            return _image(parse_json(out)[0], reference.partition("@")[2])
+        return None
+
+    def _pull(self, reference: str, limit: float) -> None:
+        code, _, said = self._call(["pull", "--quiet", reference], limit)
+        if code != 0:
+            raise ContainerError(
+                what=f"the image {reference} cannot be had",
+                why=last_words(said),
+                fix=f"check `fetch.image`, that `{Path(self.program).name} pull` gets it, "
+                "and that the service behind it runs",
+                said=said,
+            )
+
+    def _remove(self, name: str) -> None:
+        """Kill a container, whether or not it is there."""
+        for command in (["kill", name], ["rm", "--force", name]):
+            with suppress(OSError, subprocess.TimeoutExpired):
+                subprocess.run(
+                    [self.program, *command],
+                    stdin=subprocess.DEVNULL,
+                    capture_output=True,
+                    cwd=self.folder,
+                    env=dict(self.env),
+                    timeout=_CLEANUP,
+                    check=False,
+                    start_new_session=True,
+                )
+
+    def _call(self, arguments: Sequence[str], limit: float) -> tuple[int, bytes, bytes]:
+        """Return exit code, output and complaints of a command.  Raises ContainerError."""
+        go_on()
+        command = [self.program, *arguments]
+        said = bytearray()
+        try:
+            with started(command, None, self.folder, self.env) as process:
+                until = time.monotonic() + limit
+                out = b"".join(printed(process, said, until))
+                return waited(process, until), out, bytes(said)
+        except TimeoutError:
+            raise ContainerError(
+                what=f"`{' '.join(command[:2])}` took more than {limit:g} seconds",
+                why=last_words(bytes(said)),
+                fix="see whether the service behind it runs, then run the same command again",
+            ) from None
+        except (OSError, ValueError) as error:
+            raise _not_run(self.program, error) from None
+
+
+def find_runtime(folder: Path, env: Mapping[str, str]) -> Runtime:
+    """Return what runs containers here: what the environment names, else podman, else docker.
+
+    Raises ContainerError if there is neither.
+    """
+    named = env.get(_RUNTIME)
+    for each in (named,) if named else _RUNTIMES:
+        program = shutil.which(each, path=env.get("PATH"))
+        if program is not None:
+            return Runtime(program, folder, env)
+    raise ContainerError(
+        what="sources of kind Container need podman or docker",
+        why=f"{_RUNTIME} names {named!r}, and there is no such program"
+        if named
+        else "neither of them is on the PATH",
+        fix=f"install one of them, or let {_RUNTIME} name a program that takes the same commands",
+    )
+
+
+def _image(found: Mapping[str, Any], wanted: str) -> Image:
+    """Return what a runtime says of an image; one that was built here has no digest but its id."""
+    id = "sha256:" + str(found["Id"]).removeprefix("sha256:")
+    digests = [str(each).partition("@")[2] for each in found.get("RepoDigests") or ()]
+    digest = wanted if wanted in digests else next(iter(digests), id)
+    return Image(str(found["Id"]), digest)
+
+
+def _not_run(program: str, error: Exception) -> ContainerError:
+    text = error.strerror if isinstance(error, OSError) else None
+    return ContainerError(
+        what=f"{program} cannot be run",
+        why=(text or str(error)).lower(),
+        fix=f"install podman or docker, or correct {_RUNTIME}",
+    )

@@ -1,0 +1,314 @@
+"""Download one file over FTP, in the clear or through TLS.
+
+`ftps:` encrypts control and data: from the first byte on port 990, which is its default, and after
+`AUTH TLS` on any other port; a server that refuses is left before any password is sent.  A path is
+relative to the folder where the login ends, `//` or `/%2F` starts at the root of the server.
+What the server says of the time of change (MDTM) tells whether there is news; with the size it
+also tells whether a download that broke off may be continued.
+"""
+
+import errno
+import ftplib
+import socket
+import ssl
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from email.utils import format_datetime
+from pathlib import Path
+from typing import Final
+from urllib.parse import unquote, urlsplit
+
+from odfbuild.executors.engine.interrupt import go_on
+from odfbuild.executors.ingest.fetch.download import Part, TransientError, opened_part, persist
+from odfbuild.executors.ingest.fetch.http import certificates
+from odfbuild.executors.ingest.fetch.request import (
+    Answer,
+    FetchError,
+    NotFoundError,
+    NotModified,
+    Request,
+    one_line,
+    redact,
+    unreachable,
+)
+from odfbuild.odf.timestamp import InvalidTimestampError, Timestamp
+
+_BLOCK: Final = 1 << 18
+_IMPLICIT: Final = 990
+_MOST_LINES: Final = 10_000
+_LOGIN: Final = frozenset({"530", "532", "331", "332"})
+_ABSENT: Final = "550"
+_NO_WAY: Final = frozenset({errno.EHOSTUNREACH, errno.ENETUNREACH, errno.ENETDOWN})
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Place:
+    """Where a file is, and who asks for it."""
+
+    host: str
+    port: int
+    user: str
+    password: str
+    path: str
+    encrypted: bool
+
+
+@dataclass(frozen=True, slots=True)
+class _Version:
+    """What a server says of a file: time of change as it writes it, size in bytes."""
+
+    changed: str | None
+    size: int | None
+
+    @property
+    def name(self) -> str | None:
+        """Return a name of this version, None if the server says too little."""
+        return None if self.changed is None or self.size is None else f"{self.changed} {self.size}"
+
+
+class _Ftp(ftplib.FTP):
+    """FTP whose answers have an end."""
+
+    _lines = 0
+
+    def getmultiline(self) -> str:
+        """Return one answer.  Raises ValueError of one that is too long."""
+        self._lines = 0
+        return super().getmultiline()
+
+    def getline(self) -> str:
+        self._lines += 1
+        if self._lines > _MOST_LINES:
+            raise ValueError(f"the server's answer has more than {_MOST_LINES:,} lines")
+        return super().getline()
+
+
+class _Ftps(_Ftp, ftplib.FTP_TLS):
+    """FTP through TLS; data connections resume the session of control, as many servers demand."""
+
+    def begin(self, place: _Place, timeout: float) -> None:
+        """Connect, with TLS from the first byte if that is what the port is for."""
+        if place.port != _IMPLICIT:
+            self.connect(place.host, place.port, timeout)
+            return
+        self.host, self.port, self.timeout = place.host, place.port, timeout
+        plain = socket.create_connection((place.host, place.port), timeout)
+        self.af = plain.family
+        self.sock = self.context.wrap_socket(plain, server_hostname=place.host)
+        self.file = self.sock.makefile("r", encoding=self.encoding)
+        self.welcome = self.getresp()
+
+    def ntransfercmd(
+        self, cmd: str, rest: int | str | None = None
+    ) -> tuple[socket.socket, int | None]:
+        """Open a data connection of the same session."""
+        plain, size = ftplib.FTP.ntransfercmd(self, cmd, rest)  # noqa: S321 - wrapped below
+        session = self.sock.session if isinstance(self.sock, ssl.SSLSocket) else None
+        wrapped = self.context.wrap_socket(plain, server_hostname=self.host, session=session)
+        return wrapped, size
+
+
+def download(
+    request: Request, folder: Path, *, pause: Callable[[float], None] | None = None
+) -> Answer | NotModified:
+    """Fetch a file into `folder`, trying again and going on where it broke off.
+
+    Raises NotFoundError, UnreachableError, and FetchError when the file cannot be stored.
+    """
+    place = _place(request)
+    with opened_part(request, folder) as part:
+        return persist(lambda: _attempt(place, request, part), lambda: part.size, pause)
+
+
+def beginning(request: Request, most: int) -> tuple[bytes, bool]:
+    """Return at most some bytes of a file, and whether they are all of it.
+
+    Raises as `download` does, at the first failure.
+    """
+    place = _place(request)
+    found = b""
+    try:
+        with (
+            _speaking(request),
+            _session(place, request) as ftp,
+            ftp.transfercmd(f"RETR {place.path}") as data,
+        ):
+            while len(found) <= most and (block := data.recv(_BLOCK)):
+                found += block
+    except TransientError as failure:
+        raise failure.final from None
+    return found[:most], len(found) <= most
+
+
+def _place(request: Request) -> _Place:
+    """Take a URL apart.  Raises UnreachableError if that cannot be done."""
+    try:
+        parts = urlsplit(request.url)
+        port = parts.port
+    except ValueError as error:
+        raise unreachable(request, redact(str(error), request)) from None
+    encrypted = parts.scheme.lower() == "ftps"
+    path = unquote(parts.path.partition(";type=")[0][1:])
+    texts = (unquote(parts.username or "anonymous"), unquote(parts.password or ""), path)
+    if not parts.hostname or not path or path.endswith("/"):
+        raise unreachable(request, "the url names no file of a server")
+    if any(ord(each) < 32 for text in texts for each in text):
+        raise unreachable(request, "the url holds a control character")
+    return _Place(
+        host=parts.hostname,
+        port=port or (_IMPLICIT if encrypted else ftplib.FTP_PORT),
+        user=texts[0],
+        password=texts[1] or ("anonymous@" if texts[0] == "anonymous" else ""),
+        path=path,
+        encrypted=encrypted,
+    )
+
+
+def _attempt(place: _Place, request: Request, part: Part) -> Answer | NotModified:
+    with _speaking(request), _session(place, request) as ftp:
+        version = _version(ftp, place.path)
+        changed = _http_time(version.changed)
+        if changed is not None and changed == request.modified_since:
+            return NotModified()
+        if part.version is None or part.version != version.name or not _is_within(part, version):
+            part.restart(version.name)
+        _store(ftp, place.path, part)
+        _check_whole(ftp, place, request, part, version)
+    return Answer(path=part.finish(), etag=None, last_modified=changed)
+
+
+@contextmanager
+def _speaking(request: Request) -> Iterator[None]:
+    """Turn what servers and sockets say into errors of ours."""
+    try:
+        yield
+    except ftplib.error_perm as error:
+        raise _refused(error, request) from None
+    except ssl.SSLCertVerificationError as error:
+        raise unreachable(request, f"its certificate is not trusted: {error.reason}") from None
+    except (ftplib.Error, EOFError, TimeoutError, ConnectionError, ssl.SSLError) as error:
+        raise TransientError(unreachable(request, _reason(error, request))) from None
+    except (socket.gaierror, socket.herror) as error:
+        raise TransientError(unreachable(request, _reason(error, request))) from None
+    except OSError as error:
+        if error.errno not in _NO_WAY:
+            raise
+        raise TransientError(unreachable(request, _reason(error, request))) from None
+    except ValueError as error:
+        raise unreachable(request, _reason(error, request)) from None
+
+
+@contextmanager
+def _session(place: _Place, request: Request) -> Iterator[ftplib.FTP]:
+    """Log in for the length of a block."""
+    ftp = _Ftps(context=certificates()) if place.encrypted else _Ftp()
+    try:
+        if isinstance(ftp, _Ftps):
+            ftp.begin(place, request.timeout)
+        else:
+            ftp.connect(place.host, place.port, request.timeout)
+        ftp.timeout = 4 * request.timeout
+        if ftp.sock is not None:
+            ftp.sock.settimeout(ftp.timeout)
+        ftp.login(place.user, place.password)
+        if isinstance(ftp, _Ftps):
+            ftp.prot_p()
+        ftp.voidcmd("TYPE I")
+        yield ftp
+    finally:
+        ftp.close()
+
+
+def _version(ftp: ftplib.FTP, path: str) -> _Version:
+    """Ask for the time of change and the size; a server may know neither."""
+    changed = _said(ftp, f"MDTM {path}")
+    size = _said(ftp, f"SIZE {path}")
+    return _Version(changed, int(size) if size and size.isdecimal() else None)
+
+
+def _said(ftp: ftplib.FTP, command: str) -> str | None:
+    """Return what a server answers, None if it does not know the command or the file."""
+    try:
+        answer = ftp.sendcmd(command)
+    except ftplib.error_perm:
+        return None
+    return answer[4:].strip() if answer.startswith("213 ") else None
+
+
+def _is_within(part: Part, version: _Version) -> bool:
+    return version.size is not None and part.size <= version.size
+
+
+def _store(ftp: ftplib.FTP, path: str, part: Part) -> None:
+    """Store what is not stored yet; a server that cannot start within a file starts again."""
+    try:
+        data = ftp.transfercmd(f"RETR {path}", part.size or None)
+    except ftplib.error_perm as error:
+        if not part.size or str(error)[:3] == _ABSENT:
+            raise
+        part.restart(part.version)
+        data = ftp.transfercmd(f"RETR {path}")
+    with data:
+        while block := data.recv(_BLOCK):
+            go_on()
+            part.write(block)
+    ftp.voidresp()
+
+
+def _check_whole(
+    ftp: ftplib.FTP, place: _Place, request: Request, part: Part, version: _Version
+) -> None:
+    """Hold what is stored against what the server said before and says now."""
+    if _version(ftp, place.path) != version:
+        part.restart(None)
+        raise TransientError(unreachable(request, "the file changed while it was fetched"))
+    if version.size is not None and part.size != version.size:
+        short = part.size < version.size
+        why = f"the file has {version.size} bytes, and {part.size} came"
+        if not short:
+            part.restart(None)
+        raise TransientError(unreachable(request, why))
+
+
+def _refused(error: ftplib.error_perm, request: Request) -> FetchError:
+    text = str(error)
+    if text[:3] == _ABSENT:
+        return NotFoundError(
+            what=f"{request.name} does not exist, or may not be read",
+            why=f"the server says: {_line(text, request)}",
+            fix="correct `fetch.url`, or ask the publisher where the file went",
+        )
+    found = unreachable(request, f"the server says: {_line(text, request)}")
+    if text[:3] in _LOGIN:
+        found.fix = "check user and password of the url, or the variables that give them"
+    return found
+
+
+def _reason(error: Exception, request: Request) -> str:
+    """Return what went wrong, in words for a reader."""
+    if isinstance(error, TimeoutError):
+        return "the server does not answer, or stopped sending"
+    if isinstance(error, EOFError):
+        return "the server hung up"
+    if isinstance(error, ftplib.Error):
+        return f"the server says: {_line(str(error), request)}"
+    text = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
+    return _line(text, request) or type(error).__name__
+
+
+def _line(text: str, request: Request) -> str:
+    """Return a text as one short printable line without secrets."""
+    return redact(one_line(text), request)[:200]
+
+
+def _http_time(text: str | None) -> str | None:
+    """Return the time of change as HTTP writes it; what is no time counts as absent."""
+    if text is None or len(text) < 14 or not text[:14].isdecimal():
+        return None
+    parts = (text[:4], text[4:6], text[6:8], text[8:10], text[10:12], text[12:14])
+    try:
+        at = Timestamp.parse("{}-{}-{}T{}:{}:{}Z".format(*parts))
+    except InvalidTimestampError:
+        return None
+    return format_datetime(at.to_datetime(), usegmt=True)

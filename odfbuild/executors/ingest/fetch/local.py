@@ -1,0 +1,552 @@
+"""Local sources: files that are there, which are news, times in their names.
+
+A FilesGlob source takes one file a round, in the byte order of the file NAMES or of the times that
+the names hold, and remembers the last name (`odf/etag`); a `file:` url remembers the file's time
+of modification in milliseconds (`odf/last-modified`), and any difference counts, also an older one.
+
+The format may be written as strftime has it (`%Y-%m-%d`, the default) or, since the
+specification names it, as Java's SimpleDateFormat does (`yyyy-MM-dd`): one without any `%` is
+taken as the latter.
+"""
+
+import fnmatch
+import glob
+import os
+import re
+from bisect import bisect_left, bisect_right
+from collections.abc import Callable, Iterator, MutableMapping, Sequence
+from contextlib import suppress
+from datetime import UTC, datetime
+from functools import lru_cache
+from itertools import pairwise
+from pathlib import Path
+from typing import Final, TypeAlias
+from urllib.parse import unquote, urlsplit
+
+from odfbuild.executors.ingest.fetch.globs import matches
+from odfbuild.executors.ingest.fetch.request import AbsentError, FetchError, NotFoundError
+from odfbuild.host.permissions import NotPermittedError, PathNotPermittedError
+from odfbuild.odf.backtracking import LONGEST_TEXT, CostlyPatternError, check_cost
+from odfbuild.odf.events import (
+    EventTimeSource,
+    EventTimeSourceFromPath,
+    FetchStep,
+    FetchStepFilesGlob,
+    FetchStepUrl,
+    SourceOrdering,
+    SourceState,
+)
+from odfbuild.odf.read_options import UnknownTimePartError, named_groups, strptime_form
+from odfbuild.odf.timestamp import InvalidTimestampError, Timestamp
+from odfbuild.redaction import excerpt
+
+_DEFAULT: Final = "%Y-%m-%d"
+_ZONE: Final = re.compile(r"(?<!%)((?:%%)*)%Z")
+_ZONES: Final = ("UTC", "GMT", "Z")
+
+
+class EventTimeError(FetchError):
+    """The name of a file does not hold the time that it should hold."""
+
+    code = "event-time"
+
+
+@lru_cache(1 << 16)
+def from_name(name: str, pattern: str, form: str | None) -> Timestamp:
+    """Return the time that group 1 of the pattern finds in a file name; no zone means UTC.
+
+    A date alone is its midnight.  Raises EventTimeError.
+    """
+    text = _find(name, pattern)
+    shape = _strftime_of(form or _DEFAULT)
+    try:
+        return Timestamp.from_datetime(_parsed(text, shape))
+    except (ValueError, OverflowError, OSError, re.error) as error:
+        raise EventTimeError(
+            what=f"'{text}' in the file name {name} is not a time of the form {form or _DEFAULT}",
+            why=str(error),
+            fix="correct `eventTime.pattern` or `eventTime.timestampFormat`, or rename the file",
+        ) from None
+
+
+def _strftime_of(form: str) -> str:
+    """Return a format as Python's strptime takes it.  Raises EventTimeError."""
+    try:
+        return strptime_form(form)
+    except UnknownTimePartError as error:
+        raise EventTimeError(
+            what=f"the time format {form} has the part '{error.part}', which is not known",
+            why="a format without % is read as Java's SimpleDateFormat",
+            fix="use letters such as yyyy-MM-dd HH:mm:ss, or strftime's %Y-%m-%d %H:%M:%S",
+        ) from None
+
+
+def _parsed(text: str, shape: str) -> datetime:
+    """Read a time; names of zones other than those of UTC would mean what the machine says."""
+    if shape == "%s":
+        return datetime.fromtimestamp(int(text), UTC)
+    if _ZONE.search(shape) is None:
+        return datetime.strptime(text, shape)
+    zone = next((each for each in _ZONES if each in text), _ZONES[0])
+    return datetime.strptime(text, _ZONE.sub(rf"\g<1>{zone}", shape))
+
+
+@lru_cache(256)
+def _expression(pattern: str) -> re.Pattern[str]:
+    form = named_groups(pattern)
+    check_cost(form)
+    return re.compile(form)
+
+
+def _find(name: str, pattern: str) -> str:
+    if len(name) > LONGEST_TEXT:
+        raise EventTimeError(
+            what=f"the file name {excerpt(name, 63)} has {len(name)} characters",
+            why=f"`eventTime.pattern` is applied to names of at most {LONGEST_TEXT}",
+            fix="rename the file, or take the event time from a column",
+        )
+    try:
+        found = _expression(pattern).search(name)
+    except CostlyPatternError as error:
+        raise EventTimeError(
+            what=f"a search with `eventTime.pattern` {pattern} may take without end",
+            why=str(error),
+            fix=r"write no repeat in a repeat and few `.*`: for example (\d+-\d+-\d+)\.csv",
+        ) from None
+    except (re.error, RecursionError, OverflowError) as error:
+        raise EventTimeError(
+            what=f"`eventTime.pattern` {pattern} is not a regular expression",
+            why=str(error),
+            fix=r"write for example (\d+-\d+-\d+)\.csv; group 1 is the time",
+        ) from None
+    if found is None:
+        raise EventTimeError(
+            what=f"the file name {name} does not match `eventTime.pattern` {pattern}",
+            why="the time of its rows is taken from the name",
+            fix="rename the file, narrow `fetch.path`, or correct the pattern",
+        )
+    if not found.re.groups or found.group(1) is None:
+        raise EventTimeError(
+            what=f"`eventTime.pattern` {pattern} has no group 1 in {name}",
+            why="group 1 is the time",
+            fix=r"put the time in parentheses, for example (\d+-\d+-\d+)",
+        )
+    return found.group(1)
+
+
+ETAG: Final = "odf/etag"
+LAST_MODIFIED: Final = "odf/last-modified"
+SOURCE_NAME: Final = "default"
+"""The name of a polling source in SourceState."""
+Listings: TypeAlias = MutableMapping[str, list[bytes]]
+"""Names of the files and links of folders, sorted; one may be shared by the looks of a plan."""
+Reach: TypeAlias = Callable[[str], None]
+"""Raises an error for a path that may not be read."""
+
+
+def anywhere(_path: str) -> None:
+    """Let every path be read."""
+
+
+class UnsupportedSourceError(FetchError):
+    """The source is of a kind, or uses an option, that this version does not fetch."""
+
+    code = "unsupported-source"
+
+
+def is_local(step: FetchStep) -> bool:
+    """Say whether a look at the file system tells if the source has news."""
+    match step:
+        case FetchStepFilesGlob():
+            return True
+        case FetchStepUrl(url=url):
+            return url.strip().lower().startswith("file:")
+        case _:
+            return False
+
+
+def pending(
+    step: FetchStep,
+    state: SourceState | None,
+    project_dir: Path,
+    listings: Listings | None = None,
+    reach: Reach = anywhere,
+) -> tuple[str, ...]:
+    """Return the names that a fetch would bring next, in order; empty if there is no news.
+
+    A source that is missing or cannot be looked at counts as news under its own name: the fetch
+    then says so, and fails alone.  Give one `listings` to many looks, and each folder is read
+    once.  `reach` raises an error of its own for a path that may not be read.  Raises
+    UnsupportedSourceError for a source that is not local.
+    """
+    match step:
+        case FetchStepFilesGlob():
+            return _pending_glob(step, state, project_dir, listings, reach)
+        case FetchStepUrl() if is_local(step):
+            return _pending_url(step, state, project_dir, reach)
+        case _:
+            raise UnsupportedSourceError(
+                what="a remote source cannot be looked at without a fetch",
+                why="only FilesGlob sources and file: urls are local",
+                fix="plan it as a check",
+            )
+
+
+def _pending_glob(
+    step: FetchStepFilesGlob,
+    state: SourceState | None,
+    project_dir: Path,
+    listings: Listings | None,
+    reach: Reach,
+) -> tuple[str, ...]:
+    try:
+        found = news(step, state, project_dir, listings, reach)
+    except FetchError:
+        found = None
+    if found is None and (project_dir / step.path).is_dir():
+        return (f"{step.path.rstrip('/')}/",)
+    if found is None:  # names of files have no slash, so this one says what is looked for
+        return (step.path if "/" in step.path else f"./{step.path}",)
+    return tuple(Path(path).name for path in found)
+
+
+def refuse_names(
+    step: FetchStep,
+    state: SourceState | None,
+    names: Sequence[str],
+    project_dir: Path,
+    listings: Listings | None = None,
+    reach: Reach = anywhere,
+) -> None:
+    """Raise what a fetch would raise for the names alone; `names` are those of `pending`.
+
+    Raises EventTimeError, FetchError for two new files of one name, a name that is no text or a
+    folder that cannot be listed, and what `reach` raises.
+    """
+    match step:
+        case FetchStepFilesGlob() if names and "/" in names[0]:
+            news(step, state, project_dir, listings, reach)
+        case FetchStepFilesGlob():
+            for name in names:
+                check_name(name)
+            _refuse_untimed(step.event_time, names)
+        case FetchStepUrl():
+            _refuse_untimed(step.event_time, [declared_path(step.url)])
+
+
+def _refuse_untimed(source: EventTimeSource | None, names: Sequence[str]) -> None:
+    """Raise the error of the first name that holds no time where it should hold one."""
+    if not isinstance(source, EventTimeSourceFromPath):
+        return
+    first: EventTimeError | None = None
+    count = 0
+    for name in names:
+        try:
+            from_name(name, source.pattern, source.timestamp_format)
+        except EventTimeError as error:
+            first = first or error
+            count += 1
+    if first is not None:
+        first.what += f"; new files without a time: {count:,}" if count > 1 else ""
+        raise first
+
+
+def declared_path(url: str) -> str:
+    """Return the part of a url as it is declared in which `eventTime.pattern` looks."""
+    return url.strip().partition("#")[0].partition("?")[0]
+
+
+def check_name(name: str) -> None:
+    """Refuse a name that is no text."""
+    try:
+        name.encode()
+    except UnicodeEncodeError:
+        raise FetchError(
+            what=f"the name of the file {name!a} is not UTF-8",
+            why="the name of the last file that was read is kept in the chain, as text",
+            fix="rename the file",
+        ) from None
+
+
+def pending_bytes(
+    step: FetchStep, state: SourceState | None, project_dir: Path, reach: Reach = anywhere
+) -> int:
+    """Return how many bytes a local source has that were not ingested yet.
+
+    0 for a remote one, and for one that may not be read.
+    """
+    with suppress(FetchError, NotPermittedError, FileNotFoundError):
+        match step:
+            case FetchStepFilesGlob():
+                found = news(step, state, project_dir, reach=reach) or []
+                return sum(Path(path).stat().st_size for path in found)
+            case FetchStepUrl() if is_local(step) and "${{" not in step.url:
+                path = file_of(step.url, project_dir)
+                reach(str(path))
+                return path.stat().st_size if path.is_file() else 0
+    return 0
+
+
+def news(
+    step: FetchStepFilesGlob,
+    state: SourceState | None,
+    project_dir: Path,
+    listings: Listings | None = None,
+    reach: Reach = anywhere,
+) -> list[str] | None:
+    """Return the paths after the last ingested name, in order; None if there never was a file.
+
+    By event time, a file is after the last one if its name holds a later time, or the same time
+    and is greater; what is earlier than that is passed over, as a lower name is.  Raises FetchError
+    for two new files of one name in different folders, because only one of them would ever be
+    read, EventTimeError if a name holds no time that it is to be ordered by, and what `reach`
+    raises for the folder, or for a link among the files.
+    """
+    _refuse_upwards(step.path)
+    reach(os.path.join(project_dir, fixed_part(step.path)))  # noqa: PTH118
+    last = state.value if state is not None and state.kind == ETAG else None
+    known = {} if listings is None else listings
+    if step.order is SourceOrdering.BY_EVENT_TIME:
+        found = _later(step, last, project_dir, known, reach)
+    else:
+        found = sorted(_after(step.path, os.fsencode(last or ""), project_dir, known, reach))
+    _check_folders(found, reach)
+    _refuse_twins(found)
+    return None if last is None and not found else [path for _, path in found]
+
+
+def passed(
+    step: FetchStepFilesGlob,
+    state: SourceState | None,
+    project_dir: Path,
+    listings: Listings | None = None,
+) -> list[str]:
+    """Return the paths that are not after the last ingested name, in order; no link is judged.
+
+    They were read, or are passed over.  Raises as `news` does.
+    """
+    if state is None or state.kind != ETAG:
+        return []
+    _refuse_upwards(step.path)
+    found = _after(step.path, b"", project_dir, {} if listings is None else listings, anywhere)
+    if step.order is SourceOrdering.BY_EVENT_TIME:
+        place = _placing(step)
+        last = _place_of_last(place, state.value)
+        placed = sorted((place(name), path) for name, path in found)
+        return [path for at, path in placed if at <= last]
+    end = os.fsencode(state.value)
+    return [path for _, path in sorted(each for each in found if each[0] <= end)]
+
+
+def position(step: FetchStepFilesGlob, name: str) -> tuple[Timestamp | None, bytes]:
+    """Return where a name is in the order of a source.  Raises EventTimeError."""
+    if step.order is SourceOrdering.BY_EVENT_TIME:
+        return _placing(step)(os.fsencode(name))
+    return None, os.fsencode(name)
+
+
+def fixed_part(pattern: str) -> str:
+    """Return the folder in which a pattern of files starts: what stands before its first mark."""
+    parts = pattern.split("/")
+    fixed = next((n for n, part in enumerate(parts) if glob.has_magic(part)), len(parts) - 1)
+    return "/".join(parts[:fixed]) or ("/" if pattern.startswith("/") else "")
+
+
+def _refuse_upwards(pattern: str) -> None:
+    """Refuse `..` after a wildcard: where that leads depends on what there is."""
+    if glob.has_magic(pattern) and ".." in pattern.removeprefix(fixed_part(pattern)).split("/"):
+        raise PathNotPermittedError(
+            what=f"the pattern {pattern} goes up after a wildcard",
+            why="where it leads depends on what there is, so nobody can say what it may read",
+            fix="name the folder above before the first wildcard",
+        )
+
+
+def _is_file(path: str, reach: Reach) -> bool:
+    """Say whether there is a file; a link is judged first, whether or not it leads anywhere."""
+    if reach is not anywhere and os.path.islink(path):  # noqa: PTH114
+        reach(path)
+    return os.path.isfile(path)  # noqa: PTH113
+
+
+def _check_folders(found: list[tuple[bytes, str]], reach: Reach) -> None:
+    """Let `reach` judge the folders of files."""
+    if reach is anywhere:
+        return
+    known: set[str] = set()
+    for _, path in found:
+        folder = os.path.dirname(path)  # noqa: PTH120
+        if folder not in known:
+            known.add(folder)
+            reach(folder)
+
+
+def file_of(url: str, project_dir: Path) -> Path:
+    """Return the path that a `file:` url names; a relative one starts in the project folder.
+
+    Space around it counts for nothing, and tabs and line ends in it neither, as `fetch` has it.
+    """
+    parts = urlsplit(url.strip())
+    if parts.netloc not in {"", "localhost"}:
+        raise UnsupportedSourceError(
+            what=f"the url {url} names the host '{parts.netloc}'",
+            why="a file: url can only name a file of this machine",
+            fix="write file:///absolute/path or file:path/in/the/project",
+        )
+    return project_dir / unquote(parts.path)
+
+
+def mtime_millis(path: Path) -> int:
+    """Return the modification time of a file in milliseconds; NotFoundError if there is none."""
+    try:
+        status = path.stat()
+    except OSError as error:
+        raise (NotFoundError if path.exists() else AbsentError)(
+            what=f"the file {path} cannot be read" if path.exists() else f"no file {path}",
+            why=error.strerror or str(error),
+            fix="put the file there, or correct `fetch.url` (relative to the project folder)",
+        ) from None
+    if not os.path.isfile(path):  # noqa: PTH113
+        raise NotFoundError(
+            what=f"{path} is not a file",
+            why="a file: url names one file",
+            fix="name a file, or use `kind: FilesGlob` for the files of a folder",
+        )
+    return status.st_mtime_ns // 1_000_000
+
+
+def _pending_url(
+    step: FetchStepUrl, state: SourceState | None, project_dir: Path, reach: Reach
+) -> tuple[str, ...]:
+    if "${{" in step.url:
+        return (step.url,)
+    try:
+        path = file_of(step.url, project_dir)
+        reach(str(path))
+        now = mtime_millis(path)
+    except FetchError:
+        return (step.url,)
+    return () if is_unchanged(state, now) else (path.name,)
+
+
+def is_unchanged(state: SourceState | None, millis: int) -> bool:
+    """Say whether the stored state is this modification time; an unreadable state is not."""
+    if state is None or state.kind != LAST_MODIFIED:
+        return False
+    try:
+        return Timestamp.parse(state.value).millis == millis
+    except InvalidTimestampError:
+        return False
+
+
+def _later(
+    step: FetchStepFilesGlob,
+    last: str | None,
+    project_dir: Path,
+    listings: Listings,
+    reach: Reach,
+) -> list[tuple[bytes, str]]:
+    """Return name and path of the files that are later than the last one, in the order of time."""
+    place = _placing(step)
+    after = None if last is None else _place_of_last(place, last)
+    found = _after(step.path, b"", project_dir, listings, reach)
+    placed = sorted((place(name), path) for name, path in found)
+    return [(at[1], path) for at, path in placed if after is None or at > after]
+
+
+def _placing(step: FetchStepFilesGlob) -> Callable[[bytes], tuple[Timestamp, bytes]]:
+    """Return what gives names their places in the order of time."""
+    source = step.event_time
+    if not isinstance(source, EventTimeSourceFromPath):
+        raise UnsupportedSourceError(
+            what="`order: ByEventTime` needs `eventTime: {kind: FromPath}`",
+            why="files are put in the order of the times that their names hold",
+            fix="say with `eventTime.pattern` where in the names the time is, or order ByName",
+        )
+
+    def place(name: bytes) -> tuple[Timestamp, bytes]:
+        return from_name(os.fsdecode(name), source.pattern, source.timestamp_format), name
+
+    return place
+
+
+def _place_of_last(
+    place: Callable[[bytes], tuple[Timestamp, bytes]], last: str
+) -> tuple[Timestamp, bytes]:
+    try:
+        return place(os.fsencode(last))
+    except EventTimeError as error:
+        error.why = f"{last} is the file that was read last, and what is later is looked for"
+        error.fix = "correct `eventTime.pattern` and `timestampFormat` so that they fit it, too"
+        raise
+
+
+def _after(
+    pattern: str, last: bytes, project_dir: Path, listings: Listings, reach: Reach
+) -> Iterator[tuple[bytes, str]]:
+    """Yield name and path of the files that match and have a greater name, in no order."""
+    folder, slash, name = pattern.rpartition("/")
+    if glob.has_magic(folder) or name == "**":
+        base = "/" if pattern.startswith("/") else str(project_dir)
+        for path in matches(pattern, base, None if reach is anywhere else reach):
+            key = os.fsencode(os.path.basename(path))  # noqa: PTH119
+            if key > last and _is_file(path, reach):
+                yield key, path
+        return
+    place = os.path.join(project_dir, folder + slash)  # noqa: PTH118
+    names = _listing(place, listings)
+    for key in _matching(names[bisect_right(names, last) :], name):
+        path = place + ("" if place.endswith("/") else "/") + os.fsdecode(key)
+        if not os.path.islink(path) or _is_file(path, reach):  # noqa: PTH114
+            yield key, path
+
+
+def _listing(folder: str, listings: Listings) -> list[bytes]:
+    known = listings.get(folder)
+    if known is None:
+        known = listings[folder] = sorted(_files(folder))
+    return known
+
+
+def _files(folder: str) -> list[bytes]:
+    try:
+        with os.scandir(folder) as entries:
+            return [os.fsencode(entry.name) for entry in entries if _may_be_file(entry)]
+    except (FileNotFoundError, NotADirectoryError):
+        return []
+    except OSError as error:
+        raise FetchError(
+            what=f"the folder {folder} cannot be listed",
+            why=error.strerror or str(error),
+            fix="allow the reading of the folder, or correct `fetch.path`",
+        ) from None
+
+
+def _may_be_file(entry: "os.DirEntry[str]") -> bool:
+    return entry.is_symlink() or entry.is_file()
+
+
+def _matching(names: list[bytes], pattern: str) -> Iterator[bytes]:
+    """Yield the sorted names that match; a pattern with one `*` needs no regular expression."""
+    head, star, tail = (os.fsencode(part) for part in pattern.partition("*"))
+    hidden = pattern.startswith(".")
+    if glob.has_magic(tail) or glob.has_magic(head):
+        wanted = re.compile(os.fsencode(fnmatch.translate(pattern))).match
+        yield from (name for name in names if (hidden or name[:1] != b".") and wanted(name))
+        return
+    for name in names[bisect_left(names, head) :]:
+        if not name.startswith(head):
+            return
+        fits = name.endswith(tail) and len(name) >= len(head) + len(tail) if star else name == head
+        if fits and (hidden or name[:1] != b"."):
+            yield name
+
+
+def _refuse_twins(found: list[tuple[bytes, str]]) -> None:
+    for (one, path), (other, path2) in pairwise(found):
+        if one == other:
+            raise FetchError(
+                what=f"two new files have the name {os.fsdecode(one)}: {path} and {path2}",
+                why="files are taken and remembered by name alone, so one would never be read",
+                fix="give the files names of their own, or narrow `fetch.path` to one folder",
+            )

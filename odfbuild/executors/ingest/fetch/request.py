@@ -1,0 +1,112 @@
+"""What to get from another machine, how to speak of it, and the ways in which it is not got.
+
+Messages hold the URL as it was written (templates unfilled, user and password removed); values of
+variables are blanked in whatever a server or a library says.
+"""
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from odfbuild.errors import EngineError
+from odfbuild.redaction import redacted, secret_parts, without
+
+
+class FetchError(EngineError):
+    """A source did not give its data."""
+
+    code = "fetch"
+
+
+class NotFoundError(FetchError):
+    """The source does not exist."""
+
+    code = "source-not-found"
+
+
+class AbsentError(NotFoundError):
+    """No file is there where a local source looks for files."""
+
+
+class UnreachableError(FetchError):
+    """The source did not answer, or answered with an error; `status` is the HTTP status if any."""
+
+    code = "source-unreachable"
+
+    def __init__(self, what: str, why: str, fix: str, status: int | None = None) -> None:
+        super().__init__(what, why, fix)
+        self.status = status
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Request:
+    """What to get: URL and headers ready to send, and how to speak of them.
+
+    `name` is the printable URL; `secrets` are texts to blank in messages; `timeout` is the time
+    to connect in seconds, four times that may pass without a byte.  `etag` and `modified_since`
+    (as HTTP writes times) say which version is known.
+    """
+
+    url: str
+    name: str
+    headers: tuple[tuple[str, str], ...] = ()
+    secrets: tuple[str, ...] = ()
+    etag: str | None = None
+    modified_since: str | None = None
+    timeout: float = 30.0
+    agent: str = "odfbuild"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Answer:
+    """What was stored in `path`, and which version it is; times as HTTP writes them."""
+
+    path: Path
+    etag: str | None
+    last_modified: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class NotModified:
+    """The server still has what was fetched before."""
+
+
+def printable(url: str) -> str:
+    """Return a URL without user and password, and without credentials in its query."""
+    user = user_of(url)
+    return redacted(url.replace(f"//{user}@", "//", 1) if user else url)
+
+
+def user_of(url: str) -> str:
+    """Return the `user:password` part of a URL, also of one that is malformed."""
+    return url.partition("://")[2].partition("/")[0].rpartition("@")[0]
+
+
+def url_secrets(url: str) -> set[str]:
+    """Return the credentials that a URL without templates carries."""
+    user = user_of(url)
+    return {user, *user.split(":"), *secret_parts(url)}
+
+
+def one_line(text: str) -> str:
+    """Return a text without what is not printed: a credential may be split by it."""
+    shown = (c if c.isprintable() else " " if c.isspace() else "" for c in text)
+    return " ".join("".join(shown).split())
+
+
+def redact(text: str, request: Request) -> str:
+    """Return a text without header values, values of variables, user and password.
+
+    They are found in the spelling of URLs and in base64, too.
+    """
+    hidden = {value for _, value in request.headers} | set(request.secrets)
+    hidden |= {value.partition(" ")[2] for _, value in request.headers}
+    return without(text, hidden | url_secrets(request.url))
+
+
+def unreachable(request: Request, why: str) -> UnreachableError:
+    """Return the error of a source that does not answer as it should."""
+    return UnreachableError(
+        what=f"{request.name} cannot be fetched",
+        why=why,
+        fix="check the URL and the network, then run the same command again",
+    )

@@ -1,0 +1,389 @@
+"""Polling: rounds over a source, each file one commit of one slice.
+
+fetch -> prepare -> read -> add.  A round that fails leaves the rounds before it, and the chain
+untouched by itself.  One that loses the race for the head is done again on the new one.  Small
+files of a glob go through the engine together where that makes no difference; if one of them fails
+there, they go one by one up to it.
+
+Thousands of small files would be thousands of small jobs.  Where each row of a file is handled for
+itself, one job for many files gives what one job for each would: a preprocess query that works row
+by row, and a merge that compares with nothing, or with keys alone.  Each file still is a commit of
+its own, in its own order.
+"""
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Final
+
+from odfbuild.errors import EngineError, InternalError, Level, OdfBuildError
+from odfbuild.executors.data.frames import Frame
+from odfbuild.executors.engine.context import Round, Site, Told
+from odfbuild.executors.engine.interrupt import Enough, StoppedError
+from odfbuild.executors.engine.lost_race import ATTEMPTS
+from odfbuild.executors.ingest.commit import Added, Intake, Receiver, add, add_together
+from odfbuild.executors.ingest.fetch.download import sweep
+from odfbuild.executors.ingest.fetch.local import SOURCE_NAME
+from odfbuild.executors.ingest.fetch.request import AbsentError
+from odfbuild.executors.ingest.fetch.secrets import secrets_of
+from odfbuild.executors.ingest.fetch.source import Fetched, UpToDate, fetch, named_file
+from odfbuild.executors.ingest.fetch.source_files import SourceFiles
+from odfbuild.executors.ingest.prepare import PipeError, Surroundings, prepare
+from odfbuild.executors.ingest.read.column_policy import read_columns
+from odfbuild.executors.ingest.settlement import is_settled
+from odfbuild.odf.events import (
+    FetchStepFilesGlob,
+    MergeStrategyAppend,
+    MergeStrategyLedger,
+    SetPollingSource,
+    SourceState,
+    Transform,
+)
+from odfbuild.odf.opaque import refuse_opaque
+from odfbuild.odf.partial_inputs import is_partial
+from odfbuild.planner.plan.policy import AS_USUAL, IngestOptions
+from odfbuild.redaction import hiding
+from odfbuild.state.chain.dataset import Dataset
+from odfbuild.state.chain.heads import HeadMovedError
+from odfbuild.state.disabled import DisabledSourceError, disabled_folders, is_disabled
+from odfbuild.state.partial_inputs import in_part
+
+MOST_FILES: Final = 256
+MOST_BYTES: Final = 16 << 20
+"""How much one job takes, in files and in bytes of rows in memory."""
+
+
+def goes_together(source: SetPollingSource) -> bool:
+    """Tell whether several files of a source may be taken in by one job."""
+    return (
+        isinstance(source.fetch, FetchStepFilesGlob)
+        and isinstance(source.merge, MergeStrategyAppend | MergeStrategyLedger)
+        and _is_by_row(source.preprocess)
+    )
+
+
+def has_room(frames: Sequence[Frame], size: int) -> bool:
+    """Tell whether a file of so many bytes is worth reading, to follow those before it.
+
+    What was read and then does not fit is read again in its own turn.
+    """
+    tables = [frame.table for frame in frames if frame.table is not None]
+    if len(tables) < len(frames) or len(frames) >= MOST_FILES:
+        return False
+    held: int = sum(table.nbytes for table in tables)
+    return held + size < MOST_BYTES
+
+
+def may_follow(frames: Sequence[Frame], following: Frame) -> bool:
+    """Tell whether a file's rows fit beside those of the files before it."""
+    tables = [frame.table for frame in (*frames, following)]
+    if any(table is None for table in tables):
+        return False
+    if sum(table.nbytes for table in tables if table is not None) > MOST_BYTES:
+        return False
+    return all(frame.schema.equals(following.schema) for frame in frames[:1])
+
+
+def _is_by_row(preprocess: Transform | None) -> bool:
+    if preprocess is None:
+        return True
+    from odfbuild.planner.queries import PREPROCESS_INPUT
+    from odfbuild.sql.analysis.query import examine
+    from odfbuild.sql.text.statement import steps_of
+
+    facts = examine(steps_of(preprocess), [PREPROCESS_INPUT])
+    return not facts.findings and not facts.ordered
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Polling:
+    """One round: who receives, from which source, and where its downloads are kept."""
+
+    receiver: Receiver
+    source: SetPollingSource
+    folder: Path
+    files: SourceFiles
+
+    @property
+    def known(self) -> SourceState | None:
+        """Return what the chain remembers of the source."""
+        return self.receiver.state.source_state.get(SOURCE_NAME)
+
+
+def ingest(
+    site: Site,
+    dataset: Dataset,
+    done: Callable[[Round], None],
+    options: IngestOptions = AS_USUAL,
+) -> None:
+    """Poll the dataset's source until it has nothing new; `done` hears of every commit.
+
+    Raises UnsupportedVariantError for a source of a newer version of the format,
+    DisabledSourceError for one that waits for its user's word, PartialInputError for a chain that
+    ends inside of an input, and the errors of fetching, reading, the engine and the commit; earlier
+    rounds stand.
+    """
+    files = SourceFiles(site.workspace, dataset, site.project_dir)
+    folder = site.workspace.cache / "fetch" / dataset.id.multibase
+    more, one_by_one, lost = True, False, 0
+    again: list[list[Path]] | None = None
+    while more:
+        state = dataset.state()
+        if state is None or state.polling is None:
+            return
+        refuse_opaque(state.polling)
+        _refuse_disabled(site, dataset, state.polling)
+        if is_partial(state.last_add_data):
+            raise in_part(dataset, state, _name(site, dataset))
+        receiver = Receiver(
+            site=site,
+            dataset=dataset,
+            state=state,
+            source=state.polling,
+            source_name=SOURCE_NAME,
+            now=max(site.clock(), state.system_time),
+            options=options,
+        )
+        polling = _Polling(receiver=receiver, source=state.polling, folder=folder, files=files)
+        together = not one_by_one and goes_together(state.polling)
+        if again is None:
+            again = files.again(
+                state.polling,
+                state,
+                options.reread,
+                lambda path: site.permissions.check_path(path, site.project_dir),
+            )
+        try:
+            with hiding(secrets_of(state.polling.fetch, site.env)):
+                if again:
+                    _read_again(polling, again[0], done)
+                    del again[0]
+                    continue
+                more = _round(polling, done, together=together)
+            lost = 0
+        except _FailedTogether:
+            one_by_one = True
+        except HeadMovedError as error:
+            again = None
+            lost += 1
+            if lost == ATTEMPTS or error.actual is None:
+                raise
+
+
+def _name(site: Site, dataset: Dataset) -> str:
+    named = (str(name) for name, id in site.workspace.names().items() if id == dataset.id)
+    return next(named, str(dataset.id))
+
+
+def _refuse_disabled(site: Site, dataset: Dataset, source: SetPollingSource) -> None:
+    """Refuse a source that came with a chain from elsewhere, whatever the plan says of it."""
+    marks = disabled_folders(site.workspace.root)
+    if is_disabled(marks, dataset.id, source):
+        raise DisabledSourceError(
+            what=f"the source of {dataset.id} is not used",
+            why="it came with a chain from elsewhere, and may read and run what its author likes",
+            fix="odfbuild import NAME --with-sources, if you trust it; then plan again",
+        )
+
+
+class _FailedTogether(Exception):
+    """The engine refused several files, which go one by one then; nothing was committed."""
+
+
+def _round(polling: _Polling, done: Callable[[Round], None], *, together: bool) -> bool:
+    """Do one round; say whether the source has more.
+
+    That no file is there yet is said, and is no failure.
+    """
+    if is_settled(polling.receiver.dataset, polling.source.fetch):
+        return False
+    try:
+        fetched = _fetch(polling, polling.known)
+    except AbsentError as error:
+        absent = replace(error.diagnostics()[0], level=Level.WARNING)  # it may yet come
+        done(Round("", 0, 0, Told(absent=absent)))
+        return False
+    if isinstance(fetched, UpToDate):
+        sweep(polling.folder)
+        return False
+    try:
+        last = _take_in(polling, fetched, done, together=together)
+    except OdfBuildError as error:
+        _keep(fetched, error, polling.folder)
+        raise
+    sweep(polling.folder)
+    return last.has_more
+
+
+def _read_again(polling: _Polling, paths: list[Path], done: Callable[[Round], None]) -> None:
+    """Read files that the order of the source passes over; its state stays as it is.
+
+    The head moves once, after the last one: none of them counts while those after it are missing.
+    """
+    receiver = polling.receiver
+    assert isinstance(polling.source.fetch, FetchStepFilesGlob)  # noqa: S101 - nothing else has any
+    assert polling.known is not None  # noqa: S101 - else nothing is passed over
+    aside, state, rounds = receiver.dataset.aside(), receiver.state, list[Round]()
+    try:
+        for path in paths:
+            fetched = named_file(
+                polling.source.fetch, path, polling.known, receiver.now, receiver.site.project_dir
+            )
+            beside = replace(polling, receiver=replace(receiver, dataset=aside, state=state))
+            with receiver.site.workspace.staging() as staging:
+                intake = replace(_intake(beside, fetched, staging), goes_on=path != paths[-1])
+                added = add(beside.receiver, intake, staging)
+            state = added.state
+            rounds += () if added.round is None else (added.round,)
+        receiver.dataset.follow(aside, receiver.state)
+    except BaseException:
+        _forget(receiver, rounds)
+        raise
+    for each in rounds:
+        done(each)
+
+
+def _forget(receiver: Receiver, rounds: Iterable[Round]) -> None:
+    """Take back what was kept of rounds that are not to be: what they had to tell is news again."""
+    for each in rounds:
+        if each.told.bad_rows_file is not None:
+            Path(each.told.bad_rows_file).unlink(missing_ok=True)
+    (receiver.site.workspace.cache / "drift" / receiver.dataset.id.multibase).unlink(
+        missing_ok=True
+    )
+
+
+def _keep(fetched: Fetched, error: OdfBuildError, folder: Path) -> None:
+    """Say where the cache has what the user may want to look at; the next success sweeps it."""
+    kept = [fetched.path] if fetched.temporary else []
+    if isinstance(error, PipeError) and error.said:
+        folder.mkdir(parents=True, exist_ok=True)
+        kept.append(folder / "stderr.txt")
+        kept[-1].write_bytes(error.said)
+    if kept:
+        error.fix += f"; kept for a look: {' and '.join(map(str, kept))}"
+
+
+def _take_in(
+    polling: _Polling, fetched: Fetched, done: Callable[[Round], None], *, together: bool
+) -> Fetched:
+    """Read what was fetched, and maybe files after it, and add them; return the last.
+
+    Raises InternalError with the name of the file for what nobody foresaw, as of a library.
+    """
+    with polling.receiver.site.workspace.staging() as staging:
+        try:
+            return _take_in_file(polling, fetched, staging, done, together=together)
+        except (OdfBuildError, OSError, Enough, _FailedTogether):
+            raise
+        except Exception as error:
+            raise InternalError(error, while_=f"{fetched.name} was read") from error
+
+
+def _take_in_file(
+    polling: _Polling,
+    fetched: Fetched,
+    staging: Path,
+    done: Callable[[Round], None],
+    *,
+    together: bool,
+) -> Fetched:
+    receiver = polling.receiver
+    first = _intake(polling, fetched, staging)
+    following = _following(polling, fetched, first, staging) if together else []
+    if not following:
+        _took(add(receiver, first, staging), done)
+        return fetched
+    intakes = (first, *(intake for _, intake in following))
+    rounds = add_together(receiver, intakes, staging)
+    try:
+        added = next(rounds)
+    except Exception as error:
+        if isinstance(error, EngineError) or not isinstance(error, OdfBuildError | OSError):
+            raise _FailedTogether from error
+        raise
+    _took(added, done)
+    for added in rounds:
+        _took(added, done)
+    return following[-1][0]
+
+
+def _took(added: Added, done: Callable[[Round], None]) -> None:
+    if added.round is not None:
+        done(added.round)
+
+
+def _following(
+    polling: _Polling, fetched: Fetched, first: Intake, staging: Path
+) -> list[tuple[Fetched, Intake]]:
+    """Fetch and read the files that may be taken in with the first one.
+
+    One that cannot be read ends them: it has its turn in a round of its own, and fails there.
+    """
+    found: list[tuple[Fetched, Intake]] = []
+    frames = [] if first.frame is None else [first.frame]
+    last = fetched
+    while frames and last.has_more and has_room(frames, 0):
+        try:
+            following = _fetch(polling, last.state)
+            if isinstance(following, UpToDate):
+                break
+            if not has_room(frames, following.path.stat().st_size):
+                break
+            intake = _intake(polling, following, staging)
+        except StoppedError:
+            raise
+        except Exception:  # read alone next, where the error is that of its file
+            break
+        if intake.frame is None or not may_follow(frames, intake.frame):
+            break
+        frames.append(intake.frame)
+        found.append((following, intake))
+        last = following
+    return found
+
+
+def _intake(polling: _Polling, fetched: Fetched, staging: Path) -> Intake:
+    source, receiver = polling.source, polling.receiver
+    globs = isinstance(source.fetch, FetchStepFilesGlob)
+    noting = polling.files.begin(fetched.path) if globs else None
+    if fetched.is_empty:
+        return Intake(
+            name=fetched.name,
+            frame=None,
+            event_time=receiver.now,
+            state=fetched.state,
+            noting=noting,
+        )
+    site = receiver.site
+    around = Surroundings(site.project_dir, site.env, site.permissions, (site.workspace.root,))
+    path = prepare(source.prepare or (), fetched.path, staging, name=fetched.name, around=around)
+    frame, besides = read_columns(
+        source.read,
+        path,
+        staging=staging,
+        name=fetched.name,
+        options=receiver.options,
+        state=receiver.state,
+    )
+    return Intake(
+        name=fetched.name,
+        frame=frame,
+        event_time=fetched.event_time or receiver.now,
+        state=fetched.state,
+        besides=besides,
+        noting=noting,
+    )
+
+
+def _fetch(polling: _Polling, known: SourceState | None) -> Fetched | UpToDate:
+    receiver = polling.receiver
+    return fetch(
+        polling.source.fetch,
+        known,
+        now=receiver.now,
+        project_dir=receiver.site.project_dir,
+        cache=polling.folder,
+        env=receiver.site.env,
+        permissions=receiver.site.permissions,
+    )

@@ -1,0 +1,1 @@
+"""Programs of sources, with limits and without access to the machine."""

@@ -1,0 +1,1 @@
+"""Rows that are pushed: sources, ids, spooled inputs."""

@@ -1,0 +1,80 @@
+"""Read prepared files into typed columns: one module a format (ODF 0.34.1, "ReadStep").
+
+Small files become a table in memory, large ones one Parquet file in the staging folder; memory
+stays bounded either way.
+"""
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from odfbuild.executors.data.fine_times import noting
+from odfbuild.executors.ingest.read.notes import Besides
+from odfbuild.executors.ingest.read.problems import InvalidSourceError as InvalidSourceError
+from odfbuild.executors.ingest.read.problems import UnsupportedReadError as UnsupportedReadError
+from odfbuild.odf.events import (
+    ReadStep,
+    ReadStepCsv,
+    ReadStepEsriShapefile,
+    ReadStepGeoJson,
+    ReadStepJson,
+    ReadStepNdGeoJson,
+    ReadStepNdJson,
+    ReadStepParquet,
+)
+
+if TYPE_CHECKING:
+    from odfbuild.executors.data.frames import Frame
+
+
+def read(
+    step: ReadStep, path: Path, *, staging: Path, name: str, besides: Besides | None = None
+) -> "Frame | None":
+    """Return the rows of a file in the columns and types that the step declares.
+
+    None means that there is nothing to read and no schema that would make it an empty table.
+    `name` is how messages call the file; `besides` takes what there is to tell beyond the rows,
+    and the bad ones if they are to be put aside.  Raises InvalidSourceError for data that is not
+    what the step says, UnsupportedReadError for what this version does not read.
+    """
+    told = Besides() if besides is None else besides
+    try:
+        with noting(told.fine_times):
+            frame = _read(step, path, staging, name, told)
+        if told.aside is not None:
+            told.aside.finish(0 if frame is None else frame.rows)
+    finally:
+        if told.aside is not None:
+            told.aside.close()
+    return frame
+
+
+def _read(step: ReadStep, path: Path, staging: Path, name: str, besides: Besides) -> "Frame | None":
+    match step:
+        case ReadStepCsv():
+            from odfbuild.executors.ingest.read.csv import read_csv
+
+            return read_csv(step, path, staging=staging, name=name, besides=besides)
+        case ReadStepNdJson():
+            from odfbuild.executors.ingest.read.ndjson import read_ndjson
+
+            return read_ndjson(step, path, staging=staging, name=name, besides=besides)
+        case ReadStepJson():
+            from odfbuild.executors.ingest.read.json import read_json
+
+            return read_json(step, path, staging=staging, name=name, besides=besides)
+        case ReadStepParquet():
+            from odfbuild.executors.ingest.read.parquet import read_parquet
+
+            return read_parquet(step, path, staging=staging, name=name, besides=besides)
+        case ReadStepGeoJson():
+            from odfbuild.executors.ingest.read.geo.geojson import read_geojson
+
+            return read_geojson(step, path, staging=staging, name=name, besides=besides)
+        case ReadStepNdGeoJson():
+            from odfbuild.executors.ingest.read.geo.geojson import read_ndgeojson
+
+            return read_ndgeojson(step, path, staging=staging, name=name, besides=besides)
+        case ReadStepEsriShapefile():
+            from odfbuild.executors.ingest.read.geo.shapefile import read_shapefile
+
+            return read_shapefile(step, path, staging=staging, name=name, besides=besides)

@@ -1,0 +1,112 @@
+"""Which columns of an input are read: those of its schema, or what a policy makes of others.
+
+`exact` refuses an input whose columns are not those declared; `by-name` takes those that are,
+leaves others out and has null where one lacks, without a word; `union` takes in new ones, too, with
+the types that their first values show, for good.
+"""
+
+from dataclasses import replace
+from pathlib import Path
+
+import pyarrow as pa
+
+from odfbuild.executors.data.frames import Frame
+from odfbuild.executors.ingest.read import read
+from odfbuild.executors.ingest.read.notes import Besides, Drift
+from odfbuild.executors.ingest.read.problems import InvalidSourceError
+from odfbuild.executors.ingest.read.report import besides_of
+from odfbuild.odf.chain.schema import schema_in_force
+from odfbuild.odf.chain.state import ChainState
+from odfbuild.odf.events import DataField, DataSchema, ReadStep
+from odfbuild.odf.schema.arrow import declared_schema, from_arrow
+from odfbuild.odf.schema.types import optional
+from odfbuild.planner.plan.policy import Columns, IngestOptions
+
+_LISTED = 10
+
+
+def read_columns(
+    step: ReadStep,
+    path: Path,
+    *,
+    staging: Path,
+    name: str,
+    options: IngestOptions,
+    state: ChainState,
+) -> tuple[Frame | None, Besides]:
+    """Return the rows of an input in the columns that a policy wants, and what is told besides.
+
+    `state` is that of the dataset.  Raises what `read` does.
+    """
+    policy = options.columns
+    declared = declared_schema(step)
+    if policy is None or declared is None:
+        told = besides_of(options, name, staging)
+        return read(step, path, staging=staging, name=name, besides=told), told
+    if policy is Columns.UNION:
+        step = _with(step, _gained(state, declared.names))
+    frame, told = _read(step, path, staging, name, options)
+    if policy is Columns.EXACT:
+        if told.drift:
+            raise _not_exact(name, told.drift)
+        return frame, told
+    if policy is Columns.UNION and told.drift.added:
+        step = _with(step, _new(told.drift))
+        frame, told = _read(step, path, staging, name, options)
+    told.drift = replace(told.drift, added=(), missing=())
+    return frame, told
+
+
+def _read(
+    step: ReadStep, path: Path, staging: Path, name: str, options: IngestOptions
+) -> tuple[Frame | None, Besides]:
+    told = besides_of(options, name, staging)
+    told.by_name = options.columns is not Columns.EXACT
+    return read(step, path, staging=staging, name=name, besides=told), told
+
+
+def _with(step: ReadStep, more: tuple[DataField, ...]) -> ReadStep:
+    """Return a read step that declares more columns."""
+    if not more:
+        return step
+    declared = declared_schema(step)
+    fields = () if declared is None else from_arrow(declared).fields
+    return replace(step, ddl_schema=None, schema=DataSchema((*fields, *more)))
+
+
+def _gained(state: ChainState, declared: list[str]) -> tuple[DataField, ...]:
+    """Return the columns that a dataset has beyond those declared, from earlier inputs."""
+    schema, vocab = schema_in_force(state), state.vocab
+    known = {
+        *declared,
+        *(vocab.offset_column, vocab.operation_type_column),
+        *(vocab.system_time_column, vocab.event_time_column),
+    }
+    fields = () if schema is None else schema.fields
+    return tuple(
+        DataField(each.name, optional(each.type)) for each in fields if each.name not in known
+    )
+
+
+def _new(drift: Drift) -> tuple[DataField, ...]:
+    """Return new columns of an input as a dataset gets them: all optional."""
+    fields = from_arrow(pa.schema(drift.added)).fields
+    return tuple(DataField(each.name, optional(each.type)) for each in fields)
+
+
+def _not_exact(name: str, drift: Drift) -> InvalidSourceError:
+    there = [each.name for each in (*drift.added, *drift.grown)]
+    there += [there for there, _ in drift.renamed]
+    here = [*drift.missing, *(ours for _, ours in drift.renamed)]
+    words = [f"it has {_some(there)}" if there else "", f"it lacks {_some(here)}" if here else ""]
+    return InvalidSourceError(
+        what=f"{name} has not exactly the columns of the schema",
+        why=f"{', and '.join(filter(None, words))}; the defaults of odfbuild.yaml say "
+        "`columns: exact`",
+        fix="correct the file, or `schema` in `read`, or say `columns: by-name` or `union`",
+    )
+
+
+def _some(names: list[str]) -> str:
+    shown = ", ".join(names[:_LISTED])
+    return shown if len(names) <= _LISTED else f"{shown} and {len(names) - _LISTED:,} more"

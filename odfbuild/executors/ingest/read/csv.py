@@ -1,0 +1,544 @@
+"""CSV into typed columns (ODF 0.34.1, "ReadStep::Csv").
+
+Arrow splits the text into cells, `columns` gives them their types.  A row after the end of the
+file proves that the last quote was closed.  What is wrong is found again with Python's own
+parser, which knows the lines; so a good file never pays for the messages of a bad one.
+
+With `header` columns bind by NAME when one set of names contains the other: a declared column
+that the file lacks is null, one that is not declared is dropped; so it is with any header where a
+source asks for that.  Otherwise they bind by POSITION
+as in the reference, which needs equal counts, and each name that both have in its place.  An
+unquoted empty cell is null; a quoted one is the empty text in text columns and null in all others,
+and so it is with `nullValue`.
+"""
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import closing
+from dataclasses import dataclass
+from itertools import chain, islice
+from pathlib import Path
+from typing import Any, Final
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.csv as arrow_csv
+
+from odfbuild.executors.data.frames import Frame
+from odfbuild.executors.ingest.read.csv_bad_rows import Diversion
+from odfbuild.executors.ingest.read.notes import Aside, Besides, Drift, Spool
+from odfbuild.executors.ingest.read.options import LARGE, empty, formats_of, on_disk
+from odfbuild.executors.ingest.read.problems import (
+    InvalidSourceError,
+    Rejected,
+    counted,
+    quoted,
+    refusal,
+)
+from odfbuild.executors.ingest.read.text import (
+    BLOCK,
+    CsvText,
+    Record,
+    WholeBlocks,
+    check_encoding,
+    dialect_of,
+    problem_of,
+    whole_records,
+)
+from odfbuild.executors.ingest.read.values import (
+    Column,
+    Formats,
+    cast_columns,
+    check_readable,
+    expected,
+    fits,
+    infer,
+    sieve_columns,
+)
+from odfbuild.odf.events import ReadStepCsv
+from odfbuild.odf.schema.arrow import declared_schema
+
+_LISTED = 10
+_BY_NAME = "or `columns: by-name` in the defaults of odfbuild.yaml, if columns come and go"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Binding:
+    """For each column of the schema the position of its field, None if the file lacks it.
+
+    `width` is how many fields each record must have.
+    """
+
+    schema: pa.Schema
+    positions: tuple[int | None, ...]
+    width: int
+
+
+def bind(
+    name: str,
+    declared: pa.Schema,
+    header: Sequence[str] | None,
+    width: int,
+    *,
+    by_name: bool = False,
+) -> Binding:
+    """Bind by name if one set of names contains the other, else by position.
+
+    `header` None: the file has no header, `width` counts its first record.  With `by_name`, names
+    that are on one side only matter not, as long as there are others.  Raises InvalidSourceError
+    if no way works.
+    """
+    if header is None:
+        return _by_position(name, declared, width, None)
+    names = [field.strip() for field in header]
+    ours, theirs = set(declared.names), set(names)
+    if by_name and not ours & theirs:
+        raise InvalidSourceError(
+            what=f"{name}: the header has no column of the schema",
+            why=f"it names {listed(names)}, and the columns are bound by name",
+            fix="correct `header` or `separator` in `read`, or the names in `schema`",
+        )
+    if not by_name and not (ours <= theirs or theirs <= ours):
+        return _by_position(name, declared, len(names), names)
+    twice = sorted(n for n in ours if names.count(n) > 1)
+    if twice:
+        raise InvalidSourceError(
+            what=f"{name}: the header names {quoted(twice[0])} {names.count(twice[0])} times",
+            why="columns are bound by name, so each name must be one column",
+            fix="rename the columns in the file, or skip the header and bind by position",
+        )
+    lacking = [f.name for f in declared if not f.nullable and f.name not in theirs]
+    if lacking:
+        raise InvalidSourceError(
+            what=f"{name}: the header lacks the required column {lacking[0]}",
+            why=f"it names {listed(names)}",
+            fix="correct the name, or make the column optional",
+        )
+    positions = tuple(names.index(n) if n in theirs else None for n in declared.names)
+    return Binding(schema=declared, positions=positions, width=len(names))
+
+
+def check_is_header(
+    name: str, declared: pa.Schema, header: Sequence[str], formats: Formats, null_value: str
+) -> None:
+    """Refuse a first line that looks like a record, where the columns bind by position.
+
+    It does if it has no name of the schema, and each value for a column that is not of text has the
+    type of that column.
+    """
+    names = [field.strip() for field in header]
+    if len(names) != len(declared) or set(names) & set(declared.names):
+        return
+    typed = [
+        (text, column)
+        for text, column in zip(header, declared, strict=True)
+        if not pa.types.is_string(column.type) and text.strip() not in ("", null_value)
+    ]
+    if typed and all(fits(text, column.type, formats) for text, column in typed):
+        text, column = typed[0]
+        raise InvalidSourceError(
+            what=f"{name}: the first line looks like a record, not like a header:"
+            f" {listed([quoted(each) for each in header])}",
+            why=f"`header: true` skips it, and {quoted(text)} is {expected(column.type, formats)} "
+            f"for {column.name}; no name of the schema is in it",
+            fix="write `header: false` in `read`; if it is a header, use its names in `schema`",
+        )
+
+
+def check_is_record(name: str, declared: pa.Schema, first: Sequence[str]) -> None:
+    """Refuse a first record that is a header: it names the columns, in their order."""
+    if len(declared) > 1 and [field.strip() for field in first] == declared.names:
+        raise InvalidSourceError(
+            what=f"{name}: the first line is a header: {listed(declared.names)}",
+            why="`header` is false, so it would become a record",
+            fix="write `header: true` in `read`",
+        )
+
+
+def check_header(name: str, header: Sequence[str]) -> None:
+    """Refuse a header that is not all text, before its names are used."""
+    for at, field in enumerate(header, start=1):
+        if any("\udc80" <= sign <= "\udcff" for sign in field):
+            shown = quoted(field.encode("utf-8", "surrogateescape").decode("latin-1"))
+            raise InvalidSourceError(
+                what=f"{name}: field {at} of the header has bytes that are not UTF-8: {shown}",
+                why="columns are known by name, so a name must be text",
+                fix="correct the file, or set `encoding` in `read`",
+            )
+
+
+def unbound(
+    name: str,
+    header: Sequence[str] | None,
+    sample: Sequence[Sequence[str]],
+    width: int,
+    *,
+    formats: Formats | None,
+    null_value: str,
+) -> Binding:
+    """Make a schema from the header, and with `formats` types from a sample; all optional."""
+    names = [f.strip() or f"column_{i}" for i, f in enumerate(header or [""] * width, start=1)]
+    twice = sorted(n for n in set(names) if names.count(n) > 1)
+    if twice:
+        raise InvalidSourceError(
+            what=f"{name}: the header names {quoted(twice[0])} {names.count(twice[0])} times",
+            why="without a schema the header gives the columns their names",
+            fix="declare `schema` in `read`; columns then bind by position if names differ",
+        )
+    types = [pa.string()] * width
+    if formats is not None:
+        types = [_shown_type(sample, at, formats, null_value) for at in range(width)]
+    fields = [pa.field(n, t) for n, t in zip(names, types, strict=True)]
+    return Binding(schema=pa.schema(fields), positions=tuple(range(width)), width=width)
+
+
+def drift_of(
+    binding: Binding,
+    header: Sequence[str] | None,
+    records: Iterable[Record],
+    formats: Formats,
+    null_value: str,
+) -> Drift:
+    """Return how the header differs from the schema; `records` show types, if that is needed."""
+    if header is None:
+        return Drift()
+    names, ours = [field.strip() for field in header], binding.schema.names
+    if None not in binding.positions and len(names) == len(ours) and set(names) != set(ours):
+        pairs = zip(names, ours, strict=True)
+        return Drift(renamed=tuple(pair for pair in pairs if pair[0] != pair[1]))
+    added = [at for at, name in enumerate(names) if name and name not in ours]
+    sample = [record.fields for record in records] if added else []
+    return Drift(
+        added=tuple(
+            pa.field(names[at], _shown_type(sample, at, formats, null_value)) for at in added
+        ),
+        missing=tuple(name for name in ours if name not in names),
+    )
+
+
+def _shown_type(
+    sample: Sequence[Sequence[str]], at: int, formats: Formats, null_value: str
+) -> pa.DataType:
+    """Return the type that the cells of a column have in a sample."""
+    nothing = {"", null_value}
+    cells = [row[at] for row in sample if at < len(row)]
+    try:
+        return infer(pa.array([None if c in nothing else c for c in cells], pa.string()), formats)
+    except UnicodeEncodeError:  # bytes that are not UTF-8: reading the rows says so
+        return pa.string()
+
+
+def _by_position(
+    name: str, declared: pa.Schema, width: int, names: Sequence[str] | None
+) -> Binding:
+    if len(declared) != width:
+        raise InvalidSourceError(
+            what=f"{name}: {counted(width, 'column')} in the file, {len(declared)} in the schema",
+            why="without a header columns bind by position, which needs equal counts"
+            if names is None
+            else f"{difference(names, declared.names)}; neither contains the other, and binding by "
+            "position needs equal counts",
+            fix=_way_out(names),
+        )
+    there = declared.names if names is None else names
+    pairs = zip(declared.names, there, strict=True)
+    moved = [each for each, other in pairs if each != other and each in there]
+    if moved:
+        raise _crossed(name, declared, there, moved[0])
+    return Binding(schema=declared, positions=tuple(range(width)), width=width)
+
+
+def _crossed(
+    name: str, declared: pa.Schema, names: Sequence[str], moved: str
+) -> InvalidSourceError:
+    ours = sorted(set(declared.names) - set(names))
+    theirs = sorted(set(names) - set(declared.names))
+    return InvalidSourceError(
+        what=f"{name}: the header has no {listed(ours)}, and {listed(theirs)} instead",
+        why=f"columns would bind by position, but {moved} is in another place than in the schema",
+        fix=f"correct the names in `read.schema`, or put its columns in the order of the file; "
+        f"{_BY_NAME}",
+    )
+
+
+def difference(names: Sequence[str], ours: Sequence[str]) -> str:
+    """Return what is in one of two lists of names only, in words."""
+    there = [name for name in names if name not in ours]
+    here = [name for name in ours if name not in names]
+    words = [f"only the file has {listed(there)}"] if there else []
+    words += [f"only the schema has {listed(here)}"] if here else []
+    return "; ".join(words) or "they are in another order"
+
+
+def _way_out(names: Sequence[str] | None) -> str:
+    if names is None:
+        return "declare every column of the file, in its order"
+    other = [sign for sign in ";\t|," if len(names) == 1 and sign in names[0]]
+    if other:
+        return f"set `separator: {other[0]!r}` in `read`"
+    return f"correct the names in `read.schema`, or declare every column in order; {_BY_NAME}"
+
+
+def listed(names: Sequence[str]) -> str:
+    shown = ", ".join(names[:_LISTED])
+    return shown if len(names) <= _LISTED else f"{shown} and {len(names) - _LISTED} more"
+
+
+_SAMPLE: Final = 1000
+_LARGEST_BLOCK: Final = 64 << 20
+_COUNTED: Final = 100
+
+
+def read_csv(
+    step: ReadStepCsv, path: Path, *, staging: Path, name: str, besides: Besides
+) -> Frame | None:
+    """Return the rows in the declared types; None if there is no record and no schema.
+
+    Raises InvalidSourceError with lines and columns, UnsupportedReadError for options.
+    """
+    source = CsvText(path, name, check_encoding(step.encoding), dialect_of(step))
+    job = _job(step, source, besides)
+    if job is None:
+        declared = declared_schema(step)
+        return None if declared is None else empty(declared)
+    try:
+        if besides.aside is None:
+            return job.run(staging)
+        return _diverted(job, besides.aside, staging)
+    except pa.ArrowInvalid as error:
+        raise job.explained(error) from None
+
+
+def _diverted(job: "_Job", aside: Aside, staging: Path) -> Frame:
+    """Read the rows that are good, and put the others aside."""
+    with closing(Spool(staging)) as spool:
+        diversion = Diversion(
+            source=job.source,
+            width=job.binding.width,
+            skipped=job.skipped,
+            end=job.end,
+            read=job.cells,
+            sieve=job.sieved,
+            spool=spool,
+        )
+        schema = job.binding.schema
+        tables = diversion.tables(job.records())
+        if job.source.path.stat().st_size > LARGE:
+            frame = on_disk(tables, schema, staging)
+        else:
+            frame = Frame.of(pa.concat_tables([schema.empty_table(), *tables]))
+        diversion.put(aside)
+        return frame
+
+
+def _job(step: ReadStepCsv, source: CsvText, besides: Besides) -> "_Job | None":
+    """Look at the first records and bind them; None if there are none."""
+    formats = formats_of(step)
+    declared = declared_schema(step)
+    if declared is not None:
+        check_readable(declared)
+    has_header = bool(step.header)
+    records = source.records()
+    first = list(islice(records, has_header + _SAMPLE if step.infer_schema else 1))
+    if not first:
+        return None
+    header = first[0].fields if has_header else None
+    if header is not None:
+        check_header(source.name, header)
+    width = len(first[0].fields)
+    null_value = step.null_value or ""
+    if declared is not None:
+        if header is None:
+            check_is_record(source.name, declared, first[0].fields)
+        elif not besides.by_name:
+            check_is_header(source.name, declared, header, formats, null_value)
+        binding = bind(source.name, declared, header, width, by_name=besides.by_name)
+        besides.drift = drift_of(binding, header, islice(records, _SAMPLE), formats, null_value)
+    else:
+        sample = [record.fields for record in first[has_header:]]
+        types = formats if step.infer_schema else None
+        binding = unbound(source.name, header, sample, width, formats=types, null_value=null_value)
+    return _Job(
+        source=source,
+        binding=binding,
+        formats=formats,
+        null_value=null_value,
+        skipped=1 if has_header else 0,
+    )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Job:
+    """One reading of one file: how its cells become columns."""
+
+    source: CsvText
+    binding: Binding
+    formats: Formats
+    null_value: str
+    skipped: int
+
+    def run(self, staging: Path) -> Frame:
+        if self.source.path.stat().st_size > LARGE:
+            return on_disk(self._pieces(), self.binding.schema, staging)
+        cells = arrow_csv.read_csv(
+            self._content(),
+            self._read_options(use_threads=self.source.path.stat().st_size > BLOCK),
+            self._parse_options(),
+            self._convert_options(),
+        )
+        rows = self._without_end(cells).slice(self.skipped)
+        return Frame.of(self._typed(rows, self.skipped))
+
+    def records(self) -> Iterator[bytes]:
+        """Yield the text, and a row after its end, in blocks of whole records."""
+        content = chain(self.source.blocks(), [self._ending()])
+        return whole_records(content, self.source.dialect, self.source.name)
+
+    def cells(self, block: bytes, handler: Callable[[Any], str]) -> pa.Table:
+        """Read the records of one block; the handler is told those of another width."""
+        return arrow_csv.read_csv(
+            pa.BufferReader(block),
+            self._read_options(use_threads=False),
+            self._parse_options(handler),
+            self._convert_options(),
+        )
+
+    def sieved(self, cells: pa.Table) -> tuple[pa.Table, Mapping[int, Sequence[str]]]:
+        """Return the rows that fit, and what is wrong with the others, by row."""
+        columns = self._columns(cells)
+        return sieve_columns(columns, self.binding.schema, self.formats, cells.num_rows)
+
+    def explained(self, error: Exception) -> InvalidSourceError:
+        """Find what Arrow stumbled over: open quotes, rows of the wrong width, bad bytes."""
+        wrong: list[tuple[int, str]] = []
+        last: Record | None = None
+        for record in self.source.records(self._ending()):
+            problem = problem_of(record, self.binding.width)
+            if problem is not None and len(wrong) <= _COUNTED:
+                wrong.append((record.line, problem))
+            last = record
+        if last is None or last.fields != [self.end] * self.binding.width:
+            return _unclosed(self.source.name, 1 if last is None else last.line)
+        if wrong:
+            return refusal(
+                self.source.name,
+                wrong[:_COUNTED],
+                more=len(wrong) > _COUNTED,
+                why=f"every record must have the {self.binding.width} fields of the first one, "
+                "in UTF-8",
+                fix="correct the file, or `separator`, `quote`, `escape`, `encoding` in `read`",
+            )
+        return InvalidSourceError(
+            what=f"{self.source.name} cannot be read as CSV",
+            why=str(error),
+            fix="correct the file, or `separator`, `quote`, `escape`, `encoding` in `read`",
+        )
+
+    def _content(self) -> pa.PythonFile:
+        return pa.PythonFile(WholeBlocks(self.records()), "r")
+
+    def _pieces(self) -> Iterator[pa.Table]:
+        reader = arrow_csv.open_csv(
+            self._content(),
+            self._read_options(use_threads=True),
+            self._parse_options(),
+            self._convert_options(),
+        )
+        start = 0
+        held: pa.Table | None = None
+        for batch in reader:
+            if not batch.num_rows:
+                continue
+            if held is not None:
+                yield self._typed(held, start)
+                start += held.num_rows
+            held = pa.Table.from_batches([batch])
+            if not start:
+                held, start = held.slice(self.skipped), self.skipped
+        if held is not None:
+            yield self._typed(self._without_end(held), start)
+
+    def _typed(self, cells: pa.Table, start: int) -> pa.Table:
+        """Give the cells their types; `start` is the number of the first record in the file."""
+        try:
+            return self._made(cells)
+        except Rejected as rejected:
+            raise self._located(rejected, start) from None
+
+    def _made(self, cells: pa.Table) -> pa.Table:
+        schema = self.binding.schema
+        made = cast_columns(self._columns(cells), schema, self.formats, cells.num_rows)
+        return pa.Table.from_arrays(made, schema=schema)
+
+    def _columns(self, cells: pa.Table) -> list[Column | None]:
+        bound = zip(self.binding.positions, self.binding.schema, strict=True)
+        return [self._cells(cells, position, field) for position, field in bound]
+
+    def _cells(self, cells: pa.Table, position: int | None, field: pa.Field) -> Column | None:
+        if position is None:
+            return None
+        column = cells.column(str(position))
+        if not self.null_value or pa.types.is_string(field.type):
+            return column
+        nothing = pa.scalar(None, pa.string())
+        return pc.if_else(pc.equal(column, self.null_value), nothing, column)
+
+    def _located(self, rejected: Rejected, start: int) -> InvalidSourceError:
+        """Turn rows of a batch into lines of the file."""
+        rows = {start + bad.row for bad in rejected.found}
+        numbered = enumerate(islice(self.source.records(), max(rows) + 1))
+        at = {row: record.line for row, record in numbered if row in rows}
+        return rejected.at_lines(self.source.name, lambda row: at[start + row])
+
+    def _without_end(self, cells: pa.Table) -> pa.Table:
+        """Take off the row that was put after the end; if it is not there, a quote is open."""
+        last = cells.num_rows - 1
+        if last < 0 or cells.column(0)[last].as_py() != self.end:
+            raise pa.ArrowInvalid("the last quoted value is not closed")
+        return cells.slice(0, last)
+
+    @property
+    def end(self) -> str:
+        """The cells of the row that is put after the end of the file."""
+        dialect = self.source.dialect
+        return next(c for c in "\4\5\6" if c not in {dialect.separator, dialect.quote}) * 8
+
+    def _ending(self) -> bytes:
+        row = self.source.dialect.separator.join([self.end] * self.binding.width)
+        return f"\n{row}\n".encode()
+
+    def _read_options(self, *, use_threads: bool) -> arrow_csv.ReadOptions:
+        return arrow_csv.ReadOptions(
+            column_names=[str(position) for position in range(self.binding.width)],
+            block_size=_LARGEST_BLOCK,
+            use_threads=use_threads,
+        )
+
+    def _parse_options(self, handler: Callable[[Any], str] | None = None) -> arrow_csv.ParseOptions:
+        dialect = self.source.dialect
+        return arrow_csv.ParseOptions(
+            delimiter=dialect.separator,
+            quote_char=dialect.quote or False,
+            double_quote=True,
+            escape_char=False,
+            newlines_in_values=False,  # of blocks, none of which ends in a value
+            invalid_row_handler=handler,
+        )
+
+    def _convert_options(self) -> arrow_csv.ConvertOptions:
+        names = [str(position) for position in self.binding.positions if position is not None]
+        return arrow_csv.ConvertOptions(
+            include_columns=names,
+            column_types=dict.fromkeys(names, pa.string()),
+            null_values=["", self.null_value],
+            strings_can_be_null=True,
+            quoted_strings_can_be_null=False,
+            check_utf8=True,
+        )
+
+
+def _unclosed(name: str, line: int) -> InvalidSourceError:
+    return InvalidSourceError(
+        what=f"{name}:{line}: a quoted value of this record is never closed",
+        why="the file ends inside of the value",
+        fix="correct the file, or set `escape: ''` or `quote: ''` in `read`",
+    )

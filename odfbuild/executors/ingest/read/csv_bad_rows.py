@@ -1,0 +1,223 @@
+"""Read the good records of a CSV file, and put the bad ones aside.
+
+A record is bad before it is read, by its number of fields or by bytes that are no text, or after
+it, by a value.  Blocks of whole records are read one by one; the lines of records are only looked
+up in blocks that have bad ones, and the texts of these at the end, by reading the file once more.
+"""
+
+from bisect import bisect_right
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from io import StringIO
+from typing import Any, TypeAlias
+
+import pyarrow as pa
+
+from odfbuild.executors.ingest.read.notes import Aside, Spool
+from odfbuild.executors.ingest.read.problems import InvalidSourceError, counted
+from odfbuild.executors.ingest.read.text import CsvText, Record, problem_of, records, spans
+from odfbuild.executors.ingest.read.values import without_rows
+
+_Found: TypeAlias = Mapping[int, Sequence[str]]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Diversion:
+    """What is left out of one reading of a file, whose records have `width` fields.
+
+    The first `skipped` records are no rows, nor is the last one, whose cells are `end`.  `read`
+    turns whole records into cells, `sieve` cells into rows.
+    """
+
+    source: CsvText
+    width: int
+    skipped: int
+    end: str
+    read: Callable[[bytes, Callable[[Any], str]], pa.Table]
+    sieve: Callable[[pa.Table], tuple[pa.Table, _Found]]
+    spool: Spool
+
+    def tables(self, blocks: Iterable[bytes]) -> Iterator[pa.Table]:
+        """Yield the good rows; raises ArrowInvalid if the last quoted value is not closed."""
+        line, skipped = 1, self.skipped
+        held: _Block | None = None
+        for text in blocks:
+            if text.strip(b"\r\n"):
+                if held is not None:
+                    yield self._table(held)
+                held = self._block(text, line, skipped)
+                skipped = 0
+            line += len(text.splitlines()) if b"\r" in text else text.count(b"\n")
+        if held is not None:
+            yield self._table(held.without_end(self.end))
+
+    def put(self, aside: Aside) -> None:
+        """Put aside what was left out."""
+        groups = self.source.lines()
+        first, held = 1, list[bytes]()
+        for line, last, reasons in self.spool:
+            while last >= first + len(held):
+                more = next(groups, None)
+                if more is None:
+                    raise self._uncertain()
+                kept = held[max(0, line - first) :]
+                first += len(held) - len(kept)
+                held = kept + more
+            aside.put(line, reasons, b"".join(held[line - first : last - first + 1]))
+
+    def _block(self, text: bytes, line: int, skipped: int) -> "_Block":
+        wrong: dict[int, int] = {}
+
+        def skip(row: Any) -> str:
+            wrong[row.number - 1] = row.actual_columns
+            return "skip"
+
+        try:
+            cells, bytes_fit = self.read(text, skip), True
+        except pa.ArrowInvalid:
+            plain = text.decode(errors="replace").encode()
+            if plain == text:
+                raise
+            wrong.clear()
+            cells, bytes_fit = self.read(plain, skip), False
+        return _Block(text, line, skipped, cells, wrong, bytes_fit)
+
+    def _table(self, block: "_Block") -> pa.Table:
+        """Return the good rows of a block, and note down the others."""
+        where = None if block.is_whole else self._spans(block)
+        bad = {row: [self._width(count)] for row, count in block.wrong.items()}
+        if where is not None:
+            bad |= self._undecoded(block, where, bad)
+            self._refuse_doubt(block, where, bad)
+        rows = block.rows
+        leave: list[int] = []
+        if bad or block.skipped:
+            leave = [at for at, row in enumerate(rows) if row in bad or row < block.skipped]
+        table, misfits = self.sieve(without_rows(block.cells, leave))
+        if misfits:
+            where = self._spans(block) if where is None else where
+            left = set(leave)
+            rows = [row for at, row in enumerate(rows) if at not in left]
+            bad |= {rows[at]: list(reasons) for at, reasons in misfits.items()}
+        for row in sorted(bad):
+            assert where is not None  # noqa: S101 - looked up for whatever is bad
+            first, last = where[row]
+            self.spool.add(block.line + first, block.line + last, bad[row])
+        return table
+
+    def _width(self, count: int) -> str:
+        return f"{counted(count, 'field')} instead of {self.width}"
+
+    def _spans(self, block: "_Block") -> Sequence[tuple[int, int]]:
+        """Return the lines of the records of a block, from 0; seldom by looking at the records."""
+        lines = block.text.splitlines()
+        there = [at for at, line in enumerate(lines) if line]
+        if len(there) == block.size:
+            return [(at, at) for at in there]
+        whole = block.text.decode(errors="surrogateescape")
+        found = spans(_lines(whole), self.source.dialect)
+        if len(found) != block.size:
+            raise self._uncertain()
+        return found
+
+    def _undecoded(
+        self, block: "_Block", where: Sequence[tuple[int, int]], bad: _Found
+    ) -> Mapping[int, list[str]]:
+        """Return what is wrong with records that have bytes that are no text."""
+        if block.bytes_fit:
+            return {}
+        lines = block.text.splitlines(keepends=True)
+        starts = [first for first, _ in where]
+        at = [number for number, line in enumerate(lines) if not _is_text(line)]
+        found: dict[int, list[str]] = {}
+        for row in dict.fromkeys(bisect_right(starts, number) - 1 for number in at):
+            first, last = where[row]
+            text = b"".join(lines[first : last + 1]).decode(errors="surrogateescape")
+            for record in records(_lines(text), self.source.dialect, self.source.name):
+                problem = problem_of(record, self.width)
+                if problem is not None and row not in bad:
+                    found[row] = [problem]
+        return found
+
+    def _refuse_doubt(self, block: "_Block", where: Sequence[tuple[int, int]], bad: _Found) -> None:
+        """Refuse what may be no bad row but a bad file; the first such record is told."""
+        if all(row >= block.skipped and where[row][0] == where[row][1] for row in bad):
+            return
+        for number, record in enumerate(self.source.records()):
+            problem = problem_of(record, self.width)
+            if problem is not None:
+                self._check_doubt(number, record, problem)
+        raise self._uncertain()
+
+    def _check_doubt(self, number: int, record: Record, problem: str) -> None:
+        if number < self.skipped:
+            raise InvalidSourceError(
+                what=f"{self.source.name}:{record.line}: {problem}",
+                why="this is the header, without which no row is known",
+                fix="correct the file, or `encoding` in `read`",
+            )
+        if record.last > record.line:
+            raise InvalidSourceError(
+                what=f"{self.source.name}:{record.line}: {problem}, up to line {record.last}",
+                why="a bad row of several lines cannot be told from a quote that is not closed",
+                fix="correct the file, or set `escape: ''` or `quote: ''` in `read`",
+            )
+
+    def _uncertain(self) -> InvalidSourceError:
+        return InvalidSourceError(
+            what=f"{self.source.name}: which rows are bad cannot be told",
+            why="the records that were read are not those of the lines of the file",
+            fix="correct the file, or refuse bad rows to see the first ones: `bad_rows: refuse`",
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class _Block:
+    """Whole records, of which `wrong` have other numbers of fields, and the cells of the others.
+
+    `line` is the first of them in the file.  The last `ends` records were not in the file.
+    """
+
+    text: bytes
+    line: int
+    skipped: int
+    cells: pa.Table
+    wrong: Mapping[int, int]
+    bytes_fit: bool
+    ends: int = 0
+
+    @property
+    def size(self) -> int:
+        """How many records there are."""
+        return int(self.cells.num_rows) + len(self.wrong) + self.ends
+
+    @property
+    def is_whole(self) -> bool:
+        """Whether nothing is wrong before values are looked at."""
+        return self.bytes_fit and not self.wrong
+
+    @property
+    def rows(self) -> Sequence[int]:
+        """The number of the record of each row of cells."""
+        numbers = range(self.size - self.ends)
+        return [at for at in numbers if at not in self.wrong] if self.wrong else numbers
+
+    def without_end(self, end: str) -> "_Block":
+        """Take off the row that was put after the end of the file; raises ArrowInvalid."""
+        last = self.cells.num_rows - 1
+        if last < 0 or self.cells.column(0)[last].as_py() != end:
+            raise pa.ArrowInvalid("the last quoted value is not closed")
+        kept = self.cells.slice(0, last)
+        return _Block(self.text, self.line, self.skipped, kept, self.wrong, self.bytes_fit, 1)
+
+
+def _lines(text: str) -> Sequence[str]:
+    return list(StringIO(text, newline=""))
+
+
+def _is_text(line: bytes) -> bool:
+    try:
+        line.decode()
+    except UnicodeDecodeError:
+        return False
+    return True

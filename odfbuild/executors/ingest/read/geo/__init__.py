@@ -1,0 +1,1 @@
+"""Geometries and the formats that carry them."""

@@ -1,0 +1,87 @@
+"""Options of readers, and where their bad rows go."""
+
+import tempfile
+from collections.abc import Iterable, Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
+from pathlib import Path
+from typing import IO, Final
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from odfbuild.executors.data.frames import Frame, Part, footer_sum
+from odfbuild.executors.ingest.read.problems import supported
+from odfbuild.executors.ingest.read.values import Formats
+from odfbuild.odf.events import ReadStepCsv, ReadStepJson, ReadStepNdJson
+from odfbuild.odf.read_options import pattern_of
+
+LARGE: Final = 64 << 20
+"""Bytes of text up to which rows are kept in memory."""
+
+_GROUP: Final = 1 << 17
+_CODEC: Final = "snappy"
+
+
+def empty(schema: pa.Schema) -> Frame:
+    """Return a frame without rows."""
+    return Frame.of(schema.empty_table())
+
+
+def on_disk(pieces: Iterable[pa.Table], schema: pa.Schema, staging: Path) -> Frame:
+    """Write pieces of rows, in order, into one Parquet file of the staging folder."""
+    with tempfile.NamedTemporaryFile(
+        dir=staging, prefix="read-", suffix=".parquet", delete=False
+    ) as out:
+        path = Path(out.name)
+        try:
+            rows = _write(pieces, schema, out)
+        except BaseException:
+            path.unlink()
+            raise
+    return Frame(schema=schema, parts=(Part(path, 0, rows, footer_sum(path)),))
+
+
+def _write(pieces: Iterable[pa.Table], schema: pa.Schema, out: IO[bytes]) -> int:
+    """Return how many rows were written: a group by one thread, while the next pieces are read."""
+    rows = 0
+    writing: Future[None] | None = None
+    with (
+        pq.ParquetWriter(
+            out, schema, compression=_CODEC, use_dictionary=False, write_page_checksum=True
+        ) as writer,
+        ThreadPoolExecutor(1, "rows") as thread,
+    ):
+        for group in _groups(pieces):
+            if writing is not None:
+                writing.result()
+            writing = thread.submit(writer.write_table, group, row_group_size=_GROUP)
+            rows += group.num_rows
+        if writing is not None:
+            writing.result()
+    return rows
+
+
+def _groups(pieces: Iterable[pa.Table]) -> Iterator[pa.Table]:
+    """Join small pieces to row groups of a sensible size."""
+    held: list[pa.Table] = []
+    rows = 0
+    for piece in pieces:
+        held.append(piece)
+        rows += piece.num_rows
+        if rows >= _GROUP:
+            yield pa.concat_tables(held)
+            held, rows = [], 0
+    if held:
+        yield pa.concat_tables(held)
+
+
+def formats_of(step: ReadStepCsv | ReadStepJson | ReadStepNdJson) -> Formats:
+    """Return the patterns for dates and timestamps in strftime's letters, None for RFC 3339.
+
+    Raises UnsupportedReadError.
+    """
+    with supported():
+        return Formats(
+            date=pattern_of("dateFormat", step.date_format),
+            timestamp=pattern_of("timestampFormat", step.timestamp_format),
+        )

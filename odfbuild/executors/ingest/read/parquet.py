@@ -1,0 +1,202 @@
+"""Parquet into the columns of a schema (ODF 0.34.1, "ReadStep::Parquet").
+
+With a schema, columns are selected by name and cast; one that the file lacks is null.  Without,
+all columns are taken as they are, timestamps as milliseconds in UTC.
+"""
+
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+
+from odfbuild.executors.data.fine_times import note_cut, noting_column, passed
+from odfbuild.executors.data.frames import Frame, opened_file
+from odfbuild.executors.ingest.read.notes import Besides, columns_drift
+from odfbuild.executors.ingest.read.options import LARGE, on_disk
+from odfbuild.executors.ingest.read.problems import REQUIRED, InvalidSourceError, Rejected, quoted
+from odfbuild.executors.ingest.read.values import (
+    Column,
+    Formats,
+    Misfit,
+    check_nulls,
+    expected,
+    failing,
+    is_readable,
+    typed,
+)
+from odfbuild.odf.events import ReadStepParquet
+from odfbuild.odf.schema.arrow import (
+    UnknownArrowTypeError,
+    declared_schema,
+    from_arrow,
+    kept_type,
+    to_arrow,
+)
+
+
+class Cast:
+    """Gives pieces of one file the types of the schema, counting rows for messages."""
+
+    def __init__(self, schema: pa.Schema, name: str) -> None:
+        self._schema = schema
+        self._name = name
+        self._row = 1
+
+    def apply(self, cells: pa.Table) -> pa.Table:
+        """Return the piece with exactly the columns of the schema."""
+        columns = [self._column(cells, field) for field in self._schema]
+        try:
+            check_nulls(columns, self._schema)
+        except Rejected as rejected:
+            bad = rejected.found[0]
+            raise self._misfit(bad.row, bad.text) from None
+        self._row += cells.num_rows
+        passed(cells.num_rows)
+        return pa.Table.from_arrays(columns, schema=self._schema)
+
+    def _column(self, cells: pa.Table, field: pa.Field) -> Column:
+        if field.name not in cells.column_names:
+            return pa.nulls(cells.num_rows, field.type)
+        column = cells.column(field.name)
+        noting_column(field.name, cells.num_rows)
+        try:
+            return _as(column, field.type)
+        except Misfit:
+            row, text = failing(column.cast(pa.string()), field.type, Formats(), 1)[0]
+            wanted = expected(field.type, Formats())
+            raise self._misfit(
+                row, f"column {field.name}: {quoted(text)} is not {wanted}"
+            ) from None
+        except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as error:
+            text = f"column {field.name}: {column.type} does not go into {field.type}: {error}"
+            raise self._misfit(None, text) from None
+
+    def _misfit(self, row: int | None, text: str) -> InvalidSourceError:
+        place = "" if row is None else f" row {self._row + row}:"
+        return InvalidSourceError(
+            what=f"{self._name}:{place} {text}",
+            why="every value must be of the type of its column",
+            fix="correct the file, or make the column optional"
+            if text.endswith(REQUIRED)
+            else "correct the type in `read.schema`, or convert the column in `preprocess`",
+        )
+
+
+def _as(column: Column, target: pa.DataType) -> Column:
+    """Cast without loss; text by the rules of text, times to a coarser unit rounded down."""
+    source = column.type
+    if source == target:
+        return column
+    if pa.types.is_dictionary(source):
+        column = column.cast(source.value_type)
+        source = source.value_type
+    by_digits = pa.types.is_integer(source) and pa.types.is_decimal(target)
+    if by_digits or (_is_text(source) and is_readable(target)):
+        return typed(column.cast(pa.string()), target, Formats())
+    if pa.types.is_timestamp(source) and pa.types.is_timestamp(target):
+        return _floored(column, target)
+    return column.cast(target)
+
+
+def _floored(column: Column, target: pa.DataType) -> Column:
+    """Round times down to the unit of the target; a time without zone is taken as UTC."""
+    units = {"s": 1, "ms": 10**3, "us": 10**6, "ns": 10**9}
+    fine, coarse = units[column.type.unit], units[target.unit]
+    if fine > coarse:
+        unit = {"s": "second", "ms": "millisecond", "us": "microsecond"}[target.unit]
+        floored = pc.floor_temporal(column, unit=unit)
+        note_cut(column, pc.not_equal(column, floored))
+        column = floored
+    instants = column.cast(pa.timestamp(column.type.unit)).cast(pa.timestamp(target.unit))
+    return instants.cast(pa.int64()).cast(target)
+
+
+def _is_text(source: pa.DataType) -> bool:
+    return bool(
+        pa.types.is_string(source)
+        or pa.types.is_large_string(source)
+        or pa.types.is_string_view(source)
+    )
+
+
+def read_parquet(
+    step: ReadStepParquet, path: Path, *, staging: Path, name: str, besides: Besides
+) -> Frame | None:
+    """Return the rows of the declared columns; None for an empty file without a schema.
+
+    A large file that needs no change is not copied.  Values have types, so bad ones are refused
+    whatever is asked.  Raises InvalidSourceError.
+    """
+    declared = declared_schema(step)
+    if path.stat().st_size == 0:
+        return None if declared is None else Frame.of(declared.empty_table())
+    try:
+        with opened_file(path) as file:
+            if declared is not None:
+                besides.drift = columns_drift(file.schema_arrow.remove_metadata(), declared)
+            return _frame(file, declared, path, staging, name)
+    except (pa.ArrowException, OSError, UnicodeDecodeError) as error:
+        raise InvalidSourceError(
+            what=f"{name} is not a whole Parquet file",
+            why=str(error).split("\n")[0],
+            fix="fetch it again; if it never was Parquet, correct `read.kind`",
+        ) from None
+
+
+def _frame(
+    file: pq.ParquetFile, declared: pa.Schema | None, path: Path, staging: Path, name: str
+) -> Frame:
+    found = file.schema_arrow.remove_metadata()
+    schema = _plain(found, name) if declared is None else declared
+    wanted = [column for column in schema.names if column in found.names]
+    _check_columns(found, schema, name)
+    if _size(file, len(wanted)) <= LARGE:
+        cells = file.read(columns=wanted)
+        return Frame.of(Cast(schema, name).apply(cells))
+    if declared is None and schema == found:
+        return Frame.at(path, schema=schema)
+    cast = Cast(schema, name)
+    pieces = (pa.Table.from_batches([batch]) for batch in file.iter_batches(columns=wanted))
+    return on_disk((cast.apply(piece) for piece in pieces), schema, staging)
+
+
+def _plain(found: pa.Schema, name: str) -> pa.Schema:
+    """Return the types that datasets hold, all timestamps as milliseconds in UTC."""
+    try:
+        plain = to_arrow(from_arrow(found))
+    except UnknownArrowTypeError as error:
+        raise InvalidSourceError(
+            what=f"{name}: {error.what}",
+            why=error.why,
+            fix="declare the columns to read in `read.schema`, without this one",
+        ) from None
+    instant = pa.timestamp("ms", "UTC")
+    times = [
+        field.with_type(instant if pa.types.is_timestamp(field.type) else kept_type(field.type))
+        for field in plain
+    ]
+    return pa.schema(times)
+
+
+def _check_columns(found: pa.Schema, schema: pa.Schema, name: str) -> None:
+    for field in schema:
+        count = found.names.count(field.name)
+        if count > 1 or (count == 0 and not field.nullable):
+            raise InvalidSourceError(
+                what=f"{name} has {count or 'no'} columns {field.name}"
+                if count
+                else f"{name} lacks the required column {field.name}",
+                why=f"it has {', '.join(found.names)}",
+                fix="correct the file, or the names in `read.schema`",
+            )
+
+
+def _size(file: pq.ParquetFile, wanted: int) -> int:
+    """Return about how many bytes some of the columns have before compression.
+
+    Not by asking each column: pyarrow ends the process where the metadata of one are damaged.
+    """
+    groups = file.metadata.num_row_groups
+    whole = sum(file.metadata.row_group(at).total_byte_size for at in range(groups))
+    return int(whole * wanted // max(1, len(file.schema_arrow)))

@@ -1,0 +1,404 @@
+"""Texts of inputs: encodings, quotes, lines.
+
+Inside a quoted value the escape character makes the quote, or itself, an ordinary character;
+before anything else, and outside of quotes, it stands for itself (so `\\N` stays `\\N`).  Two
+quotes in a quoted value are one, whatever the escape is.
+"""
+
+import codecs
+import csv
+import io
+import re
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from itertools import chain, pairwise
+from pathlib import Path
+from typing import TYPE_CHECKING, Final, Protocol
+
+from odfbuild.executors.ingest.read.problems import InvalidSourceError, counted, quoted, supported
+from odfbuild.host.files import open_regular
+from odfbuild.odf import read_options
+from odfbuild.odf.events import ReadStepCsv
+from odfbuild.odf.read_options import Dialect, encoding_of
+
+if TYPE_CHECKING:
+    from _csv import Reader as _CsvReader
+
+
+_LONGEST: Final = 1 << 24
+
+# The last branch of a possessive group: where it fails, Python before 3.11.4 goes on from wherever
+# the branch before had looked, which may be behind the end of the match.
+_NOTHING: Final = rb"(?!)"
+
+
+@dataclass(frozen=True, slots=True)
+class Record:
+    """The fields of one record, the line that it begins on, from 1, and the one that it ends on."""
+
+    line: int
+    fields: list[str]
+    last: int
+
+
+def dialect_of(step: ReadStepCsv) -> Dialect:
+    """Return the dialect that a read step declares; raises UnsupportedReadError."""
+    with supported():
+        return read_options.dialect_of(step)
+
+
+def records(text: Iterable[str], dialect: Dialect, name: str) -> Iterator[Record]:
+    """Yield the records of lines of text; blank lines are passed over, escapes are not known."""
+    rows = _reader(text, dialect)
+    line = 1
+    try:
+        for fields in rows:
+            if fields:
+                yield Record(line, fields, rows.line_num)
+            line = rows.line_num + 1
+    except csv.Error:
+        raise _endless(f"{name}:{line}:") from None
+
+
+def spans(lines: Sequence[str], dialect: Dialect) -> list[tuple[int, int]]:
+    """Return for each record of whole ones the lines, from 0, that it begins and ends on."""
+    rows = _reader(lines, dialect)
+    ends = [rows.line_num if fields else -rows.line_num for fields in rows]
+    starts = chain([0], map(abs, ends))
+    return [(start, end - 1) for start, end in zip(starts, ends, strict=False) if end > 0]
+
+
+def _reader(text: Iterable[str], dialect: Dialect) -> "_CsvReader":
+    csv.field_size_limit(_LONGEST)
+    if dialect.quote is None:
+        return csv.reader(text, delimiter=dialect.separator, quoting=csv.QUOTE_NONE)
+    return csv.reader(text, delimiter=dialect.separator, quotechar=dialect.quote)
+
+
+def lines(source: io.RawIOBase) -> io.TextIOWrapper:
+    """Return UTF-8 bytes as lines, ended by LF, CR LF or CR; bad bytes become surrogates."""
+    buffered = io.BufferedReader(source)
+    return io.TextIOWrapper(buffered, "utf-8", errors="surrogateescape", newline="")
+
+
+def unescaped(blocks: Iterable[bytes], dialect: Dialect, name: str) -> Iterator[bytes]:
+    """Yield the blocks with escapes rewritten, so that a plain parser reads the same values."""
+    if dialect.quote is None or dialect.escape is None:
+        yield from blocks
+        return
+    yield from _fed(_Rewriter(dialect), blocks, name)
+
+
+class _Reader(Protocol):
+    """Takes blocks, gives back what is sure, and keeps the start of a value or record."""
+
+    kept: bytes
+    line: int | None  # on which what is kept begins, if it is known
+
+    def feed(self, block: bytes, /) -> bytes: ...
+
+    def end(self) -> bytes: ...
+
+
+def _fed(reader: _Reader, blocks: Iterable[bytes], name: str) -> Iterator[bytes]:
+    """Yield what a reader makes of the blocks, joined to at least the length of what it keeps.
+
+    What is kept is read again with the next block, so a long value costs two passes, not one for
+    each of its blocks.
+    """
+    found: list[bytes] = []
+    size = 0
+    for block in blocks:
+        found.append(block)
+        size += len(block)
+        if size < len(reader.kept):
+            continue
+        yield reader.feed(b"".join(found))
+        found, size = [], 0
+        if len(reader.kept) > _LONGEST:
+            raise _endless(f"{name}:" if reader.line is None else f"{name}:{reader.line}:")
+    yield reader.feed(b"".join(found))
+    yield reader.end()
+
+
+def _endless(place: str) -> InvalidSourceError:
+    return InvalidSourceError(
+        what=f"{place} a value has more than {_LONGEST >> 20} MiB",
+        why="it is longer than a value may be; if it is quoted, its closing quote may be missing, "
+        "or escaped by accident",
+        fix="correct or shorten it, or set `escape: ''` or `quote: ''` in `read`",
+    )
+
+
+def whole_records(blocks: Iterable[bytes], dialect: Dialect, name: str) -> Iterator[bytes]:
+    """Cut blocks anew, each ending with a record: Arrow loses its way over any other seam.
+
+    (Its chunker takes some newlines of a quoted value for ends of records when a block ends
+    within that value, and drops an LF at the start of a block after a CR.)
+    """
+    return filter(None, _fed(_Cutter(dialect), blocks, name))
+
+
+class _Cutter:
+    """Cuts after the last record that is whole."""
+
+    def __init__(self, dialect: Dialect) -> None:
+        self._end = _record_end(dialect)
+        self.kept = b""
+        self.line: int | None = 1
+
+    def feed(self, block: bytes) -> bytes:
+        text = self.kept + block
+        end = self._end(text)
+        if end and self.line is not None:
+            self.line += text.count(b"\n", 0, end) or text.count(b"\r", 0, end)
+        self.kept = text[end:]
+        return text[:end]
+
+    def end(self) -> bytes:
+        return self.kept
+
+
+def _record_end(dialect: Dialect) -> Callable[[bytes], int]:
+    """Return a function that finds the end of the last record of a text that begins with one.
+
+    It walks over closed values only, so it stops where an open one begins, many of them a stride;
+    then it looks for the end of a record from the last stride back.  So every text is read at most
+    twice.
+    """
+    if dialect.quote is None:
+        return lambda text: _line_end(text, _without_return(text))
+    quote, separator = re.escape(dialect.quote.encode()), re.escape(dialect.separator.encode())
+    value = quote + rb"(?:[^" + quote + rb"]++|" + quote * 2 + rb")*+" + quote
+    start = rb"(?:\A|(?<=[" + separator + rb"\r\n]))"
+    stray = rb"(?<=[^" + separator + rb"\r\n])" + quote
+    quoted = start + value + rb"|" + stray + rb"|" + _NOTHING
+    stride = re.compile(rb"(?:[^" + quote + rb"]++|" + quoted + rb"){1,1000}+")
+    lines = rb"[^" + quote + rb"]*[\r\n]"
+    record = rb"(?:[^" + quote + rb"\r\n]++|" + quoted + rb")++[\r\n]"
+    ended = re.compile(rb"(?:" + lines + rb"|" + record + rb"|" + _NOTHING + rb")++")
+
+    def find(text: bytes) -> int:
+        stop = _without_return(text)
+        marks = [0]
+        while found := stride.match(text, marks[-1], stop):
+            marks.append(found.end())
+        for end, begin in pairwise(reversed(marks)):
+            if found := ended.match(text, begin, end):
+                return found.end()
+        return 0
+
+    return find
+
+
+def _without_return(text: bytes) -> int:
+    """Return the length of the text, less a CR at its end, whose LF may be still to come."""
+    return len(text) - text.endswith(b"\r")
+
+
+def _line_end(text: bytes, stop: int) -> int:
+    return max(text.rfind(b"\n", 0, stop), text.rfind(b"\r", 0, stop)) + 1
+
+
+class _Rewriter:
+    """Finds quoted values over the seams of blocks: an open one is kept for the next block."""
+
+    line: int | None = None
+
+    def __init__(self, dialect: Dialect) -> None:
+        self._quote = (dialect.quote or "").encode()
+        self._escape = (dialect.escape or "").encode()
+        quote, escape = re.escape(self._quote), re.escape(self._escape)
+        start = rb"(?<=[\r\n" + re.escape(dialect.separator.encode()) + rb"])" + quote
+        inside = (
+            rb"(?:[^" + quote + escape + rb"]++|" + quote * 2 + rb"|" + escape + rb"(?:.|\Z))*+"
+        )
+        self._value = re.compile(start + inside + rb"(?:" + quote + rb"|\Z)", re.DOTALL)
+        self._escaped = re.compile(escape + rb"([" + quote + escape + rb"])")
+        self._before = b"\n"
+        self.kept = b""
+
+    def feed(self, block: bytes) -> bytes:
+        """Return what is sure so far; a value that touches the end of the block is not."""
+        text = self._before + self.kept + block
+        self.kept = b""
+        whole = self._value.sub(lambda found: self._keep_last(found, len(text)), text)
+        self._before = whole[-1:]
+        return whole[1:]
+
+    def end(self) -> bytes:
+        return self._mend(self.kept)
+
+    def _keep_last(self, found: "re.Match[bytes]", end: int) -> bytes:
+        self.kept = found.group() if found.end() == end else b""
+        return b"" if self.kept else self._mend(found.group())
+
+    def _mend(self, value: bytes) -> bytes:
+        if self._escape not in value:
+            return value
+        return self._escaped.sub(self._plain, value)
+
+    def _plain(self, found: "re.Match[bytes]") -> bytes:
+        return self._quote * 2 if found.group(1) == self._quote else self._escape
+
+
+BLOCK: Final = 1 << 20
+_MAGIC: Final = {
+    b"\x1f\x8b": ("gzip", "prepare: [{kind: Decompress, format: Gzip}]"),
+    b"PK\x03\x04": ("zip", "prepare: [{kind: Decompress, format: Zip}]"),
+    b"PAR1": ("Parquet", "read: {kind: Parquet}"),
+}
+
+
+class BlockFile(io.RawIOBase):
+    """Blocks of bytes as a readable file."""
+
+    def __init__(self, blocks: Iterator[bytes]) -> None:
+        self._blocks = blocks
+        self._rest = memoryview(b"")
+
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, buffer: "memoryview[int] | bytearray", /) -> int:  # type: ignore[override]
+        while not self._rest:
+            block = next(self._blocks, None)
+            if block is None:
+                return 0
+            self._rest = memoryview(block)
+        count = min(len(buffer), len(self._rest))
+        buffer[:count] = self._rest[:count]
+        self._rest = self._rest[count:]
+        return count
+
+
+class WholeBlocks(io.RawIOBase):
+    """Blocks of bytes as a file whose every read gives one block, however much is asked for."""
+
+    def __init__(self, blocks: Iterator[bytes]) -> None:
+        self._blocks = blocks
+
+    def readable(self) -> bool:
+        return True
+
+    def read(self, _size: int = -1, /) -> bytes:
+        return next(self._blocks, b"")
+
+
+def check_encoding(encoding: str | None) -> str:
+    """Return Python's name of an encoding; refuse one that Python does not know."""
+    with supported():
+        return encoding_of(encoding)
+
+
+def utf8_blocks(path: Path, encoding: str, name: str) -> Iterator[bytes]:
+    """Yield the file as UTF-8; UTF-8 itself is passed on unchecked.
+
+    Raises InvalidSourceError for what is plainly no text of the encoding.
+    """
+    with open_regular(path) as source:
+        first = source.read(BLOCK)
+        _check_magic(first, encoding, name)
+        raw = _blocks(first, source)
+        if encoding == "utf-8":
+            yield from _without_mark(raw)
+        else:
+            yield from _transcoded(raw, encoding, name)
+
+
+def _blocks(first: bytes, source: io.BufferedReader) -> Iterator[bytes]:
+    while first:
+        yield first
+        first = source.read(BLOCK)
+
+
+def _without_mark(raw: Iterator[bytes]) -> Iterator[bytes]:
+    for block in raw:
+        yield block.removeprefix(codecs.BOM_UTF8)
+        break
+    yield from raw
+
+
+def _transcoded(raw: Iterator[bytes], encoding: str, name: str) -> Iterator[bytes]:
+    decoder = codecs.getincrementaldecoder(encoding)()
+    line = 1
+    try:
+        for block in raw:
+            text = decoder.decode(block)
+            yield text.removeprefix("\ufeff").encode() if line == 1 else text.encode()
+            line += text.count("\n")
+        yield decoder.decode(b"", True).encode()
+    except UnicodeError as error:
+        raise InvalidSourceError(
+            what=f"{name}: after line {line} there are bytes that are not {encoding}",
+            why=str(error),
+            fix="correct `read.encoding`",
+        ) from None
+
+
+def _check_magic(first: bytes, encoding: str, name: str) -> None:
+    for magic, (kind, fix) in _MAGIC.items():
+        if first.startswith(magic):
+            raise InvalidSourceError(
+                what=f"{name} is a {kind} file, not text",
+                why=f"it begins with {magic!r}",
+                fix=f"write `{fix}`",
+            )
+    if first[:64].lstrip().lower().startswith((b"<!doctype html", b"<html")):
+        raise InvalidSourceError(
+            what=f"{name} is an HTML page, not data",
+            why="servers send such pages for errors and logins, also with status 200",
+            fix="open the URL in a browser; correct `fetch.url` or its headers",
+        )
+    if encoding == "utf-8" and first.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
+        raise InvalidSourceError(
+            what=f"{name} is UTF-16, not UTF-8",
+            why="it begins with the byte order mark of UTF-16",
+            fix="write `encoding: utf-16` in `read`",
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class CsvText:
+    """A CSV file as plain UTF-8 text, to be read as often as needed."""
+
+    path: Path
+    name: str
+    encoding: str
+    dialect: Dialect
+
+    def blocks(self) -> Iterator[bytes]:
+        """Yield the text with escapes rewritten."""
+        blocks = utf8_blocks(self.path, self.encoding, self.name)
+        return unescaped(blocks, self.dialect, self.name) if self._has_escapes() else blocks
+
+    def records(self, ending: bytes = b"") -> Iterator[Record]:
+        """Yield the records, and those of a text put after the end."""
+        text = lines(BlockFile(chain(self.blocks(), [ending])))
+        return records(text, self.dialect, self.name)
+
+    def lines(self) -> Iterator[list[bytes]]:
+        """Yield the lines as they stand in the file, ends included, many at a time."""
+        blocks = utf8_blocks(self.path, self.encoding, self.name)
+        whole = whole_records(blocks, replace(self.dialect, quote=None), self.name)
+        return (block.splitlines(keepends=True) for block in whole)
+
+    def _has_escapes(self) -> bool:
+        if self.dialect.escape is None:
+            return False
+        if self.encoding != "utf-8":
+            return True
+        escape = self.dialect.escape.encode()
+        with open_regular(self.path) as file:
+            return any(escape in block for block in iter(lambda: file.read(BLOCK), b""))
+
+
+def problem_of(record: Record, width: int) -> str | None:
+    """Return what is wrong with a record before its fields have types."""
+    if len(record.fields) != width:
+        return f"{counted(len(record.fields), 'field')} instead of {width}"
+    for position, field in enumerate(record.fields, start=1):
+        if any("\udc80" <= char <= "\udcff" for char in field):
+            shown = quoted(field.encode("utf-8", "surrogateescape").decode("latin-1"))
+            return f"field {position} has bytes that are not UTF-8: {shown}"
+    return None

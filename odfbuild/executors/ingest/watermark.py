@@ -1,0 +1,56 @@
+"""Move the watermark of a root dataset by hand: a block that moves it and nothing else.
+
+A watermark never goes back (ODF 0.34.1, "AddData"), so what was set cannot be taken back either.
+"""
+
+from dataclasses import dataclass
+
+from odfbuild.errors import StateError
+from odfbuild.odf.events import AddData, DatasetKind
+from odfbuild.odf.partial_inputs import is_partial
+from odfbuild.odf.timestamp import Timestamp
+from odfbuild.state.chain.dataset import Dataset
+from odfbuild.state.chain.prepared import Prepared
+
+
+class NotARootError(StateError):
+    """The watermark of a derivative would be set by hand."""
+
+    code = "not-a-root"
+
+
+@dataclass(frozen=True, slots=True)
+class Moved:
+    """The watermark as it was and as it is now; equal if it was as late already."""
+
+    before: Timestamp | None
+    after: Timestamp
+
+
+def move_watermark(dataset: Dataset, to: Timestamp, *, now: Timestamp, source: str) -> Moved:
+    """Move the watermark of a root forward to `to`, as of the system time `now`.
+
+    Nothing is written if it is there already.  `source` is the one whose state the block repeats,
+    because other readers of the chain look for it in the last block only.  Raises NotARootError
+    for a derivative, HeadMovedError when the dataset changes meanwhile.
+    """
+    state = dataset.state()
+    if state is None or state.kind is not DatasetKind.ROOT:
+        raise NotARootError(
+            what=f"{dataset.id} is no root dataset",
+            why="the watermark of a derivative is the least of its inputs'",
+            fix="set the watermarks of the roots that it is made of",
+        )
+    if state.watermark is not None and state.watermark >= to:
+        return Moved(state.watermark, state.watermark)
+    last = state.last_add_data
+    event = AddData(
+        prev_checkpoint=state.checkpoint,
+        prev_offset=state.last_offset,
+        new_watermark=to,
+        new_source_state=last.new_source_state
+        if last is not None and is_partial(last)
+        else state.source_state.get(source),
+    )
+    dataset.commit(Prepared((event,), max(now, state.system_time)), on=state)
+    return Moved(state.watermark, to)

@@ -1,0 +1,1 @@
+"""Runs: the scheduler, their records and reports, resuming, OpenLineage."""

@@ -1,0 +1,34 @@
+"""The checks that new rows go through before they are committed, as a project has them."""
+
+from typing import TYPE_CHECKING
+
+from odfbuild.errors import ProjectErrors
+from odfbuild.odf.refs import DatasetAlias
+from odfbuild.planner.plan.policy import Severity
+from odfbuild.project.opened import Opened
+
+if TYPE_CHECKING:
+    from odfbuild.executors.testing.gate import Gate
+    from odfbuild.executors.testing.model import Check
+
+
+def gate_of(project: Opened) -> "Gate | None":
+    """Return the gate, None if the project wants none or has no checks on new rows.
+
+    Raises ProjectErrors with all that is wrong in the files of checks.
+    """
+    level = project.config.gates.data
+    if level is Severity.OFF:
+        return None
+    from odfbuild.executors.testing.files import load_tests
+    from odfbuild.executors.testing.gate import Gate
+    from odfbuild.executors.testing.model import On
+
+    tests = load_tests(project.root, unit=False)
+    if tests.found:
+        raise ProjectErrors(tests.found)
+    checks: dict[DatasetAlias, tuple[Check, ...]] = {}
+    for each in tests.checks:
+        if each.on is On.NEW_ROWS:
+            checks[each.dataset] = (*checks.get(each.dataset, ()), each)
+    return Gate(level, checks) if checks else None

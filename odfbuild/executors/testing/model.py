@@ -1,0 +1,210 @@
+"""Tests of datasets as their files say them: checks on rows, and fixtures for queries.
+
+Plain values with the places where they are written, so that whatever is found later can be shown
+in its file.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from enum import Enum
+from typing import TypeAlias
+
+from odfbuild.errors import SourceSpan
+from odfbuild.odf.events import DataSchema
+from odfbuild.odf.refs import DatasetAlias
+from odfbuild.odf.timestamp import Timestamp
+from odfbuild.planner.plan.policy import Severity
+from odfbuild.project.yaml import Value
+from odfbuild.project.yaml.places import KeyPath, Places
+
+
+class On(Enum):
+    """The rows that a check is about: all that stand, or those that came with the last commit."""
+
+    STATE = "state"
+    NEW_ROWS = "new-rows"
+
+
+@dataclass(frozen=True, slots=True)
+class Word:
+    """A name as it is written: of a column, or of a dataset."""
+
+    text: str
+    span: SourceSpan
+
+
+@dataclass(frozen=True, slots=True)
+class Given:
+    """A value as it is written; its type is that of a column."""
+
+    value: Value
+    span: SourceSpan
+
+
+@dataclass(frozen=True, slots=True)
+class NotNull:
+    """These columns have a value in every row."""
+
+    columns: tuple[Word, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Unique:
+    """No two rows agree in all of these columns; a row with a null in one agrees with none."""
+
+    columns: tuple[Word, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class AcceptedValues:
+    """A column has one of these values, or null."""
+
+    column: Word
+    values: tuple[Given, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Range:
+    """A column is within bounds that count as inside, or null."""
+
+    column: Word
+    least: Given | None
+    most: Given | None
+
+
+@dataclass(frozen=True, slots=True)
+class Relationship:
+    """Every value of a column stands in a column of another dataset, or is null."""
+
+    column: Word
+    to: DatasetAlias
+    to_span: SourceSpan
+    field: Word
+
+
+@dataclass(frozen=True, slots=True)
+class RowCount:
+    """There are so many rows."""
+
+    least: int | None
+    most: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class Freshness:
+    """The latest event time is no longer ago than this, in milliseconds."""
+
+    max_age: int
+
+
+@dataclass(frozen=True, slots=True)
+class SqlRule:
+    """A query gives no rows."""
+
+    text: str
+    path: tuple[str | int, ...] = ()
+    places: Places | None = field(default=None, compare=False, repr=False)
+
+
+Rule: TypeAlias = (
+    NotNull | Unique | AcceptedValues | Range | Relationship | RowCount | Freshness | SqlRule
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Check:
+    """One check on the rows of a dataset.
+
+    `kind` is the word of the rule; `where` keeps the rows that have one of these values in each of
+    these columns.  `label` is how it is called: its name, else its kind and columns.
+    """
+
+    dataset: DatasetAlias
+    dataset_span: SourceSpan
+    kind: str
+    rule: Rule
+    span: SourceSpan
+    name: str | None = None
+    severity: Severity = Severity.ERROR
+    on: On = On.STATE
+    where: tuple[tuple[Word, tuple[Given, ...]], ...] = ()
+
+    @property
+    def label(self) -> str:
+        """Return the name, else what the check says in a few words."""
+        if self.name is not None:
+            return self.name
+        columns = ", ".join(each.text for each in columns_of(self.rule))
+        return f"{self.kind}({columns})" if columns else self.kind
+
+
+def columns_of(rule: Rule) -> tuple[Word, ...]:
+    """Return the columns of its own dataset that a rule names."""
+    match rule:
+        case NotNull(columns=columns) | Unique(columns=columns):
+            return columns
+        case AcceptedValues(column=column) | Range(column=column) | Relationship(column=column):
+            return (column,)
+        case _:
+            return ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Rows:
+    """Rows that are written out, or are in a file named relative to the project."""
+
+    items: tuple[Mapping[str, Value], ...] = ()
+    file: str | None = None
+    path: tuple[str | int, ...] = ()
+    places: Places = field(compare=False, repr=False)
+
+    def cell(self, row: int, column: str | None = None) -> SourceSpan:
+        """Return where a value of a row is written, or else the row."""
+        inner: KeyPath = (*self.path, row) if column is None else (*self.path, row, column)
+        return self.places.value(inner)
+
+    def key(self, row: int, column: str) -> SourceSpan:
+        """Return where the name of a column is written in a row."""
+        return self.places.key((*self.path, row, column))
+
+    @property
+    def span(self) -> SourceSpan:
+        """Return where the rows, or the name of their file, are written."""
+        return self.places.value(self.path)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class InputBatch:
+    """What one input gains with a batch; both None: nothing."""
+
+    name: Word
+    rows: Rows | None = None
+    watermark: Timestamp | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Batch:
+    """What comes in, and what is expected after it.
+
+    `expect` are all rows that stand then, `adds` the records that the batch adds to the changelog;
+    None is no expectation.
+    """
+
+    inputs: tuple[InputBatch, ...]
+    expect: Rows | None = None
+    adds: Rows | None = None
+    span: SourceSpan
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Fixture:
+    """One unit test: a dataset, and batches for its inputs, in order.
+
+    `schemas` are the data columns of inputs that the fixture gives itself.
+    """
+
+    dataset: DatasetAlias
+    dataset_span: SourceSpan
+    name: str
+    batches: tuple[Batch, ...]
+    schemas: tuple[tuple[Word, DataSchema], ...] = ()

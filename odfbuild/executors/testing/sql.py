@@ -1,0 +1,46 @@
+"""What the texts of queries in checks tell: what is wrong with them, before an engine is asked."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from typing import Final
+
+from odfbuild.errors import Diagnostic, OdfBuildError
+from odfbuild.executors.testing.columns import no_dataset
+from odfbuild.executors.testing.model import Check, SqlRule
+from odfbuild.odf.refs import DatasetAlias
+from odfbuild.sql.analysis.query import diagnostics, examine
+from odfbuild.sql.reasons import Reason
+from odfbuild.sql.text.parse import read
+from odfbuild.sql.text.statement import QueryStep, SqlTextError
+
+_REFUSED: Final = (Reason.SYNTAX, Reason.UNKNOWN_INPUT, Reason.ENVIRONMENT, Reason.FOREIGN_CODE)
+
+
+def query_problems(check: Check, rule: SqlRule, known: Sequence[str]) -> Iterator[Diagnostic]:
+    """Yield what is wrong with the query of a check; `known` are the names of all datasets."""
+    facts = examine((QueryStep(None, rule.text),), (*_used(rule.text, known), *known), ())
+    for each, told in zip(facts.about(*_REFUSED), diagnostics(facts, _REFUSED), strict=True):
+        place = each.place
+        span = check.span
+        if rule.places is not None:
+            span = rule.places.inside(rule.path, rule.text, place.start, place.length)
+        what = told.what.removesuffix(f" (line {place.line}, column {place.column})")
+        if each.reason is Reason.UNKNOWN_INPUT and each.hint != each.name:
+            yield no_dataset(each.name, span, list(known))
+        else:
+            yield replace(told, what=what, span=span)
+
+
+def _used(text: str, known: Sequence[str]) -> Iterator[str]:
+    """Yield the names in a query that are those of datasets, however they are spelled."""
+    names = {DatasetAlias.parse(each) for each in known}
+    try:
+        tables = read(text).tables
+    except SqlTextError:
+        return
+    for each in tables:
+        try:
+            if DatasetAlias.parse(each.text) in names:
+                yield each.text
+        except OdfBuildError:
+            continue

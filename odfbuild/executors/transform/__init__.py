@@ -1,0 +1,1 @@
+"""Inputs to blocks: the interval of each input, checkpoints, the step."""

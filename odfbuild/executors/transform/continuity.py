@@ -1,0 +1,64 @@
+"""Whether all that a dataset holds came of the query in force, so that a step may add to it.
+
+Another query left rows that this one does not give: what it would take back may not be there.
+"""
+
+from collections.abc import Iterable
+from dataclasses import replace
+
+from odfbuild.executors.engine.protocol import TransformWork, seen_columns
+from odfbuild.odf.chain.state import ChainState
+from odfbuild.odf.events import ExecuteTransform, MetadataEvent, SetTransform
+from odfbuild.odf.opaque import is_opaque
+from odfbuild.planner.diff.restate import asks_to_restate
+from odfbuild.sql.analysis.keys.joins import products
+from odfbuild.sql.analysis.keys.opaque import span_columns
+from odfbuild.sql.analysis.query import QueryFacts
+from odfbuild.state.chain.dataset import Dataset
+
+_OURS = "+odfbuild."  # in the version of an engine of ours
+
+
+def unbroken(work: TransformWork, facts: QueryFacts, output: Dataset, state: ChainState) -> bool:
+    """Tell whether a dataset holds what its query gave; looked up only where a step adds to it.
+
+    Those are inner joins, and windows of fixed lengths.  `state` is that before the step.
+    """
+    seen = seen_columns(work)
+    read = {name: seen[name] for name in facts.inputs if name in seen}
+    adds = products(facts.steps, seen) is not None or span_columns(facts.steps, read)
+    if work.in_full or not adds:
+        return False
+    return came_of_one_query(block.event for _, block in output.blocks(upto=state.head))
+
+
+def came_of_one_query(events: Iterable[MetadataEvent]) -> bool:
+    """Tell from the events of a chain whether its rows are those of its last query.
+
+    False also where that is not sure: a query of another engine, or one that was to restate and
+    has not yet.
+    """
+    known: SetTransform | None = None
+    ran = broken = False
+    for event in events:
+        if isinstance(event, SetTransform):
+            broken = broken or (ran and _plain(event) != _plain(known))
+            known = event
+        elif isinstance(event, ExecuteTransform):
+            restated = known is not None and asks_to_restate(known)
+            broken = (broken and not restated) or not _is_ours(known)
+            ran = True
+    return not broken
+
+
+def _plain(event: SetTransform | None) -> SetTransform | None:
+    """Return a query without the version of its engine, of which all give the same rows."""
+    if event is None or is_opaque(event.transform):
+        return event
+    return replace(event, transform=replace(event.transform, version=None))
+
+
+def _is_ours(event: SetTransform | None) -> bool:
+    if event is None or is_opaque(event.transform):
+        return False
+    return _OURS in (event.transform.version or "")

@@ -1,0 +1,337 @@
+"""One step of a derivative dataset: bind the inputs, run the query, seal the result, commit.
+
+The step reads what the inputs gained since the recorded blocks, and no more.  Inputs that brought
+nothing cut it off before any engine starts (ODF 0.34.1, "ExecuteTransform").
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+from pathlib import Path
+
+from odfbuild.errors import EngineError, StateError
+from odfbuild.executors.data.checks.verified_files import ITSELF, data_files, slices_upto
+from odfbuild.executors.data.frames import Frame
+from odfbuild.executors.data.retractions import check_retractions
+from odfbuild.executors.data.slices import Sealed, schema_events, seal, staged_files
+from odfbuild.executors.engine.context import Round, Site, Told, held_back
+from odfbuild.executors.engine.cut_times import times_cut
+from odfbuild.executors.engine.lost_race import until_committed
+from odfbuild.executors.engine.protocol import (
+    Engine,
+    TransformInputFrame,
+    TransformWork,
+    engine_version,
+)
+from odfbuild.executors.transform.checkpoint import (
+    NEW,
+    checkpoint_of_step,
+    keeps,
+    previous,
+    staged_checkpoint,
+)
+from odfbuild.executors.transform.continuity import unbroken
+from odfbuild.executors.transform.earlier_rows import check_earlier_rows
+from odfbuild.executors.transform.inputs import accepted_schemas, check_inputs
+from odfbuild.odf.chain.schema import schema_in_force
+from odfbuild.odf.chain.state import ChainState
+from odfbuild.odf.events import (
+    Checkpoint,
+    DataSchema,
+    DataSlice,
+    ExecuteTransform,
+    ExecuteTransformInput,
+    MetadataEvent,
+    SetTransform,
+    TransformSql,
+)
+from odfbuild.odf.identity import Multihash
+from odfbuild.odf.opaque import refuse_opaque
+from odfbuild.odf.timestamp import Timestamp
+from odfbuild.planner.bind import Batch, BoundInput, PendingInput, bind
+from odfbuild.planner.diff.query_change import made_by_another
+from odfbuild.planner.diff.restate import restated, restates
+from odfbuild.planner.evolution.columns.inputs import input_schema
+from odfbuild.planner.staleness import InputNow, diverged, why_stale
+from odfbuild.sql.analysis.query import examine
+from odfbuild.sql.analysis.windows import waits
+from odfbuild.sql.text.statement import steps_of
+from odfbuild.state.chain.dataset import Dataset, NotInChainError
+from odfbuild.state.chain.prepared import Prepared
+from odfbuild.state.memory.empty_steps import keep_empty_step
+
+FilesOf = Callable[[Dataset, Sequence[DataSlice], str], tuple[Path, ...]]
+SlicesUpto = Callable[[Dataset, Multihash | None], Sequence[DataSlice]]
+
+
+class EngineVersionError(EngineError):
+    """The transform in force was made by another version of the engine than the installed one."""
+
+    code = "engine-version"
+
+
+@dataclass(frozen=True, slots=True)
+class Source:
+    """An input of a step, and where its chain stood when the step read it."""
+
+    dataset: Dataset
+    state: ChainState
+
+
+def transform(site: Site, dataset: Dataset, done: Callable[[Round], None]) -> ChainState | None:
+    """Run the dataset's transform over what its inputs gained; commit at most one slice.
+
+    A step that loses the race for the head is run again on the new one.  Returns the state that the
+    commit left, None without a commit.  Raises DivergedInputError when an input was rewritten, and
+    the engine's and commit's errors.
+    """
+    return until_committed(lambda: _attempt(site, dataset, done))
+
+
+def _attempt(site: Site, dataset: Dataset, done: Callable[[Round], None]) -> ChainState | None:
+    state = dataset.state()
+    if state is None or state.transform is None:
+        return None
+    refuse_opaque(state.transform)
+    opened = _open_inputs(site, state.transform)
+    name = partial(_name, site, dataset)
+    pending = [_pending(state, alias, each, name) for alias, each in opened]
+    batch = bind(state, pending)
+    if batch is None:
+        _keep_empty(site, state, pending)
+        return None
+    _refuse_version(name, state.transform.transform)
+    now = max(site.clock(), state.system_time)
+    with site.workspace.staging() as staging:
+        sealed, work = None, None
+        if needs_engine(state, batch):
+            inputs = [
+                Source(each, found.now.state)
+                for (_, each), found in zip(opened, pending, strict=True)
+            ]
+            work = step_work(dataset, state, batch, inputs, staging, name=name)
+            sealed = execute(site.engine, state, work, now)
+            check_earlier_rows(dataset, state, work, sealed, name)
+            if _names_op(work):
+                check_retractions(dataset, state, sealed)
+        checkpoint = checkpoint_of_step(state, work)
+        events = _events(state, batch, sealed, checkpoint)
+        if not events:
+            _keep_empty(site, state, pending)
+            return None
+        names = ", ".join(each.alias for each in batch.inputs if each.slices)
+        cut = () if sealed is None else times_cut(f"the result of {name()}", sealed.cut)
+        told = Told(checks=(*cut, *held_back(site, dataset.id, state, sealed, names)))
+        files = (*staged_files(sealed), *staged_checkpoint(work, checkpoint))
+        left = dataset.commit(Prepared(events, now, files), on=state)
+        records, read = (0, None) if sealed is None else (sealed.records, sealed.read)
+        done(Round(names, len(events), records, told, read, left.head))
+        return left
+
+
+def _keep_empty(site: Site, state: ChainState, inputs: Sequence[PendingInput]) -> None:
+    """Remember that a step changes nothing while its inputs are where they are, if one is due."""
+    if state.transform is not None and why_stale(state, [each.now for each in inputs]):
+        heads = {each.now.state.dataset: each.now.state.head for each in inputs}
+        engine = engine_version(state.transform.transform.engine) or ""
+        root = site.workspace.root
+        keep_empty_step(root, state.dataset, {state.dataset: state.head, **heads}, engine)
+
+
+def needs_engine(state: ChainState, batch: Batch) -> bool:
+    """Tell whether a step may bring rows, or the first schema; `state` is that before the step."""
+    expected = batch.has_records or state.schema is None or restates(state)
+    return expected or _waits(state.transform)
+
+
+def _waits(transform: SetTransform | None) -> bool:
+    """Tell whether a watermark that moved can bring rows by itself: they waited for it."""
+    steps = () if transform is None else steps_of(transform.transform)
+    return waits(steps)
+
+
+def _names_op(work: TransformWork) -> bool:
+    """Tell whether the query itself says what its rows do: then nothing else proves them right."""
+    ops = {work.vocab.operation_type_column, *(e.vocab.operation_type_column for e in work.inputs)}
+    aliases = [each.alias for each in work.inputs]
+    return examine(steps_of(work.transform), aliases, ops).names_op
+
+
+def execute(engine: Engine, state: ChainState, work: TransformWork, now: Timestamp) -> Sealed:
+    """Run one step and seal its result; `state` is the output as it was before the step.
+
+    Raises LostDataError before anything runs, and the engine's errors.
+    """
+    check_inputs(work)
+    return seal(
+        _bound_columns(engine.transform(work), state),
+        vocab=state.vocab,
+        system_time=now,
+        event_time=now,
+        start=state.next_offset,
+        in_force=schema_in_force(state),
+        into=work.staging / "slice.parquet",
+        retires=True,
+    )
+
+
+def step_work(
+    output: Dataset,
+    state: ChainState,
+    batch: Batch,
+    inputs: Sequence[Source],
+    staging: Path,
+    slices: SlicesUpto = slices_upto,
+    files: FilesOf = data_files,
+    name: Callable[[], str] = lambda: "NAME",
+) -> TransformWork:
+    """Return what the engine works on; all that was before only for a query that looks at it.
+
+    `state` is the output as it was before the step, `slices` gives the slices of a dataset up to a
+    block, `files` their files, `name` that of the output.  Raises DivergedInputError for an input
+    without a schema, LostCheckpointError, LostDataError, DamagedDataError.
+    """
+    if state.transform is None:
+        raise ValueError("a step without a transform")
+    transform = state.transform.transform
+    in_full = restates(state)
+    facts = examine(steps_of(transform), [each.alias for each in batch.inputs])
+    looks_back = in_full or not facts.is_linear
+    known = accepted_schemas(output, state, [(each.dataset, each.state) for each in inputs])
+    frames = tuple(
+        _frame(
+            bound,
+            source,
+            _past(source, recorded, slices) if looks_back else (),
+            known.get(source.dataset.id),
+            files,
+        )
+        for bound, source, recorded in zip(batch.inputs, inputs, batch.query_inputs, strict=True)
+    )
+    work = TransformWork(inputs=frames, transform=transform, vocab=state.vocab, staging=staging)
+    if not looks_back:
+        return work
+    kept = keeps(work)
+    work = replace(
+        work,
+        checkpoint=previous(output, state, name) if kept else None,
+        new_checkpoint=staging / NEW if kept else None,
+        output=files(output, slices(output, state.head), ITSELF),
+        in_force=schema_in_force(state),
+        watermark=batch.watermark,
+        watermark_before=state.watermark,
+        in_full=in_full,
+    )
+    return replace(work, unbroken=unbroken(work, facts, output, state))
+
+
+def _bound_columns(frame: Frame, state: ChainState) -> Frame:
+    """Leave out columns that inputs gained after the query in force was accepted (`select *`)."""
+    schema = schema_in_force(state)
+    if schema is None or state.transform_is_new:
+        return frame
+    known = {field.name for field in schema.fields}
+    return frame.select([name for name in frame.schema.names if name in known])
+
+
+def _name(site: Site, dataset: Dataset) -> str:
+    named = (str(name) for name, id in site.workspace.names().items() if id == dataset.id)
+    return next(named, "NAME")
+
+
+def _refuse_version(name: Callable[[], str], sql: TransformSql) -> None:
+    installed = engine_version(sql.engine)
+    if installed is None or not made_by_another(sql, installed):
+        return
+    raise EngineVersionError(
+        what=f"the query is for {sql.engine} {sql.version}, and {installed} is installed",
+        why="another version may give other rows, and then verification could not tell why",
+        fix=f"odfbuild engine upgrade {name()} sees whether it gives the same rows, and goes on "
+        "with it if so; or install the other version",
+    )
+
+
+def _open_inputs(site: Site, transform: SetTransform) -> list[tuple[str, Dataset]]:
+    opened = []
+    for source in transform.inputs:
+        dataset = site.workspace.open(source.dataset_ref)
+        if dataset is None:
+            raise StateError(
+                what=f"the input {source.dataset_ref} is not in the workspace",
+                why="a transform reads the chains of its inputs",
+                fix="declare the input in the project and apply again",
+            )
+        opened.append((source.alias or str(source.dataset_ref), dataset))
+    return opened
+
+
+def _pending(
+    output: ChainState, alias: str, dataset: Dataset, name: Callable[[], str]
+) -> PendingInput:
+    state = dataset.state()
+    if state is None:
+        raise diverged(alias, "has no blocks", name())
+    before = output.progress.get(state.dataset)
+    after = None if before is None else before.new_block_hash
+    try:
+        blocks = tuple(dataset.blocks(after=after, upto=state.head))
+    except NotInChainError:
+        raise diverged(alias, "no longer holds the block that was read last", name()) from None
+    return PendingInput(InputNow(alias, state), blocks)
+
+
+def _frame(
+    bound: BoundInput,
+    source: Source,
+    past: Sequence[DataSlice],
+    accepted: DataSchema | None,
+    files: FilesOf,
+) -> TransformInputFrame:
+    schema = accepted or input_schema(source.state)
+    if schema is None:
+        raise diverged(bound.alias, "has lost its schema")
+    owner = f"the input {bound.alias}"
+    return TransformInputFrame(
+        alias=bound.alias,
+        paths=files(source.dataset, bound.slices, owner),
+        interval=bound.interval,
+        schema=schema,
+        vocab=source.state.vocab,
+        past=files(source.dataset, past, owner),
+    )
+
+
+def _past(
+    source: Source, recorded: ExecuteTransformInput, slices: SlicesUpto
+) -> Sequence[DataSlice]:
+    """Return the slices of an input that earlier steps have read."""
+    return () if recorded.prev_offset is None else slices(source.dataset, recorded.prev_block_hash)
+
+
+def _events(
+    state: ChainState, batch: Batch, sealed: Sealed | None, checkpoint: Checkpoint | None
+) -> tuple[MetadataEvent, ...]:
+    """Return the blocks of the step.
+
+    A step without rows records how far it read only with a watermark that moved, or when it counted
+    what no row shows: other such blocks change nothing by the chain rules, so the interval stays
+    open and the next step takes it again.  A query that found nothing to restate, in inputs that
+    brought nothing either, is recorded as one like any other: only it may look at an interval that
+    takes back what the dataset never held.
+    """
+    events = schema_events(state, sealed)
+    piece = None if sealed is None else sealed.slice
+    left = None if checkpoint is None else checkpoint.physical_hash
+    counted = batch.has_records and left is not None and left != state.checkpoint
+    if piece is None and batch.watermark == state.watermark and not counted:
+        done = restates(state) and not batch.has_records
+        return (*events, restated(state)) if done else events
+    executed = ExecuteTransform(
+        query_inputs=batch.query_inputs,
+        prev_checkpoint=state.checkpoint,
+        prev_offset=state.last_offset,
+        new_data=piece,
+        new_checkpoint=checkpoint,
+        new_watermark=batch.watermark,
+    )
+    return (*events, executed)

@@ -1,0 +1,1 @@
+"""Checks of chains and files, replays, and recomputation in full."""

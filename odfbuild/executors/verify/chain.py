@@ -1,0 +1,259 @@
+"""Verify a dataset: every block rehashed and rechecked, every data file rehashed and read.
+
+`chain`: block bytes hash to their names, links and rules hold from the seed on, for the head and
+every other reference; blocks that several of them reach are looked at once.  `data`: each file
+has the physical hash, size, rows and logical hash that its block records, the columns of the schema
+in force, and rows that keep the rules (`row_rules`); what they take back is there (`retractions`).
+`inputs`: the blocks and offsets that steps say they read are on the chains of the inputs
+(`recorded_inputs`).
+
+Data that others can make again may be encoded in another way: in a derivative dataset a file with
+other bytes passes if its rows are the recorded ones (ODF 0.34.1, "Dataset Validation").  No footer
+may say anything of the rows that is not so, because steps go by it.
+"""
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from odfbuild.errors import OdfBuildError
+from odfbuild.executors.data.checks.files import cause_of, file_problems
+from odfbuild.odf.chain import check_append
+from odfbuild.odf.chain.schema import schema_in_force
+from odfbuild.odf.chain.state import ChainState, fold
+from odfbuild.odf.events import (
+    AddData,
+    Checkpoint,
+    DatasetKind,
+    DataSlice,
+    ExecuteTransform,
+    MetadataBlock,
+)
+from odfbuild.odf.identity import Multihash
+from odfbuild.odf.timestamp import Timestamp
+from odfbuild.state.chain.dataset import Dataset
+from odfbuild.state.chain.heads import HEAD
+
+if TYPE_CHECKING:
+    from odfbuild.executors.data.checks.rows import RowRules, Tail
+
+
+Wanted = Callable[[MetadataBlock], bool]
+Inputs = Callable[[ExecuteTransform, Timestamp | None], tuple[str, ...]]
+"""Say what does not hold of what a step recorded of its inputs, after the watermark before it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """One thing that does not hold; `block` is the one it is about, None if it is the head."""
+
+    block: Multihash | None
+    what: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Verified:
+    """What was looked at, and everything that does not hold (empty: all is well).
+
+    `anew` names data files that have other bytes than recorded, but the recorded rows.  `head` is
+    the last block, as it was when the look began.
+    """
+
+    blocks: int
+    files: int
+    bytes: int
+    findings: tuple[Finding, ...]
+    anew: tuple[Multihash, ...] = ()
+    head: ChainState | None = None
+
+    @property
+    def reencoded(self) -> int:
+        """Count the files that have other bytes than recorded."""
+        return len(self.anew)
+
+
+def verify(
+    dataset: Dataset,
+    looked: Callable[[], None] = lambda: None,
+    *,
+    wanted: Wanted | None = None,
+    inputs: Inputs = lambda *_: (),
+) -> Verified:
+    """Recheck one dataset whole; `looked` is called after each block.
+
+    Of blocks that are not `wanted`, the files and the inputs are left alone; without them, what
+    others take back is not looked up.
+    """
+    look = _Look(dataset, looked, wanted, inputs)
+    for name in sorted(
+        {HEAD, *dataset.stores.heads.names()}, key=lambda name: (name != HEAD, name)
+    ):
+        look.chain(name)
+    return Verified(
+        blocks=len(look.seen),
+        files=look.files,
+        bytes=look.size,
+        findings=tuple(look.findings),
+        anew=tuple(look.anew),
+        head=look.head,
+    )
+
+
+class _Look:
+    """What was seen of one dataset so far."""
+
+    def __init__(
+        self,
+        dataset: Dataset,
+        looked: Callable[[], None],
+        wanted: Wanted | None,
+        inputs: Inputs,
+    ) -> None:
+        self.seen: set[Multihash] = set()
+        self.files = self.size = 0
+        self.anew: list[Multihash] = []
+        self.findings: list[Finding] = []
+        self.head: ChainState | None = None
+        self._dataset = dataset
+        self._looked = looked
+        self._wanted = wanted
+        self._inputs = inputs
+        self._rows: dict[Multihash, _Rows] = {}
+
+    def chain(self, ref: str) -> None:
+        """Recheck the chain of one reference."""
+        of = "" if ref == HEAD else f"the reference {ref}: "
+        target = None
+        try:
+            target = self._dataset.stores.heads.read(ref)
+            if target is None and ref == HEAD:
+                self.findings.append(Finding(None, "the dataset has no head"))
+            if target is None or target in self.seen:
+                return
+            state = self._walk(target)
+            if ref == HEAD:
+                self.head = state
+        except OdfBuildError as error:
+            self.findings.append(Finding(target, f"{of}{error.what}"))
+        except Exception as error:  # whatever bytes bring about that nobody thought of
+            self.findings.append(Finding(target, f"{of}it cannot be verified: {cause_of(error)}"))
+
+    def _walk(self, target: Multihash) -> ChainState | None:
+        """Recheck the blocks up to one, each with what it brings."""
+        state, course, before = None, _Course(), len(self.findings)
+        for name, block in self._dataset.blocks(upto=target):
+            check_append(state, block)
+            state = fold(state, block, name)
+            if course.seed is None:
+                course.seed = block.system_time.millis
+            course.last = name
+            is_new = name not in self.seen
+            self.seen.add(name)
+            if is_new and (self._wanted is None or self._wanted(block)):
+                self._block(name, block, state, course)
+            course.follow(name, block, self._rows.get(name))
+            course.watermark = state.watermark
+            if is_new:
+                self._looked()
+        if len(self.findings) == before:
+            self._rows_back(state, course)
+        return state
+
+    def _block(
+        self, name: Multihash, block: MetadataBlock, state: ChainState, course: "_Course"
+    ) -> None:
+        """Recheck the files of a block, and what it says of inputs."""
+        for each in _objects(block.event):
+            self.files += 1
+            self.size += each.size
+            rules = self._rules(each, block, state, course)
+            problems, reencoded = file_problems(self._dataset, each, state.kind, rules)
+            self.anew += [each.physical_hash] if reencoded else []
+            self.findings += [Finding(name, what) for what in problems]
+            if rules is not None and rules.first_op is not None:
+                self._rows[name] = _Rows(rules.tail, rules.takes_back)
+        if isinstance(block.event, ExecuteTransform):
+            self.findings += [
+                Finding(name, what) for what in self._inputs(block.event, course.watermark)
+            ]
+
+    def _rules(
+        self,
+        piece: DataSlice | Checkpoint,
+        block: MetadataBlock,
+        state: ChainState,
+        course: "_Course",
+    ) -> "RowRules | None":
+        from odfbuild.executors.data.checks.rows import RowRules, SliceTerms
+        from odfbuild.odf.schema.arrow import to_arrow
+
+        schema = schema_in_force(state)
+        if not isinstance(piece, DataSlice) or schema is None:
+            return None
+        terms = SliceTerms(
+            vocab=state.vocab,
+            start=piece.offset_interval.start,
+            latest=block.system_time.millis,
+            earliest=course.seed,
+            exact=state.kind is DatasetKind.DERIVATIVE,
+            before=course.tail,
+        )
+        return RowRules(terms, to_arrow(schema))
+
+    def _rows_back(self, state: ChainState | None, course: "_Course") -> None:
+        """Recheck that the rows of a chain are there that others take back."""
+        from odfbuild.executors.data.checks.rows import CORRECT_FROM
+        from odfbuild.executors.data.retractions import rows_in_vain
+
+        if course.tail.op == CORRECT_FROM:
+            what = "its last record is a -C, and no +C follows it"
+            self.findings.append(Finding(course.last, what))
+        schema = None if state is None else schema_in_force(state)
+        if state is None or schema is None or self._wanted is not None or not course.takes_back:
+            return
+        paths = [self._dataset.data_path(each.physical_hash) for _, each in course.slices]
+        for at in rows_in_vain(paths, schema, state.vocab):
+            block = next(name for name, each in course.slices if at <= each.offset_interval.end)
+            what = f"the record at offset {at} takes back a row that is not there"
+            self.findings.append(Finding(block, what))
+
+
+@dataclass(frozen=True, slots=True)
+class _Rows:
+    """What the rows of one slice are for those after it."""
+
+    tail: "Tail"
+    takes_back: bool
+
+
+class _Course:
+    """What the blocks of one chain leave for the next: the last record, and the slices."""
+
+    def __init__(self) -> None:
+        from odfbuild.executors.data.checks.rows import START, Tail
+
+        self.seed: int | None = None
+        self.last: Multihash | None = None
+        self.tail = START
+        self.takes_back = False
+        self.slices: list[tuple[Multihash, DataSlice]] = []
+        self.watermark: Timestamp | None = None
+        self._unknown = Tail()
+
+    def follow(self, name: Multihash, block: MetadataBlock, rows: _Rows | None) -> None:
+        """Go on behind a block; None for rows that nobody looked at."""
+        event = block.event
+        if not isinstance(event, AddData | ExecuteTransform) or event.new_data is None:
+            return
+        self.slices.append((name, event.new_data))
+        self.tail = self._unknown if rows is None else rows.tail
+        self.takes_back |= rows is not None and rows.takes_back
+
+
+def _objects(event: object) -> Iterator[DataSlice | Checkpoint]:
+    if not isinstance(event, AddData | ExecuteTransform):
+        return
+    if event.new_data is not None:
+        yield event.new_data
+    if event.new_checkpoint is not None:
+        yield event.new_checkpoint

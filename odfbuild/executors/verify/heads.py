@@ -1,0 +1,78 @@
+"""Whether a head is the one that was asked for, and goes on from the one that was seen last."""
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from odfbuild.errors import OdfBuildError
+from odfbuild.odf.chain.state import ChainState
+from odfbuild.odf.identity import DatasetId, Multihash
+from odfbuild.project.opened import Opened
+from odfbuild.state.chain.dataset import Dataset, NotInChainError
+from odfbuild.state.chain.seen_heads import DamagedSeenHeadError
+
+if TYPE_CHECKING:
+    from odfbuild.executors.verify.chain import Finding
+    from odfbuild.state.chain.seen_heads import SeenHead
+
+
+def head_findings(
+    project: Opened, head: ChainState, pinned: Multihash | None, *, accept: bool
+) -> "Iterator[Finding]":
+    """Yield what is wrong with the head of a dataset; `accept` takes it whatever was seen last."""
+    from odfbuild.executors.verify.chain import Finding
+
+    if pinned is not None and pinned != head.head:
+        what = f"the head is {head.head} (block {head.sequence}), not {pinned} as asked for"
+        yield Finding(head.head, what)
+    try:
+        known = None if accept else project.workspace.seen.read(head.dataset)
+    except DamagedSeenHeadError as error:
+        project.workspace.seen.damage = None
+        yield Finding(head.head, f"{error.what} (damaged-seen-head); {error.fix}")
+        return
+    if known is None or head.head in (known.head, known.next):
+        return
+    dataset = project.workspace.dataset(head.dataset)
+    if not _descends(dataset, head.head, known):
+        yield Finding(head.head, _told(dataset, head, known, _name(project, head.dataset)))
+
+
+def _descends(dataset: Dataset, head: Multihash, known: "SeenHead") -> bool:
+    return any(
+        _is_before(dataset, each, head) for each in (known.head, known.next) if each is not None
+    )
+
+
+def _is_before(dataset: Dataset, block: Multihash, head: Multihash) -> bool:
+    try:
+        dataset.blocks(after=block, upto=head)
+    except NotInChainError:
+        return False
+    return True
+
+
+def _told(dataset: Dataset, head: ChainState, known: "SeenHead", name: str) -> str:
+    return (
+        f"the head does not descend from the one that was seen last: block {known.sequence}, "
+        f"{known.head}, seen {known.seen} in {known.workspace}; this chain ends with block "
+        f"{head.sequence} of {head.system_time}{_parting(dataset, head.head, known.head)}. It was "
+        "set back, is an older copy, or another was put in its place; if you know by whom and why: "
+        f"odfbuild verify --accept-head {name}"
+    )
+
+
+def _parting(dataset: Dataset, head: Multihash, seen: Multihash) -> str:
+    """Return where two chains part, if the blocks of both are here."""
+    try:
+        known = {hash for hash, _ in dataset.blocks(upto=seen)}
+        common = [block for hash, block in dataset.blocks(upto=head) if hash in known]
+    except OdfBuildError:
+        return ""
+    if not common:
+        return ", and the two have no block in common"
+    return f", and the two part after block {common[-1].sequence_number}"
+
+
+def _name(project: Opened, id: DatasetId) -> str:
+    names = (str(name) for name, each in project.workspace.names().items() if each == id)
+    return next(names, str(id))

@@ -1,0 +1,102 @@
+"""Chains as they once stood: each is read once, whatever number of its blocks is asked about."""
+
+from collections.abc import Iterable
+from pathlib import Path
+from threading import Lock
+
+from odfbuild.executors.data.checks.files import file_problems
+from odfbuild.odf.chain.state import ChainState, fold
+from odfbuild.odf.events import AddData, DataSlice, ExecuteTransform, MetadataBlock
+from odfbuild.odf.identity import DatasetId, Multihash
+from odfbuild.state.chain.dataset import Dataset, NotInChainError
+from odfbuild.state.workspace import Workspace
+
+
+class History:
+    """The blocks of a dataset from the seed to `tip`, with the state and the slices at each."""
+
+    def __init__(self, dataset: Dataset, tip: Multihash) -> None:
+        self.dataset = dataset
+        self.blocks: list[tuple[Multihash, MetadataBlock]] = []
+        self._states: dict[Multihash, ChainState] = {}
+        self._slices: list[tuple[DataSlice, Path]] = []
+        self._counts: dict[Multihash, int] = {}
+        state = None
+        for hash, block in dataset.blocks(upto=tip):
+            state = fold(state, block, hash)
+            self.blocks.append((hash, block))
+            self._states[hash] = state
+            event = block.event
+            if isinstance(event, AddData | ExecuteTransform) and event.new_data is not None:
+                self._slices.append(
+                    (event.new_data, dataset.data_path(event.new_data.physical_hash))
+                )
+            self._counts[hash] = len(self._slices)
+
+    def __contains__(self, block: Multihash) -> bool:
+        return block in self._states
+
+    def state(self, at: Multihash) -> ChainState:
+        """Return the state at a block.  Raises NotInChainError."""
+        if at not in self._states:
+            raise NotInChainError(self.dataset.id, at)
+        return self._states[at]
+
+    def slices(self, upto: Multihash | None) -> tuple[tuple[DataSlice, Path], ...]:
+        """Return the slices up to a block, oldest first; all of them without one."""
+        return tuple(self._slices if upto is None else self._slices[: self._counts[upto]])
+
+
+class Past:
+    """The histories of the datasets of a workspace, and which of their files are as recorded."""
+
+    def __init__(self, workspace: Workspace) -> None:
+        self._workspace = workspace
+        self._histories: dict[DatasetId, list[History]] = {}
+        self._damage: dict[Path, tuple[str, ...]] = {}
+        self._lock = Lock()
+
+    def history(self, id: DatasetId, at: Multihash | None = None) -> History | None:
+        """Return a history that holds a block, by default that of the head; None without a head.
+
+        Raises MissingObjectError, CorruptObjectError or a ProtocolError for a chain that is broken.
+        """
+        dataset = self._workspace.dataset(id)
+        tip = dataset.head()
+        if tip is None:
+            return None
+        with self._lock:
+            known = self._histories.setdefault(id, [])
+            for wanted in (tip, at):
+                if wanted is not None and not any(wanted in each for each in known):
+                    known.append(History(dataset, wanted))
+            return next(each for each in known if (tip if at is None else at) in each)
+
+    def slices(
+        self, dataset: Dataset, upto: Multihash | None
+    ) -> tuple[tuple[DataSlice, Path], ...]:
+        """Return what `Dataset.slices` does."""
+        found = self.history(dataset.id, upto)
+        return () if found is None else found.slices(upto)
+
+    def damage(self, id: DatasetId, pieces: Iterable[tuple[DataSlice, Path]]) -> str | None:
+        """Say what is wrong with the first of some slices that is not as recorded."""
+        history = self.history(id)
+        if history is None:
+            return None
+        kind = history.state(history.blocks[-1][0]).kind
+        for piece, path in pieces:
+            if path not in self._damage:  # two threads may both look: they find the same
+                self._damage[path], _ = file_problems(history.dataset, piece, kind)
+            if self._damage[path]:
+                return self._damage[path][0]
+        return None
+
+    def assume_restored(self, paths: Iterable[Path]) -> None:
+        """Take some files for those that are recorded: they would be put in place by now."""
+        self._damage.update(dict.fromkeys(paths, ()))
+
+    def forget(self, paths: Iterable[Path]) -> None:
+        """Look at some files again when they are asked about: they were put in place."""
+        for path in paths:
+            self._damage.pop(path, None)

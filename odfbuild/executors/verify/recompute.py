@@ -1,0 +1,187 @@
+"""Compute what a derivative should hold, in full, and compare it with what its changelog leaves.
+
+The rule of every step is that replaying the output gives one batch of the query over all rows of
+the inputs that were read, windows that have not closed left out.  A replay of the steps cannot
+tell whether it holds: a step that looks at the wrong keys does so again.  So here the query of the
+last step runs once over everything, no key or count of earlier steps is made use of, and the
+difference from the rows that stand has to be empty.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from odfbuild.errors import OdfBuildError
+from odfbuild.executors.data.slices import Sealed
+from odfbuild.executors.engine.protocol import Engine, TransformInputFrame, TransformWork
+from odfbuild.executors.transform.continuity import came_of_one_query
+from odfbuild.executors.transform.inputs import accepted_schemas
+from odfbuild.executors.transform.step import execute
+from odfbuild.executors.verify.history import Past
+from odfbuild.executors.verify.replay import InputThen, RecordedStep, inputs_then, refusal
+from odfbuild.odf.chain.schema import schema_in_force
+from odfbuild.odf.events import OffsetInterval, SetTransform
+from odfbuild.odf.identity import Multihash
+from odfbuild.sql.analysis.query import examine
+from odfbuild.sql.text.statement import steps_of
+from odfbuild.state.workspace import Workspace
+
+_ADDED = (0, 3)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Recomputed:
+    """What came of the query in full, as of a step.
+
+    `findings` say what does not hold, none if all does; `surplus` is the first row that stands and
+    that the query does not give, `missing` the first that it gives and that does not stand.
+    `untried` says why it cannot be asked of this dataset, which is no finding.
+    """
+
+    block: Multihash
+    sequence: int
+    findings: tuple[str, ...] = ()
+    surplus: Mapping[str, Any] | None = None
+    missing: Mapping[str, Any] | None = None
+    untried: str | None = None
+
+
+def _untried(step: RecordedStep, past: Past) -> str | None:
+    """Say why a dataset cannot be compared with its query in full, as of a step; None if it can."""
+    refused = refusal(step, anyway=True)
+    transform = step.before.transform
+    if refused is not None or transform is None:
+        return "there is no transform" if refused is None else refused.why
+    history = past.history(step.dataset.id, step.block)
+    if history is None:
+        return "it has no blocks"
+    events = [block.event for _, block in history.blocks if block.sequence_number <= step.sequence]
+    if not came_of_one_query(events):
+        several = sum(isinstance(each, SetTransform) for each in events) > 1
+        return (
+            "its rows came of several queries, one after the other (on_query_change: forward): "
+            "none of them gives all"
+            if several
+            else "its rows came of another engine, whose steps depend on portions"
+        )
+    names = [each.alias or str(each.dataset_ref) for each in transform.inputs]
+    operations = _operation_columns(step, past)
+    if examine(steps_of(transform.transform), names, operations).names_op:
+        return "its query reads the event log (it names the operation column), not rows that stand"
+    return None
+
+
+def _operation_columns(step: RecordedStep, past: Past) -> set[str]:
+    """Return how the operation is called in the inputs and in the output."""
+    found = {step.before.vocab.operation_type_column}
+    for each in step.event.query_inputs:
+        history = past.history(each.dataset_id)
+        if history is not None:
+            found.add(history.state(history.blocks[-1][0]).vocab.operation_type_column)
+    return found
+
+
+def recompute(
+    step: RecordedStep, past: Past, engine: Engine | None, workspace: Workspace
+) -> Recomputed:
+    """Compare what stands after a step with its query in full; what goes wrong is a finding.
+
+    No engine is needed where that cannot be asked.
+    """
+    try:
+        untried = _untried(step, past)
+        if untried is not None or engine is None:
+            return Recomputed(block=step.block, sequence=step.sequence, untried=untried)
+        with workspace.staging() as staging:
+            return _compared(step, past, engine, staging)
+    except OdfBuildError as error:
+        return _found(step, f"its query cannot be computed in full: {error.what}")
+
+
+def _compared(step: RecordedStep, past: Past, engine: Engine, staging: Path) -> Recomputed:
+    inputs = inputs_then(step, past)
+    output = past.slices(step.dataset, step.after.head)
+    for id, slices, of in (
+        *((each.recorded.dataset_id, each.slices, f"its input {each.alias} is") for each in inputs),
+        (step.dataset.id, output, "its own rows are"),
+    ):
+        damage = past.damage(id, slices)
+        if damage is not None:
+            return _found(step, f"its query cannot be computed in full, as {of} damaged: {damage}")
+    work = _work(step, inputs, tuple(path for _, path in output), staging)
+    sealed = execute(engine, step.after, work, step.system_time)
+    if not sealed.records:
+        return Recomputed(block=step.block, sequence=step.sequence)
+    return _differing(step, sealed)
+
+
+def _work(
+    step: RecordedStep,
+    inputs: tuple[InputThen, ...],
+    output: tuple[Path, ...],
+    staging: Path,
+) -> TransformWork:
+    """Return the correction of all that stands, which is none if all is as the query gives it."""
+    transform = step.before.transform
+    assert transform is not None  # noqa: S101 - asked before
+    sources = [(each.source.dataset, each.source.state) for each in inputs]
+    known = accepted_schemas(step.dataset, step.before, sources)
+    frames = []
+    for each in inputs:
+        schema = known.get(each.source.dataset.id) or schema_in_force(each.source.state)
+        assert schema is not None  # noqa: S101 - a step is not bound to an input without one
+        last = each.slices[-1][0].offset_interval.end if each.slices else None
+        frames.append(
+            TransformInputFrame(
+                alias=each.alias,
+                paths=tuple(path for _, path in each.slices),
+                interval=None if last is None else OffsetInterval(0, last),
+                schema=schema,
+                vocab=each.source.state.vocab,
+            )
+        )
+    return TransformWork(
+        inputs=tuple(frames),
+        transform=transform.transform,
+        vocab=step.after.vocab,
+        staging=staging,
+        output=output,
+        in_force=schema_in_force(step.after),
+        watermark=step.after.watermark,
+        watermark_before=step.after.watermark,
+        in_full=True,
+    )
+
+
+def _differing(step: RecordedStep, sealed: Sealed) -> Recomputed:
+    import pyarrow.parquet as pq
+
+    assert sealed.path is not None  # noqa: S101 - there are rows
+    vocab = step.after.vocab
+    system = (vocab.offset_column, vocab.operation_type_column, vocab.system_time_column)
+    counts, first = [0, 0], dict[bool, Mapping[str, Any]]()
+    with pq.ParquetFile(sealed.path, pre_buffer=False) as file:
+        for batch in file.iter_batches(10_000):
+            operations = batch.column(vocab.operation_type_column).to_pylist()
+            for at, op in enumerate(operations):
+                added = op in _ADDED
+                counts[added] += 1
+                if added not in first:
+                    (row,) = batch.slice(at, 1).to_pylist()
+                    first[added] = {n: value for n, value in row.items() if n not in system}
+    surplus, missing = counts
+    return Recomputed(
+        block=step.block,
+        sequence=step.sequence,
+        findings=(
+            f"of the rows that stand, {surplus:,} are not in the result of the query in full, "
+            f"and {missing:,} of that are not there",
+        ),
+        surplus=first.get(False),
+        missing=first.get(True),
+    )
+
+
+def _found(step: RecordedStep, what: str) -> Recomputed:
+    return Recomputed(block=step.block, sequence=step.sequence, findings=(what,))

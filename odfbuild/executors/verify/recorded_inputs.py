@@ -1,0 +1,162 @@
+"""What steps recorded of their inputs, against the chains of the inputs as they are now.
+
+A step read the blocks (prevBlockHash, newBlockHash] of an input, up to the record newOffset (ODF
+0.34.1, "ExecuteTransformInput").  So both blocks are on the chain of that input, in this order, and
+newOffset is its last offset there.  A block that left the chain was reset, compacted or forked.
+"""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from threading import Lock
+
+from odfbuild.errors import OdfBuildError
+from odfbuild.odf.chain.state import ChainState, last_block_of, last_offset_read
+from odfbuild.odf.events import AddData, ExecuteTransform, ExecuteTransformInput, SetTransform
+from odfbuild.odf.identity import DatasetId, Multihash
+from odfbuild.odf.timestamp import Timestamp
+from odfbuild.planner.diff.in_force import inputs_of
+from odfbuild.state.workspace import Workspace
+
+
+@dataclass(frozen=True, slots=True)
+class _Place:
+    """Where a block is in its chain, the last offset there (None: no record), the watermark."""
+
+    sequence: int
+    offset: int | None
+    watermark: Timestamp | None
+
+
+class RecordedInputs:
+    """The chains of the datasets of a workspace, each read once, for any number of steps.
+
+    With `every`, an input that the workspace does not have, or of which the chain cannot be read,
+    is a problem; without, it is left alone.
+    """
+
+    def __init__(self, workspace: Workspace, *, every: bool = False) -> None:
+        self._workspace = workspace
+        self._every = every
+        self._names = {id: str(name) for name, id in workspace.names().items()}
+        self._chains: dict[DatasetId, Mapping[Multihash, _Place] | str | None] = {}
+        self._made_of: dict[DatasetId, tuple[DatasetId, ...]] = {}
+        self._lock = Lock()
+
+    def problems(self, event: ExecuteTransform, before: Timestamp | None = None) -> tuple[str, ...]:
+        """Return what does not hold of what a step recorded, after the watermark `before`."""
+        return (
+            *(
+                f"its input {self._names.get(each.dataset_id, each.dataset_id)} {what}"
+                for each in event.query_inputs
+                for what in self._problems(each)
+            ),
+            *_made_of_nothing(event),
+            *self._early(event, before),
+        )
+
+    def _early(self, event: ExecuteTransform, before: Timestamp | None) -> Iterator[str]:
+        """Yield that the watermark is beyond the least of the inputs, where all are at hand."""
+        mark = event.new_watermark
+        if mark is None or (before is not None and mark <= before):
+            return
+        there: list[tuple[DatasetId, Timestamp | None]] = []
+        for each in event.query_inputs:
+            chain, last = self._chain(each.dataset_id), last_block_of(each)
+            if chain is None or isinstance(chain, str) or (last and last not in chain):
+                return
+            there.append((each.dataset_id, None if last is None else chain[last].watermark))
+        for id, least in there:
+            if least is None or mark > least:
+                name = self._names.get(id, id)
+                yield f"its watermark is {mark}, that of its input {name} is {least or 'none'}"
+
+    def cycle(self, head: ChainState) -> str | None:
+        """Return by which inputs in force a dataset is made of itself, none of them twice."""
+        ways: list[tuple[DatasetId, tuple[DatasetId, ...]]]
+        ways = [(each, (head.dataset, each)) for each in inputs_of(head)]
+        seen: set[DatasetId] = set()
+        while ways:
+            id, way = ways.pop()
+            if id == head.dataset:
+                return " reads ".join(str(self._names.get(each, each)) for each in way)
+            if id not in seen:
+                seen.add(id)
+                self._chain(id)
+                ways += [(each, (*way, each)) for each in self._made_of.get(id, ())]
+        return None
+
+    def _problems(self, read: ExecuteTransformInput) -> Iterator[str]:
+        chain = self._chain(read.dataset_id)
+        if chain is None:
+            if self._every:
+                yield "is not in the workspace, so what was read of it cannot be looked up"
+            return
+        if isinstance(chain, str):  # which is found where that dataset is verified
+            if self._every:
+                yield f"cannot be read: {chain}"
+            return
+        named = {"prevBlockHash": read.prev_block_hash, "newBlockHash": read.new_block_hash}
+        lost = [(name, hash) for name, hash in named.items() if hash and hash not in chain]
+        if lost:
+            yield from (self._lost(read.dataset_id, *each) for each in lost)
+            return
+        before, last = read.prev_block_hash, last_block_of(read)
+        if last is None:
+            if read.prev_offset is not None:
+                yield f"has no block that was read, but its records up to {read.prev_offset} were"
+            return
+        if before is not None and last != before and chain[last].sequence < chain[before].sequence:
+            yield f"has the block newBlockHash before the block prevBlockHash, not after it: {last}"
+        if (offset := last_offset_read(read)) != chain[last].offset:
+            yield f"ends with {_record(chain[last].offset)} at {last}, not with {_record(offset)}"
+        if before is not None and read.prev_offset != chain[before].offset:
+            there = _record(chain[before].offset)
+            yield f"ends with {there} at {before}, and prevOffset is {read.prev_offset}"
+
+    def _lost(self, id: DatasetId, name: str, hash: Multihash) -> str:
+        if self._workspace.dataset(id).stores.blocks.has(hash):
+            return (
+                f"was reset or rewritten since: {name}, {hash}, is not on its chain any more; make "
+                "the dataset anew with odfbuild rebuild"
+            )
+        return f"has no block {hash}, which is recorded as {name}"
+
+    def _chain(self, id: DatasetId) -> Mapping[Multihash, _Place] | str | None:
+        """Return the blocks of a chain; what is wrong with it; None if there is none."""
+        with self._lock:
+            if id not in self._chains:
+                try:
+                    self._chains[id] = self._read(id)
+                except OdfBuildError as error:
+                    self._chains[id] = error.what
+            return self._chains[id]
+
+    def _read(self, id: DatasetId) -> Mapping[Multihash, _Place] | None:
+        dataset = self._workspace.dataset(id)
+        if dataset.head() is None:
+            return None
+        found: dict[Multihash, _Place] = {}
+        offset: int | None = None
+        watermark: Timestamp | None = None
+        for hash, block in dataset.blocks():
+            event = block.event
+            if isinstance(event, SetTransform):
+                refs = (each.dataset_ref for each in event.inputs)
+                self._made_of[id] = tuple(each for each in refs if isinstance(each, DatasetId))
+            if isinstance(event, AddData | ExecuteTransform) and event.new_data is not None:
+                offset = event.new_data.offset_interval.end
+            if isinstance(event, AddData | ExecuteTransform):
+                watermark = event.new_watermark
+            found[hash] = _Place(block.sequence_number, offset, watermark)
+        return found
+
+
+def _made_of_nothing(event: ExecuteTransform) -> Iterator[str]:
+    """Yield that there are rows, though nothing was ever read: an empty input has blocks too."""
+    read = [last_block_of(each) for each in event.query_inputs]
+    if event.new_data is not None and read and not any(read):
+        yield "it made rows, and no block of any input was read"
+
+
+def _record(offset: int | None) -> str:
+    return "no record" if offset is None else f"the record {offset}"

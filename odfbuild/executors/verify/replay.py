@@ -1,0 +1,389 @@
+"""Run recorded steps again, and compare what comes out with what their blocks say.
+
+A step is what the query in force then made of the intervals of its inputs that the block names, at
+the system time of the block.  So it is built as it was, from the chains as they stood, and stops
+before the commit (ODF 0.34.1, "Verification").  The bytes of a file may differ, its rows may not.
+"""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TypeAlias
+
+from odfbuild.errors import OdfBuildError, StateError
+from odfbuild.executors.data.checks.verified_files import data_files
+from odfbuild.executors.data.rows import DifferingRow, first_difference
+from odfbuild.executors.data.slices import Sealed
+from odfbuild.executors.engine.protocol import Engine, TransformWork, engine_version
+from odfbuild.executors.transform.step import FilesOf, Source, execute, needs_engine, step_work
+from odfbuild.executors.verify.history import History, Past
+from odfbuild.executors.verify.replay_findings import row_findings, schema_findings
+from odfbuild.odf.chain.schema import schema_in_force
+from odfbuild.odf.chain.state import ChainState, last_block_of
+from odfbuild.odf.events import (
+    DataSlice,
+    ExecuteTransform,
+    ExecuteTransformInput,
+    SetDataSchema,
+    SetTransform,
+    TransformInput,
+)
+from odfbuild.odf.identity import DatasetId, Multihash
+from odfbuild.odf.opaque import is_opaque
+from odfbuild.odf.timestamp import Timestamp
+from odfbuild.planner.bind import rebind
+from odfbuild.planner.diff.query_change import made_by_another
+from odfbuild.planner.staleness import InputNow, next_watermark
+from odfbuild.state.chain.dataset import Dataset
+from odfbuild.state.workspace import Workspace
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RecordedStep:
+    """An ExecuteTransform block, and the dataset as it was before the step and after it.
+
+    `last` is the transform that is in force now.
+    """
+
+    dataset: Dataset
+    block: Multihash
+    sequence: int
+    system_time: Timestamp
+    event: ExecuteTransform
+    before: ChainState
+    after: ChainState
+    last: SetTransform | None
+
+    @property
+    def rows(self) -> int:
+        """Count the recorded rows."""
+        piece = self.event.new_data
+        return 0 if piece is None else piece.offset_interval.end - piece.offset_interval.start + 1
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Replayed:
+    """What came of running a step again.
+
+    `findings` say what does not hold, none if all does; `row` is the first that differs; `untried`
+    says why the step cannot be run again here, which is no finding.
+    """
+
+    block: Multihash
+    sequence: int
+    rows: int
+    findings: tuple[str, ...] = ()
+    row: DifferingRow | None = None
+    untried: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class InputThen:
+    """An input of a step: its name in the query, what was read of it, and its chain then."""
+
+    alias: str
+    recorded: ExecuteTransformInput
+    source: Source
+    slices: tuple[tuple[DataSlice, Path], ...]
+
+
+def recorded_steps(history: History) -> tuple[RecordedStep, ...]:
+    """Return the steps of a dataset, oldest first."""
+    last = history.state(history.blocks[-1][0]).transform
+    found = []
+    for number, (hash, block) in enumerate(history.blocks):
+        if isinstance(block.event, ExecuteTransform):
+            found.append(
+                RecordedStep(
+                    dataset=history.dataset,
+                    block=hash,
+                    sequence=block.sequence_number,
+                    system_time=block.system_time,
+                    event=block.event,
+                    before=history.state(_before(history, number)),
+                    after=history.state(hash),
+                    last=last,
+                )
+            )
+    return tuple(found)
+
+
+def _before(history: History, number: int) -> Multihash:
+    """Return the block before a step: a schema that its rows brought belongs to the step."""
+    at = number - 1
+    previous = history.blocks[at][1]
+    together = previous.system_time == history.blocks[number][1].system_time
+    if isinstance(previous.event, SetDataSchema) and together:
+        at -= 1
+    return history.blocks[at][0]
+
+
+@dataclass(frozen=True, slots=True)
+class Refusal:
+    """Why a step is not run again; `found` says that this is a finding."""
+
+    why: str
+    found: bool
+
+
+def refusal(step: RecordedStep, *, anyway: bool = False) -> Refusal | None:
+    """Return why a step is not run again; None if it can be.
+
+    With `anyway` a step of another version of the engine is no less run, to compare the two.
+    """
+    transform = step.before.transform
+    if transform is None or is_opaque(transform.transform):
+        return Refusal("its transform is not of a kind that this version knows", found=False)
+    engine = transform.transform.engine
+    if engine_version(engine) is None:
+        only = f"its engine is {engine}, and only steps of spark can be run again here"
+        return Refusal(only, found=False)
+    outdated = None if anyway else _outdated(step, transform)
+    return None if outdated is None else Refusal(outdated, found=True)
+
+
+def _outdated(step: RecordedStep, made: SetTransform) -> str | None:
+    """Say that an upgrade comes first: another version made the step, and is still in force."""
+    installed = engine_version(made.transform.engine) or ""
+    if step.last is None or not made_by_another(step.last.transform, installed):
+        return None
+    if not made_by_another(made.transform, installed):
+        return None
+    return (
+        f"it was made by {made.transform.engine} {made.transform.version}, and {installed} is "
+        "installed: see whether that gives the same rows by odfbuild engine upgrade"
+    )
+
+
+def replay(
+    step: RecordedStep,
+    past: Past,
+    engine: Engine | None,
+    workspace: Workspace,
+    *,
+    anyway: bool = False,
+) -> Replayed:
+    """Run a step again and compare; what goes wrong meanwhile is a finding.
+
+    `anyway` is as in `refusal`; only a step that is refused needs no engine.
+    """
+    refused = refusal(step, anyway=anyway)
+    if refused is not None and not refused.found:
+        return _replayed(step, untried=refused.why)
+    if refused is not None:
+        return _replayed(step, findings=(refused.why,))
+    if engine is None:
+        raise ValueError("a step that can be run needs an engine")
+    try:
+        with workspace.staging() as staging:
+            findings, row = _compared(step, past, engine, staging)
+    except OdfBuildError as error:
+        return _replayed(step, findings=(f"it cannot be run again: {error.what}",))
+    return _replayed(step, findings=findings, row=row)
+
+
+def _replayed(
+    step: RecordedStep,
+    *,
+    findings: tuple[str, ...] = (),
+    row: DifferingRow | None = None,
+    untried: str | None = None,
+) -> Replayed:
+    return Replayed(
+        block=step.block,
+        sequence=step.sequence,
+        rows=step.rows,
+        findings=findings,
+        row=row,
+        untried=untried,
+    )
+
+
+def _compared(
+    step: RecordedStep, past: Past, engine: Engine, staging: Path
+) -> tuple[tuple[str, ...], DifferingRow | None]:
+    inputs = inputs_then(step, past)
+    findings = list(_watermark_findings(step, inputs))
+    sealed = None
+    work = _work(step, inputs, past, staging, _places)
+    if work is not None:
+        damaged = _damaged(step, inputs, work, past)
+        if damaged is not None:
+            return (*findings, damaged), None
+        sealed = execute(engine, step.before, work, step.system_time)
+        findings += schema_findings(schema_in_force(step.after), sealed.schema)
+        findings += _checkpoint_findings(step, work)
+    found = list(row_findings(step.event.new_data, None if sealed is None else sealed.slice))
+    row = _first_row(step, sealed, past) if found else None
+    if findings or found:
+        found += _told_of_version(step)
+    return (*findings, *found), row
+
+
+Remade: TypeAlias = "tuple[Path, Multihash | None] | None"
+"""A file that a step gives, and the logical hash of its rows if it has rows."""
+
+
+def remade(step: RecordedStep, past: Past, engine: Engine, staging: Path) -> tuple[Remade, Remade]:
+    """Run a step again and return the slice and the checkpoint that it gives, in `staging`.
+
+    What it leaves behind now need not be there.  Raises StateError for what it reads and is not
+    there or damaged, and the engine's errors.
+    """
+    work = work_again(step, past, staging)
+    if work is None:
+        return None, None
+    sealed = execute(engine, step.before, work, step.system_time)
+    piece, path, kept = sealed.slice, sealed.path, work.new_checkpoint
+    return (
+        None if piece is None or path is None else (path, piece.logical_hash),
+        None if kept is None or not kept.is_file() else (kept, None),
+    )
+
+
+def work_again(step: RecordedStep, past: Past, staging: Path) -> TransformWork | None:
+    """Return what the engine has to do to run a step again, None if it is not needed.
+
+    Raises StateError for what the step reads and is not there or damaged.
+    """
+    inputs = inputs_then(step, past)
+    work = _work(step, inputs, past, staging, _places)
+    damaged = None if work is None else _damaged(step, inputs, work, past)
+    if damaged is not None:
+        raise StateError(
+            what=damaged,
+            why="a step gives the recorded rows only of what it read then",
+            fix="restore that first; what is made of other datasets: odfbuild rebuild --restore",
+        )
+    return work
+
+
+def recorded_work(step: RecordedStep, past: Past, staging: Path) -> TransformWork | None:
+    """Return what the engine worked on in a step, None if it was not needed.
+
+    Raises StateError for inputs that are not there any more, or damaged.
+    """
+    return _work(step, inputs_then(step, past), past, staging, data_files)
+
+
+def _work(
+    step: RecordedStep, inputs: Sequence[InputThen], past: Past, staging: Path, files: FilesOf
+) -> TransformWork | None:
+    batch = rebind(
+        step.event, [each.alias for each in inputs], [_pieces(each.slices) for each in inputs]
+    )
+    if not needs_engine(step.before, batch):
+        return None
+    sources = [each.source for each in inputs]
+
+    def slices(dataset: Dataset, upto: Multihash | None) -> tuple[DataSlice, ...]:
+        return _pieces(past.slices(dataset, upto))
+
+    return step_work(step.dataset, step.before, batch, sources, staging, slices, files)
+
+
+def _places(dataset: Dataset, slices: Sequence[DataSlice], _: str) -> tuple[Path, ...]:
+    """Return where files are: `_damaged` says which of them are not as recorded."""
+    return tuple(dataset.data_path(each.physical_hash) for each in slices)
+
+
+def _pieces(slices: Sequence[tuple[DataSlice, Path]]) -> tuple[DataSlice, ...]:
+    return tuple(piece for piece, _ in slices)
+
+
+def inputs_then(step: RecordedStep, past: Past) -> tuple[InputThen, ...]:
+    """Return the inputs as the step found them, in the order of the query.
+
+    Raises StateError when they are not those of the query, or not in the workspace any more.
+    """
+    transform = step.before.transform
+    assert transform is not None  # noqa: S101 - else it is not tried
+    recorded = {each.dataset_id: each for each in step.event.query_inputs}
+    named = [each.dataset_ref for each in transform.inputs]
+    if named != [each.dataset_id for each in step.event.query_inputs]:
+        raise StateError(
+            what="the block names other inputs than the query that was in force",
+            why="a step reads the inputs of its transform, in their order",
+            fix="restore the dataset from a copy",
+        )
+    return tuple(
+        _input(each, recorded[each.dataset_ref], past)
+        for each in transform.inputs
+        if isinstance(each.dataset_ref, DatasetId)
+    )
+
+
+def _input(given: TransformInput, recorded: ExecuteTransformInput, past: Past) -> InputThen:
+    at = last_block_of(recorded)
+    history = past.history(recorded.dataset_id, at)
+    alias = given.alias or str(given.dataset_ref)
+    if history is None:
+        raise StateError(
+            what=f"its input {alias} is not in the workspace",
+            why="a step is made of the rows of its inputs",
+            fix="bring that dataset into the workspace, then verify again",
+        )
+    state = history.state(at or history.blocks[0][0])
+    return InputThen(alias, recorded, Source(history.dataset, state), history.slices(state.head))
+
+
+def _damaged(
+    step: RecordedStep, inputs: Sequence[InputThen], work: TransformWork, past: Past
+) -> str | None:
+    """Say which of the files that the step reads is not as recorded; then nothing can be told."""
+    for each, frame in zip(inputs, work.inputs, strict=True):
+        read = {*frame.paths, *frame.past}
+        used = [piece for piece in each.slices if piece[1] in read]
+        found = past.damage(each.recorded.dataset_id, used)
+        if found is not None:
+            return f"it cannot be run again, as its input {each.alias} is damaged: {found}"
+    before = past.slices(step.dataset, step.before.head) if work.output else ()
+    found = past.damage(step.dataset.id, before)
+    return None if found is None else f"it cannot be run again, as rows before it are: {found}"
+
+
+def _watermark_findings(step: RecordedStep, inputs: Sequence[InputThen]) -> Iterator[str]:
+    now = [InputNow(each.alias, each.source.state) for each in inputs]
+    expected, recorded = next_watermark(step.before, now), step.event.new_watermark
+    if expected != recorded:
+        yield f"the watermark is {recorded or 'none'}, and {expected or 'none'} by its inputs"
+
+
+def _checkpoint_findings(step: RecordedStep, work: TransformWork) -> Iterator[str]:
+    """Say that the groups came out otherwise which the step counted; bytes may differ."""
+    from odfbuild.executors.data.checkpoints import same_groups
+    from odfbuild.odf.hashing import physical_hash
+
+    recorded, made = step.event.new_checkpoint, work.new_checkpoint
+    if recorded is None or made is None or not made.is_file():
+        return
+    if physical_hash(made) == recorded.physical_hash:
+        return
+    path = step.dataset.checkpoint_path(recorded.physical_hash)
+    if not path.is_file() or physical_hash(path) != recorded.physical_hash:
+        yield f"the checkpoint {recorded.physical_hash} is damaged or missing"
+    elif same_groups(path, made) is False:
+        yield f"the groups in the checkpoint {recorded.physical_hash} came out otherwise"
+
+
+def _first_row(step: RecordedStep, sealed: Sealed | None, past: Past) -> DifferingRow | None:
+    """Return the first row that differs; None if the recorded ones are not there to be read."""
+    piece, path = step.event.new_data, None
+    if piece is not None:
+        path = step.dataset.data_path(piece.physical_hash)
+        if past.damage(step.dataset.id, [(piece, path)]) is not None:
+            return None
+    return first_difference(
+        path,
+        None if sealed is None else sealed.path,
+        start=step.before.next_offset,
+        offset=step.before.vocab.offset_column,
+    )
+
+
+def _told_of_version(step: RecordedStep) -> Iterator[str]:
+    made = step.before.transform
+    assert made is not None  # noqa: S101 - else it is not tried
+    installed = engine_version(made.transform.engine) or ""
+    if made_by_another(made.transform, installed):
+        yield f"it was made by version {made.transform.version}, and run again by {installed}"

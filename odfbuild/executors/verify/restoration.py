@@ -1,0 +1,204 @@
+"""Lost and damaged files of derivatives: the recorded step is run again and gives them back.
+
+Data of a derivative is a cache: what its blocks name can be made again from the inputs, and the
+chain stays as it is.  A file is put back under its name only if it hashes to it.  The bytes of a
+slice may come out otherwise, of another version of an engine or of a library, while its rows have
+the recorded logical hash: such a file is valid ("Dataset Validation"), but whoever copies the
+dataset by its hashes refuses it, so it is put in place only if that is asked for.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+from pathlib import Path
+
+from odfbuild.errors import OdfBuildError
+from odfbuild.executors.data.checks.files import file_problems
+from odfbuild.executors.engine.protocol import Engine
+from odfbuild.executors.verify.history import History, Past
+from odfbuild.executors.verify.replay import (
+    RecordedStep,
+    Remade,
+    recorded_steps,
+    refusal,
+    remade,
+    work_again,
+)
+from odfbuild.odf.events import AddData, Checkpoint, DataSlice, ExecuteTransform
+from odfbuild.odf.hashing import physical_hash
+from odfbuild.odf.identity import Multihash
+from odfbuild.state.chain.dataset import Dataset
+from odfbuild.state.chain.objects import ObjectStore
+from odfbuild.state.workspace import Workspace
+
+_OF_ROOT = "data of a root is made of nothing else"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LostFile:
+    """A file that a block names and that is not there, or not as recorded.
+
+    `step` is what made it, None for data that no step of ours can make: that of a root.
+    """
+
+    block: Multihash
+    sequence: int
+    file: DataSlice | Checkpoint
+    is_damaged: bool
+    step: RecordedStep | None
+
+    @property
+    def hash(self) -> Multihash:
+        """Return the physical hash, by which the file is named."""
+        return self.file.physical_hash
+
+    @property
+    def what(self) -> str:
+        """Say what the file is, as people read it."""
+        if isinstance(self.file, Checkpoint):
+            return "checkpoint"
+        interval = self.file.offset_interval
+        return f"slice {interval.start}..{interval.end}"
+
+
+class Outcome(StrEnum):
+    """What became of a lost file."""
+
+    RESTORED = "restored"
+    REENCODED = "reencoded"
+    """The recorded rows are in place, in other bytes."""
+    FAILED = "failed"
+
+
+@dataclass(frozen=True, slots=True)
+class Restored:
+    """A lost file and what became of it; `why` says why it could not be restored."""
+
+    lost: LostFile
+    outcome: Outcome
+    why: str | None = None
+
+
+def lost_files(history: History) -> tuple[LostFile, ...]:
+    """Return the files of a dataset that are not as its blocks say, oldest first, each once.
+
+    Every file is read.
+    """
+    steps = {each.block: each for each in recorded_steps(history)}
+    kind = history.state(history.blocks[-1][0]).kind
+    found: dict[Multihash, LostFile] = {}
+    seen: set[Multihash] = set()
+    for hash, block in history.blocks:
+        for file in _files(block.event):
+            if file.physical_hash in seen:
+                continue
+            seen.add(file.physical_hash)
+            if file_problems(history.dataset, file, kind)[0]:
+                found[file.physical_hash] = LostFile(
+                    block=hash,
+                    sequence=block.sequence_number,
+                    file=file,
+                    is_damaged=_path(history.dataset, file).exists(),
+                    step=steps.get(hash),
+                )
+    return tuple(found.values())
+
+
+def _files(event: object) -> Iterator[DataSlice | Checkpoint]:
+    if isinstance(event, AddData | ExecuteTransform):
+        if event.new_data is not None:
+            yield event.new_data
+        if event.new_checkpoint is not None:
+            yield event.new_checkpoint
+
+
+def foresee(lost: Sequence[LostFile], past: Past, workspace: Workspace) -> tuple[Restored, ...]:
+    """Say what `restore` would do with the files of one step, as far as it is known without it.
+
+    `past` then takes those that would come back for restored.  That a step gives other bytes or
+    rows now only running it shows.
+    """
+    step = lost[0].step
+    if step is None:
+        return tuple(Restored(each, Outcome.FAILED, _OF_ROOT) for each in lost)
+    refused = refusal(step, anyway=True)
+    why = None if refused is None else refused.why
+    if why is None:
+        try:
+            work_again(step, past, workspace.root)  # a folder that is only named
+        except OdfBuildError as error:
+            why = error.what
+    if why is not None:
+        return tuple(Restored(each, Outcome.FAILED, why) for each in lost)
+    past.assume_restored(_path(step.dataset, each.file) for each in lost)
+    return tuple(Restored(each, Outcome.RESTORED) for each in lost)
+
+
+def restore(
+    lost: Sequence[LostFile],
+    past: Past,
+    engine: Engine,
+    workspace: Workspace,
+    *,
+    reencode: bool = False,
+) -> tuple[Restored, ...]:
+    """Run the step again that made some files, and put those in place that it gives back.
+
+    A step of another version of the engine is run no less: hashes tell whether it gave the same.
+    With `reencode` a slice with the recorded rows is put in place whatever its bytes.
+    """
+    step = lost[0].step
+    if step is None:
+        raise ValueError("a file that no step made")
+    refused = refusal(step, anyway=True)
+    if refused is not None:
+        return tuple(Restored(each, Outcome.FAILED, refused.why) for each in lost)
+    try:
+        with workspace.staging() as staging:
+            slice, checkpoint = remade(step, past, engine, staging)
+            made = {"slice": slice, "checkpoint": checkpoint}
+            found = tuple(_put_back(step.dataset, each, made, reencode=reencode) for each in lost)
+    except OdfBuildError as error:
+        return tuple(Restored(each, Outcome.FAILED, error.what) for each in lost)
+    past.forget(_path(step.dataset, each.file) for each in lost)
+    return found
+
+
+def _put_back(
+    dataset: Dataset,
+    lost: LostFile,
+    made: Mapping[str, Remade],
+    *,
+    reencode: bool,
+) -> Restored:
+    """Put one file in place if it is the recorded one."""
+    is_slice = isinstance(lost.file, DataSlice)
+    found = made["slice" if is_slice else "checkpoint"]
+    if found is None:
+        return Restored(lost, Outcome.FAILED, f"the step gives no {lost.what} now")
+    path, logical = found
+    if physical_hash(path) == lost.hash:
+        _store(dataset, lost).put({lost.hash: path})
+        return Restored(lost, Outcome.RESTORED)
+    if not isinstance(lost.file, DataSlice):
+        why = "it comes out with other bytes, and steps trust a checkpoint by its bytes"
+        return Restored(lost, Outcome.FAILED, why)
+    if logical != lost.file.logical_hash:
+        why = f"the query gives other rows now: their logical hash is {logical}"
+        return Restored(lost, Outcome.FAILED, why)
+    if not reencode:
+        why = "it comes out with the recorded rows in other bytes, so that its name is not its hash"
+        return Restored(lost, Outcome.FAILED, why)
+    _store(dataset, lost).put({lost.hash: path})
+    return Restored(lost, Outcome.REENCODED)
+
+
+def _store(dataset: Dataset, lost: LostFile) -> ObjectStore:
+    is_slice = isinstance(lost.file, DataSlice)
+    return dataset.stores.data if is_slice else dataset.stores.checkpoints
+
+
+def _path(dataset: Dataset, file: DataSlice | Checkpoint) -> Path:
+    if isinstance(file, DataSlice):
+        return dataset.data_path(file.physical_hash)
+    return dataset.checkpoint_path(file.physical_hash)

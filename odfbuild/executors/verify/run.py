@@ -1,0 +1,289 @@
+"""Verify datasets: that all is as it was written, and that steps give the same rows again."""
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import TYPE_CHECKING
+
+from odfbuild.executors.engine.registry import spark_of
+from odfbuild.odf.events import MetadataBlock
+from odfbuild.odf.identity import DatasetId, Multihash
+from odfbuild.odf.timestamp import Timestamp
+from odfbuild.project.opened import Opened
+from odfbuild.state.chain.seen_heads import DamagedSeenHeadError
+
+if TYPE_CHECKING:
+    from odfbuild.executors.engine.protocol import Engine
+    from odfbuild.executors.verify.chain import Verified
+    from odfbuild.executors.verify.history import Past
+    from odfbuild.executors.verify.recompute import Recomputed
+    from odfbuild.executors.verify.recorded_inputs import RecordedInputs
+    from odfbuild.executors.verify.replay import RecordedStep, Replayed
+
+
+@dataclass(frozen=True, slots=True)
+class Since:
+    """A system time; or a block of one dataset, by its number, and its time for the others."""
+
+    time: Timestamp
+    dataset: DatasetId | None = None
+    sequence: int = -1
+
+    def precedes(self, dataset: DatasetId, sequence: int, system_time: Timestamp) -> bool:
+        """Say whether a block comes after it."""
+        if dataset == self.dataset:
+            return sequence > self.sequence
+        return system_time > self.time
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Verification:
+    """How to verify: whether steps are run again, also those of all that is read; how many at once.
+
+    `recompute` compares what stands with the query in full.  Without `since` all blocks are looked
+    at.  With `head`, the one dataset must end with that block; with `accept_head`, heads may be
+    others than those that were seen last.
+    """
+
+    replay: bool = False
+    recompute: bool = False
+    recursive: bool = False
+    since: Since | None = None
+    jobs: int = 4
+    head: Multihash | None = None
+    accept_head: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Checked:
+    """What verification found of one dataset, its steps in their order."""
+
+    dataset: DatasetId
+    found: "Verified"
+    replayed: "tuple[Replayed, ...]" = ()
+    recomputed: "Recomputed | None" = None
+
+    @property
+    def passed(self) -> bool:
+        """Say whether everything holds that could be looked at."""
+        if self.recomputed is not None and self.recomputed.findings:
+            return False
+        return not self.found.findings and not any(each.findings for each in self.replayed)
+
+
+def verify_datasets(
+    project: Opened, chosen: Sequence[DatasetId], asked: Verification
+) -> Iterator[Checked]:
+    """Yield what was found of each dataset, in their order, or of all they read from, inputs first.
+
+    An engine is started only if a step has to be run again.
+    """
+    from odfbuild.executors.verify.chain import verify
+    from odfbuild.executors.verify.history import Past
+    from odfbuild.executors.verify.recorded_inputs import RecordedInputs
+
+    past = Past(project.workspace)
+    inputs = RecordedInputs(project.workspace, every=asked.recursive)
+    ordered = inputs_first(past, chosen) if asked.recursive else chosen
+    steps = {each: _steps(past, each, asked) for each in ordered}
+    last = {each: _last_step(past, each) for each in ordered} if asked.recompute else {}
+    with replaying(
+        project, past, steps, asked.jobs, in_full=[step for step in last.values() if step]
+    ) as run:
+        looks = {
+            each: run.pool.submit(
+                verify,
+                project.workspace.dataset(each),
+                wanted=None if asked.since is None else partial(_wanted, asked.since, each),
+                inputs=inputs.problems,
+            )
+            for each in ordered
+        }
+        again = {each: run.submit(steps[each]) for each in ordered}
+        full = {each: run.pool.submit(run.in_full, step) for each, step in last.items() if step}
+        for each in ordered:
+            replayed = tuple(map(_replayed, again[each], steps[each]))
+            computed, step = full.get(each), last.get(each)
+            recomputed = None if computed is None or step is None else _recomputed(computed, step)
+            checked = Checked(each, looks[each].result(), replayed, recomputed)
+            yield _judged(project, asked, _without_cycle(inputs, checked))
+
+
+def _replayed(run: "Future[Replayed]", step: "RecordedStep") -> "Replayed":
+    """Return what came of a step; what nobody thought of is a finding of its dataset."""
+    from odfbuild.executors.verify.replay import Replayed
+
+    try:
+        return run.result()
+    except Exception as error:
+        what = f"it cannot be run again: {type(error).__name__}: {error}"
+        return Replayed(block=step.block, sequence=step.sequence, rows=step.rows, findings=(what,))
+
+
+def _recomputed(run: "Future[Recomputed]", step: "RecordedStep") -> "Recomputed":
+    """Return what came of a query in full, as `_replayed` does of a step."""
+    from odfbuild.executors.verify.recompute import Recomputed
+
+    try:
+        return run.result()
+    except Exception as error:
+        what = f"its query cannot be computed in full: {type(error).__name__}: {error}"
+        return Recomputed(block=step.block, sequence=step.sequence, findings=(what,))
+
+
+def _without_cycle(inputs: "RecordedInputs", checked: Checked) -> Checked:
+    """Return what was found, with the cycle that the dataset is made in, if it is."""
+    from odfbuild.executors.verify.chain import Finding
+
+    head = checked.found.head
+    cycle = None if head is None else inputs.cycle(head)
+    if head is None or cycle is None:
+        return checked
+    findings = (*checked.found.findings, Finding(head.head, f"it is made of itself: {cycle}"))
+    return replace(checked, found=replace(checked.found, findings=findings))
+
+
+def _judged(project: Opened, asked: Verification, checked: Checked) -> Checked:
+    """Return what was found, with what is wrong with the head; remember one that is right."""
+    from odfbuild.executors.verify.heads import head_findings
+
+    head, seen = checked.found.head, project.workspace.seen
+    if head is None:
+        return checked
+    found = tuple(head_findings(project, head, asked.head, accept=asked.accept_head))
+    if found:
+        every = replace(checked.found, findings=(*checked.found.findings, *found))
+        return replace(checked, found=every)
+    if checked.passed:
+        try:
+            known = seen.read(checked.dataset)
+        except DamagedSeenHeadError:  # it was accepted, else it were a finding
+            known = seen.damage = None
+        if known is None or known.head != head.head:
+            seen.put(checked.dataset, head.head, head.sequence)
+    return checked
+
+
+def _wanted(since: Since, dataset: DatasetId, block: MetadataBlock) -> bool:
+    return since.precedes(dataset, block.sequence_number, block.system_time)
+
+
+def _steps(past: "Past", dataset: DatasetId, asked: Verification) -> "tuple[RecordedStep, ...]":
+    return steps_since(past, dataset, asked.since) if asked.replay else ()
+
+
+def _last_step(past: "Past", dataset: DatasetId) -> "RecordedStep | None":
+    return next(reversed(steps_since(past, dataset)), None)
+
+
+def steps_since(
+    past: "Past", dataset: DatasetId, since: Since | None = None
+) -> "tuple[RecordedStep, ...]":
+    """Return the recorded steps of a dataset; none of a chain that cannot be read."""
+    from odfbuild.executors.verify.replay import recorded_steps
+
+    try:
+        history = past.history(dataset)
+    except Exception:
+        return ()  # the look at its blocks says what is wrong
+    return tuple(
+        step
+        for step in (() if history is None else recorded_steps(history))
+        if since is None or since.precedes(dataset, step.sequence, step.system_time)
+    )
+
+
+def inputs_first(past: "Past", chosen: Sequence[DatasetId]) -> tuple[DatasetId, ...]:
+    """Return datasets and all that they are made of, inputs first; in a cycle, in any order."""
+    found: dict[DatasetId, None] = {}
+    seen: set[DatasetId] = set()
+    left = [(each, False) for each in reversed(chosen)]
+    while left:
+        each, is_done = left.pop()
+        if is_done:
+            found[each] = None
+        elif each not in seen:
+            seen.add(each)
+            left.append((each, True))
+            left += [(one, False) for one in reversed(_inputs(past, each))]
+    return tuple(found)
+
+
+def _inputs(past: "Past", dataset: DatasetId) -> tuple[DatasetId, ...]:
+    """Return what a dataset was ever made of, as far as it is in the workspace."""
+    try:
+        history = past.history(dataset)
+        state = None if history is None else history.state(history.blocks[-1][0])
+        read = () if state is None else state.progress
+        return tuple(each for each in read if past.history(each) is not None)
+    except Exception:  # which the look at its blocks says
+        return ()
+
+
+@dataclass(frozen=True, slots=True)
+class Replaying:
+    """Threads that look at datasets, run recorded steps again, or their queries in full."""
+
+    pool: ThreadPoolExecutor
+    run: "Callable[[RecordedStep], Replayed]"
+    in_full: "Callable[[RecordedStep], Recomputed]"
+
+    def submit(self, steps: "Sequence[RecordedStep]") -> "tuple[Future[Replayed], ...]":
+        """Run steps when their turn comes."""
+        return tuple(self.pool.submit(self.run, step) for step in steps)
+
+
+@contextmanager
+def replaying(
+    project: Opened,
+    past: "Past",
+    steps: "Mapping[DatasetId, Sequence[RecordedStep]]",
+    jobs: int,
+    *,
+    anyway: bool = False,
+    in_full: "Sequence[RecordedStep]" = (),
+) -> Iterator[Replaying]:
+    """Give so many threads; what is not done yet is given up on an error.
+
+    With `anyway` also steps of another version of the engine are run.  `in_full` are the steps
+    after which the rows that stand may be compared with the query in full.
+    """
+    from odfbuild.executors.engine.interrupt import stop, stoppable
+    from odfbuild.executors.verify.recompute import recompute
+    from odfbuild.executors.verify.replay import refusal, replay
+
+    every = [step for each in steps.values() for step in each]
+    runs = [step for step in every if refusal(step, anyway=anyway) is None]
+    runs += [step for step in in_full if refusal(step, anyway=True) is None]
+    with _engine(project, runs) as engine, stoppable():
+        pool = ThreadPoolExecutor(jobs, "verify")
+        again = partial(
+            replay, past=past, engine=engine, workspace=project.workspace, anyway=anyway
+        )
+        try:
+            full = partial(recompute, past=past, engine=engine, workspace=project.workspace)
+            yield Replaying(pool, again, full)
+        except BaseException:
+            stop()
+            if engine is not None:
+                engine.cancel()
+            raise
+        finally:
+            pool.shutdown(cancel_futures=True)
+
+
+@contextmanager
+def _engine(project: Opened, steps: "Sequence[RecordedStep]") -> "Iterator[Engine | None]":
+    """Give an engine that runs these steps, and none for no steps."""
+    if not steps:
+        yield None
+        return
+    engine = spark_of(project)
+    try:
+        pieces = (step.event.new_data for step in steps)
+        engine.prepare(sum(piece.size for piece in pieces if piece is not None))
+        yield engine
+    finally:
+        engine.close()

@@ -1,0 +1,65 @@
+"""Open files to read them: a FIFO would wait for a writer for ever, and a device may never end."""
+
+import errno
+import os
+import stat
+from io import BufferedReader
+
+MOST = 64 * 1024 * 1024
+"""Bytes that a file of a project may have, whatever it is for; most may have fewer."""
+
+NO_FILE = frozenset(
+    {errno.EISDIR, errno.ENOTDIR, errno.ELOOP, errno.EINVAL, errno.ENXIO, errno.ENODEV}
+    | {errno.EACCES, errno.EPERM, errno.ENAMETOOLONG, errno.EIO}
+)
+"""What the system says of a path that has no file which can be read; others are about us."""
+
+
+def open_descriptor(path: str | os.PathLike[str], *, follow: bool = True) -> int:
+    """Return a descriptor to read a regular file; links are followed, or with `follow` off refused.
+
+    Raises OSError, also of what is not a regular file.
+    """
+    flags = os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC
+    try:
+        opened = os.open(path, flags if follow else flags | os.O_NOFOLLOW)
+    except OSError as error:
+        if error.errno == errno.ELOOP and not follow and os.path.islink(path):  # noqa: PTH114
+            raise OSError(errno.ELOOP, "is a link", str(path)) from None
+        raise
+    mode = os.fstat(opened).st_mode
+    if stat.S_ISREG(mode):
+        return opened
+    os.close(opened)
+    if stat.S_ISDIR(mode):
+        raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), str(path))
+    raise OSError(errno.EINVAL, "is not a regular file", str(path))
+
+
+def open_regular(path: str | os.PathLike[str]) -> BufferedReader:
+    """Return a regular file, open to read its bytes.  Raises as `open_descriptor`."""
+    return os.fdopen(open_descriptor(path), "rb")
+
+
+def read_regular(path: str | os.PathLike[str], most: int | None = None) -> bytes:
+    """Return the bytes of a regular file.  Raises as `open_descriptor`, also for more than `most`.
+
+    A file may be of any size without taking space on a disk.
+    """
+    with open_regular(path) as file:
+        if most is not None and os.fstat(file.fileno()).st_size > most:
+            raise OSError(errno.EFBIG, f"has more than {most:,} bytes", str(path))
+        return file.read() if most is None else file.read(most)
+
+
+def why_irregular(path: str | os.PathLike[str]) -> str | None:
+    """Say why a path has no regular file, links not followed; None if it has one, or nothing."""
+    try:
+        mode = os.lstat(path).st_mode
+    except FileNotFoundError:
+        return None
+    except OSError as error:
+        return error.strerror or str(error)
+    if stat.S_ISLNK(mode):
+        return "is a link"
+    return None if stat.S_ISREG(mode) else "is not a regular file"

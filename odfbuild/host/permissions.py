@@ -1,0 +1,304 @@
+"""What a project may use of the machine that it is built on: said outside of it, by its user.
+
+A policy names the environment, folders, programs, images and clusters; without one there are the
+defaults, which are narrow where CI is set, as strangers' pull requests are planned there.
+"""
+
+import os
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from fnmatch import fnmatchcase
+from functools import cache
+from pathlib import Path
+from typing import ClassVar
+
+from odfbuild.errors import ProjectError
+
+POLICY = "policy.yaml"
+SENSITIVE = ("/boot", "/dev", "/etc", "/proc", "/run", "/sys", "/var/run")
+"""Folders that hold no data; with them, every folder of the home folder that starts with a dot."""
+_LOCAL = ("local", "local[[]*]")
+_HARMLESS = ("LANG", "LANGUAGE", "LC_*", "TZ", "USER", "LOGNAME", "HOSTNAME")
+
+
+class NotPermittedError(ProjectError):
+    """A project asks for something outside of it that the policy does not allow."""
+
+    code: ClassVar[str] = "not-permitted"
+
+
+class PathNotPermittedError(NotPermittedError):
+    """A file outside of the project is to be read that the policy does not allow."""
+
+    code = "path-not-permitted"
+
+
+class EnvironmentNotPermittedError(NotPermittedError):
+    """A variable of the environment is to be read that the policy does not allow."""
+
+    code = "env-not-permitted"
+
+
+class PythonNotPermittedError(NotPermittedError):
+    """Python of the project is to be run that the policy does not allow."""
+
+    code = "python-not-permitted"
+
+
+class PipeNotPermittedError(NotPermittedError):
+    """A program is to be run that the policy does not allow."""
+
+    code = "pipe-not-permitted"
+
+
+class ContainerNotPermittedError(NotPermittedError):
+    """An image is to be run that the policy does not allow."""
+
+    code = "container-not-permitted"
+
+
+class MasterNotPermittedError(NotPermittedError):
+    """Spark is to run in a cluster that the policy does not allow."""
+
+    code = "master-not-permitted"
+
+
+class NetworkNotPermittedError(NotPermittedError):
+    """Planning would need the network, which the policy does not allow."""
+
+    code = "network-not-permitted"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Permissions:
+    """What a policy allows; texts are patterns with * and ?, folders are absolute.
+
+    `python` are folders of projects whose macros may be Python, `env` names that templates may
+    read, `source_env` names that sources may be filled with, `pipe_env` names that programs get,
+    `paths` folders that sources may read (* for all), `masters` clusters, `pipes` programs,
+    `containers` images.
+    `network` is about planning, `literal_secrets` about credentials that go into chains,
+    `confine` says whether programs run confined: auto, required or off.
+    `file` is where a user may say otherwise, `because` names what the values come from.
+    """
+
+    python: tuple[str, ...] = ()
+    env: tuple[str, ...] = ()
+    source_env: tuple[str, ...] = ()
+    pipe_env: tuple[str, ...] = ()
+    paths: tuple[str, ...] = ()
+    masters: tuple[str, ...] = _LOCAL
+    pipes: tuple[str, ...] = ()
+    containers: tuple[str, ...] = ()
+    network: bool = False
+    literal_secrets: bool = False
+    confine: str = "auto"
+    file: str = f"~/.config/odfbuild/{POLICY}"
+    because: str = "the defaults"
+
+    def allows_path(self, path: str | Path, project: Path) -> bool:
+        """Tell whether a file or folder may be read: links are followed first.
+
+        The project's own folder may be; of what is sensitive, only what is named itself; keys of
+        datasets and repositories never.
+        """
+        try:
+            real = os.path.realpath(path)
+        except (OSError, ValueError):
+            return False
+        if _is_never_data(real):
+            return False
+        if "*" in self.paths:
+            return True
+        roots = [os.path.realpath(project), *map(os.path.realpath, self.paths)]
+        guards = _guards_of(real)
+        return any(
+            _is_below(real, root) and all(_is_below(root, guard) for guard in guards)
+            for root in roots
+        )
+
+    def allows_python(self, project: Path) -> bool:
+        real = os.path.realpath(project)
+        return any(_is_below(real, os.path.realpath(folder)) for folder in self.python)
+
+    def allows_env(self, name: str) -> bool:
+        return _fits(name, self.env)
+
+    def check_source_env(self, names: Sequence[str], source: str) -> None:
+        """Raise EnvironmentNotPermittedError of a name that a source may not be filled with."""
+        for name in names:
+            if not _fits(name, self.source_env):
+                raise EnvironmentNotPermittedError(
+                    what=f"{source} reads the variable {name} of the environment",
+                    why=self.refusal("what a source is filled with goes to its server or program"),
+                    fix=self.way_on("source_env", name),
+                )
+
+    def check_pipe(self, command: Sequence[str], source: str) -> None:
+        """Raise PipeNotPermittedError of a program that may not be run."""
+        if not _fits(command[0], self.pipes):
+            raise PipeNotPermittedError(
+                what=f"{source} is piped through the program {command[0]!r}",
+                why=self.refusal("a program does whatever it likes"),
+                fix=self.way_on("pipes", command[0]),
+            )
+
+    def check_confined(self, source: str, *, confined: bool) -> None:
+        """Raise PipeNotPermittedError where a program has to be confined and cannot be."""
+        if self.confine == "required" and not confined:
+            raise PipeNotPermittedError(
+                what=f"{source} is piped through a program that nothing confines here",
+                why=self.refusal("it would see the network and the home folder"),
+                fix="use a Linux with landlock and network namespaces: odfbuild doctor says what "
+                f"there is; or say in {self.file}: confine: auto",
+            )
+
+    def check_container(self, image: str) -> None:
+        """Raise ContainerNotPermittedError of an image that may not be run."""
+        if not _fits(image, self.containers):
+            raise ContainerNotPermittedError(
+                what=f"the image {image} is to be run",
+                why=self.refusal("a container has the network, and what it is given"),
+                fix=self.way_on("containers", image),
+            )
+
+    def check_master(self, master: str | None) -> None:
+        """Raise MasterNotPermittedError of a cluster that may not be used; None is this machine."""
+        if master is not None and not _fits(master, self.masters):
+            raise MasterNotPermittedError(
+                what=f"Spark is to run on {master}",
+                why=self.refusal("a cluster sees every row, and what Spark is started with"),
+                fix=self.way_on("masters", master),
+            )
+
+    def check_path(self, path: str | Path, project: Path) -> None:
+        """Raise PathNotPermittedError of a file that may not be read."""
+        if not self.allows_path(path, project):
+            raise self.path_refusal(str(path), os.path.dirname(path))  # noqa: PTH120
+
+    def check_workspace(self, folder: Path, project: Path) -> None:
+        """Raise PathNotPermittedError of a workspace outside of the project and of `paths`.
+
+        Links are followed first.  Where `paths` is all of the machine, any folder will do.
+        """
+        real = os.path.realpath(folder)
+        if _is_below(real, os.path.realpath(project)) or {"*", "/"} & {*self.paths}:
+            return
+        if not any(_is_below(real, os.path.realpath(each)) for each in self.paths):
+            raise PathNotPermittedError(
+                what=f"the workspace {real} is outside of the project",
+                why=self.refusal("what is there is shown and changed as the project says"),
+                fix=f"keep the workspace in the project; or {self.way_on('paths', real)}",
+            )
+
+    def path_refusal(self, path: str, folder: str) -> PathNotPermittedError:
+        """Return the refusal of a path; its text says nothing of whether there is such a file.
+
+        `folder` is where the path is, as a policy would name it.
+        """
+        if _is_never_data(os.path.realpath(path)) or _is_never_data(os.path.realpath(folder)):
+            return PathNotPermittedError(
+                what=f"{path} is in a repository of git, or among the keys of datasets",
+                why="these are never data: what is read becomes rows that others may get",
+                fix="name a folder of data",
+            )
+        return PathNotPermittedError(
+            what=f"{path} is not inside the project",
+            why=self.refusal("what is read becomes rows, and its names are shown by a plan"),
+            fix=f"copy the files into the project; or {self.way_on('paths', folder)}",
+        )
+
+    def network_refusal(self, name: str) -> NetworkNotPermittedError:
+        """Return the refusal to fetch a package while a plan is made."""
+        return NetworkNotPermittedError(
+            what=f"the package {name} would be fetched while the project is planned",
+            why=self.refusal("its address is the project's own word"),
+            fix=f"odfbuild deps install fetches it before; or {self.way_on('network', 'true')}",
+        )
+
+    def refusal(self, why: str) -> str:
+        """Return why something is refused, with who says so."""
+        return f"{why}; {self.because} do{_s(self.because)} not allow it"
+
+    def way_on(self, key: str, value: str) -> str:
+        """Return what a user has to write to allow something."""
+        shown = f'["{value}"]' if key != "network" else value
+        return f"if you trust the project with that, say in {self.file}: {key}: {shown}"
+
+
+def _s(because: str) -> str:
+    return "" if because.startswith("the defaults") else "es"
+
+
+def _fits(name: str, patterns: Sequence[str]) -> bool:
+    return any(fnmatchcase(name, each) for each in patterns)
+
+
+def _guards_of(real: str) -> list[str]:
+    """Return the sensitive folders that a path without links is in."""
+    found = [*_system_folders()]
+    home = os.path.realpath(os.path.expanduser("~"))  # noqa: PTH111
+    inside = real.removeprefix(f"{home.rstrip('/')}/").partition("/")[0]
+    if inside != real and inside.startswith("."):
+        found.append(f"{home}/{inside}")
+    return [each for each in found if _is_below(real, each)]
+
+
+@cache
+def _system_folders() -> tuple[str, ...]:
+    """Return the sensitive folders of the system, and what they are links to; these stay."""
+    return tuple(each for name in SENSITIVE for each in {name, os.path.realpath(name)})
+
+
+def _is_never_data(real: str) -> bool:
+    """Tell whether a path without links is in a repository, or in the keys of a workspace."""
+    parts = real.split("/")
+    return ".git" in parts or any(
+        part == "keys" and (parts[at - 1] == ".odfbuild" or _is_workspace("/".join(parts[:at])))
+        for at, part in enumerate(parts)
+    )
+
+
+def _is_workspace(folder: str) -> bool:
+    return all(os.path.isdir(f"{folder}/{name}") for name in ("datasets", "names"))  # noqa: PTH112
+
+
+def leads_inside(path: str | Path, folder: Path) -> bool:
+    """Tell whether a path is in a folder, once links are followed; if unclear, it is not."""
+    try:
+        return _is_below(os.path.realpath(path), os.path.realpath(folder))
+    except (OSError, ValueError):
+        return False
+
+
+def _is_below(path: str, folder: str) -> bool:
+    return path == folder or path.startswith(folder if folder.endswith("/") else f"{folder}/")
+
+
+def is_ci(env: Mapping[str, str]) -> bool:
+    """Tell whether a pipeline runs this: all services for that set CI."""
+    return env.get("CI", "").lower() not in ("", "0", "false", "no", "off")
+
+
+UNLIMITED = Permissions(
+    python=("/",),
+    env=("*",),
+    source_env=("*",),
+    pipe_env=("*",),
+    paths=("*",),
+    masters=("*",),
+    pipes=("*",),
+    containers=("*",),
+    network=True,
+    literal_secrets=True,
+    confine="off",
+)
+"""No limits: of what was checked before, or is given by the user."""
+
+DEFAULTS = Permissions(
+    env=_HARMLESS, source_env=("*",), paths=("/",), pipes=("*",), containers=("*",), network=True
+)
+"""On a machine of one's own: what a plan shows before an apply does it, and no code at a plan."""
+
+STRICT = Permissions(because="the defaults where CI is set")
+"""In a pipeline: the project's own files."""

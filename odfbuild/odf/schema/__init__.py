@@ -1,0 +1,1 @@
+"""Types and columns of data: DDL, Arrow, growth by new columns."""

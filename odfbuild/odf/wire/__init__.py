@@ -1,0 +1,1 @@
+"""Blocks as bytes: FlatBuffers as the reference writes them."""

@@ -1,0 +1,1 @@
+"""Columns from one definition to the next, and who uses them."""

@@ -1,0 +1,277 @@
+"""Differences between two data schemas, to any depth, and types that readers cope with.  Pure.
+
+Columns are told apart by name.  One that goes while another of its type comes is taken for the same
+column under another name, when that is the only way to pair them.
+
+| from | to |
+|---|---|
+| a signed integer | a longer signed one |
+| an unsigned integer | a longer one, signed or not |
+| a whole number | a float that holds all its values, a decimal with room for its digits |
+| a float | a longer float |
+| DECIMAL(p, s) | DECIMAL(q, t) with t >= s and q - t >= p - s |
+| seconds, milliseconds | a finer unit, down to microseconds |
+| a list, or bytes, of one length | of any length |
+
+Everything else is another type: a text is no number, and a date no instant.
+"""
+
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from difflib import SequenceMatcher
+from typing import TypeAlias
+
+from odfbuild.odf.events import (
+    DataField,
+    DataSchema,
+    DataType,
+    DataTypeBinary,
+    DataTypeDecimal,
+    DataTypeDuration,
+    DataTypeFloat16,
+    DataTypeFloat32,
+    DataTypeFloat64,
+    DataTypeInt8,
+    DataTypeInt16,
+    DataTypeInt32,
+    DataTypeInt64,
+    DataTypeList,
+    DataTypeMap,
+    DataTypeNull,
+    DataTypeStruct,
+    DataTypeTime,
+    DataTypeTimestamp,
+    DataTypeUInt8,
+    DataTypeUInt16,
+    DataTypeUInt32,
+    DataTypeUInt64,
+    TimeUnit,
+)
+from odfbuild.odf.schema.ddl import DdlError, to_ddl
+from odfbuild.odf.schema.types import inner, is_optional, spelled_out, type_name
+from odfbuild.planner.plan.changes import ColumnChange
+
+_SIGNED: Mapping[type, int] = {
+    DataTypeInt8: 8,
+    DataTypeInt16: 16,
+    DataTypeInt32: 32,
+    DataTypeInt64: 64,
+}
+_UNSIGNED: Mapping[type, int] = {
+    DataTypeUInt8: 8,
+    DataTypeUInt16: 16,
+    DataTypeUInt32: 32,
+    DataTypeUInt64: 64,
+}
+_FLOATS: Mapping[type, int] = {  # bits of the numbers that are held exactly
+    DataTypeFloat16: 11,
+    DataTypeFloat32: 24,
+    DataTypeFloat64: 53,
+}
+_UNITS = (TimeUnit.SECOND, TimeUnit.MILLISECOND, TimeUnit.MICROSECOND)
+
+
+def is_widening(old: DataType, new: DataType) -> bool:
+    """Say whether every value of the old type is one of the new, and means the same there.
+
+    Both are types of values that are not null, and different.
+    """
+    match spelled_out(old), spelled_out(new):
+        case DataTypeDecimal() as was, DataTypeDecimal() as now:
+            whole = now.precision - now.scale >= was.precision - was.scale
+            return whole and now.scale >= was.scale
+        case DataTypeTimestamp() as was, DataTypeTimestamp() as now:
+            return was.timezone == now.timezone and _finer(was.unit, now.unit)
+        case (DataTypeTime() as was, DataTypeTime() as now) | (
+            DataTypeDuration() as was,
+            DataTypeDuration() as now,
+        ):
+            return _finer(was.unit, now.unit)
+        case DataTypeBinary(fixed_length=int()), DataTypeBinary(fixed_length=None):
+            return True
+        case DataTypeList(fixed_length=int()) as was, DataTypeList(fixed_length=None) as now:
+            return was.item_type == now.item_type
+    return _wider_number(old, new)
+
+
+def _wider_number(old: DataType, new: DataType) -> bool:
+    if type(old) in _FLOATS:
+        return _FLOATS.get(type(new), 0) > _FLOATS[type(old)]
+    signed = type(old) in _SIGNED
+    bits = _SIGNED.get(type(old)) or _UNSIGNED.get(type(old))
+    if bits is None:
+        return False
+    magnitude = bits - 1 if signed else bits
+    if isinstance(new, DataTypeDecimal):
+        return new.precision - new.scale >= len(str(2**magnitude))
+    if type(new) in _FLOATS:
+        return _FLOATS[type(new)] >= magnitude
+    return _SIGNED.get(type(new), 0) > bits or (not signed and _UNSIGNED.get(type(new), 0) > bits)
+
+
+def _finer(was: TimeUnit | None, now: TimeUnit | None) -> bool:
+    """Nanoseconds are left out: their range is the smaller one."""
+    if was not in _UNITS or now not in _UNITS:
+        return False
+    return _UNITS.index(now) > _UNITS.index(was)
+
+
+_Sources: TypeAlias = Mapping[str, frozenset[object]]
+_ALIKE = 0.6
+
+
+def compare_schemas(
+    before: DataSchema,
+    after: DataSchema,
+    *,
+    sources_before: _Sources | None = None,
+    sources_after: _Sources | None = None,
+) -> tuple[ColumnChange, ...]:
+    """Return every difference, in the order of `before`, what is new after it.
+
+    The sources of a column are what it is made of, by its name: where both schemas come with them,
+    they decide what is a new name for an old column.
+    """
+    alike: _Alike = _alike
+    if sources_before is not None and sources_after is not None:
+        alike = _same_sources(sources_before, sources_after)
+    return tuple(_Members("", alike).changes(before.fields, after.fields))
+
+
+def type_text(of: DataType) -> str:
+    """Return a type as DDL, or in words when DDL has none for it; one that is not known is ?."""
+    if isinstance(inner(of), DataTypeNull):
+        return "?"
+    if isinstance(inner(of), DataTypeMap):
+        return _map_text(of)
+    try:
+        return to_ddl(DataSchema((DataField("c", of),)))[0].removeprefix("c ")
+    except DdlError:
+        return type_name(inner(of)) if is_optional(of) else f"{type_name(of)} NOT NULL"
+
+
+def top_column(path: str) -> str:
+    """Return the column of the table that a path leads into: `tags` of `tags[].name`."""
+    return path.partition("[]")[0].partition(".")[0]
+
+
+def is_nested(path: str) -> bool:
+    """Say whether a path leads below a column of the table."""
+    return top_column(path) != path
+
+
+_Alike: TypeAlias = Callable[[DataField, DataField], bool]
+
+
+def _alike(old: DataField, new: DataField) -> bool:
+    """Tell by their names whether columns may be the same: nothing else is known."""
+    a, b = old.name.lower(), new.name.lower()
+    return a in b or b in a or SequenceMatcher(None, a, b).ratio() >= _ALIKE
+
+
+def _same_sources(before: _Sources, after: _Sources) -> _Alike:
+    def alike(old: DataField, new: DataField) -> bool:
+        made_of = before.get(old.name)
+        return bool(made_of) and made_of == after.get(new.name)
+
+    return alike
+
+
+@dataclass(frozen=True, slots=True)
+class _Members:
+    """The columns of a table, or the members of a struct: `path` ends with a dot, or is empty."""
+
+    path: str
+    alike: _Alike
+
+    def changes(self, old: Sequence[DataField], new: Sequence[DataField]) -> Iterator[ColumnChange]:
+        by_name = {field.name: field for field in new}
+        gone = [field for field in old if field.name not in by_name]
+        came = _without(new, {field.name for field in old})
+        renamed = _renamed(gone, came, self.alike)
+        for field in old:
+            place = self.path + field.name
+            if field.name in by_name:
+                yield from _types(place, field.type, by_name[field.name].type)
+            elif field.name in renamed:
+                yield _change(place, "renamed", field.name, renamed[field.name])
+            else:
+                yield _change(place, "removed", type_text(field.type), None)
+        for field in _without(came, set(renamed.values())):
+            yield _change(self.path + field.name, "added", None, type_text(field.type))
+        yield from self._order([field.name for field in old], list(by_name))
+
+    def _order(self, old: Sequence[str], new: Sequence[str]) -> Iterator[ColumnChange]:
+        """Compare the order of those that both have; at the end of a path stands what has them.
+
+        One with a new name is at the end of a chain's columns, wherever it is declared.
+        """
+        kept = set(old) & set(new)
+        was = [name for name in old if name in kept]
+        now = [name for name in new if name in kept]
+        if was != now:
+            place = self.path.removesuffix(".")
+            yield _change(place, "reordered", ", ".join(was), ", ".join(now))
+
+
+def _types(place: str, old: DataType, new: DataType) -> Iterator[ColumnChange]:
+    if is_optional(old) != is_optional(new):
+        kind = "optional" if is_optional(new) else "required"
+        yield _change(place, kind, type_text(old), type_text(new))
+    yield from _values(place, inner(old), inner(new))
+
+
+def _values(place: str, old: DataType, new: DataType) -> Iterator[ColumnChange]:
+    """Compare types of values that are not null."""
+    match old, new:
+        case DataTypeStruct(), DataTypeStruct():
+            yield from _Members(f"{place}.", _alike).changes(old.fields, new.fields)
+        case DataTypeList(), DataTypeList() if old.fixed_length == new.fixed_length:
+            yield from _types(f"{place}[]", old.item_type, new.item_type)
+        case DataTypeMap(), DataTypeMap() if bool(old.keys_sorted) == bool(new.keys_sorted):
+            yield from _types(f"{place}.key", old.key_type, new.key_type)
+            yield from _types(f"{place}.value", old.value_type, new.value_type)
+        case _ if spelled_out(old) != spelled_out(new):
+            kind = "widened" if is_widening(old, new) else "retyped"
+            yield _change(place, kind, _plain(old), _plain(new))
+
+
+def _renamed(
+    gone: Sequence[DataField], came: Sequence[DataField], alike: _Alike
+) -> Mapping[str, str]:
+    """Return the new names of columns that can be paired in one way only."""
+    pairs = [
+        (old.name, new.name)
+        for old in gone
+        for new in came
+        if spelled_out(old.type) == spelled_out(new.type) and alike(old, new)
+    ]
+    of_old, of_new = _counts(a for a, _ in pairs), _counts(b for _, b in pairs)
+    return {a: b for a, b in pairs if of_old[a] == 1 and of_new[b] == 1}
+
+
+def _counts(names: Iterable[str]) -> Mapping[str, int]:
+    found: dict[str, int] = defaultdict(int)
+    for name in names:
+        found[name] += 1
+    return found
+
+
+def _without(fields: Iterable[DataField], names: set[str]) -> list[DataField]:
+    return [field for field in fields if field.name not in names]
+
+
+def _change(path: str, kind: str, before: str | None, after: str | None) -> ColumnChange:
+    return ColumnChange(path=path, kind=kind, before=before, after=after)
+
+
+def _plain(of: DataType) -> str:
+    return type_text(of).removesuffix(" NOT NULL")
+
+
+def _map_text(of: DataType) -> str:
+    value = inner(of)
+    assert isinstance(value, DataTypeMap)  # noqa: S101
+    text = f"MAP<{type_text(value.key_type)}, {type_text(value.value_type)}>"
+    return text if is_optional(of) else f"{text} NOT NULL"

@@ -1,0 +1,1 @@
+"""Numbered rules on changes, and what they find."""

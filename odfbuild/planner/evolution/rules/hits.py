@@ -1,0 +1,54 @@
+"""Make hits: a rule that applies, in words, with its ways on.  Pure."""
+
+from collections.abc import Sequence
+
+from odfbuild.errors import SourceSpan
+from odfbuild.odf.refs import DatasetAlias
+from odfbuild.planner.evolution.rules.catalogue import rule
+from odfbuild.planner.plan.changes import ChangeClass, Hit, Judged
+from odfbuild.planner.plan.policy import Severity
+
+
+def hit(
+    code: str,
+    dataset: DatasetAlias,
+    message: str,
+    *,
+    why: str | None = None,
+    column: str | None = None,
+    other: object = None,
+    span: SourceSpan | None = None,
+    severity: Severity | None = None,
+) -> Hit:
+    """Return a hit that no gate has judged yet.
+
+    `why` is the rule's explanation unless there is more to say; `other` the other name that the
+    rule's ways on speak of; `severity` another one than the rule's own.
+    """
+    known = rule(code)
+    names = {"dataset": dataset, "column": column, "other": other}
+    return Hit(
+        code=code,
+        name=known.name,
+        dataset=dataset,
+        column=column,
+        change=known.change,
+        severity=known.severity if severity is None else severity,
+        judged=Judged.PASSED,
+        message=message,
+        why=known.explanation if why is None else why,
+        ways=(*(way.format_map(names) for way in known.ways), *_accept(code, dataset, column)),
+        span=span,
+    )
+
+
+def class_of(hits: Sequence[Hit], least: ChangeClass = ChangeClass.NONE) -> ChangeClass:
+    """Return the class that reaches farthest."""
+    return max([least, *(each.change for each in hits)], key=lambda each: each.rank)
+
+
+def _accept(code: str, dataset: DatasetAlias, column: str | None) -> tuple[str, ...]:
+    if rule(code).severity is Severity.OFF or code.startswith("ODF4"):
+        return ()
+    part = "" if column is None else f" --column {column}"
+    return (f"odfbuild accept {code} {dataset}{part} --until DATE",)

@@ -1,0 +1,210 @@
+"""Which rules a query meets because its inputs change: ODF305 to ODF309.  Pure."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from odfbuild.errors import SourceSpan
+from odfbuild.odf.events import DataField, DataSchema
+from odfbuild.odf.refs import DatasetAlias
+from odfbuild.planner.evolution.columns.compare import is_nested, top_column
+from odfbuild.planner.evolution.columns.derive import Made, MadeColumn
+from odfbuild.planner.evolution.rules.hits import hit
+from odfbuild.planner.evolution.rules.subject import Subject
+from odfbuild.planner.plan.changes import ColumnChange, Hit
+from odfbuild.sql.text.shape import Place
+from odfbuild.sql.text.statement import QueryStep
+
+
+@dataclass(frozen=True, slots=True)
+class InputChange:
+    """How the columns of one input change; `name` is the one that the query uses for it."""
+
+    name: str
+    dataset: DatasetAlias
+    changes: tuple[ColumnChange, ...]
+
+    def changed(self, kinds: Sequence[str]) -> Iterator[ColumnChange]:
+        return (each for each in self.changes if each.kind in kinds)
+
+
+@dataclass(slots=True)
+class Upstream:
+    """The changes of the inputs of one dataset, seen from its query.
+
+    `made` is what the query makes of everything that its inputs had or will have.
+    """
+
+    subject: Subject
+    steps: tuple[QueryStep, ...]
+    inputs: tuple[InputChange, ...]
+    made: Made
+
+    def removal_hits(self) -> Iterator[Hit]:
+        """Yield the columns that the query names and that are gone."""
+        for source in self.inputs:
+            for change in source.changed(("removed", "renamed")):
+                if self._uses(source, top_column(change.path)):
+                    yield from self._removal(source, change)
+
+    def own(
+        self, changes: Sequence[ColumnChange]
+    ) -> tuple[list[ColumnChange], list[tuple[ColumnChange, InputChange]]]:
+        """Divide changes of the dataset's columns: its own, and those that come from an input."""
+        own, passed = [], []
+        for change in changes:
+            source = self._origin(change)
+            if source is None:
+                own.append(change)
+            else:
+                passed.append((change, source))
+        return own, passed
+
+    def passed_hits(self, passed: Sequence[tuple[ColumnChange, InputChange]]) -> Iterator[Hit]:
+        """Yield what comes through the query from an input."""
+        for change, source in passed:
+            yield self._passed(change, source)
+
+    def type_hits(self, passed: Sequence[tuple[ColumnChange, InputChange]]) -> Iterator[Hit]:
+        """Yield columns of another type that are used, while no column of the result shows it."""
+        shown = {(source.name, top_column(change.path)) for change, source in passed}
+        for source in self.inputs:
+            for change in source.changed(("retyped", "widened")):
+                top = top_column(change.path)
+                if not self._uses(source, top) or self._shows(source.name, top, shown):
+                    continue
+                message = (
+                    f"it uses {change.path} of {source.dataset}, "
+                    f"which changes: {change.before} -> {change.after}"
+                )
+                yield hit(
+                    "ODF309",
+                    self.subject.alias,
+                    message,
+                    column=change.path,
+                    other=source.dataset,
+                    span=self._span(source, change.path),
+                )
+
+    def _removal(self, source: InputChange, change: ColumnChange) -> Iterator[Hit]:
+        place = self._place(source, change.path)
+        if (place is None and is_nested(change.path)) or self._is_by_star(source, change, place):
+            return  # it comes and goes with what holds it
+        message = f"{change.path} is no longer produced by {source.dataset}"
+        if change.kind == "renamed":
+            message = f"{change.path} of {source.dataset} is to be called {change.after}"
+        yield hit(
+            "ODF305",
+            self.subject.alias,
+            message,
+            column=change.path,
+            other=source.dataset,
+            span=self.subject.query_span(self.steps, place),
+        )
+
+    def _passed(self, change: ColumnChange, source: InputChange) -> Hit:
+        name = source.dataset
+        code, message = "ODF308", f"{change.path}: {change.before} -> {change.after}, as in {name}"
+        if change.kind in ("removed", "renamed"):
+            code, message = "ODF307", f"{change.path} is gone, as from {name}"
+        elif change.kind == "added":
+            code, message = "ODF306", f"{change.path} ({change.after}) comes from {name}"
+        elif change.kind == "optional":
+            code, message = "ODF206", f"{change.path} may be null, as in {name}"
+        elif change.kind == "required":
+            code, message = "ODF205", f"{change.path} may no longer be null, as in {name}"
+        made = self.made.column(top_column(change.path))
+        return hit(
+            code,
+            self.subject.alias,
+            message,
+            column=change.path,
+            other=name,
+            span=self.subject.query_span(self.steps, None if made is None else made.place),
+        )
+
+    def _origin(self, change: ColumnChange) -> InputChange | None:
+        """Return the input whose change a column of the result only passes on."""
+        if change.kind == "reordered":
+            return None
+        top = top_column(change.path)
+        made = self.made.column(top)
+        if made is None:
+            return None
+        return next((each for each in self.inputs if self._passes(each, made, change)), None)
+
+    def _passes(self, source: InputChange, made: MadeColumn, change: ColumnChange) -> bool:
+        kinds = {
+            "removed": ("removed", "renamed"),
+            "renamed": ("removed", "renamed"),
+            "added": ("added", "renamed"),
+            "retyped": ("retyped", "widened", "optional", "required"),
+            "widened": ("retyped", "widened"),
+        }.get(change.kind, (change.kind,))
+        changed = {
+            top_column(str(each.after) if each.kind == "renamed" and change.kind == "added"
+                       else each.path)
+            for each in source.changed(kinds)
+        }  # fmt: skip
+        return any(ref.input == source.name and ref.column in changed for ref in made.sources)
+
+    def _uses(self, source: InputChange, column: str) -> bool:
+        query = self.made.query
+        if query is None:
+            return False
+        refs = {ref for each in query.outputs or () for ref in each.sources} | query.shaping
+        refs |= query.places.keys()
+        return any(ref.input == source.name and ref.column == column for ref in refs)
+
+    def _shows(self, name: str, column: str, shown: set[tuple[str, str]]) -> bool:
+        """Tell whether a column of the result that is made of this one changes its type, too."""
+        return any(
+            source == name
+            and (made := self.made.column(top)) is not None
+            and any(ref.input == name and ref.column == column for ref in made.sources)
+            for source, top in shown
+        )
+
+    def _span(self, source: InputChange, path: str) -> SourceSpan:
+        return self.subject.query_span(self.steps, self._place(source, path))
+
+    def _place(self, source: InputChange, path: str) -> tuple[int, Place] | None:
+        """Return where the query names a column of an input, or a part of it."""
+        if is_nested(path):
+            return self._place_of_part(path.replace("[]", "").split("."))
+        places = {} if self.made.query is None else self.made.query.places
+        found = (at for ref, at in places.items() if (ref.input, ref.column) == (source.name, path))
+        return next(found, None)
+
+    def _place_of_part(self, parts: Sequence[str]) -> tuple[int, Place] | None:
+        from odfbuild.sql.text.parse import read
+
+        for number, step in enumerate(self.steps):
+            for name in read(step.text).columns:
+                if name.text == parts[-1] and name.qualifier == parts[-2]:
+                    return number, name.place
+        return None
+
+    def _is_by_star(
+        self, source: InputChange, change: ColumnChange, at: tuple[int, Place] | None
+    ) -> bool:
+        """Tell whether only a star takes a column in: one that it excludes is named."""
+        query = self.made.query
+        if query is None or source.name not in query.star_inputs:
+            return False
+        named = at is not None and not self._text(at).endswith("*")
+        refs = (ref for each in query.outputs or () for ref in each.sources)
+        column = (source.name, change.path)
+        return not named and any((ref.input, ref.column) == column for ref in refs)
+
+    def _text(self, at: tuple[int, Place]) -> str:
+        step, place = at
+        return self.steps[step].text[place.start : place.start + place.length]
+
+
+def united(before: DataSchema | None, after: DataSchema | None) -> DataSchema | None:
+    """Return the columns of both; of those that both have, the ones before."""
+    if before is None or after is None:
+        return after if before is None else before
+    names = {each.name for each in before.fields}
+    new: list[DataField] = [each for each in after.fields if each.name not in names]
+    return DataSchema((*before.fields, *new))

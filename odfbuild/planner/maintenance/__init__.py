@@ -1,0 +1,1 @@
+"""Plans of resets, compactions, rebuilds and undos."""

@@ -1,0 +1,83 @@
+"""Several resets, compactions or rebuilds as one plan: their order, and who is left behind.  Pure.
+
+`to_json` gives what is saved: the document of each, as it is saved alone, within one of them all.
+"""
+
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
+from graphlib import CycleError, TopologicalSorter
+from typing import Any
+
+from odfbuild.errors import PlanError
+from odfbuild.odf.chain.state import ChainState
+from odfbuild.odf.identity import sha3_256
+from odfbuild.odf.refs import DatasetAlias
+from odfbuild.planner.maintenance import rewrite as housekeeping
+from odfbuild.planner.maintenance.rewrite import REBUILD, Housekeeping, Stranded, stranded_json
+from odfbuild.planner.plan.write import canonical
+
+FORMAT = "1.1"
+SEVERAL = "several"
+
+
+class CircularOrderError(PlanError):
+    """New definitions and chains as they are read each other in a circle."""
+
+    code = "dependency-cycle"
+
+    def __init__(self, circle: Sequence[DatasetAlias]) -> None:
+        super().__init__(
+            what=f"these read each other: {', '.join(map(str, circle))}",
+            why="the definition of one turns round what the chain of another read",
+            fix="retire or rename one of them first, or publish it under another name",
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class HousekeepingPlan:
+    """At least one step of the same project and target, in the order in which they are done."""
+
+    steps: tuple[Housekeeping, ...]
+
+    @property
+    def stranded(self) -> tuple[Stranded, ...]:
+        """Return the datasets that cannot go on after it, and are not made anew by it, by name."""
+        anew = {step.alias for step in self.steps if step.work == REBUILD}
+        found = {each.dataset: each for step in self.steps for each in step.stranded}
+        return tuple(found[alias] for alias in sorted(found.keys() - anew))
+
+
+def in_order(
+    states: Mapping[DatasetAlias, ChainState],
+    planned: Mapping[DatasetAlias, Collection[DatasetAlias]],
+) -> tuple[DatasetAlias, ...]:
+    """Return all datasets, each after those that it read or is `planned` to read, then by name.
+
+    Raises CircularOrderError.
+    """
+    by_id = {state.dataset: alias for alias, state in states.items()}
+    graph = {
+        alias: sorted(
+            {by_id[id] for id in states[alias].progress if id in by_id}
+            | {each for each in planned.get(alias, ()) if each in states}
+        )
+        for alias in sorted(states)
+    }
+    try:
+        return tuple(TopologicalSorter(graph).static_order())
+    except CycleError as error:
+        raise CircularOrderError(error.args[1]) from None
+
+
+def several_json(plan: HousekeepingPlan) -> dict[str, Any]:
+    """Return the published form, its own hash included: equal chains give equal bytes."""
+    first = plan.steps[0]
+    body = {
+        "housekeeping_version": FORMAT,
+        "work": SEVERAL,
+        "project": first.project,
+        "target": {"name": first.target, "workspace": first.workspace},
+        "steps": [housekeeping.rewrite_json(step) for step in plan.steps],
+        "stranded": [stranded_json(each) for each in plan.stranded],
+    }
+    return {**body, "plan_hash": str(sha3_256(canonical(body).encode()))}

@@ -1,0 +1,188 @@
+"""The plan: a value that says which blocks to append, what to run, and why.
+
+It is made from the project and the heads alone, so equal input gives an equal plan, byte for byte.
+What cannot be known is symbolic: an input that does not exist yet stands as its alias.
+"""
+
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, field
+from typing import TypeAlias
+
+from odfbuild.errors import Diagnostic, SourceSpan
+from odfbuild.odf.events import DatasetKind, MetadataEvent
+from odfbuild.odf.identity import DatasetId, Multihash
+from odfbuild.odf.refs import DatasetAlias
+from odfbuild.planner.plan.changes import Assessment, ChangeClass, Verdict
+from odfbuild.planner.plan.policy import AS_USUAL, IngestOptions
+from odfbuild.planner.plan.reasons import InputMayAdvance, Reason, SourceHasNews, SourceToAsk
+
+FORMAT = "1.0"
+_NOTHING_TO_JUDGE = Verdict("default", 0, 0, 0)
+
+
+@dataclass(frozen=True, slots=True)
+class Append:
+    """Append events to the chain; `creates` is the kind of a dataset that does not exist yet."""
+
+    creates: DatasetKind | None
+    events: tuple[MetadataEvent, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Move:
+    """Give a dataset another name; its id and chain stay."""
+
+    old: DatasetAlias
+
+
+@dataclass(frozen=True, slots=True)
+class Ingest:
+    """Poll the source of a root dataset until it has nothing new."""
+
+    options: IngestOptions = AS_USUAL
+
+
+@dataclass(frozen=True, slots=True)
+class Transform:
+    """Run the transform of a derivative dataset over what its inputs gained."""
+
+    inputs: tuple[DatasetAlias | DatasetId, ...]
+
+
+Work: TypeAlias = Append | Move | Ingest | Transform
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Step:
+    """One piece of work on one dataset, the steps it waits for, and why it is there."""
+
+    id: str
+    target: DatasetAlias
+    work: Work
+    after: tuple[str, ...]
+    reasons: tuple[Reason, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Based:
+    """Where a dataset stood when the plan was made."""
+
+    id: DatasetId
+    head: Multihash
+
+
+@dataclass(frozen=True, slots=True)
+class Foreseen:
+    """What a step may bring, as the chain's own last slices say: the mean rows and bytes of one."""
+
+    slices: int
+    rows: int
+    bytes: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Planned:
+    """A dataset of the plan: its kind, where it is declared, where it stood (None: nowhere yet).
+
+    `place` is None of a dataset that is retired: in the chains it was compared with, not declared.
+    `assessment` is None where nothing changes.  `moved_from` is the name that it had.
+    """
+
+    kind: DatasetKind
+    place: SourceSpan | None
+    based_on: Based | None
+    assessment: Assessment | None = None
+    moved_from: DatasetAlias | None = None
+    foreseen: Foreseen | None = None
+    definition: str | None = None  # hash of the manifest as rendered
+
+
+@dataclass(frozen=True, slots=True)
+class GitState:
+    """The commit that a saved plan was made from, and whether files differed from it."""
+
+    commit: str
+    dirty: bool
+
+
+@dataclass(frozen=True, slots=True)
+class OutsideUse:
+    """Something outside of the project that it asks for, and the datasets that do.
+
+    `kind` is env, path, host, pipe, container, python, master, workspace or unknown; without
+    datasets it is the project file that asks.
+    """
+
+    kind: str
+    name: str
+    datasets: tuple[DatasetAlias, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Plan:
+    """What apply would do; `datasets` names every dataset of the project in topological order.
+
+    `against` names what was compared with if not the chains: such a plan cannot be applied.
+    `git` and what is foreseen are no part of the plan's hash.  `selected` is None for everything.
+    `outside` is what the whole project asks for that lies outside of it.  `refused` are datasets
+    whose definitions could not be carried out: a plan with such is not applied.
+    """
+
+    odf_version: str
+    project_hash: str
+    datasets: Mapping[DatasetAlias, Planned]
+    steps: tuple[Step, ...]
+    unchanged: tuple[DatasetAlias, ...]
+    notes: tuple[Diagnostic, ...]
+    verdict: Verdict = _NOTHING_TO_JUDGE
+    project: str = ""
+    target: str = "dev"
+    workspace: str = ""
+    against: str | None = None
+    git: GitState | None = None
+    selected: tuple[DatasetAlias, ...] | None = None
+    outside: tuple[OutsideUse, ...] = ()
+    refused: Mapping[DatasetAlias, tuple[Diagnostic, ...]] = field(default_factory=dict)
+
+    @property
+    def checks(self) -> frozenset[str]:
+        """Return the ids of the steps that only ask a source, or follow nothing but such steps.
+
+        That a first file came is asked, too, but of a dataset that is yet to be made.
+        """
+        found: set[str] = set()
+        moving: set[DatasetAlias] = set()
+        for step in self.steps:
+            if self._waits(step) or all(_is_check(reason, moving) for reason in step.reasons):
+                found.add(step.id)
+            elif not isinstance(step.work, Append):
+                moving.add(step.target)
+        return frozenset(found)
+
+    def _waits(self, step: Step) -> bool:
+        """Tell whether a dataset that is there waits for the first file of its source."""
+        absent = any(isinstance(e, SourceHasNews) and e.is_absent for e in step.reasons)
+        return absent and self.datasets[step.target].based_on is not None
+
+    @property
+    def is_empty(self) -> bool:
+        """Say whether there is nothing to do but, perhaps, to ask sources for news."""
+        return len(self.checks) == len(self.steps)
+
+    @property
+    def has_changes(self) -> bool:
+        """Say whether anything changes, be it that a dataset is retired and nothing is done."""
+        return not self.is_empty or any(
+            each.assessment is not None and each.assessment.change is ChangeClass.RETIRE
+            for each in self.datasets.values()
+        )
+
+
+def _is_check(reason: Reason, moving: Collection[DatasetAlias]) -> bool:
+    match reason:
+        case SourceToAsk():
+            return True
+        case InputMayAdvance():
+            return reason.dataset not in moving
+        case _:
+            return False

@@ -1,0 +1,1 @@
+"""The settings of a project: odfbuild.yaml, profiles, policy."""

@@ -1,0 +1,266 @@
+"""Targets: the places to build in, from the project file and from profiles of one machine.
+
+`profiles.yaml` in the user's folder of settings counts for every project, the one beside
+odfbuild.yaml for that project; where both set a key of a target, the latter wins.
+"""
+
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from odfbuild.errors import Diagnostic, ProjectErrors, SourceSpan
+from odfbuild.host.files import MOST, read_regular
+from odfbuild.project.config.settings import Section, SettingsReader
+from odfbuild.project.files import refuse_link_out
+from odfbuild.project.yaml import Document, Value, decode, read_documents
+from odfbuild.project.yaml.places import KeyPath
+from odfbuild.project.yaml.places import KeyPath as Steps
+
+DEFAULT_WORKSPACE = "./.odfbuild"
+DEFAULT_TARGET = "dev"
+
+_KEYS = ("workspace", "engine", "require_plan_file", "protect")
+_SPARK_KEYS = ("master", "memory", "slice_rows", "resident")
+_LEAST_SLICE_ROWS = 1_000
+_MEMORY = re.compile(r"[1-9][0-9]*[kmgt]", re.IGNORECASE)
+
+
+@dataclass(frozen=True, slots=True)
+class SparkOptions:
+    """How Spark is started, never what it computes; None leaves the choice to the engine.
+
+    Every `slice_rows` rows that a source brings at a time become a block of their own.
+    `resident`: an engine that stays (`odfbuild engine start`) is used.
+    """
+
+    master: str | None = None
+    memory: str | None = None
+    slice_rows: int | None = None
+    resident: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class Target:
+    """A place to build in: a workspace folder, relative to the project, and engine options.
+
+    `require_plan_file`: apply takes a saved plan only.  `protect`: apply takes a saved plan, or
+    the name of the target given on purpose.
+    """
+
+    name: str
+    workspace: str = DEFAULT_WORKSPACE
+    spark: SparkOptions = SparkOptions()
+    require_plan_file: bool = False
+    protect: bool = False
+
+
+def add_targets(
+    reading: SettingsReader, value: Value, known: Mapping[str, Target], default: SparkOptions
+) -> dict[str, Target]:
+    """Return known targets with those of one file on top, key by key."""
+    targets = dict(known)
+    for name, entry in reading.any_mapping(value, ("targets",)).items():
+        below = known.get(name, Target(name, spark=default))
+        targets[name] = _target(reading.section(entry, ("targets", name), _KEYS), below)
+    return targets
+
+
+def spark(
+    reading: SettingsReader, value: Value, path: KeyPath, default: SparkOptions
+) -> SparkOptions:
+    """Return the options of an `engine` setting, with defaults for what it leaves open."""
+    engines = reading.section(value, path, ("spark",))
+    options = reading.section(engines.entries.get("spark"), engines.at("spark"), _SPARK_KEYS)
+    memory = options.text("memory")
+    if memory is not None and not _MEMORY.fullmatch(memory):
+        options.wrong(
+            "memory",
+            f"'{memory}' is not an amount of memory",
+            "Java takes a whole number and a unit",
+            "write it like 512m or 4g",
+        )
+    slice_rows = options.count("slice_rows", least=_LEAST_SLICE_ROWS)
+    return SparkOptions(
+        options.text("master") or default.master,
+        memory or default.memory,
+        slice_rows or default.slice_rows,
+        _resident(options, default.resident),
+    )
+
+
+def _resident(options: Section, default: bool) -> bool:
+    text = options.text("resident")
+    if text not in (None, "auto", "off"):
+        options.wrong(
+            "resident",
+            f"'{text}' is none of auto and off",
+            "an engine that stays is used if there is one, or never",
+            "write auto or off",
+        )
+    return default if text is None else text == "auto"
+
+
+def _target(entry: Section, below: Target) -> Target:
+    workspace = entry.text("workspace") or below.workspace
+    if "workspace" in entry.entries and "://" in workspace:
+        entry.reading.refuse(
+            entry.at("workspace"),
+            f"the workspace '{workspace}' is not a folder",
+            "object stores are not supported in this version of odfbuild",
+            f"use a folder, such as {DEFAULT_WORKSPACE}",
+            code="config-unsupported",
+        )
+    return replace(
+        below,
+        workspace=workspace,
+        spark=spark(entry.reading, entry.entries.get("engine"), entry.at("engine"), below.spark),
+        require_plan_file=_only_stricter(entry, "require_plan_file", below.require_plan_file),
+        protect=_only_stricter(entry, "protect", below.protect),
+    )
+
+
+def _only_stricter(entry: Section, key: str, below: bool) -> bool:
+    """Return a safeguard of a target: a profile may set it, but not lift it."""
+    given = entry.flag(key)
+    if below and given is False:
+        entry.wrong(
+            key,
+            f"'{key}' cannot be lifted by a profile",
+            "the target is guarded by another file of the project, for everybody",
+            "remove the line, or change the other file in agreement with its owners",
+        )
+    return below or given is True
+
+
+PROFILES = "profiles.yaml"
+
+_WORDS = r"passwords?|passwd|pwd|passphrases?|secrets?|tokens?|credentials?|keys?"
+_SECRET = re.compile(rf"(?:^|[_.\-])(?:{_WORDS})(?=$|[_.\-])|api_?keys?$", re.IGNORECASE)
+_CAMEL = re.compile(r"(?<=[a-z0-9])(?=[A-Z])")
+_LINE_KEY = re.compile(r"""([\w.\-]+)["']?\s*:""")
+
+
+@dataclass(frozen=True, slots=True)
+class Profile:
+    """The text of one profiles.yaml; `file` is how messages name it."""
+
+    file: str
+    text: str
+
+
+def user_folder(env: Mapping[str, str]) -> Path | None:
+    """Return the user's folder of settings: in XDG_CONFIG_HOME, or in ~/.config."""
+    if base := env.get("XDG_CONFIG_HOME"):
+        return Path(base) / "odfbuild"
+    return Path(env["HOME"]) / ".config" / "odfbuild" if env.get("HOME") else None
+
+
+def read_profiles(root: Path, user: Path | None) -> tuple[Profile, ...]:
+    """Return the profiles that there are, that of the user first; ProjectErrors of unreadable."""
+    refuse_link_out(root, PROFILES)
+    places = [] if user is None else [(user / PROFILES, str(user / PROFILES))]
+    found = (_read(path, name) for path, name in (*places, (root / PROFILES, PROFILES)))
+    return tuple(each for each in found if each is not None)
+
+
+def looks_secret(name: str) -> bool:
+    """Tell whether something of that name is likely to be a secret."""
+    return _SECRET.search(_CAMEL.sub("_", name)) is not None
+
+
+def add_profile(
+    profile: Profile, targets: Mapping[str, Target], default: SparkOptions
+) -> tuple[dict[str, Target], list[Diagnostic]]:
+    """Return targets with those of a profile on top, and what is wrong with the profile."""
+    try:
+        documents = read_documents(profile.text, profile.file)
+    except ProjectErrors as error:
+        return dict(targets), [_without_secret(each) for each in error.found]
+    known, found = dict(targets), list[Diagnostic]()
+    if len(documents) > 1:
+        found.append(_more_than_one(documents[1], len(documents)))
+    for document in documents[:1]:
+        reading = SettingsReader(document)
+        known = _targets(reading, document, known, default)
+        found += sorted(reading.found, key=_by_place)
+    return known, [_without_secret(each) for each in found]
+
+
+def _by_place(found: Diagnostic) -> tuple[int, int]:
+    return (0, 0) if found.span is None else (found.span.line, found.span.column)
+
+
+def _read(path: Path, name: str) -> Profile | None:
+    try:
+        return Profile(name, decode(read_regular(path, MOST), name))
+    except (FileNotFoundError, NotADirectoryError):
+        return None
+    except OSError as error:
+        problem = Diagnostic(
+            code="unreadable-file",
+            what=f"the file cannot be read: {error.strerror or error}",
+            why="the targets that it holds would be missing",
+            fix="check its access rights, or remove it",
+            span=SourceSpan(file=name, line=1),
+        )
+        raise ProjectErrors([problem]) from None
+
+
+def _more_than_one(document: Document, count: int) -> Diagnostic:
+    name = document.places.source.file
+    return Diagnostic(
+        code="config",
+        what=f"{name} holds {count} documents",
+        why="it is one mapping",
+        fix="remove what follows the second ---",
+        span=document.places.value(()),
+    )
+
+
+def _targets(
+    reading: SettingsReader, document: Document, known: dict[str, Target], default: SparkOptions
+) -> dict[str, Target]:
+    secrets = list(_secrets(document.value, ()))
+    for path in secrets:
+        reading.refuse(
+            path,
+            f"'{path[-1]}' looks like a secret",
+            "profiles are copied, and printed when something is wrong with them",
+            "keep it in the environment; a manifest may say ${{ env.NAME }}",
+            key=True,
+            code="secret",
+        )
+    cleaned = _without(document.value, frozenset(secrets), ())
+    top = reading.section(cleaned, (), ("targets",))
+    return add_targets(reading, top.entries.get("targets"), known, default)
+
+
+def _secrets(value: Value, path: tuple[str, ...]) -> Iterator[tuple[str, ...]]:
+    """Yield the paths of keys that look like secrets; names of targets are free."""
+    for key, entry in value.items() if isinstance(value, dict) else ():
+        inner = (*path, key)
+        if looks_secret(key) and path != ("targets",):
+            yield inner
+        else:
+            yield from _secrets(entry, inner)
+
+
+def _without(value: Value, left_out: frozenset[Steps], path: tuple[str, ...]) -> Value:
+    if not isinstance(value, dict):
+        return value
+    return {
+        key: _without(entry, left_out, (*path, key))
+        for key, entry in value.items()
+        if (*path, key) not in left_out
+    }
+
+
+def _without_secret(found: Diagnostic) -> Diagnostic:
+    """Leave out the line that a finding is about if a secret may stand in it."""
+    line = None if found.span is None else found.span.excerpt
+    if found.span is None or line is None:
+        return found
+    if not any(looks_secret(key) for key in _LINE_KEY.findall(line)):
+        return found
+    return replace(found, span=replace(found.span, excerpt=None))

@@ -1,0 +1,61 @@
+"""Places of a plain file that is read again when one of them is asked for."""
+
+from dataclasses import dataclass, field
+
+from odfbuild.errors import ProjectErrors, SourceSpan
+from odfbuild.planner.declared import Declared, PathSteps, Spans
+from odfbuild.project.files import Home, UnreadableError
+from odfbuild.project.yaml import read_source
+from odfbuild.project.yaml.places import Places
+
+
+@dataclass(slots=True)
+class FoundAgain:
+    """The places of one document: where its name stands is known, the others are looked for.
+
+    Only errors name them, so most are never asked for.  Should the file have changed meanwhile,
+    the place of the name stands for all.
+    """
+
+    home: Home
+    file: str
+    document: int
+    name: SourceSpan
+    _places: Spans | None = field(default=None, compare=False, repr=False)
+
+    def value(self, path: PathSteps) -> SourceSpan:
+        if tuple(path) == ("content", "name"):
+            return self.name
+        found = self.places()
+        return self.name if found is None else found.value(path)
+
+    def key(self, path: PathSteps) -> SourceSpan:
+        found = self.places()
+        return self.name if found is None else found.key(path)
+
+    def inside(self, path: PathSteps, text: str, offset: int, length: int = 1) -> SourceSpan:
+        found = self.places()
+        return self.name if found is None else found.inside(path, text, offset, length)
+
+    def places(self) -> Places | None:
+        """Return the places as they are read now; None if there is no such document any more."""
+        if self._places is None:
+            self._places = self._read()
+        return self._places if isinstance(self._places, Places) else None
+
+    def _read(self) -> Places | None:
+        try:
+            source = self.home.read(self.file.removeprefix(self.home.prefix))
+            documents = read_source(source)
+        except (UnreadableError, ProjectErrors):
+            return None
+        found = (each.places for each in documents if each.index == self.document)
+        return next(found, None)
+
+
+def places_of(declared: Declared) -> Places | None:
+    """Return the places of a definition that was read from a file, None if they are gone."""
+    places = declared.places
+    if isinstance(places, FoundAgain):
+        return places.places()
+    return places if isinstance(places, Places) else None

@@ -1,0 +1,391 @@
+"""Definitions of a project or package: plain files, templates, what generators make."""
+
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+
+from odfbuild.errors import Diagnostic, Level, ProjectErrors, SourceSpan
+from odfbuild.odf.events import DatasetSnapshot
+from odfbuild.odf.manifest import from_manifest
+from odfbuild.odf.manifest.errors import ManifestErrors, Problem
+from odfbuild.odf.refs import DatasetAlias, InvalidNameError
+from odfbuild.planner.declared import Declared, normalize
+from odfbuild.project.checks import check_snapshot
+from odfbuild.project.checks.findings import Findings
+from odfbuild.project.config.generators import Generator
+from odfbuild.project.files import Home, UnreadableError
+from odfbuild.project.files.places import FoundAgain
+from odfbuild.project.fingerprint import project_files
+from odfbuild.project.forked import in_halves
+from odfbuild.project.template import Templates
+from odfbuild.project.template.generate import Item, NameText, expand, name_of
+from odfbuild.project.template.rendered import RenderedSource
+from odfbuild.project.yaml import Document, Include, read_source
+from odfbuild.project.yaml.places import KeyPath as Steps
+from odfbuild.project.yaml.places import Places, Source
+from odfbuild.suggest import did_you_mean
+
+# of these problems, the key of an entry is the place, not its value
+_AT_KEYS = ("unknown-field", "missing-field", "given-twice")
+
+
+@dataclass(slots=True)
+class Manifests:
+    """What one file declares and what is wrong in it; `hidden` when a document was unreadable.
+
+    A definition that breaks a rule is declared all the same, so that others can refer to it.
+    `wrong` has those of the errors that are of a dataset whose name is known.
+    """
+
+    declared: list[Declared] = field(default_factory=list)
+    errors: list[Diagnostic] = field(default_factory=list)
+    wrong: list[tuple[DatasetAlias, Diagnostic]] = field(default_factory=list)
+    notes: list[Diagnostic] = field(default_factory=list)
+    hidden: bool = False
+
+
+def read_manifests(text: str, file: str) -> Manifests:
+    """Return what the documents of a file declare; ProjectErrors if it is no YAML at all."""
+    return read_definitions(Source(file, text))
+
+
+def read_definitions(
+    source: Source,
+    include: Include | None = None,
+    *,
+    name: str | None = None,
+    package: str | None = None,
+) -> Manifests:
+    """Return what the documents of a text declare; ProjectErrors if it is no YAML at all.
+
+    Documents without content are passed over, with a note of a file that has no other: a definition
+    may be commented out.  With `name`
+    there is one document, and its dataset has that name, whether it says so or not.
+    """
+    manifests = Manifests()
+    reading = _Reading(source, package, manifests)
+    documents = read_source(source, include)
+    for document in documents:
+        if document.value is not None:
+            reading.document(document, name)
+    if all(each.value is None for each in documents) and not isinstance(source, RenderedSource):
+        manifests.notes.append(_empty(source))
+    return manifests
+
+
+def _empty(source: Source) -> Diagnostic:
+    only = "holds only comments" if source.text.strip() else "is empty"
+    return Diagnostic(
+        code="empty-file",
+        what=f"{source.file} {only}, so it declares no dataset",
+        why="a file of definitions that was not saved, or cut off, looks the same",
+        fix="write the definition, or delete the file",
+        span=SourceSpan(file=source.file, line=1),
+        level=Level.NOTE,
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class _Reading:
+    """Reads the documents of one text, of a package if it is named."""
+
+    source: Source
+    package: str | None
+    manifests: Manifests
+
+    def document(self, document: Document, name: str | None) -> None:
+        findings = Findings(document.value, document.places)
+        again = name is not None and _is_second(name, self.manifests, findings)
+        if name is not None:
+            _put_name(document, name, findings)
+        snapshot = None if again else _snapshot(document, self.source, findings)
+        if snapshot is None:
+            self.manifests.hidden = True
+        else:
+            check_snapshot(snapshot, findings)
+            self.manifests.declared.append(self._declared(snapshot, document))
+        alias = _written_name(document) if snapshot is None else snapshot.name
+        if alias is not None:
+            self.manifests.wrong += [(alias, each) for each in findings.errors]
+        self.manifests.errors += findings.errors
+        self.manifests.notes += findings.notes
+
+    def _declared(self, snapshot: DatasetSnapshot, document: Document) -> Declared:
+        source = self.source
+        return Declared(
+            alias=snapshot.name,
+            snapshot=normalize(snapshot),
+            written=snapshot,
+            file=source.file,
+            document=document.index,
+            places=document.places,
+            instance=source.instance if isinstance(source, RenderedSource) else None,
+            package=self.package,
+        )
+
+
+def _written_name(document: Document) -> DatasetAlias | None:
+    """Return the name in a definition that cannot be read, if that can."""
+    content = document.value.get("content") if isinstance(document.value, dict) else None
+    name = content.get("name") if isinstance(content, dict) else None
+    try:
+        return DatasetAlias.parse(name) if isinstance(name, str) else None
+    except InvalidNameError:
+        return None
+
+
+def _is_second(name: str, manifests: Manifests, findings: Findings) -> bool:
+    """Refuse a second definition under the one name that a generator has."""
+    if not manifests.declared:
+        return False
+    findings.refuse(
+        "generated-name",
+        (),
+        f"a second definition, and the generator has one name: '{name}'",
+        "one name is one dataset",
+        "remove `name` from the generator and write the names here, or write two templates",
+    )
+    return True
+
+
+def _put_name(document: Document, name: str, findings: Findings) -> None:
+    """Give a definition the name that its generator has for it."""
+    content = document.value.get("content") if isinstance(document.value, dict) else None
+    if not isinstance(content, dict):
+        return
+    written = content.get("name", name)
+    content["name"] = name
+    if written != name:
+        findings.refuse(
+            "generated-name",
+            ("content", "name"),
+            f"the dataset is called '{written}' here, and '{name}' by its generator",
+            "one of the two names would be lost without a word",
+            "remove it here, or from the generator",
+        )
+
+
+def _snapshot(document: Document, source: Source, findings: Findings) -> DatasetSnapshot | None:
+    try:
+        _, _, decoded = from_manifest(document.value)
+    except ManifestErrors as errors:
+        _refuse(errors.problems, _legacy(document, source), source.file, findings)
+        return None
+    if isinstance(decoded, DatasetSnapshot):
+        return decoded
+    findings.refuse(
+        "unknown-kind",
+        ("kind",),
+        "the manifest does not declare a dataset",
+        "the files of a project do, blocks and events are written by odfbuild apply",
+        "write kind: DatasetSnapshot, or move the file out of the folder",
+    )
+    return None
+
+
+def _legacy(document: Document, source: Source) -> Collection[Steps]:
+    """Return what `upgrade` would rewrite: nothing in what a template makes."""
+    from odfbuild.project.upgrade import legacy_paths
+
+    return () if isinstance(source, RenderedSource) else legacy_paths(document)
+
+
+def _refuse(
+    problems: Sequence[Problem], old: Collection[Steps], file: str, findings: Findings
+) -> None:
+    """Add the problems of a manifest; where an older specification shows, `upgrade` is the fix."""
+    way_out = f"odfbuild upgrade {file}"
+    if () in old:
+        findings.refuse(
+            "legacy-manifest",
+            (),
+            "the manifest has the form of an older specification",
+            "datasets are defined by `name`, `kind` and `metadata` (ODF 0.34.1, DatasetSnapshot)",
+            way_out,
+        )
+        return
+    for each in problems:
+        above = each.code == "missing-field" and any(path[:-1] == each.path for path in old)
+        fix = way_out if each.path in old or above else each.fix
+        key = each.code in _AT_KEYS
+        findings.refuse(each.code, each.path, each.what, each.why, fix, key=key)
+
+
+_TEMPLATE = ".j2"
+_MANY = 200  # files, from which on a second process helps
+
+
+@dataclass(frozen=True, slots=True)
+class _Part:
+    """What some of the files say."""
+
+    found: list[Diagnostic]
+    wrong: list[tuple[DatasetAlias, Diagnostic]]
+    declared: list[Declared]
+    notes: list[Diagnostic]
+    hidden: bool
+
+
+@dataclass(slots=True)
+class Reading:
+    """What was read so far; `hidden` when some file may declare datasets that cannot be seen.
+
+    `wrong` has those of the errors that are of one dataset, by its name.
+    """
+
+    home: Home
+    names: Mapping[str, object]
+    packages: Mapping[str, Home] = field(default_factory=dict)
+    found: list[Diagnostic] = field(default_factory=list)
+    wrong: list[tuple[DatasetAlias, Diagnostic]] = field(default_factory=list)
+    declared: list[Declared] = field(default_factory=list)
+    notes: list[Diagnostic] = field(default_factory=list)
+    hidden: bool = False
+    _templates: dict[str | None, Templates] = field(default_factory=dict)
+
+    def read(self, generators: Sequence[Generator]) -> None:
+        """Read the files of the home, and what generators make of templates."""
+        generated = {each.template for each in generators}
+        files = project_files(self.home.root, self.home.datasets)
+        self._plain_files([name for name in files if not name.endswith(_TEMPLATE)])
+        for name in files:
+            if name.endswith(_TEMPLATE) and name not in generated:
+                self._alone(name)
+        for generator in generators:
+            self._generate(generator)
+
+    def read_plain(self) -> None:
+        """Read the files of the home that are no templates."""
+        files = project_files(self.home.root, self.home.datasets)
+        self._plain_files([name for name in files if not name.endswith(_TEMPLATE)])
+
+    def _plain_files(self, names: Sequence[str]) -> None:
+        for part in in_halves(names, self._part, pack=self._packed, least=_MANY):
+            self.found += part.found
+            self.wrong += part.wrong
+            self.declared += part.declared
+            self.notes += part.notes
+            self.hidden = self.hidden or part.hidden
+
+    def _part(self, names: Sequence[str]) -> "_Part":
+        """Read some files; what is found leaves this reading as it was."""
+        reading = Reading(self.home, self.names, self.packages)
+        for name in names:
+            reading._plain(name)
+        return _Part(reading.found, reading.wrong, reading.declared, reading.notes, reading.hidden)
+
+    def _packed(self, part: "_Part") -> "_Part":
+        """Leave places out that can be found again, since few of them are ever asked for."""
+        return replace(part, declared=[self._light(each) for each in part.declared])
+
+    def _light(self, declared: Declared) -> Declared:
+        places = declared.places
+        if not isinstance(places, Places) or "!include" in places.source.text:
+            return declared
+        again = FoundAgain(self.home, declared.file, declared.document, declared.span())
+        return replace(declared, places=again)
+
+    def _plain(self, name: str) -> None:
+        include = self._of(self.home).include(name, {}, None)
+        try:
+            self._take(self.home.read(name), include)
+        except UnreadableError as error:
+            self._refuse(error.at(SourceSpan(file=self.home.shown(name), line=1)))
+        except ProjectErrors as errors:
+            self._refuse(errors)
+
+    def _alone(self, name: str) -> None:
+        templates = self._of(self.home)
+        try:
+            source = templates.render(self.home.take(name), {}, None)
+            self._take(source, templates.include(name, {}, None))
+        except UnreadableError as error:
+            self._refuse(error.at(SourceSpan(file=self.home.shown(name), line=1)))
+        except ProjectErrors as errors:
+            self._refuse(errors)
+
+    def _generate(self, generator: Generator) -> None:
+        home, name = self._place(generator.template)
+        try:
+            items = expand(generator, lambda rows: _taken(self.home, rows, generator, "from"))
+            source = _taken(home, name, generator, "template")
+        except ProjectErrors as errors:
+            self._refuse(errors)
+            return
+        called = name_of(generator)
+        for item in items:
+            try:
+                self._item(item, home, name, source, called)
+            except ProjectErrors as errors:
+                self._refuse(errors)
+
+    def _item(
+        self, item: Item, home: Home, name: str, source: Source, called: NameText | None
+    ) -> None:
+        """Read what a template makes of one item."""
+        templates = self._of(home)
+        given = None if called is None else self._called(called, item)
+        rendered = templates.render(source, item.names, item.instance)
+        self._take(rendered, templates.include(name, item.names, item.instance), given)
+
+    def _called(self, called: NameText, item: Item) -> str:
+        """Return the name that a generator gives to an item; ProjectErrors if it is none."""
+        source = self._of(self.home).render(called, item.names, item.instance)
+        try:
+            return str(DatasetAlias.parse(source.text))
+        except InvalidNameError as error:
+            span = source.span(0, max(1, len(source.text)))
+            wrong = Diagnostic(
+                code="generated-name", what=error.what, why=error.why, fix=error.fix, span=span
+            )
+            raise ProjectErrors([wrong]) from None
+
+    def _take(self, source: Source, include: Include, name: str | None = None) -> None:
+        self._add(read_definitions(source, include, name=name, package=self.home.package))
+
+    def _add(self, manifests: Manifests) -> None:
+        self.declared += manifests.declared
+        self.found += manifests.errors
+        self.wrong += manifests.wrong
+        self.notes += manifests.notes
+        self.hidden = self.hidden or manifests.hidden
+
+    def _refuse(self, errors: ProjectErrors) -> None:
+        self.found += errors.found
+        self.hidden = True
+
+    def _place(self, template: str) -> tuple[Home, str]:
+        """Return where the template of a generator is: in a package if that is named in front."""
+        first, _, rest = template.partition("/")
+        home = self.packages.get(first)
+        return (self.home, template) if home is None else (home, rest)
+
+    def _of(self, home: Home) -> Templates:
+        if home.package not in self._templates:
+            self._templates[home.package] = Templates(home, self.names, self.packages)
+        return self._templates[home.package]
+
+
+def _taken(home: Home, name: str, generator: Generator, key: str) -> Source:
+    """Return a file that a generator names; ProjectErrors at that place if it cannot be read."""
+    span = generator.at(key)
+    if not home.has(name):
+        raise ProjectErrors([_not_there(home, name, span)])
+    try:
+        return home.take(name)
+    except UnreadableError as error:
+        raise error.at(span) from None
+
+
+def _not_there(home: Home, name: str, span: SourceSpan) -> Diagnostic:
+    beside = (home.root / name).parent
+    files = (each for each in beside.iterdir() if each.is_file()) if beside.is_dir() else ()
+    known = sorted(each.name for each in files)
+    suffix = name[name.rfind("/") + 1 :].partition(".")[2]
+    near = [each for each in known if each.endswith(f".{suffix}")]
+    return Diagnostic(
+        code="no-file",
+        what=f"there is no file '{home.shown(name)}'",
+        why="a generator makes datasets of one template and what it lists",
+        fix=did_you_mean(name[name.rfind("/") + 1 :], near) or "correct the path, or add the file",
+        span=span,
+    )

@@ -1,0 +1,62 @@
+"""Queries whose rows earlier revisions of the engine may have made wrong.  Pure.
+
+Up to revision 1 a star passed any name through, also one that the query leaves out beside it or
+gives to something else; so steps looked at the rows of other keys than those that they touched.
+The state of `min` and `max` had one zero, also where the query made -0.0 of its columns.  Versions
+of an input that had been corrected came back into force when the correction went or was earlier.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from enum import Enum
+
+from odfbuild.odf.events import DataSchema
+from odfbuild.sql.analysis.aggregates.text import loses_zeros
+from odfbuild.sql.analysis.keys.group_names import is_misread
+from odfbuild.sql.analysis.keys.keyed import Parts
+from odfbuild.sql.text.parse import read
+from odfbuild.sql.text.statement import QueryStep, SqlTextError
+from odfbuild.sql.text.temporal import tables_of
+
+_REVISION = re.compile(r"\+odfbuild\.(\d+)")
+_MENDED = 2
+
+
+class Cause(Enum):
+    """What an earlier revision did to the rows of a query."""
+
+    COLUMNS = "took columns of its query for others"
+    VERSIONS = "took versions of its tables for current that had been corrected"
+
+
+def affected(
+    steps: Sequence[QueryStep], inputs: Mapping[str, DataSchema | None], version: str | None
+) -> Cause | None:
+    """Return why steps of a query may have left other rows than it gives in full; None if not.
+
+    `inputs` are the columns of the inputs as far as they are known, `version` is that of the
+    engine that is recorded with the query, None if none is.
+    """
+    revision = _REVISION.search(version or "")
+    if revision is not None and int(revision[1]) >= _MENDED:
+        return None
+    try:
+        shapes = [(step.alias, read(step.text).shape) for step in steps]
+        versioned = {table for step in steps for table in tables_of(step.text)}
+    except SqlTextError:
+        return None
+    if not shapes:
+        return None
+    named = {name: shape for name, shape in shapes if name is not None}
+    if versioned - named.keys():
+        return Cause.VERSIONS
+    parts = Parts(named, inputs, dict(steps[0].temporal))
+    part = parts.query(shapes[-1][1])
+    if part.name == "linear":
+        return None
+    misread = part.group is not None and (
+        is_misread(part.group) or loses_zeros(part.group, shapes, inputs)
+    )
+    return Cause.COLUMNS if misread or parts.asked & parts.redefined else None

@@ -1,0 +1,1 @@
+"""Aggregates that are kept as state."""

@@ -1,0 +1,66 @@
+"""How a transform can be computed step by step: its incremental class, and the clause that says so.
+
+Decided from the shape of the query; types only tell sums that are exact from those that are not.
+
+    linear   projections, filters, generators, UNION ALL
+    join     inner joins of linear parts
+    keyed    one operator that works key by key, or several by the same key: GROUP BY, DISTINCT,
+             window functions with PARTITION BY, outer, semi and anti joins, event-time windows
+    state    GROUP BY with count, min, max, and exact sum and avg only
+    whole    anything else; functions that are not known to depend on their arguments alone too
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+
+from odfbuild.odf.events import DataSchema
+from odfbuild.sql.analysis.aggregates.accumulators import accumulators
+from odfbuild.sql.analysis.keys.keyed import Parts
+from odfbuild.sql.query_class import QueryClass
+from odfbuild.sql.text.parse import read
+from odfbuild.sql.text.shape import Query
+from odfbuild.sql.text.statement import QueryStep, SqlTextError
+
+
+def query_class(steps: Sequence[QueryStep], inputs: Mapping[str, DataSchema | None]) -> QueryClass:
+    """Return the class of the steps together, given the inputs' columns as far as they are known.
+
+    A query that must be refused for other reasons (it is not deterministic, or cannot be read) is
+    `whole`; `query.examine` tells these reasons.
+    """
+    shapes: list[tuple[str | None, Query]] = []
+    for step in steps:
+        try:
+            shapes.append((step.alias, read(step.text).shape))
+        except SqlTextError:
+            return QueryClass("whole", "the query cannot be read")
+    if not shapes:
+        return QueryClass("whole", "there is no query")
+    versions = dict(steps[0].temporal)
+    part = Parts(dict(_named(shapes)), inputs, versions).query(shapes[-1][1])
+    if part.group is not None and accumulators(steps, inputs) is not None:
+        return QueryClass("state", part.because)
+    return QueryClass(part.name, part.because)
+
+
+def class_run(steps: Sequence[QueryStep], inputs: Mapping[str, DataSchema | None]) -> QueryClass:
+    """Return the class by which steps run: one by keys that no column holds reads everything.
+
+    Where the columns of an input are not known, it is the class of the query.
+    """
+    found = query_class(steps, inputs)
+    schemas = {name: schema for name, schema in inputs.items() if schema is not None}
+    if found.name != "keyed" or len(schemas) < len(inputs):
+        return found
+    from odfbuild.sql.analysis.keys.opaque import key_columns, span_columns
+
+    key = key_columns(steps, schemas)
+    if (key is not None and key.outputs is not None) or span_columns(steps, schemas):
+        return found
+    lacking = "no column of the inputs is its key" if key is None else "the result lacks its key"
+    return QueryClass("whole", f"{found.because}; {lacking}, so each step reads all rows")
+
+
+def _named(shapes: Sequence[tuple[str | None, Query]]) -> Iterator[tuple[str, Query]]:
+    return ((name, shape) for name, shape in shapes if name is not None)

@@ -1,0 +1,1 @@
+"""Keys that rows of a result belong to."""

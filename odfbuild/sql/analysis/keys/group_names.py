@@ -1,0 +1,69 @@
+"""Names in a SELECT with groups: which mean the same, and which may mean two things.  Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from odfbuild.sql.analysis.row_by_row import keys_of
+from odfbuild.sql.text.shape import Column, Derived, Expr, From, NamedTable, Opaque, Select, walk
+
+
+class GroupNames:
+    """The names of a SELECT with groups; `relations` are those that qualify what it reads."""
+
+    def __init__(self, group: Select) -> None:
+        self.group = group
+        self.relations = frozenset(relations_of(group.source))
+        self.keys = [] if group.group is None else keys_of(group.group, group)
+
+    def same(self, one: Expr, other: Expr) -> bool:
+        """Tell whether two expressions say the same; a column may be named with its relation."""
+        if isinstance(one, Column) and isinstance(other, Column):
+            short, long = sorted((one.parts, other.parts), key=len)
+            return short == long or (
+                len(short) == 1 and long[1:] == short and long[0] in self.relations
+            )
+        return one == other
+
+    def doubtful(self) -> bool:
+        """Tell whether HAVING names both an item and, for all that is known, a key by one name.
+
+        Spark then takes the key.
+        """
+        aliases = {name for output in self.group.outputs for name in output.aliases}
+        having = () if self.group.having is None else walk(self.group.having)
+        return any(
+            isinstance(each, Column) and each.parts[0] in aliases and self._is_key(each)
+            for each in having
+        )
+
+    def _is_key(self, column: Column) -> bool:
+        """Tell whether a name is one of a key, and an item has it for something else."""
+        name = column.parts[0]
+        columns = (e for key in self.keys for e in walk(key) if isinstance(e, Column))
+        if not any(name in each.parts for each in columns):
+            return False
+        items = (output for output in self.group.outputs if name in output.aliases)
+        return not all(self.same(each.value, column) for each in items)
+
+
+def is_misread(group: Select) -> bool:
+    """Tell whether revision 1 of the engine may have taken a name of a group for another."""
+    names = GroupNames(group)
+    exprs = [*names.keys, *(each.value for each in group.outputs)]
+    columns = {e for expr in exprs for e in walk(expr) if isinstance(e, Column)}
+    fields = {e.name for e in columns if len(e.parts) > 1 and e.parts[0] not in names.relations}
+    return names.doubtful() or any(len(e.parts) == 1 and e.name in fields for e in columns)
+
+
+def relations_of(source: From | None) -> Iterator[str]:
+    """Yield the names by which columns of what is read may be qualified."""
+    if source is None:
+        return
+    for each in (source.source, *(join.source for join in source.joins), *source.views):
+        if isinstance(each, Derived) and each.alias is None and isinstance(each.query, From):
+            yield from relations_of(each.query)
+        elif not isinstance(each, Opaque) and each.alias is not None:
+            yield each.alias
+        elif isinstance(each, NamedTable):
+            yield each.name

@@ -1,0 +1,80 @@
+"""Inner joins as products of their inputs: what a few new rows of one meet in the others.  Pure.
+
+A query of inner joins that reads each input once gives, of an input's rows together, what it gives
+of each of them; UNION ALL adds up.  So a step need not look at what did not change:
+
+    a join b            of new rows of a: those with the old rows of b, and nothing else
+    a union all b       of new rows of a: b is left out
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from odfbuild.odf.events import DataSchema
+from odfbuild.sql.analysis.keys.keyed import Part, Parts
+from odfbuild.sql.columns.output import Token
+from odfbuild.sql.text.parse import read
+from odfbuild.sql.text.shape import Query, SetQuery
+from odfbuild.sql.text.statement import QueryStep, SqlTextError
+
+
+@dataclass(frozen=True, slots=True)
+class Products:
+    """Which inputs are multiplied with each input, and the columns that joins compare.
+
+    Columns of different inputs with the same token are equal in every row that comes out.
+    """
+
+    beside: Mapping[str, frozenset[str]]
+    compared: Mapping[str, Mapping[str, Token]]
+
+
+def products(steps: Sequence[QueryStep], inputs: Mapping[str, DataSchema]) -> Products | None:
+    """Return how a query multiplies its inputs; None if it does more, or reads one twice."""
+    shapes: list[tuple[str | None, Query]] = []
+    for step in steps:
+        try:
+            shapes.append((step.alias, read(step.text).shape))
+        except SqlTextError:
+            return None
+    parts = _Terms({name: shape for name, shape in shapes if name is not None}, inputs)
+    part = parts.query(shapes[-1][1])
+    names = [name for name, _ in parts.uses]
+    if part.name != "join" or len(names) != len(set(names)):
+        return None
+    compared = {
+        name: {column: parts.root(token) for column, token in tokens.items()}
+        for name, tokens in parts.uses
+    }
+    return Products({name: parts.beside(name) for name in names}, compared)
+
+
+class _Terms(Parts):
+    """Reads queries, and remembers which inputs stand on different sides of a UNION."""
+
+    def __init__(self, steps: Mapping[str, Query], inputs: Mapping[str, DataSchema | None]) -> None:
+        super().__init__(steps, inputs)
+        self._read: dict[int, frozenset[str]] = {}
+        self._apart: list[tuple[frozenset[str], frozenset[str]]] = []
+
+    def query(self, query: Query) -> Part:
+        before = len(self.uses)
+        part = super().query(query)
+        self._read[id(query)] = frozenset(name for name, _ in self.uses[before:])
+        return part
+
+    def _set(self, query: SetQuery) -> Part:
+        part = super()._set(query)
+        none = frozenset[str]()
+        sides = (self._read.get(id(each), none) for each in (query.left, query.right))
+        self._apart.append((next(sides), next(sides)))
+        return part
+
+    def beside(self, name: str) -> frozenset[str]:
+        """Return the inputs that an input is multiplied with."""
+        found = {each for each, _ in self.uses} - {name}
+        for left, right in self._apart:
+            found -= right if name in left else left if name in right else set()
+        return frozenset(found)

@@ -1,0 +1,602 @@
+"""The key by which a query works: the parts of a query and how they combine.  Pure.
+
+A key is a set of columns that keep their identity from the inputs on: through projections, as keys
+of groups, and across inner joins on equality.  Operators whose keys differ work together by the
+columns that these share: what a coarser key takes together is only more.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from itertools import count
+from typing import TypeAlias
+
+from odfbuild.odf.events import DataSchema, DataType, DataTypeStruct
+from odfbuild.sql.analysis.row_by_row import is_aggregate, keys_of, obstacle, refusal, some
+from odfbuild.sql.columns.expressions import output_name
+from odfbuild.sql.columns.functions import WINDOWED
+from odfbuild.sql.columns.output import Attribute, ColumnRef, OpenPart, Rows, Token, unknown_rows
+from odfbuild.sql.columns.scope import Found, Scope, fields_of
+from odfbuild.sql.columns.structs import GENERATORS, generated
+from odfbuild.sql.columns.types import UNKNOWN, Value
+from odfbuild.sql.text.shape import (
+    Call,
+    Column,
+    Derived,
+    Expr,
+    From,
+    Generator,
+    Join,
+    NamedTable,
+    Opaque,
+    Operation,
+    Over,
+    Query,
+    Select,
+    SetQuery,
+    Source,
+    StarExpr,
+    Unknown,
+    walk,
+)
+from odfbuild.sql.text.types import as_read, unwrapped
+
+Keys: TypeAlias = frozenset[Token]
+
+_NOTHING = frozenset[ColumnRef]()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Part:
+    """A part of a query: its class, the clause that makes it so, and the key it works by.
+
+    `keys` is None where there are several.  `rows` are the columns in scope, `group` is the only
+    keyed operator, where that is a GROUP BY.  `aliases` are what the items of the SELECT over it
+    are called, and `windows` the event-time windows that it groups by.
+    """
+
+    name: str
+    because: str | None = None
+    keys: Keys | None = frozenset()
+    rows: Rows = field(default_factory=lambda: Rows([]))
+    group: Select | None = None
+    aliases: frozenset[str] = frozenset()
+    windows: Mapping[Call, Token] = field(default_factory=dict)
+
+
+def whole(because: str) -> Part:
+    """Return a part that must be computed in full."""
+    return Part(name="whole", because=because, keys=None)
+
+
+def shared(
+    left: Part, right: Part, pairs: Sequence[tuple[Token, Token]], root: Callable[[Token], Token]
+) -> list[tuple[Token, Token]]:
+    """Return the pairs of columns by which both sides of a join work; a linear one works by any.
+
+    `root` gives the token that stands for all that are equal to one.
+    """
+    keys = [None if p.name == "linear" else set(map(root, p.keys or ())) for p in (left, right)]
+    return [
+        pair
+        for pair in pairs
+        if all(k is None or root(token) in k for token, k in zip(pair, keys, strict=True))
+    ]
+
+
+class Columns:
+    """Gives the columns of inputs their identities, and finds them again by what they are called.
+
+    `inputs` are the columns of the inputs, as far as they are known; `uses` is what was read of
+    them: for each time that one is read, the tokens of its columns, of those that mattered where
+    not all are known; `matched` leads from columns of the other side of an outer join to those of
+    the preserved one.  `asked` are the names by which the query works, `redefined` those that a
+    star does not pass on as they are; `unknown` are names that no rule leads to a column.
+    """
+
+    def __init__(self, inputs: Mapping[str, DataSchema | None]) -> None:
+        self.inputs = inputs
+        self.uses: list[tuple[str, dict[str, Token]]] = []
+        self.matched: dict[Token, Token] = {}
+        self.asked: set[str] = set()
+        self.redefined: set[str] = set()
+        self.unknown: list[str] = []
+        self.fresh = count()
+        self._same: dict[Token, Token] = {}
+
+    def known(self, expr: Expr, part: Part) -> Token | None:
+        """Return the token of a mere column or of a grouped event-time window."""
+        if isinstance(expr, Call) and expr.name in WINDOWED:
+            if any(each.name == expr.name for each in part.rows.columns):
+                self.asked.add(expr.name)
+                self.redefined.add(expr.name)
+            return part.windows.get(expr)
+        if not isinstance(expr, Column):
+            return None
+        token = None
+        if not self._is_alias(expr, part):
+            token = part.rows.token(expr.parts)
+        if token is None and len(expr.parts) == 1:
+            windows = [t for e, t in part.windows.items() if e.name == expr.name]
+            named = any(each.name == expr.name for each in part.rows.columns)
+            token = windows[0] if len(windows) == 1 and not named else None
+        return self.rooted(token)
+
+    def token(self, expr: Expr, part: Part) -> Token:
+        """Return what is equal for equal values of an expression; a new one if nothing is known."""
+        if isinstance(expr, Column):
+            self.asked.add(expr.name)
+        token = self.known(expr, part)
+        self.note_unknown(expr, token, part)
+        return next(self.fresh) if token is None else token
+
+    def note_unknown(self, expr: Expr, token: Token | None, part: Part) -> None:
+        """Note a name that is no certain column only as not all columns are known."""
+        if token is None and isinstance(expr, Column) and part.rows.open:
+            self.unknown.append(".".join(expr.parts))
+
+    @property
+    def doubt(self) -> str:
+        """Return which name is not known to be a column, as the end of a reason; else nothing."""
+        return f" (which column {self.unknown[0]} is cannot be told)" if self.unknown else ""
+
+    def equal(self, one: Token, other: Token) -> None:
+        """Note that two columns are equal in all rows."""
+        if self.root(one) != self.root(other):
+            self._same[self.root(other)] = self.root(one)
+
+    def root(self, token: Token) -> Token:
+        """Return the token that stands for all that are equal to this one."""
+        while token in self._same:
+            token = self._same[token]
+        return token
+
+    def rooted(self, token: Token | None) -> Token | None:
+        """Return the token that stands for one, if there is one."""
+        return None if token is None else self.root(token)
+
+    def roots(self, keys: Iterable[Token]) -> Keys:
+        """Return the tokens that stand for some."""
+        return frozenset(map(self.root, keys))
+
+    def input(self, source: NamedTable) -> Rows:
+        """Return the columns of an input, which differ for each time that it is read."""
+        tokens: dict[str, Token] = {}
+        self.uses.append((source.name, tokens))
+        name = source.alias or source.name
+        schema = self.inputs.get(source.name)
+        if schema is None:
+            part = OpenPart(name, frozenset({source.name}))
+            known = lambda each: tokens.setdefault(each, next(self.fresh))  # noqa: E731
+            rows = Rows([], open=[part._replace(token=known)], bases={name: source.name})
+        else:
+            tokens.update((each.name, next(self.fresh)) for each in schema.fields)
+            columns = [
+                Attribute(each.name, _struct(each.type), _NOTHING, name, token=tokens[each.name])
+                for each in schema.fields
+            ]
+            rows = Rows(columns, bases={name: source.name})
+        return self.listed(rows, name, source.columns) if source.columns else rows
+
+    def listed(self, rows: Rows, name: str | None, columns: tuple[str, ...]) -> Rows:
+        """Return the columns of a relation under its name, and under a list of names."""
+        found = rows.named(name, columns)
+        if columns:
+            self._compare(rows, found, columns)
+        return found
+
+    def outputs(self, select: Select, part: Part) -> Rows:
+        """Return the columns that the items of a SELECT list give."""
+        given = Rows([])
+        structs = {
+            self.rooted(each.token): each.value for each in part.rows.columns if each.value.kind
+        }
+        for output in select.outputs:
+            value, names = output.value, output.aliases
+            if isinstance(value, StarExpr):
+                given = given.beside(self._starred(value, part.rows))
+            elif isinstance(value, Call) and value.name in GENERATORS and value.over is None:
+                given = given.beside(generated_rows(value, names, None))
+            else:
+                found = self._output(names, value, part)
+                kind = UNKNOWN if found.token is None else structs.get(found.token, UNKNOWN)
+                given.columns.append(found._replace(value=kind) if kind.kind else found)
+        if any(isinstance(each.value, StarExpr) for each in select.outputs):
+            self._compare(part.rows, given)
+        return given
+
+    def _output(self, names: Sequence[str], value: Expr, part: Part) -> Attribute:
+        token = self.known(value, part)
+        name = names[0] if len(names) == 1 else "" if names else output_name(value)
+        if isinstance(value, Column) and value.name in self.redefined:
+            self.redefined.add(name)
+        return Attribute(name, UNKNOWN, _NOTHING, token=token)
+
+    def _starred(self, star: StarExpr, rows: Rows) -> Rows:
+        found = rows.starred(star)
+        if found is None:
+            struct = Scope(rows).resolve(star.qualifier)
+            if isinstance(struct, Found):
+                found = fields_of(star, struct.value, frozenset())
+        return unknown_rows() if found is None else found
+
+    def _is_alias(self, column: Column, part: Part) -> bool:
+        """Tell whether a name may be that of an item of the same SELECT list.
+
+        A column of what is read goes first, where it is known to have one.
+        """
+        name = column.parts[0]
+        if len(column.parts) > 1 and part.rows.relation(name) is not None:
+            return False
+        return name in part.aliases and not any(each.name == name for each in part.rows.columns)
+
+    def _compare(self, before: Rows, after: Rows, names: Iterable[str] = ()) -> None:
+        """Note which names no longer mean what they meant."""
+        was, now = before.tokens(), after.tokens()
+        gone = {name for each in after.open for name in each.without}
+        for name in {*was, *now, *gone, *names}:
+            token = was[name] if name in was else before.token((name,))
+            if token is not None and token != (now[name] if name in now else after.token((name,))):
+                self.redefined.add(name)
+
+
+def _struct(of: DataType) -> Value:
+    """Return the type of a struct; other types do not matter here."""
+    kind, null = unwrapped(of)
+    return Value(as_read(kind), null) if isinstance(kind, DataTypeStruct) else UNKNOWN
+
+
+def generated_rows(call: Expr, names: Sequence[str], alias: str | None) -> Rows:
+    """Return the columns that a generator gives."""
+    found = []
+    if isinstance(call, Call) and call.name in GENERATORS:
+        found = generated(call, [UNKNOWN] * len(call.args), names, outer=False)
+    if not found:
+        return unknown_rows().named(alias)
+    return Rows([Attribute(name, UNKNOWN, frozenset(), alias) for name, _ in found])
+
+
+def partition_of(over: Over, named: Mapping[str, Over]) -> tuple[Expr, ...]:
+    """Return the PARTITION BY of a window, also where a name, or one for another, stands for it."""
+    for _ in range(2):
+        if not over.partition and over.name is not None:
+            over = named.get(over.name, over)
+    return over.partition
+
+
+_MOST = 500  # queries read, those that are used several times counted each time
+
+
+@dataclass(frozen=True, slots=True)
+class _Table:
+    """A query that can be read by name, and what its own names mean."""
+
+    query: Query
+    tables: _Tables
+    columns: tuple[str, ...] = ()
+
+
+_Tables: TypeAlias = "dict[str, _Table]"
+_Pair: TypeAlias = tuple[Token, Token]
+
+
+class Parts(Columns):
+    """Reads queries; `steps` are those that can be read by name.  Each use is read anew.
+
+    `timed` are the times of event-time windows and of rows that meet versions, None for one that
+    is no mere column; `spans` leads from windows of a fixed length to their times.  `versions` are
+    the primary keys of the tables that have versions.
+    """
+
+    def __init__(
+        self,
+        steps: Mapping[str, Query],
+        inputs: Mapping[str, DataSchema | None],
+        versions: Mapping[str, Sequence[str]] | None = None,
+    ) -> None:
+        super().__init__(inputs)
+        self.versions = versions or {}
+        self.tables: _Tables = {}
+        for name, step in steps.items():
+            self.tables = {**self.tables, name: _Table(step, self.tables)}
+        self.timed: list[Token | None] = []
+        self.spans: dict[Token, Token] = {}
+        self._left = _MOST
+
+    def query(self, query: Query) -> Part:
+        """Return what a query is."""
+        self._left -= 1
+        if isinstance(query, Unknown) or self._left < 0:
+            return whole("this form of statement" if self._left >= 0 else "the size of the query")
+        if query.recursive:
+            return whole("WITH RECURSIVE")
+        before = self.tables
+        for part in query.with_:
+            table = _Table(part.query, self.tables, part.columns)
+            self.tables = {**self.tables, part.name: table}
+        try:
+            return self._select(query) if isinstance(query, Select) else self._set(query)
+        finally:
+            self.tables = before
+
+    # SELECT
+
+    def _select(self, select: Select) -> Part:
+        if select.source is None:
+            return whole("SELECT without FROM")
+        part = self._from(select.source)
+        if part.name == "whole":
+            return part
+        if (clause := refusal(select)) is not None:
+            return whole(clause)
+        part = replace(part, aliases=frozenset(_aliases(select)), windows={})
+        part = self._grouped(select, part)
+        part = self._windowed(select, part)
+        if part.name == "whole":
+            return part
+        rows = self.outputs(select, part)
+        if select.group is not None:
+            rows = self._of_keys(rows, select, part)
+        part = replace(part, rows=rows, aliases=frozenset(), windows={})
+        return self._by(part, self._all(rows), "DISTINCT") if select.distinct else part
+
+    def _grouped(self, select: Select, part: Part) -> Part:
+        group = select.group
+        exprs = [*(output.value for output in select.outputs), *some(select.having)]
+        if group is None:
+            plain = any(is_aggregate(e) for expr in exprs for e in walk(expr))
+            return whole("an aggregate without GROUP BY") if plain else part
+        if group.sets:
+            return whole("ROLLUP, CUBE or GROUPING SETS")
+        keys = keys_of(group, select)
+        tokens = {each: self.token(each, part) for each in keys}
+        windows = {e: t for e, t in tokens.items() if isinstance(e, Call) and e.name in WINDOWED}
+        for call, token in windows.items():
+            time = self.known(call.args[0], part) if call.args else None
+            self.asked.update(e.name for e in call.args[:1] if isinstance(e, Column))
+            self.timed.append(time)
+            if time is not None and call.name not in {"session", "session_window"}:
+                self.spans[token] = time
+        clause = "an event-time window" if windows else "GROUP BY"
+        found = self._by(part, frozenset(tokens.values()), clause)
+        fresh = part.name == "linear" and not windows
+        return replace(found, windows=windows, group=select if fresh else None)
+
+    def _of_keys(self, rows: Rows, select: Select, part: Part) -> Rows:
+        """Leave the identity to those columns of a SELECT with groups that are keys of these."""
+        keys = keys_of(select.group, select) if select.group else ()
+        held = {self.known(each, part) for each in keys}
+        columns = [
+            each._replace(token=None) if self.rooted(each.token) not in held else each
+            for each in rows.columns
+        ]
+        return Rows(columns, open=[each._replace(token=None) for each in rows.open])
+
+    def _windowed(self, select: Select, part: Part) -> Part:
+        """Add the window functions, whose partitions must all be the same."""
+        named = dict(select.windows)
+        exprs = [*(output.value for output in select.outputs), *some(select.qualify)]
+        overs = [e.over for x in exprs for e in walk(x) if isinstance(e, Call) and e.over]
+        for over in overs:
+            partition = partition_of(over, named)
+            if not partition:
+                return whole("a window function without PARTITION BY")
+            keys = frozenset(self.token(each, part) for each in partition)
+            part = self._by(part, keys, "a window function (OVER)")
+        return part
+
+    def _all(self, rows: Rows) -> Keys:
+        self.asked.update(each.name for each in rows.columns)
+        tokens = [*(self.rooted(each.token) for each in rows.columns), *(None for _ in rows.open)]
+        return frozenset(next(self.fresh) if each is None else each for each in tokens)
+
+    # Keys
+
+    def _by(self, part: Part, keys: Keys, clause: str) -> Part:
+        """Put an operator that works by a key over a part."""
+        if part.name == "whole":
+            return part
+        if part.name == "linear":
+            return replace(part, name="keyed", because=clause, keys=keys, group=None)
+        common = self.roots(part.keys or ()) & self.roots(keys)
+        if common:
+            return replace(part, name="keyed", because=clause, keys=common, group=None)
+        return whole(f"{clause} over {part.because} by another key{self.doubt}")
+
+    # FROM
+
+    def _from(self, source: From) -> Part:
+        part = self._source(source.source)
+        for join in source.joins:
+            part = self._join(part, join)
+        for view in source.views:
+            clause = obstacle([view.call], GENERATORS)
+            if part.name != "whole":
+                part = self._generated(part, view) if clause is None else whole(clause)
+        return part
+
+    def _generated(self, part: Part, view: Generator) -> Part:
+        rows = generated_rows(view.call, view.columns, view.alias)
+        return replace(part, rows=part.rows.beside(rows))
+
+    def _source(self, source: Source) -> Part:
+        match source:
+            case NamedTable(versioned=True):
+                return whole("FOR SYSTEM_TIME AS OF")
+            case NamedTable():
+                return self._table(source)
+            case Derived(lateral=True):
+                return whole("LATERAL")
+            case Derived(query=From() as inner):
+                part = self._from(inner)
+                return part if source.alias is None else self._renamed(part, source)
+            case Derived(query=query) if not isinstance(query, From):
+                return self._renamed(self.query(query), source)
+            case Generator():
+                return whole("a table function")
+            case Opaque(why=why):
+                return whole(why)
+        return whole("this form of statement")
+
+    def _renamed(self, part: Part, source: NamedTable | Derived) -> Part:
+        name = source.alias
+        if name is None and isinstance(source, NamedTable):
+            name = source.name
+        return replace(part, rows=self.listed(part.rows, name, source.columns))
+
+    def _table(self, source: NamedTable) -> Part:
+        known = self.tables.get(source.name)
+        if known is None:
+            return Part(name="linear", rows=self.input(source))
+        before, self.tables = self.tables, known.tables
+        part = self.query(known.query)
+        self.tables = before
+        part = replace(part, rows=self.listed(part.rows, None, known.columns))
+        return self._renamed(part, source)
+
+    # Joins
+
+    def _join(self, left: Part, join: Join) -> Part:
+        if left.name == "whole":
+            return left
+        if isinstance(join.source, Generator):
+            return self._unnested(left, join)
+        if isinstance(join.source, NamedTable) and join.source.versioned:
+            return self._as_of(left, join.source, join)
+        right = self._source(join.source)
+        if right.name == "whole":
+            return right
+        clause = obstacle(some(join.on))
+        if clause is not None:
+            return whole(clause)
+        if join.natural:
+            return whole("NATURAL JOIN")
+        pairs = self._pairs(left, right, join)
+        part = self._paired(left, right, pairs, join)
+        return replace(part, rows=_joined_rows(left.rows, right.rows, join))
+
+    def _unnested(self, left: Part, join: Join) -> Part:
+        """Read `join lateral explode(...)`, which gives rows for each row."""
+        assert isinstance(join.source, Generator)  # noqa: S101 - the caller looked
+        clause = obstacle([join.source.call], GENERATORS)
+        if join.kind not in {"inner", "cross"} or clause is not None:
+            return whole(clause or "LATERAL")
+        return self._generated(left, join.source)
+
+    def _as_of(self, left: Part, table: NamedTable, join: Join) -> Part:
+        """Read a join with the versions of a table, which works by columns of its primary key."""
+        right = self._table(table)
+        clause = "FOR SYSTEM_TIME AS OF"
+        key = {right.rows.token((name,)) for name in self.versions.get(table.name, ())}
+        found = [(a, b) for a, b in self._pairs(left, right, join) if b in key]
+        pairs = shared(left, right, found, self.root)
+        if right.name == "whole" or table.time is None or not found:
+            return whole(clause if right.name != "whole" else right.because or clause)
+        if not pairs:
+            return whole(f"{clause} with {left.because or right.because} by another key")
+        self.asked.update(self.versions.get(table.name, ()))
+        self.timed.append(self.known(table.time, left))
+        self._joined(pairs, join)
+        part = Part(name="keyed", because=clause, keys=frozenset(a for a, _ in pairs))
+        return replace(part, rows=_joined_rows(left.rows, right.rows, join))
+
+    def _pairs(self, left: Part, right: Part, join: Join) -> list[_Pair]:
+        """Return the columns that a join compares for equality."""
+        if join.using:
+            self.asked.update(join.using)
+            found = ((left.rows.token((k,)), right.rows.token((k,))) for k in join.using)
+            return [(a, b) for a, b in found if a is not None and b is not None]
+        return list(self._equalities(left, right, join.on))
+
+    def _equalities(self, left: Part, right: Part, on: Expr | None) -> Iterator[_Pair]:
+        if not isinstance(on, Operation):
+            return
+        if on.op == "and":
+            for each in on.args:
+                yield from self._equalities(left, right, each)
+        elif on.op == "=":
+            sides = [self._side(each, left, right) for each in on.args]
+            ours = [token for token, is_left in filter(None, sides) if is_left]
+            theirs = [token for token, is_left in filter(None, sides) if not is_left]
+            yield from zip(ours, theirs, strict=False)
+
+    def _side(self, expr: Expr, left: Part, right: Part) -> tuple[Token, bool] | None:
+        """Return which column of a join a name is, and whether it is one of the left side."""
+        both = Part(name="join", rows=left.rows.beside(right.rows))
+        token = self.known(expr, both)
+        self.note_unknown(expr, token, both)
+        if isinstance(expr, Column):
+            self.asked.add(expr.name)
+        if token is None:
+            return None
+        return token, self.known(expr, left) == token
+
+    def _paired(self, left: Part, right: Part, pairs: Sequence[_Pair], join: Join) -> Part:
+        inner = join.kind in {"inner", "cross"}
+        clause = "JOIN" if inner else f"{join.kind.upper()} JOIN"
+        if not inner and not pairs:
+            return whole(f"{clause} without an equality of columns{self.doubt}")
+        found = shared(left, right, pairs, self.root)
+        mine, theirs = frozenset(a for a, _ in found), frozenset(b for _, b in found)
+        rank = max(left.name, right.name, key=["linear", "join", "keyed"].index)
+        if not found and (rank == "keyed" or not inner):
+            other = left.because or right.because
+            return whole(f"{clause} with {other} by another key{self.doubt}")
+        self._joined(pairs, join)
+        if inner:
+            name = "keyed" if rank == "keyed" else "join"
+            return Part(name=name, because=clause, keys=mine or None)
+        keys = {"right": theirs, "full": frozenset({next(self.fresh)})}.get(join.kind, mine)
+        return Part(name="keyed", because=clause, keys=keys)
+
+    def _joined(self, pairs: Sequence[_Pair], join: Join) -> None:
+        """Note that columns are equal in all rows of a join, or in those that have both sides."""
+        for a, b in pairs:
+            ours, unmatched = (b, a) if join.kind == "right" else (a, b)
+            if join.kind not in {"inner", "cross"}:
+                self.matched[self.root(unmatched)] = self.root(ours)
+            else:
+                self.equal(a, b)
+
+    # UNION, INTERSECT, EXCEPT
+
+    def _set(self, query: SetQuery) -> Part:
+        if query.kind != "union" or query.foreign:
+            return whole(query.kind.upper())
+        if query.order or query.limited:
+            return whole("LIMIT" if query.limited else "ORDER BY")
+        left, right = self.query(query.left), self.query(query.right)
+        for part in (left, right):
+            if part.name == "whole":
+                return part
+        keyed = next((part for part in (left, right) if part.name == "keyed"), None)
+        if keyed is not None:
+            return whole(f"UNION over {keyed.because}")
+        joined = "join" in {left.name, right.name}
+        rows = Rows(
+            [each._replace(token=None) for each in left.rows.columns],
+            open=[each._replace(token=None) for each in left.rows.open],
+        )
+        because = "JOIN" if joined else None
+        both = Part(name="join" if joined else "linear", because=because, rows=rows)
+        if not query.distinct:
+            return replace(both, keys=None) if joined else both
+        if joined:
+            return whole("UNION without ALL over JOIN")
+        return replace(both, name="keyed", because="UNION without ALL", keys=None)
+
+
+def _aliases(select: Select) -> Iterator[str]:
+    """Yield what items are called that are no columns of this name."""
+    for output in select.outputs:
+        own = output.value.name if isinstance(output.value, Column) else None
+        yield from (name for name in output.aliases if name != own)
+
+
+def _joined_rows(left: Rows, right: Rows, join: Join) -> Rows:
+    if join.kind in {"semi", "anti"}:
+        return left
+    if join.using:
+        return left.merged(right, join.using, join.kind)
+    return left.beside(right)

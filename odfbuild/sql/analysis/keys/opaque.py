@@ -1,0 +1,321 @@
+"""Columns that hold the key of a query, and those of them that it only tells apart.  Pure.
+
+Such a part may be given other values, and nothing changes but these.  So rows under several values
+that were made up are several selections of rows, and one run of the query tells of all of them.
+
+A step then needs only the rows of the keys that its new rows touch.  Parts of a key that are not
+mere columns of the inputs are left out: by a coarser key more is computed, and nothing else.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+from odfbuild.odf.events import DataSchema
+from odfbuild.sql.analysis.keys.group_names import relations_of
+from odfbuild.sql.analysis.keys.keyed import Part, Parts
+from odfbuild.sql.columns.output import Token
+from odfbuild.sql.text.parse import read
+from odfbuild.sql.text.shape import (
+    Call,
+    Column,
+    Derived,
+    Expr,
+    From,
+    Generator,
+    Join,
+    NamedTable,
+    Opaque,
+    Operation,
+    Query,
+    Select,
+    SetQuery,
+    Source,
+    StarExpr,
+    Subquery,
+    Unknown,
+    walk,
+)
+from odfbuild.sql.text.statement import QueryStep, SqlTextError
+
+
+@dataclass(frozen=True, slots=True)
+class KeyColumns:
+    """The columns of a key, in one order: of every input, and of the result if it holds them.
+
+    `times` are the columns of the inputs by which rows wait for the watermark: those that windows
+    are made of, and of rows that meet versions of a table; None if something else decides.
+    """
+
+    inputs: Mapping[str, tuple[str, ...]]
+    outputs: tuple[str, ...] | None
+    times: Mapping[str, frozenset[str]] | None
+
+
+def key_columns(steps: Sequence[QueryStep], inputs: Mapping[str, DataSchema]) -> KeyColumns | None:
+    """Return the key by which a query works, None if there is none that its inputs have.
+
+    The rows of the result for some keys are what the query gives of the inputs' rows for these.
+    """
+    found = _read(steps, inputs)
+    return None if found is None else _found(*found)
+
+
+def step_key(steps: Sequence[QueryStep], inputs: Mapping[str, DataSchema]) -> KeyColumns | None:
+    """Return the key by which a step over just these inputs works, None if one of them has none.
+
+    It has none where only a common table or an earlier step reads it that nothing reads in turn.
+    """
+    key = key_columns(steps, inputs)
+    return key if key is not None and key.inputs.keys() >= inputs.keys() else None
+
+
+def span_columns(steps: Sequence[QueryStep], inputs: Mapping[str, DataSchema]) -> dict[str, str]:
+    """Return the time of each input by whose windows, of fixed lengths, a query works.
+
+    The rows of the result for some windows are what the query gives of the inputs' rows that lie
+    in these.  Empty if it does not work by windows, or by those of something else.
+    """
+    found = _read(steps, inputs)
+    if found is None:
+        return {}
+    parts, part = found
+    keys = {parts.root(token) for token in part.keys or ()}
+    times = {parts.root(time) for span, time in parts.spans.items() if parts.root(span) in keys}
+    named: dict[str, str] = {}
+    for name, tokens in parts.uses:
+        columns = [column for column, token in tokens.items() if parts.root(token) in times]
+        if len(columns) != 1 or named.setdefault(name, columns[0]) != columns[0]:
+            return {}
+    return named
+
+
+def _read(
+    steps: Sequence[QueryStep], inputs: Mapping[str, DataSchema]
+) -> tuple[Parts, Part] | None:
+    """Return the parts of a query that works by a key, None for any other."""
+    shapes: list[tuple[str | None, Query]] = []
+    for step in steps:
+        try:
+            shapes.append((step.alias, read(step.text).shape))
+        except SqlTextError:
+            return None
+    if not shapes:
+        return None
+    named = {name: shape for name, shape in shapes if name is not None}
+    parts = Parts(named, inputs, dict(steps[0].temporal))
+    part = parts.query(shapes[-1][1])
+    if part.name not in {"keyed", "join"} or not part.keys:
+        return None
+    return parts, part
+
+
+def _found(parts: Parts, part: Part) -> KeyColumns | None:
+    uses = [
+        (name, {_root(parts, token): column for column, token in tokens.items()})
+        for name, tokens in parts.uses
+    ]
+    keys = {_root(parts, token) for token in part.keys or ()}
+    roots = sorted(root for root in keys if all(root in columns for _, columns in uses))
+    if not roots:
+        return None
+    found: dict[str, tuple[str, ...]] = {}
+    for name, columns in uses:
+        if found.setdefault(name, held := tuple(columns[root] for root in roots)) != held:
+            return None  # read twice, by different columns
+    return KeyColumns(found, _outputs(parts, part, roots), _times(parts))
+
+
+def _times(parts: Parts) -> dict[str, frozenset[str]] | None:
+    """Return the columns of the inputs that are times of windows."""
+    found: dict[str, frozenset[str]] = {}
+    for timed in parts.timed:
+        root = None if timed is None else parts.root(timed)
+        held = [
+            (n, c) for n, tokens in parts.uses for c, t in tokens.items() if parts.root(t) == root
+        ]
+        if not held:
+            return None
+        for name, column in held:
+            found[name] = found.get(name, frozenset()) | {column}
+    return found
+
+
+def _root(parts: Parts, token: Token) -> Token:
+    """Return the token of the preserved side for one that an outer join matches with it.
+
+    A later join may have made both sides equal: what leads back to where it began ends there.
+    """
+    seen = [parts.root(token)]
+    while (ours := parts.matched.get(seen[-1])) and (root := parts.root(ours)) not in seen:
+        seen.append(root)
+    return seen[-1]
+
+
+def _outputs(parts: Parts, part: Part, roots: Sequence[Token]) -> tuple[str, ...] | None:
+    """Return the columns of the result that hold the key; None if a part of it is not there."""
+    if part.rows.open:
+        return None
+    held = {
+        parts.root(token): name
+        for name, token in reversed(part.rows.tokens().items())
+        if token is not None
+    }
+    return tuple(held[root] for root in roots) if all(r in held for r in roots) else None
+
+
+def opaque_keys(
+    steps: Sequence[QueryStep],
+    key: KeyColumns,
+    inputs: Mapping[str, Iterable[str]],
+    columns: Iterable[str],
+) -> tuple[int, ...]:
+    """Return the numbers of the parts of a key that a query only tells apart.
+
+    `inputs` are the columns of the inputs, `columns` those of the result.  Names are what counts: a
+    query that calls something else by the name of a key is not looked into.
+    """
+    try:
+        queries = [read(step.text).shape for step in steps]
+    except SqlTextError:
+        return ()
+    outputs = key.outputs or ()
+    result = frozenset(columns)
+    return tuple(
+        part
+        for part, name in enumerate(outputs)
+        if (names := _names(queries, key, part)) is not None
+        and result & names == {name}
+        and not any(
+            (set(there) - {key.inputs[alias][part]}) & names for alias, there in inputs.items()
+        )
+    )
+
+
+def _names(queries: Sequence[Query], key: KeyColumns, part: int) -> frozenset[str] | None:
+    """Return all names of a part of a key; None if something looks at its values."""
+    found = _Uses({names[part] for names in key.inputs.values()})
+    before = None
+    while before != found.names:  # aliases are found as one goes along, in any order
+        before = frozenset(found.names)
+        for query in queries:
+            found.query(query)
+    return None if found.seen else frozenset(found.names)
+
+
+class _Uses:
+    """The names that some columns have; `seen` says that something looks at their values."""
+
+    def __init__(self, names: set[str]) -> None:
+        self.names = names
+        self.seen = False
+
+    def query(self, query: Query) -> None:
+        if isinstance(query, Unknown):
+            self.seen = True
+            return
+        for part in query.with_:
+            self.seen |= bool(part.columns)
+            self.query(part.query)
+        self.seen |= bool(query.foreign) or query.limited
+        self._look(query.order)
+        if isinstance(query, SetQuery):
+            self.query(query.left)
+            self.query(query.right)
+        else:
+            self._select(query)
+
+    def _select(self, select: Select) -> None:
+        for output in select.outputs:
+            if isinstance(output.value, StarExpr):
+                self.seen |= self._is_changed(output.value, select.source)
+                continue
+            if self._is_mine(output.value):
+                self.names.update(output.aliases)
+            else:
+                self.seen |= bool(self.names.intersection(output.aliases))
+                self._look([output.value])
+        self._look(each for each in (select.where, select.having, select.qualify) if each)
+        self._look(select.spread)
+        for _, over in select.windows:
+            self._look(each for each in over.partition if not self._is_mine(each))
+            self._look(over.order)
+        if select.group is not None:
+            self.seen |= select.group.sets
+            self._look(each for each in select.group.keys if not self._is_mine(each))
+        if select.source is not None:
+            self._from(select.source)
+
+    def _is_changed(self, star: StarExpr, source: From | None) -> bool:
+        """Tell whether a star may give a column other than as it is: fields of a struct."""
+        excluded = {name for each in star.excluded for name in each}
+        plain = len(star.qualifier) == 0 or star.qualifier[0] in set(relations_of(source))
+        return bool(excluded & self.names) or not plain or len(star.qualifier) > 1
+
+    def _from(self, source: From) -> None:
+        self._source(source.source)
+        for join in source.joins:
+            self._source(join.source)
+            self._join(join)
+        for view in source.views:
+            self._source(view)
+
+    def _source(self, source: Source) -> None:
+        match source:
+            case NamedTable():
+                self.seen |= bool(source.columns) or source.versioned
+            case Derived(query=From() as inner):
+                self.seen |= bool(source.columns) or source.lateral
+                self._from(inner)
+            case Derived(query=query) if not isinstance(query, From):
+                self.seen |= bool(source.columns) or source.lateral
+                self.query(query)
+            case Generator():
+                self.seen |= bool(self.names.intersection(source.columns))
+                self._look([source.call])
+            case Opaque():
+                self.seen = True
+
+    def _join(self, join: Join) -> None:
+        self.seen |= join.natural
+        for each in _conditions(join.on):
+            both = isinstance(each, Operation) and each.op in {"=", "<=>"} and len(each.args) == 2
+            if not (both and all(map(self._is_mine, each.args))):  # type: ignore[union-attr]
+                self._look([each])
+
+    def _is_mine(self, expr: Expr) -> bool:
+        return isinstance(expr, Column) and len(expr.parts) <= 2 and expr.name in self.names
+
+    def _look(self, exprs: Iterable[Expr]) -> None:
+        """Note whether a value of these columns is looked at, other than by a partition."""
+        for expr in exprs:
+            told = {
+                id(each)
+                for call in walk(expr)
+                if isinstance(call, Call) and call.over is not None
+                for each in call.over.partition
+                if self._is_mine(each)
+            }
+            self.seen |= any(self._is_seen(each) for each in walk(expr) if id(each) not in told)
+
+    def _is_seen(self, expr: Expr) -> bool:
+        match expr:
+            case Column():
+                return bool(set(expr.parts) & self.names)
+            case Call():
+                star = any(isinstance(each, StarExpr) for each in expr.args)
+                return star and (expr.name != "count" or expr.distinct)
+            case Subquery() | Unknown():
+                return True
+            case _:
+                return False
+
+
+def _conditions(expr: Expr | None) -> Iterator[Expr]:
+    """Yield the conditions that all have to be met."""
+    if isinstance(expr, Operation) and expr.op == "and":
+        for each in expr.args:
+            yield from _conditions(each)
+    elif expr is not None:
+        yield expr

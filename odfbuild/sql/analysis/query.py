@@ -1,0 +1,371 @@
+"""What a SQL text says before any engine runs: its inputs, its class, and what it must not use.
+
+Pure.  A query is `linear` when every output row comes from one input row: projections, filters,
+generators (explode, LATERAL VIEW) and UNION ALL, in any nesting.  Such a query can run on the new
+rows alone and carry the operation of each row through.  Everything else carries the name of the
+clause that makes it otherwise, so that it can be refused in words.
+
+Datasets that one template makes have such queries, and reading a query takes most of the time of a
+first plan.  What a query says depends on its words; where something is wrong with it, its places
+are needed, so those are examined each for itself.
+"""
+
+from __future__ import annotations
+
+import difflib
+import re
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass, fields, is_dataclass, replace
+from typing import TYPE_CHECKING
+
+from odfbuild.errors import Diagnostic
+from odfbuild.odf.events import DataSchema, DataTypeList, DataTypeMap, DataTypeStruct
+from odfbuild.odf.schema.types import inner
+from odfbuild.sql.columns.structs import GENERATORS
+from odfbuild.sql.reasons import Finding, Reason, words
+from odfbuild.sql.refusals import FORBIDDEN, FORBIDDEN_WORDS, MANY_ROWS, SEVERAL_ROWS, WINDOWS
+from odfbuild.sql.text.parse import read, skeleton
+from odfbuild.sql.text.shape import Call, Generator, Group, Join, Place, Select, SetQuery
+from odfbuild.sql.text.statement import QueryStep, SqlTextError, Statement
+
+if TYPE_CHECKING:
+    from odfbuild.sql.analysis.sums import Sums
+    from odfbuild.sql.columns import QueryColumns
+
+
+_OF_COLUMN = (
+    "write t.`{}` for a column of that name, t its table: by the name alone, the text does not "
+    "tell whether Spark reads the column or the clock"
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class QueryFacts:
+    """What the steps of one transform say together.
+
+    `inputs` are the declared inputs that are read, in the order of their first use; `outputs` the
+    columns of the last step where they can be told without schemas.  `fans_out` tells that one
+    input row may give several output rows, `ordered` that the last step asks for an order.
+    """
+
+    steps: tuple[QueryStep, ...]
+    inputs: tuple[str, ...]
+    outputs: tuple[str, ...] | None
+    names_op: bool
+    fans_out: bool
+    ordered: bool
+    findings: tuple[Finding, ...]
+
+    @property
+    def kind(self) -> str:
+        """Return `linear`, or the name of the clause that makes the query something else."""
+        return next((f.name for f in self.findings if f.reason is Reason.NOT_LINEAR), "linear")
+
+    @property
+    def is_linear(self) -> bool:
+        return self.kind == "linear"
+
+    @property
+    def refused(self) -> tuple[Reason, ...]:
+        """Return why a transform may be refused: the event log is only read row by row."""
+        return tuple(r for r in Reason if r is not Reason.NOT_LINEAR or self.names_op)
+
+    def about(self, *reasons: Reason) -> tuple[Finding, ...]:
+        """Return the findings of some reasons, in the order of the text."""
+        return tuple(f for f in self.findings if f.reason in reasons)
+
+
+def examine(
+    steps: Sequence[QueryStep], inputs: Collection[str], op_columns: Collection[str] = ("op",)
+) -> QueryFacts:
+    """Return what the steps say, given the names under which the inputs can be read."""
+    findings = list(_step_findings(steps))
+    known, used = list(inputs), dict[str, None]()
+    statements: list[Statement] = []
+    for number, step in enumerate(steps):
+        try:
+            statement = read(step.text)
+        except SqlTextError as error:
+            findings.append(Finding(Reason.SYNTAX, str(error), number, error.place, error.code))
+        else:
+            statements.append(statement)
+            findings.extend(_statement_findings(number, statement, known))
+            findings.extend(_version_findings(number, step))
+            used |= dict.fromkeys(t.text for t in statement.tables if t.text in inputs)
+        known += [step.alias] if step.alias else []
+    findings += _table_findings(steps, known)
+    readable = len(statements) == len(steps) and bool(steps)
+    return QueryFacts(
+        steps=tuple(steps),
+        inputs=tuple(used),
+        outputs=statements[-1].outputs if readable else None,
+        names_op=any(_names(statement, op_columns) for statement in statements),
+        fans_out=any(_fans_out(statement) for statement in statements),
+        ordered=readable and statements[-1].ordered,
+        findings=tuple(findings),
+    )
+
+
+def diagnostics(
+    facts: QueryFacts, reasons: Collection[Reason] = tuple(Reason)
+) -> tuple[Diagnostic, ...]:
+    """Return the findings of these reasons in words; without spans, which the caller knows."""
+    return tuple(_diagnostic(facts, f) for f in facts.findings if f.reason in reasons)
+
+
+def _step_findings(steps: Sequence[QueryStep]) -> Iterator[Finding]:
+    """Check the aliases of the steps (ODF 0.34.1, "TransformSql")."""
+    nowhere = Place(0, 1, 1, 1)
+    if not steps:
+        yield Finding(Reason.STEPS, "there is no query", 0, nowhere)
+    for number, step in enumerate(steps):
+        last = number == len(steps) - 1
+        if last and step.alias is not None:
+            yield Finding(Reason.STEPS, "the last step has an alias", number, nowhere)
+        if not last and not step.alias:
+            yield Finding(Reason.STEPS, "a step before the last has no alias", number, nowhere)
+
+
+def _statement_findings(
+    number: int, statement: Statement, known: Sequence[str]
+) -> Iterator[Finding]:
+    for table in statement.tables:
+        if table.text not in known:
+            near = difflib.get_close_matches(table.text, known, n=1)
+            hint = near[0] if near else ""
+            yield Finding(Reason.UNKNOWN_INPUT, table.text, number, table.place, hint)
+        elif table.qualifier is not None:
+            hint = table.text
+            yield Finding(Reason.UNKNOWN_INPUT, table.text, number, table.place, hint)
+    for bar in statement.bars:
+        yield Finding(Reason.NOT_LINEAR, bar.text, number, bar.place)
+    found = list(_call_findings(number, statement))
+    yield from found
+    if statement.bars or any(each.reason is Reason.NOT_LINEAR for each in found):
+        yield from order_findings(number, statement.text)
+
+
+def order_findings(number: int, text: str, sums: Sums | None = None) -> Iterator[Finding]:
+    """Yield what keeps a step that looks at several rows from being computed in portions.
+
+    That is what depends on the order of rows, with `sums` also by types, and time out of place.
+
+    Raises SqlTextError.
+    """
+    from odfbuild.sql.analysis.order import unordered
+    from odfbuild.sql.analysis.windows import loose_windows, odd_months
+
+    for each in unordered(text, sums):
+        yield Finding(Reason.ORDER, each.what.text, number, each.what.place, each.fix)
+    for window in loose_windows(text):
+        yield Finding(Reason.LOOSE_WINDOW, window.text, number, window.place)
+    for window in odd_months(text):
+        yield Finding(Reason.WINDOW_LENGTH, window.text, number, window.place)
+
+
+def _version_findings(number: int, step: QueryStep) -> Iterator[Finding]:
+    if "system_time" not in step.text.lower():
+        return
+    from odfbuild.sql.analysis.temporal import join_problems
+
+    yield from join_problems(number, step.text, step.temporal)
+
+
+def _table_findings(steps: Sequence[QueryStep], known: Collection[str]) -> Iterator[Finding]:
+    keys = steps[0].temporal if steps else ()
+    if not keys:
+        return
+    from odfbuild.sql.analysis.temporal import table_problems
+
+    yield from table_problems(keys, known, len(steps))
+
+
+def _call_findings(number: int, statement: Statement) -> Iterator[Finding]:
+    for call in statement.calls:
+        name = f"{call.text}()"
+        if call.text in MANY_ROWS:
+            yield Finding(Reason.NOT_LINEAR, f"the aggregate {name}", number, call.place)
+        elif call.text in WINDOWS:
+            yield Finding(Reason.NOT_LINEAR, f"the window {name}", number, call.place)
+        elif (reason := FORBIDDEN.get(call.text)) is not None:
+            yield Finding(reason, name, number, call.place)
+    for call in statement.empty_calls:
+        if call.text in {"unix_timestamp", "to_unix_timestamp"}:
+            yield Finding(Reason.NOT_DETERMINISTIC, f"{call.text}()", number, call.place)
+    for word in statement.words:
+        undated = Reason.NOT_DETERMINISTIC if word.text.startswith("'") else None
+        if (reason := FORBIDDEN_WORDS.get(word.text, undated)) is not None:
+            is_quoted = statement.text[word.place.start] == "`"
+            hint = _OF_COLUMN.format(word.text) if is_quoted else ""
+            yield Finding(reason, word.text, number, word.place, hint)
+
+
+def _names(statement: Statement, op_columns: Collection[str]) -> bool:
+    """Tell whether a statement names the operation column: not `s.op` of a struct `s`."""
+    return any(alias.text in op_columns for alias in statement.aliases) or any(
+        column.text in op_columns
+        and (column.qualifier is None or column.qualifier in statement.relations)
+        for column in statement.columns
+    )
+
+
+def _fans_out(statement: Statement) -> bool:
+    return statement.unites or any(call.text in SEVERAL_ROWS for call in statement.calls)
+
+
+def _diagnostic(facts: QueryFacts, found: Finding) -> Diagnostic:
+    step = f" of step {found.step + 1}" if len(facts.steps) > 1 else ""
+    where = f"line {found.place.line}, column {found.place.column}{step}"
+    what, why, fix = words(found)
+    if facts.steps and found.step >= len(facts.steps):
+        return Diagnostic(code=found.reason.value, what=what, why=why, fix=fix)
+    return Diagnostic(code=found.reason.value, what=f"{what} ({where})", why=why, fix=fix)
+
+
+_MOST = 4_096
+
+_KNOWN: dict[object, QueryFacts] = {}
+_COLUMNS: dict[object, QueryColumns] = {}
+_TYPED = re.compile(r"\d{10,}|\d*\.\d*|\d+[A-Za-z]+")  # numbers that may not be an INT
+_JUDGED = re.compile(
+    r"\b(?:regexp\w*|rlike|split\w*|to_date|to_timestamp\w*|\w*unix\w*|date_format|schema_of_\w+|"
+    r"element_at|slice|array_insert|p?mod|sequence)\s*\(|\b(?:rlike|regexp)\b|(?:[/%]|\bdiv)\s*0|"
+    r"\b(?:cast|int|bigint|smallint|tinyint|double|float|boolean|date|decimal)\s*\(\s*r?['\"]|"
+    r"['\"]\s*::",
+    re.IGNORECASE,
+)  # words of queries whose constants are right or wrong
+_NESTED = (DataTypeList, DataTypeMap, DataTypeStruct)
+
+
+def examine_alike(
+    steps: Sequence[QueryStep], inputs: Collection[str], op_columns: Collection[str] = ("op",)
+) -> QueryFacts:
+    """Return what `examine` returns, from what it said of a query like this one if there was one.
+
+    A column that is called by a number or string of the text keeps a query from standing for
+    others.
+    """
+    words = tuple((step.alias, skeleton(step.text)) for step in steps)
+    key = (words, tuple(inputs), frozenset(op_columns))
+    known = _KNOWN.get(key)
+    if known is not None:
+        return replace(known, steps=tuple(steps))
+    facts = examine(steps, inputs, op_columns)
+    if not facts.findings and _are_named(facts):
+        if len(_KNOWN) >= _MOST:
+            _KNOWN.clear()
+        _KNOWN[key] = facts
+    return facts
+
+
+def columns_alike(
+    steps: Sequence[QueryStep], inputs: Mapping[str, DataSchema | None]
+) -> QueryColumns:
+    """Return what `columns_of` returns, from what it said of a query like this one if any.
+
+    A query that names a column its inputs do not have stands for no other, so places are right
+    wherever something is wrong; nor does one where a string may name a column or its parts.
+    """
+    from odfbuild.sql.columns import columns_of
+
+    words = tuple(
+        (step.alias, _skeleton(step.text), tuple(_TYPED.findall(step.text)), step.temporal)
+        for step in steps
+    )
+    key = (words, tuple(inputs.items()))
+    known = _COLUMNS.get(key)
+    if known is not None:
+        return known
+    found = columns_of(steps, inputs)
+    wrong = found.unknown_columns or found.unknown_functions or found.wrong_constants
+    if not wrong and _are_plain(found, steps[-1].text if steps else ""):
+        if len(_COLUMNS) >= _MOST:
+            _COLUMNS.clear()
+        _COLUMNS[key] = found
+    return found
+
+
+def _skeleton(text: str) -> object:
+    """Return the words of a text; all of it where constants are judged."""
+    return text if _JUDGED.search(text) else skeleton(text)
+
+
+def are_alike(queries: Sequence[Sequence[QueryStep]]) -> bool:
+    """Tell whether most of some queries are like another one of them."""
+    kinds = {tuple(skeleton(step.text) for step in steps) for steps in queries}
+    return len(kinds) * 2 < len(queries)
+
+
+def _are_named(facts: QueryFacts) -> bool:
+    """Tell whether every output is called by a word of the text."""
+    text = facts.steps[-1].text
+    return all(
+        name.isidentifier() and f"'{name}'" not in text and f'"{name}"' not in text
+        for name in facts.outputs or ()
+    )
+
+
+def _are_plain(found: QueryColumns, text: str) -> bool:
+    """Tell whether all outputs are called by words of the text, and none has parts."""
+    return found.outputs is not None and all(
+        each.name.isidentifier()
+        and f"'{each.name}'" not in text
+        and f'"{each.name}"' not in text
+        and each.type is not None
+        and not isinstance(inner(each.type), _NESTED)
+        for each in found.outputs
+    )
+
+
+_WORDS = (
+    *("filter", "join", "group", "window", "distinct"),
+    *("union", "intersect", "except", "explode", "limit"),
+)
+
+
+def shaping_clauses(steps: Sequence[QueryStep]) -> tuple[str, ...] | None:
+    """Return which clauses decide on rows, anywhere in the steps; None if one cannot be read.
+
+    They are `filter` (WHERE, HAVING, QUALIFY), `join`, `group`, `window`, `distinct`, `union`,
+    `intersect`, `except`, `explode` and `limit`, in this order.
+    """
+    try:
+        found = {word for step in steps for word in _words(read(step.text).shape)}
+    except SqlTextError:
+        return None
+    return tuple(word for word in _WORDS if word in found)
+
+
+def _words(shape: object) -> Iterator[str]:
+    pending = [shape]
+    while pending:
+        value = pending.pop()
+        if isinstance(value, tuple):
+            pending += value
+        elif is_dataclass(value):
+            yield from _own(value)
+            pending += [getattr(value, each.name) for each in fields(value)]
+
+
+def _own(value: object) -> Iterator[str]:
+    match value:
+        case Select():
+            if (value.where, value.having, value.qualify) != (None, None, None):
+                yield "filter"
+            yield from ["distinct"] * value.distinct
+            yield from ["limit"] * value.limited
+        case SetQuery():
+            yield value.kind
+            yield from ["distinct"] * value.distinct
+            yield from ["limit"] * value.limited
+        case Join():
+            yield "join"
+        case Group():
+            yield "group"
+        case Generator():
+            yield "explode"
+        case Call():
+            yield from ["window"] * (value.over is not None)
+            yield from ["explode"] * (value.name in GENERATORS)
+        case _:
+            pass

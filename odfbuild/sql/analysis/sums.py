@@ -1,0 +1,124 @@
+"""What sums and averages add up: exact numbers, or floating-point ones.  Pure.
+
+Adding up floating-point numbers gives other last bits in another order, and a changed bit is
+another row.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from enum import Enum
+
+from odfbuild.odf.events import DataSchema, DataTypeDecimal, DataTypeNull
+from odfbuild.sql.columns import Tables
+from odfbuild.sql.columns.output import Rows
+from odfbuild.sql.columns.relations import Relations
+from odfbuild.sql.columns.scope import Scope
+from odfbuild.sql.columns.types import Value
+from odfbuild.sql.text.parse import read
+from odfbuild.sql.text.shape import Call, StarExpr
+from odfbuild.sql.text.statement import QueryStep
+from odfbuild.sql.text.types import (
+    BIGINT,
+    BYTE,
+    DOUBLE,
+    FLOAT,
+    INT,
+    SHORT,
+    STRING,
+    Interval,
+    SqlType,
+)
+
+
+class Added(Enum):
+    """What kind of values is added up."""
+
+    INTEGER = "integers"
+    EXACT = "decimals"
+    FLOATING = "floating-point numbers"
+    UNKNOWN = "values of a type that cannot be told"
+
+
+@dataclass(frozen=True, slots=True)
+class Sums:
+    """What the calls of a text add up, by the offsets at which they stand.
+
+    `stars` are the names of the columns that its stars show, where these are known.
+    """
+
+    added: Mapping[int, Added]
+    stars: Mapping[int, tuple[str, ...]]
+
+
+_ADDED = {"sum": 0, "avg": 0, "mean": 0, "regr_avgy": 0, "regr_avgx": 1}
+"""Which argument of an aggregate is added up."""
+_CAST = re.compile(
+    r"(?:try_)?cast\s*\(.*\bas\s+(?:(?P<exact>dec|decimal|numeric)|"
+    r"(?P<integer>tinyint|byte|smallint|short|int|integer|bigint|long)|(?P<other>\w+))"
+    r"\s*(?:\([\s\d,]*\))?\s*\)",
+    re.IGNORECASE | re.DOTALL,
+)
+
+
+def sums_of(
+    steps: Sequence[QueryStep], inputs: Mapping[str, DataSchema | None]
+) -> tuple[Sums, ...]:
+    """Return for each step what it adds up, given the columns of the inputs.
+
+    Raises SqlTextError.
+    """
+    tables = Tables(inputs)
+    reader = _Reader(tables)
+    found: list[Sums] = []
+    for step in steps:
+        reader.found, reader.stars = {}, {}
+        rows = reader.query(read(step.text).shape)
+        if step.alias is not None:
+            tables.steps[step.alias] = rows
+        found.append(Sums(reader.found, reader.stars))
+    return tuple(found)
+
+
+def cast_to(text: str) -> Added:
+    """Return what a text says itself of its type: `cast(... as decimal(38, 6))`."""
+    found = _CAST.fullmatch(text.strip())
+    if found is None or found["other"]:
+        return Added.UNKNOWN
+    return Added.EXACT if found["exact"] else Added.INTEGER
+
+
+class _Reader(Relations):
+    def __init__(self, tables: Tables) -> None:
+        super().__init__(tables.rows)
+        self.found: dict[int, Added] = {}
+        self.stars: dict[int, tuple[str, ...]] = {}
+
+    def expanded(self, star: StarExpr, scope: Scope) -> Rows | None:
+        rows = super().expanded(star, scope)
+        if star.place is not None and rows is not None and not rows.open:
+            names = tuple(each.name for each in rows.columns)
+            known = self.stars.setdefault(star.place.start, names)
+            if known != names:
+                self.stars[star.place.start] = ()
+        return rows
+
+    def aggregate(self, expr: Call, scope: Scope) -> Value:
+        at = _ADDED.get(expr.name)
+        number = 2 if expr.name.startswith("regr_") else 1
+        if at is not None and expr.place is not None and len(expr.args) == number:
+            added = _added(self.sourced(expr.args[at], scope)[0].kind)
+            known = self.found.setdefault(expr.place.start, added)
+            if known is not added:
+                self.found[expr.place.start] = Added.UNKNOWN
+        return super().aggregate(expr, scope)
+
+
+def _added(kind: SqlType | None) -> Added:
+    if isinstance(kind, DataTypeDecimal | DataTypeNull | Interval):
+        return Added.EXACT
+    if kind in {BYTE, SHORT, INT, BIGINT}:
+        return Added.INTEGER
+    return Added.FLOATING if kind in {FLOAT, DOUBLE, STRING} else Added.UNKNOWN

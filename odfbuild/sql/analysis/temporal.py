@@ -1,0 +1,228 @@
+"""What is wrong with joins with versions of tables, and with the tables that have versions.  Pure.
+
+What the texts alone can tell is told by `join_problems` and `table_problems`; what needs the
+columns of the inputs by `column_problems`.
+"""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, TypeAlias
+
+from odfbuild.sql.reasons import Finding, Reason
+from odfbuild.sql.text.parse import read
+from odfbuild.sql.text.shape import (
+    Column,
+    Derived,
+    From,
+    Generator,
+    Join,
+    NamedTable,
+    Opaque,
+    Operation,
+    Place,
+    Query,
+    Select,
+    Source,
+    Subquery,
+    Unknown,
+    walk,
+)
+from odfbuild.sql.text.statement import Keys
+from odfbuild.sql.text.temporal import AsOf, as_of_joins, missing
+
+if TYPE_CHECKING:
+    from odfbuild.odf.events import DataSchema
+    from odfbuild.sql.text.statement import QueryStep
+
+
+_Problem: TypeAlias = tuple[str, Place, str]  # what is wrong, where, and what to do
+_KINDS = frozenset({"JOIN", "INNER JOIN", "LEFT JOIN", "LEFT OUTER JOIN"})
+_NOWHERE = Place(0, 1, 1, 1)
+_EXAMPLE = "JOIN b FOR SYSTEM_TIME AS OF a.event_time AS b ON b.key = a.key"
+
+
+def join_problems(number: int, text: str, keys: Keys) -> Iterator[Finding]:
+    """Yield what is wrong with the joins with versions in a step.  Raises SqlTextError."""
+    asked = as_of_joins(text)
+    if not asked:
+        return
+    statement = read(text)
+    joins = {at: (left, join) for at, left, join in _versioned(statement.shape)}
+    declared = dict(keys)
+    tables = {table.place.start for table in statement.tables}
+    for each in asked:
+        at = each.table.place.start
+        left, join = joins.get(at, (None, None))
+        problem = _form(each, left, join)
+        problem = problem or (_key(each, declared, join) if at in tables else _common(each))
+        if problem is not None:
+            what, place, fix = problem
+            yield Finding(Reason.TEMPORAL, what, number, place, fix)
+
+
+def table_problems(keys: Keys, known: Collection[str], steps: int) -> Iterator[Finding]:
+    """Yield what is wrong with `temporalTables`; the number of a finding counts on from the steps.
+
+    `known` are the inputs and the aliases of the steps.
+    """
+    seen: set[str] = set()
+    for number, (name, key) in enumerate(keys, start=steps):
+        if name not in known:
+            near = difflib.get_close_matches(name, known, n=1)
+            fix = f"did you mean '{near[0]}'?" if near else "name an input or an earlier step"
+            what = f"the temporal table '{name}' is neither an input nor a step of the query"
+            yield Finding(Reason.TEMPORAL, what, number, _NOWHERE, fix)
+        elif name in seen:
+            what = f"the temporal table '{name}' is declared twice"
+            yield Finding(Reason.TEMPORAL, what, number, _NOWHERE, "leave one of them out")
+        elif not key:
+            what = f"the temporal table '{name}' has an empty primary key"
+            fix = "name the columns that tell whose versions rows are"
+            yield Finding(Reason.TEMPORAL, what, number, _NOWHERE, fix)
+        seen.add(name)
+
+
+def column_problems(
+    steps: Sequence[QueryStep], inputs: Mapping[str, DataSchema], times: Mapping[str, str]
+) -> Iterator[Finding]:
+    """Yield primary keys that inputs lack, and times of inputs that are not their event times.
+
+    `inputs` have the columns that a query sees, `times` the event times of each.
+    """
+    keys = steps[0].temporal if steps else ()
+    for number, (name, key) in enumerate(keys, start=len(steps)):
+        for column in missing(name, key, inputs):
+            what = f"the temporal table '{name}' has no column '{column}' for its primary key"
+            fix = _near(column, [field.name for field in inputs[name].fields])
+            yield Finding(Reason.TEMPORAL, what, number, _NOWHERE, fix)
+    for number, step in enumerate(steps):
+        asked = {each.table.place.start: each for each in as_of_joins(step.text)}
+        for at, left, _ in _versioned(read(step.text).shape) if asked else ():
+            problem = _wrong_time(asked[at], left, times) if at in asked else None
+            if problem is not None:
+                yield Finding(Reason.TEMPORAL, problem[0], number, problem[1], problem[2])
+
+
+def _near(name: str, known: Sequence[str]) -> str:
+    near = difflib.get_close_matches(name, known, n=1)
+    return f"did you mean '{near[0]}'?" if near else f"it has {', '.join(known)}"
+
+
+def _wrong_time(each: AsOf, left: Sequence[Source], times: Mapping[str, str]) -> _Problem | None:
+    """Return that a row of an input is looked at of another time than it happened."""
+    *qualifier, column = each.time or ("",)
+    named = [source for name, source in _named(left) if [name] == qualifier or not qualifier]
+    source = named[0] if len(named) == 1 else None
+    if not isinstance(source, NamedTable) or source.versioned or source.columns:
+        return None
+    time = times.get(source.name, column)
+    if time == column or each.time is None:
+        return None
+    what = f"{each.when.text} is not the event time of '{source.name}'"
+    fix = f"name {time}: a watermark says of event times only what is known in full"
+    return what, each.when.place, fix
+
+
+def _form(each: AsOf, left: Sequence[Source] | None, join: Join | None) -> _Problem | None:
+    """Return what is wrong with how a join is written."""
+    if join is None or left is None or not each.kind:
+        what = f"FOR SYSTEM_TIME AS OF of '{each.table.text}' that is not joined"
+        return what, each.clause, f"write {_EXAMPLE}"
+    if each.kind not in _KINDS:
+        what = f"{each.kind} with the versions of '{each.table.text}'"
+        return what, each.clause, "use JOIN or LEFT JOIN: versions are found for rows of the left"
+    if join.on is None:
+        what = f"a join with the versions of '{each.table.text}' without ON"
+        return what, each.clause, f"write {_EXAMPLE}"
+    if each.time is None:
+        what = "FOR SYSTEM_TIME AS OF something else than a column"
+        return what, each.when.place, f"name the event time of the left side: {_EXAMPLE}"
+    names = [name for name, _ in _named(left) if name is not None]
+    if len(each.time) == 2 and each.time[0] not in names:
+        what = f"{each.when.text} is not a column of the left side"
+        return what, each.when.place, f"name the event time of {' or '.join(names)}"
+    return None
+
+
+def _key(each: AsOf, declared: Mapping[str, tuple[str, ...]], join: Join | None) -> _Problem | None:
+    """Return that nobody said which rows are versions of the same."""
+    name = each.table.text
+    if name in declared:
+        return None
+    columns = sorted(_columns(join, name)) or ["..."]
+    fix = f"add temporalTables: [{{name: {name}, primaryKey: [{', '.join(columns)}]}}]"
+    what = f"the versions of '{name}', which has no primary key"
+    return what, each.table.place, f"{fix} to the transform"
+
+
+def _common(each: AsOf) -> _Problem:
+    what = f"the versions of '{each.table.text}', which is a part of WITH"
+    return what, each.table.place, "make it a step of the query, with that alias"
+
+
+def _columns(join: Join | None, name: str) -> Iterator[str]:
+    """Yield the columns of a table that a join compares for equality."""
+    if join is None or join.on is None or not isinstance(join.source, NamedTable):
+        return
+    alias = join.source.alias or name
+    for part in walk(join.on):
+        if isinstance(part, Operation) and part.op == "=":
+            for side in part.args:
+                if isinstance(side, Column) and side.qualifier == (alias,):
+                    yield side.name
+
+
+# Where joins with versions are, and what stands left of them
+
+
+def _versioned(query: Query) -> Iterator[tuple[int, tuple[Source, ...], Join]]:
+    """Yield the place of each table whose versions are joined, what stands left, and the join."""
+    for each in _froms(query):
+        left = [each.source]
+        for join in each.joins:
+            if isinstance(join.source, NamedTable) and join.source.versioned:
+                yield getattr(join.source.place, "start", -1), tuple(left), join
+            left.append(join.source)
+
+
+def _froms(query: Query) -> Iterator[From]:
+    if isinstance(query, Unknown):
+        return
+    for part in query.with_:
+        yield from _froms(part.query)
+    if not isinstance(query, Select):
+        yield from _froms(query.left)
+        yield from _froms(query.right)
+        return
+    if query.source is not None:
+        yield from _inside(query.source)
+    tests = (each for each in (query.where, query.having, query.qualify) if each is not None)
+    for expr in (*(output.value for output in query.outputs), *tests):
+        for each in walk(expr):
+            if isinstance(each, Subquery):
+                yield from _froms(each.query)
+
+
+def _inside(source: From) -> Iterator[From]:
+    yield source
+    for each in (source.source, *(join.source for join in source.joins)):
+        inner = each.inside if isinstance(each, Opaque) else each
+        if isinstance(inner, Derived):
+            query = inner.query
+            yield from _inside(query) if isinstance(query, From) else _froms(query)
+
+
+def _named(left: Sequence[Source]) -> Iterator[tuple[str | None, Source]]:
+    """Yield the names under which columns of the left side can be read."""
+    for each in left:
+        match each:
+            case NamedTable():
+                yield each.alias or each.name, each
+            case Derived(query=From() as inner, alias=None):
+                yield from _named((inner.source, *(join.source for join in inner.joins)))
+            case Derived() | Generator():
+                yield each.alias, each
+            case Opaque(inside=Derived() | NamedTable() as inside):
+                yield from _named((inside,))

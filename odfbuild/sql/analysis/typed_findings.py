@@ -1,0 +1,29 @@
+"""What may be wrong with a query for the columns of its inputs: order of rows, versions.  Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from odfbuild.odf.events import DataSchema
+from odfbuild.sql.analysis.query import order_findings
+from odfbuild.sql.analysis.sums import sums_of
+from odfbuild.sql.analysis.temporal import column_problems
+from odfbuild.sql.reasons import Finding
+from odfbuild.sql.text.statement import QueryStep
+
+
+def typed_findings(
+    steps: Sequence[QueryStep], inputs: Mapping[str, DataSchema], times: Mapping[str, str]
+) -> tuple[Finding, ...]:
+    """Return what keeps a query from being computed in portions.
+
+    `inputs` have the columns that a query sees, `times` the event times of each.  Raises
+    SqlTextError.
+    """
+    sums = sums_of(steps, inputs)
+    found = [
+        each
+        for number, step in enumerate(steps)
+        for each in order_findings(number, step.text, sums[number])
+    ]
+    return (*found, *column_problems(steps, inputs, times))

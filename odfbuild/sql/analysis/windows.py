@@ -1,0 +1,353 @@
+"""Event-time windows in a query, and what a watermark that moves can bring without new rows.
+
+A window's row appears when the watermark has reached its end, so every GROUP BY of a window gets a
+HAVING.  The forms TUMBLE, HOP and SESSION, which Spark does not have, become those that it has:
+
+    group by tumble(t, interval '1' day), k     group by window(t, '1 day'), k
+                                                having window.end <= timestamp_millis(...)
+
+Months have no fixed length, and Spark has no windows of them: TUMBLE of months that divide a year
+is a group by the times at which the row's part of the calendar year begins and ends, in UTC.
+
+Rows wait for the watermark in event-time windows, and where they meet the versions of a table.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from odfbuild.sql.text.edits import CarriedText
+from odfbuild.sql.text.shape import Name
+from odfbuild.sql.text.temporal import as_of_joins
+
+if TYPE_CHECKING:
+    from odfbuild.sql.text.statement import QueryStep
+
+
+Edit = tuple[int, int, str]
+
+_COLUMNS = {
+    "window": "window",
+    "tumble": "window",
+    "hop": "window",
+    "session_window": "session_window",
+    "session": "session_window",
+}
+"""The functions that group by a window, and the column that Spark gives for each."""
+
+_PARTS = ("start", "end", "rowtime")
+_ENDS = frozenset(
+    {
+        "HAVING",
+        "QUALIFY",
+        "ORDER_BY",
+        "SORT_BY",
+        "CLUSTER_BY",
+        "DISTRIBUTE_BY",
+        "LIMIT",
+        "OFFSET",
+        "WINDOW",
+        "UNION",
+        "EXCEPT",
+        "INTERSECT",
+    }
+)
+
+
+def has_windows(text: str) -> bool:
+    """Tell whether a query groups by event-time windows.  Raises SqlTextError."""
+    return any(_grouped(_tokens(text)))
+
+
+def loose_windows(text: str) -> tuple[Name, ...]:
+    """Return the windows that no GROUP BY names: nothing waits for them.  Raises SqlTextError."""
+    from odfbuild.sql.text.tokens import place_at
+
+    tokens = _tokens(text)
+    grouped = {text[call.start : call.end] for group in _grouped(tokens) for call in group.calls}
+    return tuple(
+        Name(tokens[call.at].text.lower(), place_at(tokens[call.at]))
+        for call in _calls(tokens, range(len(tokens)))
+        if text[call.start : call.end] not in grouped
+    )
+
+
+def odd_months(text: str) -> tuple[Name, ...]:
+    """Return the windows of months that no step can make, each by its name.  Raises SqlTextError.
+
+    That is all but TUMBLE of 1, 2, 3, 4, 6 or 12 months.
+    """
+    from odfbuild.sql.text.tokens import place_at
+
+    tokens = _tokens(text)
+    return tuple(
+        Name(tokens[call.at].text.lower(), place_at(tokens[call.at]))
+        for call in _calls(tokens, range(len(tokens)))
+        if any(_months(_argument(text, tokens, each)) for each in call.arguments[1:])
+        and _calendar(text, tokens, call) is None
+    )
+
+
+def longest_window(text: str) -> int | None:
+    """Return how long the longest window of a text is, or how far apart rows of a session are.
+
+    In milliseconds; None if that is not written as a constant.  Raises SqlTextError.
+    """
+    tokens = _tokens(text)
+    lengths: list[int] = []
+    for call in _calls(tokens, range(len(tokens))):
+        spans = call.arguments[1:]
+        at = 1 if tokens[call.at].text.lower() == "hop" else 0
+        length = _millis(_argument(text, tokens, spans[at])) if len(spans) > at else None
+        if length is None:
+            return None
+        lengths.append(length)
+    return max(lengths, default=0)
+
+
+def closing(text: str, until: int | None) -> CarriedText:
+    """Return the text with windows that give those rows only that end by a watermark.
+
+    `until` is in milliseconds since 1970; None closes no window.  Raises SqlTextError.
+    """
+    tokens = _tokens(text)
+    bound = "false" if until is None else "{}.end <= timestamp_millis(" + f"{until}L)"
+    edits: list[Edit] = []
+    for group in _grouped(tokens):
+        calendar = _calendar(text, tokens, group.calls[0])
+        if calendar is not None:
+            edits += _where(tokens, group, bound.format(calendar))
+            continue
+        column = _COLUMNS[tokens[group.calls[0].at].text.lower()]
+        test = bound.format(column)
+        if group.having is None:
+            edits.append((group.end, group.end, f" HAVING {test}"))
+        else:
+            start, end = group.having
+            edits += [(start, start, " ("), (end, end, f") AND {test}")]
+    for call in _calls(tokens, range(len(tokens))):
+        edits += _renamed(text, tokens, call)
+    edits += _parts(text, tokens)
+    return CarriedText(text, tuple(sorted(edits)))
+
+
+def _millis(argument: str) -> int | None:
+    """Return the length of `'1 hour 30 minutes'`, rounded up to milliseconds."""
+    if months := _months(argument):
+        return months * 31 * _MICROS["day"] // 1000  # a row waits no longer
+    words = _unquoted(argument)
+    if not _LENGTH.fullmatch(words):
+        return None
+    found = re.findall(r"(\d+)\s*([a-z]+?)s?(?=[\s\d]|$)", words)
+    micros = sum(int(number) * _MICROS[unit] for number, unit in found)
+    return -(-micros // 1000)
+
+
+def _unquoted(argument: str) -> str:
+    words = argument.strip().lower().removeprefix("interval").strip()
+    return re.sub(r"[\s'\"]+", " ", words).strip()
+
+
+def _months(argument: str) -> int:
+    """Return how many months, quarters and years a length is, 0 if it is none of whole months."""
+    found = _MONTHS.fullmatch(_unquoted(argument))
+    return 0 if found is None else int(found[1]) * {"m": 1, "q": 3, "y": 12}[found[2][0]]
+
+
+_UNITS = {1: "MONTH", 3: "QUARTER", 12: "YEAR"}
+_MONTHS = re.compile(r"(\d+) (months?|quarters?|years?)")
+_MICROS = {
+    "week": 604_800_000_000,
+    "day": 86_400_000_000,
+    "hour": 3_600_000_000,
+    "minute": 60_000_000,
+    "second": 1_000_000,
+    "millisecond": 1_000,
+    "microsecond": 1,
+}
+_LENGTH = re.compile(rf"(?:\d+\s*(?:{'|'.join(_MICROS)})s?\s*)+")
+
+
+@dataclass(frozen=True, slots=True)
+class _Call:
+    """A call of a window function: the number of its name's token, its extent in the text."""
+
+    at: int
+    start: int
+    end: int
+    arguments: tuple[tuple[int, int], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class _Group:
+    """A GROUP BY with windows: where it ends, and the extent of the condition of its HAVING."""
+
+    calls: tuple[_Call, ...]
+    end: int
+    having: tuple[int, int] | None
+    at: int
+
+
+def _tokens(text: str) -> list[Any]:
+    from odfbuild.sql.text.parse import tokens_of
+
+    return tokens_of(text)
+
+
+def _grouped(tokens: Sequence[Any]) -> Iterator[_Group]:
+    for at, token in enumerate(tokens):
+        if token.token_type.name != "GROUP_BY":
+            continue
+        stop = _clause_end(tokens, at + 1)
+        calls = tuple(_calls(tokens, range(at + 1, stop)))
+        if not calls:
+            continue
+        having = None
+        if stop < len(tokens) and tokens[stop].token_type.name == "HAVING":
+            last = _clause_end(tokens, stop + 1)
+            having = (tokens[stop].end + 1, tokens[last - 1].end + 1)
+        yield _Group(calls, tokens[stop - 1].end + 1, having, at)
+
+
+def _calendar(text: str, tokens: Sequence[Any], call: _Call) -> str | None:
+    """Return the window of months that a call names as a value with a start and an end, or None."""
+    if not tokens[call.at].text.lower().startswith("tumble") or len(call.arguments) != 2:
+        return None
+    time, length = (_argument(text, tokens, each) for each in call.arguments)
+    months = _months(length)
+    if not months or 12 % months:
+        return None
+    start = f"date_trunc('{_UNITS.get(months, 'YEAR')}', {time})"
+    if months not in _UNITS:
+        part = f"(month({time}) - 1) div {months} * {months}"
+        start = f"({start} + make_ym_interval(0, cast({part} as int)))"
+    return f"named_struct('start', {start}, 'end', {start} + make_ym_interval(0, {months}))"
+
+
+def _where(tokens: Sequence[Any], group: _Group, test: str) -> Iterator[Edit]:
+    """Yield the edits that leave out rows before a GROUP BY: names mean columns there alone."""
+    depth, before = 0, group.at
+    for at in range(group.at - 1, -1, -1):
+        kind = tokens[at].token_type.name
+        depth += {"R_PAREN": 1, "L_PAREN": -1}.get(kind, 0)
+        if depth < 0 or (depth == 0 and kind in {"SELECT", "WHERE"}):
+            break
+    else:
+        at = -1
+    end = tokens[before - 1].end + 1
+    if at >= 0 and depth == 0 and tokens[at].token_type.name == "WHERE":
+        start = tokens[at].end + 1
+        yield start, start, " ("
+        yield end, end, f") AND {test}"
+    else:
+        yield end, end, f" WHERE {test}"
+
+
+def _clause_end(tokens: Sequence[Any], start: int) -> int:
+    """Return the number of the token that follows a clause."""
+    depth = 0
+    for at in range(start, len(tokens)):
+        kind = tokens[at].token_type.name
+        if kind in {"L_PAREN", "L_BRACKET"}:
+            depth += 1
+        elif kind in {"R_PAREN", "R_BRACKET"}:
+            depth -= 1
+            if depth < 0:
+                return at
+        elif depth == 0 and kind in _ENDS and not _is_name(tokens, at):
+            return at
+    return len(tokens)
+
+
+def _is_name(tokens: Sequence[Any], at: int) -> bool:
+    """Tell whether the word WINDOW is a name here: the clause says `WINDOW w AS`."""
+    behind = tokens[at + 2].token_type.name if at + 2 < len(tokens) else None
+    return tokens[at].token_type.name == "WINDOW" and behind != "ALIAS"
+
+
+def _calls(tokens: Sequence[Any], within: range) -> Iterator[_Call]:
+    for at in within:
+        if _is_call(tokens, at) and tokens[at].text.lower() in _COLUMNS:
+            yield _call(tokens, at)
+
+
+def _is_call(tokens: Sequence[Any], at: int) -> bool:
+    after = tokens[at + 1].token_type.name if at + 1 < len(tokens) else None
+    before = tokens[at - 1].token_type.name if at else None
+    return (
+        after == "L_PAREN"
+        and before not in {"DOT", "ALIAS", "OVER"}
+        and (tokens[at].token_type.name != "IDENTIFIER")
+    )
+
+
+def _call(tokens: Sequence[Any], at: int) -> _Call:
+    depth, first = 0, at + 2
+    arguments: list[tuple[int, int]] = []
+    for number in range(at + 1, len(tokens)):
+        kind = tokens[number].token_type.name
+        depth += {"L_PAREN": 1, "R_PAREN": -1}.get(kind, 0)
+        if (depth == 0 and kind == "R_PAREN") or (depth == 1 and kind == "COMMA"):
+            if number > first:
+                arguments.append((first, number))
+            first = number + 1
+        if depth == 0:
+            break
+    return _Call(at, tokens[at].start, tokens[number].end + 1, tuple(arguments))
+
+
+def _renamed(text: str, tokens: Sequence[Any], call: _Call) -> Iterator[Edit]:
+    """Yield the edits that turn a form Spark lacks into one that it has."""
+    name = tokens[call.at].text.lower()
+    if name in {"window", "session_window"}:
+        return
+    if (calendar := _calendar(text, tokens, call)) is not None:
+        yield call.start, call.end, calendar
+        return
+    time, *spans = (_argument(text, tokens, each) for each in call.arguments)
+    if name == "hop":
+        spans[:2] = spans[1::-1]  # HOP names the step before the size
+    yield call.start, call.end, f"{_COLUMNS[name]}({', '.join([time, *spans])})"
+
+
+def _argument(text: str, tokens: Sequence[Any], at: tuple[int, int]) -> str:
+    """Return an argument as text; an interval becomes the string that Spark's windows take."""
+    first, end = at
+    if tokens[first].token_type.name == "INTERVAL" and end - first in {2, 3}:
+        return "'" + " ".join(each.text for each in tokens[first + 1 : end]) + "'"
+    return text[tokens[first].start : tokens[end - 1].end + 1]
+
+
+def _parts(text: str, tokens: Sequence[Any]) -> Iterator[Edit]:
+    """Yield the edits of TUMBLE_START and its like."""
+    names = {
+        f"{form}_{part}": (form, part) for form in ("tumble", "hop", "session") for part in _PARTS
+    }
+    for at, token in enumerate(tokens):
+        found = names.get(token.text.lower())
+        if found is None or not _is_call(tokens, at):
+            continue
+        call, (form, part) = _call(tokens, at), found
+        column = _calendar(text, tokens, call) or _COLUMNS[form]
+        value = f"{column}.start" if part == "start" else f"{column}.end"
+        if part == "rowtime":
+            value = f"({column}.end - INTERVAL '0.001' SECOND)"
+        yield call.start, call.end, value
+
+
+def waits(steps: Sequence[QueryStep]) -> bool:
+    """Tell whether rows of a query wait for the watermark.  Raises SqlTextError."""
+    return any(has_windows(step.text) or as_of_joins(step.text) for step in steps)
+
+
+def longest_wait(texts: Sequence[str]) -> int | None:
+    """Return how far behind its own time a row may be waited for, in milliseconds.
+
+    None if windows are as long as an expression says.  Raises SqlTextError.
+    """
+    lengths = [longest_window(text) if has_windows(text) else 0 for text in texts]
+    known = [length for length in lengths if length is not None]
+    return max(known, default=0) if len(known) == len(lengths) else None

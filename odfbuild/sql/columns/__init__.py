@@ -1,0 +1,167 @@
+"""The columns that a transform gives, their types, and the columns of its inputs that it uses.
+
+Pure and without an engine.  Names are resolved by Spark's rules; a type is told only where it is
+certain, so that what is told never differs from what the engine makes of it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from odfbuild.odf.events import DataSchema, DataType, DataTypeNull, DataTypeOption
+from odfbuild.sql.columns.expressions import UnknownColumn, UnknownFunction, WrongConstant
+from odfbuild.sql.columns.output import (
+    Attribute,
+    ColumnRef,
+    OpenPart,
+    Rows,
+    input_rows,
+    unknown_rows,
+)
+from odfbuild.sql.columns.relations import Relations
+from odfbuild.sql.text.parse import read
+from odfbuild.sql.text.shape import Place
+from odfbuild.sql.text.statement import QueryStep, SqlTextError
+from odfbuild.sql.text.temporal import as_of_joins, missing
+from odfbuild.sql.text.types import Interval, as_stored
+
+
+@dataclass(frozen=True, slots=True)
+class OutputColumn:
+    """A column of the result.
+
+    `name` is empty where only the engine can tell it (an item without alias that is no column).
+    `type` is what is stored, None where it cannot be told; DataTypeOption where it may be null.
+    `sources` are the columns whose values come out in it, also as conditions of a CASE; `place` is
+    the step and where in its text the column is made.  `copied` says that the values come out as
+    they are; null may stand for those of the other side of an outer join.  `unstorable` is the
+    name of a type that is known and that no slice has.
+    """
+
+    name: str
+    type: DataType | None
+    sources: frozenset[ColumnRef]
+    place: tuple[int, Place] | None
+    copied: bool = False
+    unstorable: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class QueryColumns:
+    """What the steps of a transform make of the columns of its inputs, each a top-level column.
+
+    `outputs` is None if the columns cannot be told; then `unknown` says why.  `shaping` are the
+    columns that decide on rows, groups or order, in any step.  `star_inputs` are the inputs whose
+    columns a star takes in, whatever they are.  `places` is the first place where each column is
+    named, by a star's exclusion too; a column that a star takes in has the star's place only if
+    nothing names it.  `unknown_columns` are names that no relation in scope has,
+    `unknown_functions` those that the engine does not have, `wrong_constants` those with which it
+    fails over any row.
+    """
+
+    outputs: tuple[OutputColumn, ...] | None
+    shaping: frozenset[ColumnRef]
+    star_inputs: frozenset[str]
+    unknown: str | None
+    places: Mapping[ColumnRef, tuple[int, Place]] = field(default_factory=dict)
+    unknown_columns: tuple[UnknownColumn, ...] = ()
+    unknown_functions: tuple[UnknownFunction, ...] = ()
+    wrong_constants: tuple[WrongConstant, ...] = ()
+
+
+def columns_of(steps: Sequence[QueryStep], inputs: Mapping[str, DataSchema | None]) -> QueryColumns:
+    """Return what the steps say, given the inputs' columns; None is an input that is not known.
+
+    Inputs have the columns that the query sees: for a query that names the operation column also
+    the system columns.
+    """
+    tables = Tables(inputs)
+    reader = Relations(tables.rows)
+    rows = Rows([])
+    for number, step in enumerate(steps):
+        reader.step = number
+        try:
+            shape = read(step.text).shape
+        except SqlTextError as error:
+            return _unreadable(f"step {number + 1} cannot be read: {error}")
+        rows = reader.query(shape)
+        _keys_of_versions(reader, number, step, inputs)
+        if step.alias is not None:
+            tables.steps[step.alias] = rows
+    outputs, unknown = _outputs(rows)
+    if reader.opaque:
+        outputs, unknown = None, f"{reader.opaque[0]} is not understood here"
+    return QueryColumns(
+        outputs=outputs,
+        shaping=frozenset(reader.shaping),
+        star_inputs=frozenset(reader.star_inputs),
+        unknown=unknown if steps else "there is no query",
+        places=reader.places,
+        unknown_columns=tuple(reader.unknown_columns),
+        unknown_functions=tuple(dict.fromkeys(reader.unknown_functions)),
+        wrong_constants=tuple(dict.fromkeys(reader.wrong_constants)),
+    )
+
+
+def _keys_of_versions(
+    reader: Relations, number: int, step: QueryStep, inputs: Mapping[str, DataSchema | None]
+) -> None:
+    """Count the primary keys of the tables whose versions a step reads: they decide on rows."""
+    for each in as_of_joins(step.text):
+        name, key = each.table.text, dict(step.temporal).get(each.table.text, ())
+        absent = missing(name, key, inputs)
+        place = each.table.place
+        reader.unknown_columns += [UnknownColumn(column, number, place, None) for column in absent]
+        if name in inputs:
+            reader.shaping |= {ColumnRef(name, column) for column in key if column not in absent}
+
+
+class Tables:
+    """The relations that steps can read by name; `steps` grows with each step that is read."""
+
+    def __init__(self, inputs: Mapping[str, DataSchema | None]) -> None:
+        self.inputs = inputs
+        self.steps: dict[str, Rows] = {}
+
+    def rows(self, name: str, qualifier: str) -> Rows:
+        step = self.steps.get(name)
+        if step is not None:
+            return step.named(qualifier)
+        if name not in self.inputs:
+            return unknown_rows().named(qualifier)
+        return input_rows(name, self.inputs[name], qualifier)
+
+
+def _outputs(rows: Rows) -> tuple[tuple[OutputColumn, ...] | None, str | None]:
+    if rows.open:
+        return None, _reason(rows.open)
+    return tuple(_output(each) for each in rows.columns), None
+
+
+def _output(column: Attribute) -> OutputColumn:
+    kind = as_stored(column.value.kind)
+    known = DataTypeOption(kind) if kind is not None and column.value.nullable else kind
+    return OutputColumn(
+        column.name, known, column.sources, column.place, column.copied, _unstorable(column)
+    )
+
+
+def _unstorable(column: Attribute) -> str | None:
+    match column.value.kind:
+        case Interval():
+            return "INTERVAL"
+        case DataTypeNull():
+            return "VOID"
+    return None
+
+
+def _reason(parts: Iterable[OpenPart]) -> str:
+    inputs = sorted({name for part in parts for name in part.inputs})
+    if not inputs:
+        return "a part of the query is not understood"
+    return f"the columns of {' and '.join(inputs)} are not known"
+
+
+def _unreadable(why: str) -> QueryColumns:
+    return QueryColumns(outputs=None, shaping=frozenset(), star_inputs=frozenset(), unknown=why)

@@ -1,0 +1,266 @@
+"""Constants with which a function or an operator fails over the first row.  Pure.
+
+Only what is certain is said: of a pattern, a date or a number whose form is not known here, the
+engine says whether it is right.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import date
+from typing import Final
+
+from odfbuild.odf.events import DataType, DataTypeDecimal, DataTypeList
+from odfbuild.sql.columns.types import Value
+from odfbuild.sql.text import types as of
+from odfbuild.sql.text.shape import Expr, Literal, Operation
+
+
+@dataclass(frozen=True, slots=True)
+class Failure:
+    """What fails, and the way on."""
+
+    what: str
+    fix: str
+
+
+_FIND: Final = {"rlike", "regexp", "regexp_like", "regexp_count", "regexp_instr", "regexp_substr"}
+_EXTRACT: Final = {"regexp_extract", "regexp_extract_all"}
+_PATTERNS: Final = {*_FIND, *_EXTRACT, "regexp_replace", "split"}
+_PARSING: Final = {
+    "to_date",
+    "to_timestamp",
+    "to_timestamp_ltz",
+    "to_timestamp_ntz",
+    "to_unix_timestamp",
+    "unix_timestamp",
+}
+_TIMES: Final = {*_PARSING, "date_format", "from_unixtime"}
+_SCHEMAS: Final = {"schema_of_json", "schema_of_csv", "schema_of_xml"}
+_FROM_ONE: Final = {"element_at": 1, "slice": 1, "array_insert": 1, "split_part": 2}
+_DIVIDING: Final = {"mod", "pmod", "/", "%", "div"}
+
+_WEEKS: Final = frozenset("YWwuec")
+_NO_LETTERS: Final = frozenset("ABnNpbCfIijJloPrRTtU")
+_NOT_PARSED: Final = frozenset("EFqQ")
+_NUMBER: Final = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?[dDfFlLsSyY]?")
+_NO_NUMBER: Final = re.compile(r"[+-]?(inf|infinity|nan)", re.IGNORECASE)
+_BOOLEANS: Final = {"t", "true", "y", "yes", "1", "f", "false", "n", "no", "0"}
+_DATE: Final = re.compile(r"[+-]?\d{4,7}(-\d{1,2}(-\d{1,2}([ T].*)?)?)?")
+_DAY: Final = re.compile(r"\d{4}-\d{1,2}-\d{1,2}")
+_NAMES: Final[Mapping[DataType, str]] = {
+    of.BYTE: "TINYINT",
+    of.SHORT: "SMALLINT",
+    of.INT: "INT",
+    of.BIGINT: "BIGINT",
+    of.FLOAT: "FLOAT",
+    of.DOUBLE: "DOUBLE",
+    of.BOOLEAN: "BOOLEAN",
+    of.DATE: "DATE",
+}
+
+
+def failure(name: str, args: Sequence[Expr], values: Sequence[Value]) -> Failure | None:
+    """Return why a call fails for one of its constants; None if that is not certain.
+
+    `values` are the types of its arguments.
+    """
+    if name in _PATTERNS and len(args) > 1:
+        return _pattern(name, args)
+    if name in _TIMES and len(args) > 1:
+        return _times(name, args, values)
+    if name in _SCHEMAS and args and not isinstance(args[0], Literal):
+        what = f"{name}() takes a constant, and tells the columns of that one text"
+        return Failure(what, "write an example of the text, or name the columns in from_json()")
+    if name in _FROM_ONE:
+        return _first(name, args, values)
+    if name in _DIVIDING and len(args) == 2 and _is_zero(args[1]):
+        return _by_zero(f"{name}()")
+    if name == "sequence" and len(args) == 3 and _is_zero(args[2]):
+        return Failure("sequence() has a step of 0", "give it another step")
+    return None
+
+
+def _text(expr: Expr) -> str | None:
+    return expr.text if isinstance(expr, Literal) and expr.kind == "string" else None
+
+
+def _number(expr: Expr) -> int | None:
+    if isinstance(expr, Operation) and expr.op == "neg":
+        number = _number(expr.args[0])
+        return None if number is None else -number
+    return int(expr.text) if isinstance(expr, Literal) and expr.kind == "integer" else None
+
+
+def _is_zero(expr: Expr) -> bool:
+    return _number(expr) == 0
+
+
+def _by_zero(what: str) -> Failure:
+    fix = "divide by something else, or write try_divide() for null in its place"
+    return Failure(f"{what} divides by 0", fix)
+
+
+def _first(name: str, args: Sequence[Expr], values: Sequence[Value]) -> Failure | None:
+    at = _FROM_ONE[name]
+    if len(args) <= at or not _is_zero(args[at]):
+        return None
+    if name == "element_at" and not isinstance(values[0].kind, DataTypeList):
+        return None  # 0 may be a key of a map
+    return Failure(f"{name}() counts from 1, and is asked for 0", "write 1 for the first")
+
+
+def cast_failure(value: Expr, to: DataType | None) -> Failure | None:
+    """Return why a constant text cannot become a value of a type; None if that is not certain."""
+    text = _text(value)
+    if text is None:
+        return None
+    plain = text.strip()
+    if isinstance(to, DataTypeDecimal) or to in {of.BYTE, of.SHORT, of.INT, of.BIGINT}:
+        fails = _NUMBER.fullmatch(plain) is None
+    elif to in {of.FLOAT, of.DOUBLE}:
+        fails = not _NUMBER.fullmatch(plain) and not _NO_NUMBER.fullmatch(plain)
+    elif to == of.BOOLEAN:
+        fails = plain.lower() not in _BOOLEANS
+    elif to == of.DATE:
+        fails = not plain.isalpha() and not _is_date(plain)
+    else:
+        return None
+    if not fails:
+        return None
+    kind = next((name for each, name in _NAMES.items() if each == to), "DECIMAL")
+    return Failure(
+        f"'{text}' is no {kind}", f"correct the text, or write try_cast('...' as {kind}) for null"
+    )
+
+
+def _is_date(text: str) -> bool:
+    if not _DATE.fullmatch(text):
+        return False
+    if not _DAY.fullmatch(text):
+        return True
+    try:
+        date(*(int(part) for part in text.split("-")))
+    except ValueError:
+        return text.startswith("0000")
+    return True
+
+
+# Patterns of times
+
+
+def _times(name: str, args: Sequence[Expr], values: Sequence[Value]) -> Failure | None:
+    text = _text(args[1])
+    if text is None or (name in _PARSING and values[0].kind != of.STRING):
+        return None
+    plain = re.sub(r"'[^']*'", "", text)
+    if "'" in plain:
+        return Failure(f'the pattern "{text}" has a \' without an end', "write '' for one '")
+    wrong = _WEEKS | _NO_LETTERS | (_NOT_PARSED if name in _PARSING else frozenset())
+    letter = next((each for each in plain if each in wrong), None)
+    if letter is None:
+        return None
+    meant = {"Y": "y is the year", "T": "put quotes around it, 'T'"}
+    fix = meant.get(letter, "y is the year, M the month, d the day, H the hour, m the minute")
+    return Failure(f'"{letter}" is no letter of a pattern of times, as in "{text}"', fix)
+
+
+# Regular expressions
+
+
+def _pattern(name: str, args: Sequence[Expr]) -> Failure | None:
+    text = _text(args[1])
+    if text is None:
+        return None
+    found = groups_of(text)
+    if isinstance(found, str):
+        return Failure(
+            f'the regular expression "{text}" {found}',
+            r"correct it: \\( in a query is a parenthesis that is meant as one",
+        )
+    if name not in _EXTRACT or found is None:
+        return None
+    asked = _number(args[2]) if len(args) > 2 else 1
+    if asked is None or 0 <= asked <= found:
+        return None
+    has = f"{found} groups" if found != 1 else "1 group"
+    return Failure(
+        f'{name}() is asked for group {asked}, and "{text}" has {has if found else "none"}',
+        "put parentheses around what is to come out, or ask for 0, all of it",
+    )
+
+
+def groups_of(text: str) -> int | str | None:
+    """Return how many groups a regular expression of Java has, or what is wrong with it.
+
+    None where that is not certain: quoted parts, comments and intersections of classes.
+    """
+    if "\\Q" in text or "&&" in text or re.search(r"\(\?[a-zA-Z]*x", text):
+        return None
+    return _Scan(text).groups()
+
+
+class _Scan:
+    """Goes through a regular expression from left to right."""
+
+    def __init__(self, text: str) -> None:
+        self.text = text
+        self.at = 0
+
+    def groups(self) -> int | str:
+        depth = number = 0
+        begins = True  # nothing stands before that could be repeated
+        while self.at < len(self.text):
+            letter = self.text[self.at]
+            if letter == "\\" and self.at + 1 == len(self.text):
+                return "ends with a \\"
+            if letter == "[" and not self._passed_class():
+                return "has a [ without its ]"
+            if letter == "(":
+                depth += 1
+                number += self._captures()
+            elif letter == ")":
+                depth -= 1
+                if depth < 0:
+                    return "has a ) without its ("
+            elif letter in "*+?" and begins:
+                return f"repeats nothing with {letter}"
+            begins = letter in "(|"
+            if letter == "(" and self.text[self.at + 1 : self.at + 2] == "?":
+                begins = False
+            self.at += 2 if letter == "\\" else 1
+        return number if depth == 0 else "has a ( without its )"
+
+    def _captures(self) -> bool:
+        after = self.text[self.at + 1 : self.at + 4]
+        if not after.startswith("?"):
+            return True
+        return after.startswith("?<") and after[2:3] not in {"=", "!"}
+
+    def _passed_class(self) -> bool:
+        """Go to the end of a class, with those inside of it; False if it has none."""
+        depth, first = 0, False
+        while self.at < len(self.text):
+            letter = self.text[self.at]
+            if letter == "[":
+                depth, first = depth + 1, True
+                if self.text[self.at + 1 : self.at + 2] == "^":
+                    self.at += 1
+            elif letter == "]" and not first:
+                depth -= 1
+                if depth == 0:
+                    return True
+            else:
+                first = False
+                self.at += letter == "\\"
+            self.at += 1
+        return False
+
+
+def operator_failure(op: str, args: Sequence[Expr]) -> Failure | None:
+    """Return why an operator fails for a constant; None if that is not certain."""
+    if op == "rlike":
+        return _pattern(op, args)
+    return _by_zero(op) if op in _DIVIDING and _is_zero(args[1]) else None

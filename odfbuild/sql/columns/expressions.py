@@ -1,0 +1,512 @@
+"""What an expression gives, and which input columns it is made of.  Pure.
+
+Columns that only decide on rows, order or groups are gathered apart from those whose values come
+out.  What is not understood has no type, but its columns still count.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+
+from odfbuild.odf.events import DataField, DataType, DataTypeDecimal, DataTypeList, DataTypeStruct
+from odfbuild.sql.columns.constants import Failure, cast_failure, failure, operator_failure
+from odfbuild.sql.columns.functions import AGGREGATES, RANKINGS, SCALARS, WINDOW_PARTS, WINDOWED
+from odfbuild.sql.columns.output import Attribute, ColumnRef, Rows
+from odfbuild.sql.columns.scope import Ambiguous, Found, Missing, Scope, fields_of
+from odfbuild.sql.columns.structs import field_of, item_of
+from odfbuild.sql.columns.types import (
+    UNKNOWN,
+    Value,
+    arithmetic,
+    cast,
+    common,
+    literal,
+    negative,
+    rounded,
+    wider,
+)
+from odfbuild.sql.functions import ALLOWED
+from odfbuild.sql.refusals import FORBIDDEN
+from odfbuild.sql.text import types as spark_types
+from odfbuild.sql.text.shape import (
+    Call,
+    Case,
+    Cast,
+    Column,
+    Element,
+    Expr,
+    Field,
+    Lambda,
+    Literal,
+    Operation,
+    Over,
+    Place,
+    Query,
+    StarExpr,
+    Subquery,
+    Unknown,
+)
+from odfbuild.sql.text.types import BOOLEAN, STRING, unwrapped
+
+_SURE = {"is null", "is not null", "<=>", "is", "is distinct from"}
+_ARITHMETIC = {"+", "-", "*", "/", "%", "div"}
+_BITS = {"&", "|", "^"}
+_COMPARED = {"=", "<>", "<", "<=", ">", ">=", "between", "in"}
+
+
+@dataclass(frozen=True, slots=True)
+class UnknownColumn:
+    """A name that the inputs do not have, or that several have (`ambiguous`).
+
+    `near` is what may be meant: the nearest name, or the names in full.
+    """
+
+    name: str
+    step: int
+    place: Place | None
+    near: str | None
+    ambiguous: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class UnknownFunction:
+    """A call of a function that the engine does not have."""
+
+    name: str
+    step: int
+    place: Place | None
+
+
+@dataclass(frozen=True, slots=True)
+class WrongConstant:
+    """A constant with which the engine fails over the first row: what fails, and the way on."""
+
+    what: str
+    fix: str
+    step: int
+    place: Place | None
+
+
+class Expressions(ABC):
+    """Reads expressions; what it gathers is shared by all queries of a transform."""
+
+    def __init__(self) -> None:
+        self.into: set[ColumnRef] = set()
+        self.shaping: set[ColumnRef] = set()
+        self.places: dict[ColumnRef, tuple[int, Place]] = {}
+        self.unknown_columns: list[UnknownColumn] = []
+        self.unknown_functions: list[UnknownFunction] = []
+        self.wrong_constants: list[WrongConstant] = []
+        self.step = 0
+
+    @abstractmethod
+    def subquery(self, query: Query, outer: Scope) -> Rows:
+        """Return what a query inside an expression gives."""
+
+    def sourced(self, expr: Expr, scope: Scope) -> tuple[Value, frozenset[ColumnRef]]:
+        """Return what an expression gives, and the columns that it is made of."""
+        before, self.into = self.into, set()
+        try:
+            return self.value(expr, scope), frozenset(self.into)
+        finally:
+            self.into = before
+
+    def shape(self, exprs: Sequence[Expr], scope: Scope) -> None:
+        """Read expressions that decide on rows; their columns shape the result."""
+        before, self.into = self.into, self.shaping
+        for expr in exprs:
+            self.value(expr, scope)
+        self.into = before
+
+    def value(self, expr: Expr, scope: Scope) -> Value:
+        return _READERS[type(expr)](self, expr, scope)
+
+    def values(self, exprs: Sequence[Expr], scope: Scope) -> list[Value]:
+        return [self.value(expr, scope) for expr in exprs]
+
+    # Names
+
+    def column(self, expr: Column, scope: Scope) -> Value:
+        found = scope.resolve(expr.parts)
+        if isinstance(found, Found):
+            self.use(found.sources, expr.place)
+            return found.value
+        self._missing(expr, found)
+        return UNKNOWN
+
+    def use(self, sources: frozenset[ColumnRef], place: Place | None) -> None:
+        """Take note of columns that are used."""
+        self.into |= sources
+        if place is not None:
+            for ref in sources:
+                self.places.setdefault(ref, (self.step, place))
+
+    def note_failure(self, failure: Failure | None, place: Place | None) -> None:
+        """Take note of a constant with which the engine fails."""
+        if failure is not None:
+            found = WrongConstant(failure.what, failure.fix, self.step, place)
+            self.wrong_constants.append(found)
+
+    def placed(self, place: Place | None) -> tuple[int, Place] | None:
+        """Return a place with the number of the step that it is in."""
+        return None if place is None else (self.step, place)
+
+    def _missing(self, expr: Column, found: Missing | Ambiguous) -> None:
+        name = ".".join(expr.parts)
+        if isinstance(found, Ambiguous):
+            self.use(found.sources, expr.place)
+            near, ambiguous = " or ".join(found.candidates), True
+        else:
+            near, ambiguous = found.near or "", False
+        self.unknown_columns.append(
+            UnknownColumn(name, self.step, expr.place, near or None, ambiguous)
+        )
+
+    def star(self, expr: StarExpr, scope: Scope) -> Value:
+        """Read a star as an argument: all that it stands for is used."""
+        found = self.expanded(expr, scope)
+        for each in () if found is None else found.columns:
+            self.use(each.sources, expr.place)
+        return UNKNOWN
+
+    def expanded(self, expr: StarExpr, scope: Scope) -> Rows | None:
+        """Return what a star stands for; None if nothing is known of it."""
+        spots = dict(zip(expr.excluded, expr.spots, strict=True))
+        for each in scope.rows.columns:
+            named = (each.name,) in spots and expr.qualifier in {(), (each.qualifier,)}
+            if named:
+                self._note(each.sources, spots[each.name,] or expr.place)
+        found = scope.rows.starred(expr)
+        return self._fields(expr, scope) if found is None else found
+
+    def _note(self, sources: frozenset[ColumnRef], place: Place | None) -> None:
+        if place is not None:
+            for ref in sources:
+                self.places.setdefault(ref, (self.step, place))
+
+    def _fields(self, expr: StarExpr, scope: Scope) -> Rows | None:
+        """Return the fields of a struct that a star takes apart."""
+        found = scope.resolve(expr.qualifier)
+        if not isinstance(found, Found):
+            self._missing(Column(expr.qualifier, expr.place), found)
+            return None
+        self._note(found.sources, expr.place)
+        fields = fields_of(expr, found.value, found.sources)
+        if fields is None:
+            self.use(found.sources, expr.place)
+        return fields
+
+    # Values
+
+    def literal(self, expr: Literal, _: Scope) -> Value:
+        return literal(expr.kind, expr.text)
+
+    def cast(self, expr: Cast, scope: Scope) -> Value:
+        value = self.value(expr.value, scope)
+        if expr.literal and expr.type is not None:
+            return Value(expr.type, False)
+        if not expr.safe:
+            self.note_failure(cast_failure(expr.value, expr.type), None)
+        return cast(value, expr.type, safe=expr.safe)
+
+    def field(self, expr: Field, scope: Scope) -> Value:
+        return field_of(self.value(expr.value, scope), expr.name) or UNKNOWN
+
+    def element(self, expr: Element, scope: Scope) -> Value:
+        self.value(expr.index, scope)
+        inner = self.value(expr.value, scope)
+        if isinstance(inner.kind, DataTypeStruct) and isinstance(expr.index, Literal):
+            return field_of(inner, expr.index.text) or UNKNOWN
+        return item_of(inner)
+
+    def case(self, expr: Case, scope: Scope) -> Value:
+        if expr.operand is not None:
+            self.value(expr.operand, scope)
+        results = []
+        for condition, result in expr.branches:
+            self.value(condition, scope)
+            results.append(self.value(result, scope))
+        if expr.default is None:
+            return common(results).or_null()
+        return common([*results, self.value(expr.default, scope)])
+
+    def operation(self, expr: Operation, scope: Scope) -> Value:
+        args = self.values(expr.args, scope)
+        op = expr.op
+        self.note_failure(operator_failure(op, expr.args), None)
+        if op in _ARITHMETIC:
+            return arithmetic(op, args[0], args[1], [fit(each) for each in expr.args])
+        if op == "||":
+            return SCALARS["concat"](args)
+        if op == "neg":
+            number = integer(expr)
+            return negative(args[0]) if number is None else literal("integer", str(number))
+        if op in _BITS or op == "~":
+            kind = args[0].kind if op == "~" else wider(args[0].kind, args[1].kind)
+            known = kind in {
+                spark_types.BYTE,
+                spark_types.SHORT,
+                spark_types.INT,
+                spark_types.BIGINT,
+            }
+            return Value(kind, any(a.nullable for a in args)) if known else UNKNOWN
+        if op == "row":
+            return UNKNOWN
+        if op == "escape":
+            return args[0]
+        return Value(BOOLEAN, op not in _SURE and not _sure(op, args))
+
+    def inner(self, expr: Subquery, scope: Scope) -> Value:
+        """Read a subquery: what it selects comes out, or decides on an IN."""
+        rows = self.subquery(expr.query, scope)
+        for each in rows.columns:
+            self.into |= each.sources
+        if expr.kind == "exists":
+            return Value(BOOLEAN, False)
+        if expr.kind == "in":
+            assert expr.value is not None  # noqa: S101 - IN has a left side
+            self.value(expr.value, scope)
+            return Value(BOOLEAN, True)
+        return rows.columns[0].value.or_null() if len(rows.columns) == 1 else UNKNOWN
+
+    def unknown(self, expr: Unknown, scope: Scope) -> Value:
+        self.values(expr.args, scope)
+        return UNKNOWN
+
+    def function(self, expr: Lambda, scope: Scope, of: Sequence[Value] = ()) -> Value:
+        """Read the body of `x -> ...`, with what is known of its arguments."""
+        known = [*of, *[UNKNOWN] * len(expr.names)]
+        bound = {
+            name: Attribute(name, value, frozenset())
+            for name, value in zip(expr.names, known, strict=False)
+        }
+        return self.value(expr.body, Scope(Rows([]), scope, variables=bound))
+
+    @abstractmethod
+    def call(self, expr: Call, scope: Scope) -> Value:
+        """Return what a call gives."""
+
+
+def integer(expr: Expr) -> int | None:
+    """Return a number that is written as such."""
+    if isinstance(expr, Operation) and expr.op == "neg":
+        number = integer(expr.args[0])
+        return None if number is None else -number
+    return int(expr.text) if isinstance(expr, Literal) and expr.kind == "integer" else None
+
+
+def fit(expr: Expr) -> int | None:
+    """Return how many digits a constant has that is written as an integer, -1 if in doubt.
+
+    `1L` and `cast(1 as bigint)` look the same here, and count one digit or twenty.
+    """
+    if isinstance(expr, Cast) and isinstance(expr.value, Literal):
+        return -1
+    number = integer(expr) if isinstance(expr, Literal) else None
+    return None if number is None else len(str(number))
+
+
+def _sure(op: str, args: Sequence[Value]) -> bool:
+    """Tell whether an operator never gives null: its operands must be compared as they are."""
+    if any(value.nullable for value in args):
+        return False
+    if op in _COMPARED:
+        return not common(args).nullable
+    return all(value.kind in {BOOLEAN, STRING} for value in args)
+
+
+_READERS: dict[type, Callable[..., Value]] = {
+    Column: Expressions.column,
+    Literal: Expressions.literal,
+    Cast: Expressions.cast,
+    Call: lambda reader, expr, scope: reader.call(expr, scope),
+    Operation: Expressions.operation,
+    Case: Expressions.case,
+    Field: Expressions.field,
+    Element: Expressions.element,
+    Lambda: Expressions.function,
+    StarExpr: Expressions.star,
+    Subquery: Expressions.inner,
+    Unknown: Expressions.unknown,
+}
+
+
+CASTS: dict[str, DataType] = {
+    "string": STRING,
+    "int": spark_types.INT,
+    "bigint": spark_types.BIGINT,
+    "smallint": spark_types.SHORT,
+    "tinyint": spark_types.BYTE,
+    "double": spark_types.DOUBLE,
+    "float": spark_types.FLOAT,
+    "boolean": BOOLEAN,
+    "binary": spark_types.BINARY,
+    "date": spark_types.DATE,
+    "timestamp": spark_types.TIMESTAMP,
+    "decimal": DataTypeDecimal(10, 0),
+}
+_NAMES = ALLOWED | FORBIDDEN.keys() | WINDOWED | WINDOW_PARTS
+_ROUNDING = {"round", "bround", "floor", "ceil", "ceiling"}
+_ORDERED_SETS = {"mode", "percentile_cont", "percentile_disc"}  # they give what they are ordered by
+_SECONDS = {"second", "seconds", "sec", "secs", "s"}
+
+
+class Calls(Expressions):
+    """Reads calls; a function that is not known has no type, but its arguments still count."""
+
+    def call(self, expr: Call, scope: Scope) -> Value:
+        if expr.name in _ORDERED_SETS:
+            expr = replace(expr, args=(*expr.order, *expr.args), order=())
+        if expr.where is not None or expr.order:
+            self.shape([*expr.order, *([] if expr.where is None else [expr.where])], scope)
+        if expr.over is not None:
+            self.over(expr.over, scope)
+        special = _SPECIAL.get(expr.name)
+        if special is not None:
+            return special(self, expr, scope)
+        if expr.name in AGGREGATES:
+            return self.aggregate(expr, scope)
+        args = self.values(expr.args, scope)
+        self.note_failure(failure(expr.name, expr.args, args), expr.place)
+        rule = SCALARS.get(expr.name) or RANKINGS.get(expr.name)
+        if rule is not None:
+            return rule(args)
+        if expr.name not in _NAMES:
+            self.unknown_functions.append(UnknownFunction(expr.name, self.step, expr.place))
+        to = CASTS.get(expr.name)
+        if to is not None and len(args) == 1:
+            self.note_failure(cast_failure(expr.args[0], to), expr.place)
+        return cast(args[0], to) if to is not None and len(args) == 1 else UNKNOWN
+
+    def over(self, over: Over, scope: Scope) -> None:
+        self.shape([*over.partition, *over.order], scope)
+
+    def aggregate(self, expr: Call, scope: Scope) -> Value:
+        """Return what an aggregate gives; `count(*)` uses no column."""
+        plain = [e for e in expr.args if not (isinstance(e, StarExpr) and not e.qualifier)]
+        return AGGREGATES[expr.name](self.values(plain, scope))
+
+    def struct(self, expr: Call, scope: Scope) -> Value:
+        members: list[tuple[str, Value]] = []
+        names = expr.names or (None,) * len(expr.args)
+        known = True
+        for number, (name, arg) in enumerate(zip(names, expr.args, strict=True), 1):
+            if isinstance(arg, StarExpr):
+                found = self.expanded(arg, scope)
+                known = known and found is not None and not found.open
+                for each in () if found is None else found.columns:
+                    self.use(each.sources, arg.place)
+                    members.append((each.name, each.value))
+            else:
+                own = arg.name if isinstance(arg, Column | Field) else f"col{number}"
+                members.append((name or own, self.value(arg, scope)))
+        return _struct(members) if known else UNKNOWN
+
+    def named_struct(self, expr: Call, scope: Scope) -> Value:
+        values = self.values(expr.args[1::2], scope)
+        names = [e.text for e in expr.args[::2] if isinstance(e, Literal) and e.kind == "string"]
+        if len(names) != len(values):
+            return UNKNOWN
+        return _struct(list(zip(names, values, strict=True)))
+
+    def extract(self, expr: Call, scope: Scope) -> Value:
+        unit, of = expr.args[0], self.value(expr.args[-1], scope)
+        if not isinstance(unit, Literal) or isinstance(of.kind, spark_types.Interval):
+            return UNKNOWN
+        second = unit.text.lower() in _SECONDS
+        sure = not of.nullable and of.kind in {spark_types.DATE, spark_types.TIMESTAMP}
+        return Value(DataTypeDecimal(8, 6) if second else spark_types.INT, not sure)
+
+    def round(self, expr: Call, scope: Scope) -> Value:
+        args = self.values(expr.args, scope)
+        if len(args) == 1 and expr.name in SCALARS and expr.name != "bround":
+            return SCALARS[expr.name](args)
+        to = 0 if len(args) == 1 else integer(expr.args[1])
+        if expr.name not in {"round", "bround"} and not isinstance(args[0].kind, DataTypeDecimal):
+            return UNKNOWN
+        return rounded(args[0], to)
+
+    def modulo(self, expr: Call, scope: Scope) -> Value:
+        args = self.values(expr.args, scope)
+        if len(args) != 2:
+            return UNKNOWN
+        self.note_failure(failure(expr.name, expr.args, args), expr.place)
+        return arithmetic("%", args[0], args[1], [fit(each) for each in expr.args])
+
+    def higher(self, expr: Call, scope: Scope) -> Value:
+        """Read a call with functions among its arguments, of the items of its first one."""
+        functions = [arg for arg in expr.args if isinstance(arg, Lambda)]
+        args = self.values([a for a in expr.args if not isinstance(a, Lambda)], scope)
+        kind = args[0].kind if args else None
+        item = UNKNOWN
+        if isinstance(kind, DataTypeList):
+            item = Value(*unwrapped(kind.item_type))
+        of = (item, Value(spark_types.INT, False)) if expr.name in _OF_ITEMS else ()
+        results = [self.function(each, scope, of) for each in functions]
+        if expr.name == "transform" and results and isinstance(kind, DataTypeList):
+            made = results[0].stored
+            return UNKNOWN if made is None else Value(DataTypeList(made), args[0].nullable)
+        rule = SCALARS.get(expr.name)
+        return UNKNOWN if rule is None else rule(args)
+
+
+def _struct(members: list[tuple[str, Value]]) -> Value:
+    fields = [DataField(n, v.stored) for n, v in members if v.stored is not None]
+    return Value(DataTypeStruct(tuple(fields)), False) if len(fields) == len(members) else UNKNOWN
+
+
+_OF_ITEMS = {"transform", "filter", "exists", "forall", "array_sort"}
+_HIGHER = _OF_ITEMS | {
+    *("aggregate", "reduce", "zip_with", "transform_values", "transform_keys", "map_filter"),
+    "map_zip_with",
+}
+_Special = Callable[[Calls, Call, Scope], Value]
+_SPECIAL: dict[str, _Special] = {
+    "struct": Calls.struct,
+    "named_struct": Calls.named_struct,
+    **dict.fromkeys(("extract", "date_part", "datepart"), Calls.extract),
+    **dict.fromkeys(_ROUNDING, Calls.round),
+    **dict.fromkeys(("mod", "pmod"), Calls.modulo),
+    **dict.fromkeys(_HIGHER, Calls.higher),
+}
+
+
+_AGGREGATES = {"count", "sum", "avg", "min", "max"}
+_OPERATORS = {"+", "-", "*", "/", "%", "=", "<", "<=", ">", ">="}
+
+
+def output_name(expr: Expr) -> str:
+    """Return the name of an item; empty if only the engine can tell it."""
+    match expr:
+        case Column() | Field():
+            return expr.name
+        case Cast(value=Column() as column):
+            return column.name
+        case Literal(kind="integer" | "string", text=text):
+            return text
+        case Call(name="window" | "session_window" as name):
+            return name
+        case Call(over=None, where=None) if expr.name in _AGGREGATES:
+            return _call(expr)
+        case Operation(op=op, args=(left, right)) if op in _OPERATORS:
+            names = [_operand(left), _operand(right)]
+            return f"({names[0]} {op} {names[1]})" if all(names) else ""
+    return ""
+
+
+def _call(call: Call) -> str:
+    args = ["1" if isinstance(a, StarExpr) else _operand(a) for a in call.args]
+    starred = any(isinstance(a, StarExpr) and a.qualifier for a in call.args)
+    if starred or not args or not all(args):
+        return ""
+    return f"{call.name}({'DISTINCT ' if call.distinct else ''}{', '.join(args)})"
+
+
+def _operand(expr: Expr) -> str:
+    if isinstance(expr, Column):
+        return expr.name if len(expr.parts) <= 2 else ""
+    if isinstance(expr, Literal) and expr.kind in {"integer", "string"}:
+        return expr.text
+    return output_name(expr) if isinstance(expr, Operation) else ""

@@ -1,0 +1,172 @@
+"""Names in scope: how a dotted name finds a column of what a query reads, and what it gives.
+
+A name that nobody else has may be one of a relation whose columns are not all known.
+"""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+from odfbuild.odf.events import DataTypeStruct
+from odfbuild.sql.columns.output import Attribute, ColumnRef, Rows
+from odfbuild.sql.columns.structs import field_of
+from odfbuild.sql.columns.types import UNKNOWN, Value
+from odfbuild.sql.text.shape import StarExpr
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """What a name means.  Not `sure`: a relation may have it whose columns are not all known.
+
+    `copied` says that it is a column of an input as it is.
+    """
+
+    value: Value
+    sources: frozenset[ColumnRef]
+    sure: bool = True
+    copied: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Missing:
+    """A name that nothing has; `near` is the nearest that there is."""
+
+    near: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class Ambiguous:
+    """A name that several relations have."""
+
+    sources: frozenset[ColumnRef]
+    candidates: tuple[str, ...]
+
+
+def fields_of(star: StarExpr, value: Value, sources: frozenset[ColumnRef]) -> Rows | None:
+    """Return the fields of a struct that a star takes apart; None if it is not known for one."""
+    if not isinstance(value.kind, DataTypeStruct):
+        return None
+    parts = [(each.name, field_of(value, each.name) or UNKNOWN) for each in value.kind.fields]
+    fields = Rows([Attribute(name, part, sources) for name, part in parts])
+    return fields.starred(StarExpr((), star.excluded, star.place))
+
+
+@dataclass(slots=True)
+class Scope:
+    """What names mean at one place; `outer` is the scope around a subquery.
+
+    `aliases` are earlier items of the same SELECT list, `first` tells that they go before columns.
+    """
+
+    rows: Rows
+    outer: Scope | None = None
+    aliases: dict[str, Attribute] = field(default_factory=dict)
+    variables: dict[str, Attribute] = field(default_factory=dict)
+    first: bool = False
+    _index: dict[str, list[Attribute]] | None = None
+
+    def resolve(self, parts: tuple[str, ...]) -> Found | Missing | Ambiguous:
+        """Return what a dotted name means here or around here."""
+        found = self._local(parts)
+        at = self.outer
+        while at is not None and (found is None or _is_open(found)):
+            found = _either(found, at._local(parts))
+            at = at.outer
+        return Missing(self._near(parts)) if found is None else found
+
+    def _local(self, parts: tuple[str, ...]) -> Found | Ambiguous | None:
+        if self.variables and (bound := self.variables.get(parts[0])) is not None:
+            return self._within([bound], parts[1:])
+        if self.first and (alias := self.aliases.get(parts[0])) is not None:
+            return self._within([alias], parts[1:])
+        found = self._column(parts)
+        if found is None or _is_open(found):
+            alias = self.aliases.get(parts[0])
+            return found if alias is None else _either(found, self._within([alias], parts[1:]))
+        return found
+
+    def _column(self, parts: tuple[str, ...]) -> Found | Ambiguous | None:
+        index = self._indexed()
+        if len(parts) > 1:
+            own = [a for a in index.get(parts[1], ()) if a.qualifier == parts[0]]
+            if own:
+                return self._within(own, parts[2:])
+            for part in self.rows.open:
+                if part.has(parts[1], parts[0]):
+                    return Found(UNKNOWN, part.column(parts[1]))
+        free = [a for a in index.get(parts[0], ()) if a not in self.rows.hidden]
+        if free:
+            return self._within(free, parts[1:])
+        opened = [part for part in self.rows.open if part.has(parts[0])]
+        if opened:
+            columns = (part.column(parts[0]) for part in opened)
+            return Found(UNKNOWN, frozenset().union(*columns), sure=False)
+        return None
+
+    def _within(
+        self, candidates: list[Attribute], path: tuple[str, ...]
+    ) -> Found | Ambiguous | None:
+        if len(candidates) > 1:
+            sources = frozenset(ref for each in candidates for ref in each.sources)
+            names = (f"{e.qualifier}.{e.name}" if e.qualifier else e.name for e in candidates)
+            return Ambiguous(sources, tuple(names))
+        attribute = candidates[0]
+        value = attribute.value
+        for name in path:
+            inner = field_of(value, name)
+            if inner is None:
+                return None
+            value = inner
+        return Found(value, attribute.sources, copied=attribute.copied and not path)
+
+    def _indexed(self) -> dict[str, list[Attribute]]:
+        if self._index is None:
+            self._index = {}
+            for each in (*self.rows.columns, *self.rows.hidden):
+                self._index.setdefault(each.name, []).append(each)
+        return self._index
+
+    def _near(self, parts: tuple[str, ...]) -> str | None:
+        """Return the name in scope that is most like one that is not there."""
+        if len(parts) > 1 and (inside := self._near_field(parts)) is not None:
+            return inside
+        qualified = len(parts) > 1 and self.rows.relation(parts[0]) is not None
+        wanted = parts[1] if qualified else parts[0]
+        elsewhere = [a for a in self.rows.columns if len(parts) > 1 and a.name == parts[1]]
+        if wanted == parts[0] and len(elsewhere) == 1 and elsewhere[0].qualifier:
+            return f"{elsewhere[0].qualifier}.{parts[1]}"
+        names = list(dict.fromkeys(self._names()))
+        folded = [name for name in names if name.lower() == wanted.lower()]
+        return next(iter(folded or difflib.get_close_matches(wanted, names, n=1)), None)
+
+    def _near_field(self, parts: tuple[str, ...]) -> str | None:
+        """Return the nearest field, where all but the last part of a name are known."""
+        found = self._local(parts[:-1])
+        kind = found.value.kind if isinstance(found, Found) else None
+        if not isinstance(kind, DataTypeStruct):
+            return None
+        names = [field.name for field in kind.fields]
+        near = difflib.get_close_matches(parts[-1], names, n=1)
+        return ".".join((*parts[:-1], near[0])) if near else None
+
+    def _names(self) -> Iterator[str]:
+        scope: Scope | None = self
+        while scope is not None:
+            yield from (each.name for each in scope.rows.columns)
+            yield from scope.aliases
+            scope = scope.outer
+
+
+def _is_open(found: Found | Ambiguous) -> bool:
+    return isinstance(found, Found) and not found.sure
+
+
+def _either(
+    open_: Found | Ambiguous | None, other: Found | Ambiguous | None
+) -> Found | Ambiguous | None:
+    """Return what a name means that may be one of an open relation, or else another."""
+    if open_ is None or other is None:
+        return other if open_ is None else open_
+    return Found(UNKNOWN, open_.sources | other.sources, sure=False)

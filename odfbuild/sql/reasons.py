@@ -1,0 +1,149 @@
+"""What may be wrong with a query text, and the words for it.  Pure."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import Enum
+
+from odfbuild.sql.text.shape import Place
+
+
+class Reason(Enum):
+    """Why something in a query text matters."""
+
+    SYNTAX = "syntax-error"
+    STEPS = "query-steps"
+    UNKNOWN_INPUT = "unknown-input"
+    NOT_LINEAR = "unsupported-query"
+    NOT_DETERMINISTIC = "not-deterministic"
+    ENVIRONMENT = "depends-on-environment"
+    FOREIGN_CODE = "calls-foreign-code"
+    ORDER = "depends-on-order"
+    LOOSE_WINDOW = "loose-window"
+    WINDOW_LENGTH = "window-length"
+    TEMPORAL = "temporal-table"
+    AGGREGATE = "misplaced-aggregate"
+    UNGROUPED = "ungrouped-column"
+    WIDTHS = "set-columns"
+    UNFILLED = "unfilled-query"
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """Something in step number `step` (from 0): a clause, a function or a name, and its place.
+
+    Numbers from that of the steps on are those of the temporal tables of the transform.
+    """
+
+    reason: Reason
+    name: str
+    step: int
+    place: Place
+    hint: str = ""
+
+
+_FORM = {
+    Reason.AGGREGATE: (
+        "{}: no group is made yet where that stands",
+        "WHERE, ON and GROUP BY look at single rows, an aggregate at the rows of a group",
+        "write the condition in HAVING, or group in a query of its own and filter outside",
+    ),
+    Reason.UNGROUPED: (
+        "the column '{}' is neither grouped by nor inside of an aggregate",
+        "a group becomes one row, and its rows may have several values there",
+        "add it to GROUP BY, or say which value is meant: max({})",
+    ),
+    Reason.WIDTHS: (
+        "{}",
+        "the columns of both sides are put together by their places",
+        "select as many on both sides",
+    ),
+    Reason.UNFILLED: (
+        "nothing stands for {} in this query",
+        "a query has no parameters, and a definition that is no template is not rendered",
+        "write the value; or make the file a template, its name ending in .yaml.j2",
+    ),
+}
+
+
+def words(found: Finding) -> tuple[str, str, str]:
+    match found.reason:
+        case Reason.SYNTAX:
+            return (
+                f"the query cannot be read: {found.name}",
+                "a query is one SELECT statement of Spark SQL, checked before anything runs",
+                "correct the text; put names that are also SQL words in backticks",
+            )
+        case Reason.STEPS:
+            return (
+                found.name,
+                'all steps but the last have an alias, the last has none (ODF, "TransformSql")',
+                "add or remove the alias",
+            )
+        case Reason.UNKNOWN_INPUT:
+            return _unknown_input(found)
+        case Reason.NOT_LINEAR:
+            return (
+                f"{found.name} over the event log",
+                "a query that names the operation column reads its inputs' log row by row, with "
+                "filters, explode and UNION ALL: at once, the log shows in which portions it came",
+                "leave the operation column out: the query then sees the rows that stand",
+            )
+        case Reason.NOT_DETERMINISTIC:
+            return (
+                f"{found.name} may give another result each time",
+                "a step must give the same rows when it is run again to verify it",
+                found.hint or "use the columns of the input, such as its event time, instead",
+            )
+        case Reason.ORDER:
+            return (
+                f"{found.name} depends on the order of rows",
+                "rows have no order but that of their values: neither the portions in which they "
+                "came nor the number of threads may show",
+                found.hint,
+            )
+        case Reason.LOOSE_WINDOW:
+            return (
+                f"{found.name}() stands outside of GROUP BY",
+                "the row of an event-time window appears when the window has closed, and only "
+                "GROUP BY makes rows of windows",
+                "name the window in GROUP BY, in the same words; or use date_trunc()",
+            )
+        case Reason.WINDOW_LENGTH:
+            return (
+                f"{found.name}() cannot have this length in months",
+                "months differ in length: the calendar gives windows of 1, 2, 3, 4, 6 and 12 of "
+                "them, one after the other",
+                "write tumble(TIME, interval '1' month), or quarters, or one year; else name days",
+            )
+        case Reason.TEMPORAL:
+            return (
+                found.name,
+                "a row meets the version of a table that was in force at the row's event time: "
+                "rows of one primary key are versions, each from its event time on",
+                found.hint,
+            )
+        case Reason.AGGREGATE | Reason.UNGROUPED | Reason.WIDTHS | Reason.UNFILLED:
+            what, why, fix = _FORM[found.reason]
+            return what.format(found.name), why, fix.format(found.name)
+        case Reason.ENVIRONMENT | Reason.FOREIGN_CODE:
+            return (
+                f"{found.name} is not allowed in a query",
+                "the result may depend on the input rows only, not on files, session or programs",
+                f"remove {found.name}",
+            )
+
+
+def _unknown_input(found: Finding) -> tuple[str, str, str]:
+    if found.hint == found.name:
+        return (
+            f"the name {found.name} is read as several parts",
+            "a dot outside backticks separates a database from a table, and there are none here",
+            f"write `{found.name}` in backticks",
+        )
+    guess = f"did you mean `{found.hint}`? Otherwise " if found.hint else ""
+    return (
+        f"the query reads {found.name!r}, which is not one of its inputs",
+        "a query sees its declared inputs and its own earlier steps, letter case included",
+        f"{guess}declare the input, or correct the name",
+    )

@@ -1,0 +1,1 @@
+"""SQL texts: tokens, spans, trees and edits."""

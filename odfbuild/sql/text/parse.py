@@ -1,0 +1,288 @@
+"""Read one SQL text into a Statement.
+
+This module and its siblings `tokens` and `tree_...` are the only ones that know sqlglot, which is
+imported on first use.  Nothing here judges; what a text may do is said in `query` and
+`incremental`, what its columns are in `columns`, how others are put in in `carry`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable, Iterator
+from functools import lru_cache
+from typing import TYPE_CHECKING, Any
+
+from odfbuild.sql.text.shape import Name, Place
+from odfbuild.sql.text.statement import SqlTextError, Star, Statement
+
+if TYPE_CHECKING:
+    from sqlglot import exp
+
+
+@lru_cache(maxsize=256)
+def read(text: str) -> Statement:
+    """Return what the text says.  Raises SqlTextError."""
+    try:
+        return _Reader(text).statement()
+    except RecursionError:
+        place = Place(0, 1, 1, 1)
+        raise SqlTextError("syntax-error", "the text is nested too deeply", place) from None
+
+
+def tokens_of(text: str) -> list[Any]:
+    """Return the words of a readable text, as sqlglot's tokens.  Raises SqlTextError."""
+    read(text)
+    return list(_dialect().tokenize(text))
+
+
+@lru_cache(maxsize=4096)
+def skeleton(text: str) -> Hashable | None:
+    """Return what two texts have in common that differ in numbers and strings only.
+
+    Strings that may stand for a moment are kept.  None of a text that is no sequence of words.
+    """
+    from sqlglot.errors import TokenError
+
+    from odfbuild.sql.text.tokens import outline
+
+    try:
+        return outline(_dialect().tokenize(text))
+    except TokenError:
+        return None
+
+
+_CLAUSES = {
+    "distinct": ("DISTINCT", "DISTINCT"),
+    "group": ("GROUP BY", "GROUP_BY"),
+    "having": ("HAVING", "HAVING"),
+    "qualify": ("QUALIFY", "QUALIFY"),
+    "order": ("ORDER BY", "ORDER_BY"),
+    "sort": ("SORT BY", "SORT_BY"),
+    "cluster": ("CLUSTER BY", "CLUSTER_BY"),
+    "distribute": ("DISTRIBUTE BY", "DISTRIBUTE_BY"),
+    "limit": ("LIMIT", "LIMIT"),
+    "offset": ("OFFSET", "OFFSET"),
+    "windows": ("WINDOW", "WINDOW"),
+    "joins": ("JOIN", "JOIN"),
+    "sample": ("TABLESAMPLE", "TABLE_SAMPLE"),
+    "pivots": ("PIVOT", "PIVOT"),
+}
+_SELECT_PARTS = frozenset({"expressions", "from_", "where", "laterals", "with_", "hint"})
+_SUBQUERY_PARTS = frozenset({"this", "alias", "with_"})
+_TABLE_PARTS = frozenset({"this", "db", "catalog", "alias"})
+_UNION_PARTS = frozenset({"this", "expression", "distinct", "by_name", "with_"})
+
+
+@lru_cache(maxsize=1)
+def _dialect() -> Any:
+    import sqlglot
+
+    return sqlglot.Dialect.get_or_raise("spark")
+
+
+class _Reader:
+    """One pass over tokens and tree; kept as a class only to share both."""
+
+    def __init__(self, text: str) -> None:
+        self.text = text
+        from odfbuild.sql.text.tokens import mended, place_at
+
+        self._at: Callable[[Any], Place] = place_at
+        self.tokens = mended(self._tokenize())
+        self._check_start()
+        self.tree = self._parse()
+        self.bars: list[Name] = []
+        self.visited: set[int] = set()
+        self.unites = False
+
+    def statement(self) -> Statement:
+        from odfbuild.sql.text import tokens as sqltokens
+        from odfbuild.sql.text.tree_queries import gather
+
+        selects = sqltokens.select_starts(self.tokens)
+        self._relation(self.tree)
+        found = gather(self.tree)
+        if found.selects > len(self.visited):
+            self._bar("a subquery in an expression", "SELECT", 1)
+        if found.windows:
+            self._bar("a window function (OVER)", "OVER")
+        if len(selects) != len(self.visited) and not self.bars:
+            self._bar("this form of statement", None)
+        spoken, empty = sqltokens.calls(self.tokens)
+        return Statement(
+            text=self.text,
+            selects=selects,
+            stars=tuple(self._stars(found.stars)),
+            alias_lists=found.alias_lists,
+            tables=found.tables,
+            columns=found.columns,
+            aliases=found.aliases,
+            relations=found.relations,
+            calls=spoken,
+            empty_calls=empty,
+            words=tuple(sqltokens.words(self.tokens)),
+            bars=tuple(dict.fromkeys(self.bars)),
+            outputs=self._outputs(),
+            ordered=bool(self.tree.args.get("order")),
+            unites=self.unites,
+            shape=found.query,
+        )
+
+    # Reading
+
+    def _tokenize(self) -> list[Any]:
+        from sqlglot.errors import TokenError
+
+        try:
+            tokens: list[Any] = _dialect().tokenize(self.text)
+        except TokenError:
+            place = Place.of(self.text, len(self.text.rstrip()), 1)
+            message = "the text ends inside a string, a quoted name or a comment"
+            raise SqlTextError("syntax-error", message, place) from None
+        while tokens and tokens[-1].token_type.name == "SEMICOLON":
+            tokens.pop()
+        return tokens
+
+    def _check_start(self) -> None:
+        if not self.tokens:
+            place = Place(0, 1, 1, 1)
+            raise SqlTextError("syntax-error", "the query is empty", place)
+        for before, token in zip(self.tokens, self.tokens[1:], strict=False):
+            if before.text == "," and before.token_type.name == "COMMA":
+                self._check_behind_comma(before, token)
+        for token in self.tokens:
+            if token.text == ";" and token.token_type.name == "SEMICOLON":
+                message = "there is more than one statement"
+                raise SqlTextError("several-statements", message, self._at(token))
+            if token.text == "|>" and token.token_type.name == "PIPE_GT":
+                message = "the pipe form (|>) is not read here"
+                raise SqlTextError("syntax-error", message, self._at(token))
+        first = next((t for t in self.tokens if t.token_type.name != "L_PAREN"), self.tokens[0])
+        if first.token_type.name not in {"SELECT", "WITH", "FROM"}:
+            message = f"a query starts with SELECT or WITH, not with {first.text!r}"
+            raise SqlTextError("not-a-select", message, self._at(first))
+        if first.token_type.name == "FROM" and all(
+            token.token_type.name not in {"SELECT", "MAP", "REDUCE"} for token in self.tokens
+        ):
+            message = "a query starts with SELECT or WITH, and this one has no SELECT at all"
+            raise SqlTextError("not-a-select", message, self._at(first))
+
+    def _check_behind_comma(self, comma: Any, token: Any) -> None:
+        """The parser would pass over a comma that nothing follows."""
+        if token.token_type.name in {"COMMA", "FROM", "R_PAREN"}:
+            message = f"nothing stands between a comma and {token.text!r}"
+            raise SqlTextError("syntax-error", message, self._at(comma))
+
+    def _parse(self) -> exp.Query:
+        from sqlglot import exp
+        from sqlglot.errors import ParseError
+
+        try:
+            parsed = _dialect().parser().parse(self.tokens, self.text)
+        except ParseError as error:
+            raise self._unreadable(error) from None
+        except (AssertionError, AttributeError, LookupError, TypeError, ValueError):
+            # of the parser itself, as of `e -> e` where it expects a value
+            place = self._at(self.tokens[0])
+            raise SqlTextError("syntax-error", "the text cannot be read", place) from None
+        tree = parsed[0] if len(parsed) == 1 else None
+        if not isinstance(tree, exp.Query):
+            raise SqlTextError("not-a-select", "this is not a SELECT", self._at(self.tokens[0]))
+        return tree
+
+    def _unreadable(self, error: Any) -> SqlTextError:
+        found = error.errors[0] if error.errors else {}
+        near = str(found.get("highlight") or "")
+        line, end = int(found.get("line") or 1), int(found.get("col") or 1)
+        starts = [0, *(n + 1 for n, letter in enumerate(self.text) if letter == "\n")]
+        at = starts[min(line, len(starts)) - 1] + max(end - len(near), 0)
+        message = f"the text cannot be read at {near!r}" if near else "the text ends too early"
+        return SqlTextError("syntax-error", message, Place.of(self.text, at, len(near)))
+
+    # The shape: what is row by row, and what is not
+
+    def _relation(self, node: Any) -> None:
+        from sqlglot import exp
+
+        self._parts(node)
+        if isinstance(node, exp.Select):
+            self.visited.add(id(node))
+            self._extra(node, _SELECT_PARTS)
+            source = node.args.get("from_")
+            if source is None:
+                self._bar("SELECT without FROM", "SELECT")
+            else:
+                self._relation(source.this)
+        elif isinstance(node, exp.SetOperation):
+            self._set_operation(node)
+        elif isinstance(node, exp.Subquery):
+            self._extra(node, _SUBQUERY_PARTS)
+            self._relation(node.this)
+        elif isinstance(node, exp.Table) and isinstance(node.this, exp.Identifier):
+            self._extra(node, _TABLE_PARTS)
+        else:
+            self._bar("a table function or VALUES", None)
+
+    def _parts(self, node: Any) -> None:
+        """Read the common table expressions of a query."""
+        with_ = node.args.get("with_")
+        if with_ is None:
+            return
+        if with_.args.get("recursive"):
+            self._bar("WITH RECURSIVE", "RECURSIVE")
+        for part in with_.expressions:
+            self._relation(part.this)
+
+    def _set_operation(self, node: Any) -> None:
+        from sqlglot import exp
+
+        self.unites = True
+        if not isinstance(node, exp.Union):
+            self._bar(type(node).__name__.upper(), type(node).__name__.upper())
+        elif node.args.get("distinct"):
+            self._bar("UNION without ALL", "UNION")
+        self._extra(node, _UNION_PARTS)
+        self._relation(node.this)
+        self._relation(node.expression)
+
+    def _extra(self, node: Any, allowed: frozenset[str]) -> None:
+        for part, value in node.args.items():
+            if value and part not in allowed:
+                clause, token = _CLAUSES.get(part, (part.strip("_").upper(), None))
+                self._bar(clause, token)
+
+    def _bar(self, clause: str, token_type: str | None, skip: int = 0) -> None:
+        found = [t for t in self.tokens if t.token_type.name == token_type]
+        at = found[min(skip, len(found) - 1)] if found else self.tokens[0]
+        self.bars.append(Name(clause, self._at(at)))
+
+    # Names and places
+
+    def _stars(self, stars: tuple[tuple[Any, Any], ...]) -> Iterator[Star]:
+        from sqlglot import exp
+
+        from odfbuild.sql.text.tokens import exclusion
+
+        for star, (select, qualified) in stars:
+            start = star.meta.get("start")
+            above = star.parent
+            counted = isinstance(above, exp.Anonymous) and above.name.lower() == "count"
+            if counted or start is None:
+                continue
+            parts = star.args.get("except_") or ()
+            yield Star(
+                Place.of(self.text, start, 1),
+                qualified is None or _reads(select, qualified.table),
+                exclusion(self.tokens, start),
+                tuple(part.name for part in parts),
+            )
+
+    def _outputs(self) -> tuple[str, ...] | None:
+        if self.tree.is_star:
+            return None
+        return tuple(self.tree.named_selects)
+
+
+def _reads(select: Any, name: str) -> bool:
+    """Tell whether a SELECT reads from a relation of this name before all others."""
+    source = select.args.get("from_") if select is not None else None
+    return source is not None and source.this.alias_or_name == name

@@ -1,0 +1,384 @@
+"""The shape of one SQL statement: selects, their sources and expressions.
+
+Plain values without the parser's tree, small enough to be sent between processes.  Names are as
+written, without quotes; letter case is kept, but that of function names, which are in lower case.
+Shapes are equal when they say the same, wherever it stands.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import TypeAlias
+
+from odfbuild.odf.events import DataType
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Where in a text something stands: 0-based start and length, 1-based line and column."""
+
+    start: int
+    length: int
+    line: int
+    column: int
+
+    @classmethod
+    def of(cls, text: str, start: int, length: int) -> Place:
+        head = text[:start]
+        return cls(start, max(length, 1), head.count("\n") + 1, start - head.rfind("\n"))
+
+
+@dataclass(frozen=True, slots=True)
+class Name:
+    """A name as written, without its quotes; `qualifier` is what stands before the last dot."""
+
+    text: str
+    place: Place
+    qualifier: str | None = None
+
+
+# Expressions
+
+
+@dataclass(frozen=True, slots=True)
+class Column:
+    """A name in dots: `a`, `t.a`, `t.s.x`; which part means what depends on the scope."""
+
+    parts: tuple[str, ...]
+    place: Place | None = field(default=None, compare=False)
+
+    @property
+    def name(self) -> str:
+        return self.parts[-1]
+
+    @property
+    def qualifier(self) -> tuple[str, ...]:
+        return self.parts[:-1]
+
+
+@dataclass(frozen=True, slots=True)
+class Literal:
+    """A constant: string, integer, decimal, double, boolean, null, binary or interval.
+
+    The text of an interval is its unit in lower case; of a boolean, `true` or `false`.
+    """
+
+    kind: str
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class Cast:
+    """A value as another type; None where the type is none that ODF has.
+
+    `safe` gives null for what cannot be cast; `literal` marks a typed constant such as `1L`.
+    """
+
+    value: Expr
+    type: DataType | None
+    safe: bool = False
+    literal: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Over:
+    """A window: `name` refers to one of the WINDOW clause, `frame` is empty or the frame's kind."""
+
+    partition: tuple[Expr, ...] = ()
+    order: tuple[Expr, ...] = ()
+    frame: str = ""
+    name: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Call:
+    """A function call; the name is in lower case.
+
+    `names` are those of arguments, as in `struct(a AS b)`, None where an argument has none.
+    `order` is what stands in WITHIN GROUP.
+    """
+
+    name: str
+    args: tuple[Expr, ...]
+    place: Place | None = field(default=None, compare=False)
+    names: tuple[str | None, ...] = ()
+    distinct: bool = False
+    where: Expr | None = None
+    order: tuple[Expr, ...] = ()
+    over: Over | None = None
+    ignores_nulls: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Operation:
+    """An operator between values: `+`, `and`, `is null`, `in`, `like`, ..."""
+
+    op: str
+    args: tuple[Expr, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Case:
+    """CASE with conditions and their values; `operand` is what all conditions are compared to."""
+
+    operand: Expr | None
+    branches: tuple[tuple[Expr, Expr], ...]
+    default: Expr | None
+
+
+@dataclass(frozen=True, slots=True)
+class Field:
+    """A field of a struct that is not a mere name: `f(a).b`, `a[0].b`."""
+
+    value: Expr
+    name: str
+
+
+@dataclass(frozen=True, slots=True)
+class Element:
+    """An item of a list, from 0, or a value of a map: `a[0]`, `m['k']`."""
+
+    value: Expr
+    index: Expr
+
+
+@dataclass(frozen=True, slots=True)
+class Lambda:
+    """A function given to a function: `x -> x + 1`."""
+
+    names: tuple[str, ...]
+    body: Expr
+
+
+@dataclass(frozen=True, slots=True)
+class StarExpr:
+    """All columns of what is in scope, of a relation, or all fields of a struct.
+
+    `spots` are the places of those that are excluded, where they are known.
+    """
+
+    qualifier: tuple[str, ...]
+    excluded: tuple[tuple[str, ...], ...]
+    place: Place | None = field(compare=False)
+    spots: tuple[Place | None, ...] = field(default=(), compare=False)
+
+
+@dataclass(frozen=True, slots=True)
+class Subquery:
+    """A query inside an expression: scalar, exists or in; `value` is what is looked for."""
+
+    kind: str
+    query: Query
+    value: Expr | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Unknown:
+    """Something that is not understood here; what stands in it is still told."""
+
+    why: str
+    args: tuple[Expr, ...] = ()
+
+
+Expr: TypeAlias = (
+    Column
+    | Literal
+    | Cast
+    | Call
+    | Operation
+    | Case
+    | Field
+    | Element
+    | Lambda
+    | StarExpr
+    | Subquery
+    | Unknown
+)
+
+
+# Sources
+
+
+@dataclass(frozen=True, slots=True)
+class NamedTable:
+    """A table read by its name: an input, an earlier step or a common table expression.
+
+    `time` says of which time its versions are asked for, if it is `versioned`.
+    """
+
+    name: str
+    alias: str | None
+    columns: tuple[str, ...]
+    place: Place | None = field(compare=False)
+    versioned: bool = False
+    time: Expr | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Derived:
+    """A query or a join in parentheses; `lateral` sees what stands left of it."""
+
+    query: Query | From
+    alias: str | None
+    columns: tuple[str, ...]
+    lateral: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Generator:
+    """A function that gives rows: LATERAL VIEW (`view`), LATERAL f(...), or a table function."""
+
+    call: Expr
+    alias: str | None
+    columns: tuple[str, ...]
+    outer: bool = False
+    view: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Opaque:
+    """A relation changed in a way that is not understood here: PIVOT, TABLESAMPLE, ..."""
+
+    why: str
+    inside: Source | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Inline(Opaque):
+    """Rows that stand in the query itself (VALUES): so many `names`, of which no more is known."""
+
+    alias: str | None = None
+    names: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Pivot(Opaque):
+    """A relation turned around: of its rows `values` are worked out, one column each or more."""
+
+    values: tuple[Expr, ...] = ()
+
+
+Source: TypeAlias = NamedTable | Derived | Generator | Opaque
+
+
+@dataclass(frozen=True, slots=True)
+class Join:
+    """A join: `kind` is inner, left, right, full, semi, anti or cross."""
+
+    source: Source
+    kind: str
+    on: Expr | None = None
+    using: tuple[str, ...] = ()
+    natural: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class From:
+    """What a SELECT reads: a source, joins with it in turn, then lateral views."""
+
+    source: Source
+    joins: tuple[Join, ...] = ()
+    views: tuple[Generator, ...] = ()
+
+
+# Queries
+
+
+@dataclass(frozen=True, slots=True)
+class CommonTable:
+    """One part of WITH; `columns` rename those of its query."""
+
+    name: str
+    columns: tuple[str, ...]
+    query: Query
+
+
+@dataclass(frozen=True, slots=True)
+class Output:
+    """One item of a SELECT list; `aliases` are several for a generator, none for a bare value."""
+
+    value: Expr
+    aliases: tuple[str, ...]
+    place: Place | None = field(compare=False)
+
+
+@dataclass(frozen=True, slots=True)
+class Group:
+    """GROUP BY; `sets` tells of ROLLUP, CUBE or GROUPING SETS, whose keys may be null."""
+
+    keys: tuple[Expr, ...]
+    sets: bool = False
+    all: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Select:
+    """One SELECT.  `spread` are the keys of SORT, DISTRIBUTE and CLUSTER BY.
+
+    `foreign` are clauses that are not understood, by name and place; `source` None is no FROM.
+    """
+
+    outputs: tuple[Output, ...]
+    source: From | None
+    where: Expr | None = None
+    group: Group | None = None
+    having: Expr | None = None
+    qualify: Expr | None = None
+    order: tuple[Expr, ...] = ()
+    spread: tuple[Expr, ...] = ()
+    windows: tuple[tuple[str, Over], ...] = ()
+    distinct: bool = False
+    limited: bool = False
+    with_: tuple[CommonTable, ...] = ()
+    recursive: bool = False
+    foreign: tuple[Name, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SetQuery:
+    """Two queries as one: `kind` is union, intersect or except."""
+
+    kind: str
+    left: Query
+    right: Query
+    distinct: bool
+    by_name: bool = False
+    order: tuple[Expr, ...] = ()
+    limited: bool = False
+    with_: tuple[CommonTable, ...] = ()
+    recursive: bool = False
+    foreign: tuple[Name, ...] = ()
+
+
+Query: TypeAlias = Select | SetQuery | Unknown
+
+
+def children(expr: Expr) -> tuple[Expr, ...]:
+    """Return the expressions directly inside one; a subquery's own are not among them."""
+    match expr:
+        case Call():
+            inner = (*expr.args, *expr.order, *(() if expr.where is None else (expr.where,)))
+            return inner if expr.over is None else (*inner, *expr.over.partition, *expr.over.order)
+        case Operation() | Unknown():
+            return expr.args
+        case Cast() | Field():
+            return (expr.value,)
+        case Element():
+            return (expr.value, expr.index)
+        case Case():
+            ends = (each for each in (expr.operand, expr.default) if each is not None)
+            return (*ends, *(each for branch in expr.branches for each in branch))
+        case Lambda():
+            return (expr.body,)
+        case Subquery():
+            return () if expr.value is None else (expr.value,)
+        case _:
+            return ()
+
+
+def walk(expr: Expr) -> Iterator[Expr]:
+    """Yield an expression and all that is inside it; subqueries are yielded, not entered."""
+    yield expr
+    for child in children(expr):
+        yield from walk(child)

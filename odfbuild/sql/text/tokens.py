@@ -1,0 +1,164 @@
+"""What the words of a text say before it is parsed, and what the parser must be told of them.
+
+Knows sqlglot; imported when a text is read.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+from sqlglot import TokenType
+
+from odfbuild.sql.text.shape import Name, Place
+from odfbuild.sql.text.statement import CLOCK_WORDS, SESSION_WORDS, folded, is_undated
+
+_LIKE = frozenset({TokenType.LIKE, TokenType.ILIKE, TokenType.RLIKE})
+_BEHIND_SELECT = frozenset({TokenType.HINT, TokenType.ALL})
+_SEPARATORS = frozenset({TokenType.COMMA, TokenType.FROM})
+_BEFORE_NAMES = frozenset({TokenType.DOT, TokenType.ALIAS})
+_BEFORE_QUOTED = _BEFORE_NAMES | {TokenType.FROM, TokenType.JOIN}  # where tables are named, too
+_BEHIND_NAMES = frozenset({TokenType.DOT, TokenType.L_PAREN})
+_SPEAKING = CLOCK_WORDS | SESSION_WORDS
+_CASTS = frozenset({TokenType.ALIAS, TokenType.DCOLON})
+_TIMES = frozenset(kind for kind in TokenType if kind.name.startswith(("DATE", "TIMESTAMP")))
+
+
+def place_at(token: Any) -> Place:
+    """Return where a token stands."""
+    start: int = token.start
+    length: int = token.end + 1 - start
+    return Place(start, length, token.line, token.col - length + 1)
+
+
+def mended(tokens: Sequence[Any]) -> list[Any]:
+    """Return the tokens as the parser needs them.
+
+    Three words that Spark takes as names, and sqlglot does not, become names; each call is marked
+    to be kept as it is written, rather than turned into what it would be called elsewhere.
+    """
+    opened: list[int] = []
+    found = list(tokens)
+    kinds = [*(token.token_type for token in tokens), None, None]
+    for at, kind in enumerate(kinds):
+        if kind is TokenType.L_PAREN:
+            opened.append(at)
+        elif kind is TokenType.R_PAREN:
+            before = tokens[opened.pop() - 1].text.upper() if opened else ""
+            if before != "ARRAY" or kinds[at + 1] is not TokenType.L_BRACKET:
+                tokens[at].comments.append("sqlglot.anonymous")
+        elif (
+            (kind is TokenType.WINDOW and kinds[at + 2] is not TokenType.ALIAS)
+            or (kind is TokenType.SESSION and kinds[at + 1] is TokenType.L_PAREN)
+            or (kind is TokenType.FROM and kinds[at + 1] in _SEPARATORS)
+        ):
+            token = tokens[at]
+            place = (token.line, token.col, token.start, token.end)
+            found[at] = type(token)(TokenType.VAR, token.text, *place)
+    return found
+
+
+_BEFORE_PATHS = {  # value:path
+    *(TokenType.VAR, TokenType.IDENTIFIER, TokenType.R_PAREN, TokenType.R_BRACKET),
+    TokenType.STRING,
+}
+
+
+def select_starts(tokens: Sequence[Any]) -> tuple[int, ...]:
+    """Return for each SELECT the offset at which its first item may be put."""
+    starts = []
+    for at, token in enumerate(tokens):
+        if token.token_type is TokenType.SELECT:
+            last = token
+            for after in tokens[at + 1 : at + 3]:
+                if after.token_type not in _BEHIND_SELECT:
+                    break
+                last = after
+            starts.append(last.end + 1)
+    return tuple(starts)
+
+
+def exclusion(tokens: Sequence[Any], star: int) -> tuple[int, int] | None:
+    """Return the offsets of what stands in the `EXCEPT (...)` behind the star at an offset."""
+    at = next(n for n, token in enumerate(tokens) if token.start == star)
+    kinds = [token.token_type for token in tokens[at + 1 : at + 3]]
+    if kinds != [TokenType.EXCEPT, TokenType.L_PAREN]:
+        return None
+    depth = 0
+    for token in tokens[at + 2 :]:
+        depth += {TokenType.L_PAREN: 1, TokenType.R_PAREN: -1}.get(token.token_type, 0)
+        if depth == 0:
+            return tokens[at + 2].end + 1, token.start
+    return None
+
+
+def calls(tokens: Sequence[Any]) -> tuple[tuple[Name, ...], tuple[Name, ...]]:
+    """Return every name before a parenthesis in lower case, and those with no arguments."""
+    found, empty = [], []
+    kinds = [*(token.token_type for token in tokens), None, None]
+    for at, token in enumerate(tokens):
+        if kinds[at + 1] is not TokenType.L_PAREN or not token.text[:1].isalpha():
+            continue
+        if at and kinds[at - 1] in _LIKE:
+            continue
+        name = Name(folded(token.text), place_at(token))
+        found.append(name)
+        if kinds[at + 2] is TokenType.R_PAREN:
+            empty.append(name)
+    return tuple(found), tuple(empty)
+
+
+def words(tokens: Sequence[Any]) -> Iterator[Name]:
+    r"""Yield the words for the time or the session, and texts that are times by the clock.
+
+    The words stand alone: `t.current_date` is a column, `current_date()` a call.  Those for the
+    time count in backticks, too, and as `current_t\u0131mestamp`: Spark finds them there.
+    The texts stand behind a type or before one: `DATE 'now'`, `CAST('12:34' AS TIMESTAMP)`.
+    """
+    before = None
+    following = [*(token.token_type for token in tokens[1:]), None, None]
+    for at, token in enumerate(tokens):
+        kind, (after, next_one) = token.token_type, following[at : at + 2]
+        if kind is TokenType.STRING:
+            is_cast = after in _CASTS and next_one in _TIMES
+            if (before in _TIMES or is_cast) and is_undated(token.text):
+                yield Name(f"'{token.text.strip()}'", place_at(token))
+        elif (
+            (text := folded(token.text)) in _SPEAKING
+            and kind is not TokenType.NUMBER
+            and (kind is not TokenType.IDENTIFIER or text in CLOCK_WORDS)
+            and before not in (_BEFORE_QUOTED if kind is TokenType.IDENTIFIER else _BEFORE_NAMES)
+            and after not in _BEHIND_NAMES
+        ):
+            yield Name(text, place_at(token))
+        before = kind
+
+
+def unfilled(tokens: Sequence[Any]) -> Iterator[Name]:
+    """Yield parameters, `:name` and `?`, and what a template would put in, `{{ ... }}`."""
+    before, end = None, 0
+    for at, token in enumerate(tokens):
+        kind = token.token_type
+        after = tokens[at + 1].token_type if at + 1 < len(tokens) else None
+        if kind is TokenType.L_BRACE and token.start >= end:
+            yield Name("{{ }}" if after is TokenType.L_BRACE else "{ }", place_at(token))
+            end = token.start + 2
+        elif kind is TokenType.PLACEHOLDER:
+            yield Name("?", place_at(token))
+        elif kind is TokenType.COLON and before not in _BEFORE_PATHS and after is TokenType.VAR:
+            yield Name(f":{tokens[at + 1].text}", place_at(token))
+        before = kind
+
+
+def outline(tokens: Sequence[Any]) -> tuple[object, ...]:
+    """Return the words of a text, with the numbers and strings in it left out."""
+    parts: list[object] = []
+    for token in tokens:
+        kind = token.token_type
+        text = token.text
+        if kind is TokenType.NUMBER or (kind is TokenType.STRING and not is_undated(text)):
+            text = ""
+        parts += (kind, text)
+        if token.comments:
+            parts.append(tuple(token.comments))
+    return tuple(parts)

@@ -1,0 +1,67 @@
+"""The types that casts name, from the parser's form.
+
+Knows sqlglot; imported when a text is read.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+from sqlglot import exp
+
+from odfbuild.odf.events import (
+    DataField,
+    DataType,
+    DataTypeDecimal,
+    DataTypeList,
+    DataTypeMap,
+    DataTypeOption,
+    DataTypeStruct,
+)
+from odfbuild.sql.text import types as spark_types
+
+_TYPES: dict[str, DataType] = {
+    "BOOLEAN": spark_types.BOOLEAN,
+    "TINYINT": spark_types.BYTE,
+    "SMALLINT": spark_types.SHORT,
+    "INT": spark_types.INT,
+    "BIGINT": spark_types.BIGINT,
+    "FLOAT": spark_types.FLOAT,
+    "DOUBLE": spark_types.DOUBLE,
+    "TEXT": spark_types.STRING,
+    "BINARY": spark_types.BINARY,
+    "DATE": spark_types.DATE,
+    "TIMESTAMPTZ": spark_types.TIMESTAMP,
+    "TIMESTAMPLTZ": spark_types.TIMESTAMP,
+    "TIMESTAMPNTZ": spark_types.LOCAL_TIME,
+}
+
+
+def data_type(node: Any) -> DataType | None:
+    """Return the type that a cast names; what is inside of it may be null."""
+    if not isinstance(node, exp.DataType) or node.args.get("collate"):
+        return None
+    name = getattr(node.this, "name", "")
+    if name == "DECIMAL":
+        sizes = [int(each.this.name) for each in node.expressions]
+        return DataTypeDecimal(*(sizes + [10, 0][len(sizes) :]))
+    if name == "STRUCT":
+        return _struct_of_tree(node.expressions)
+    inner = [data_type(each) for each in node.expressions if name in {"ARRAY", "MAP"}]
+    match name, inner:
+        case "ARRAY", [item] if item is not None:
+            return DataTypeList(DataTypeOption(item))
+        case "MAP", [key, value] if key is not None and value is not None:
+            return DataTypeMap(key, DataTypeOption(value))
+    return _TYPES.get(name)
+
+
+def _struct_of_tree(members: Iterable[Any]) -> DataType | None:
+    fields = []
+    for each in members:
+        of = None if each.args.get("constraints") else data_type(each.args.get("kind"))
+        if of is None:
+            return None
+        fields.append(DataField(each.name, DataTypeOption(of)))
+    return DataTypeStruct(tuple(fields))

@@ -1,0 +1,1 @@
+"""The parts of a dataset on disk: blocks, slices, head, index."""

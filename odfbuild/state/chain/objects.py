@@ -1,0 +1,227 @@
+"""Immutable objects named by the hash of their bytes: blocks, data slices, checkpoints.
+
+A folder of objects has one file an object, named by the hash text (ODF 0.34.1, "Dataset Layout").
+Names starting with a dot are unfinished.
+"""
+
+import hashlib
+import os
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Protocol
+
+from odfbuild.errors import StateError
+from odfbuild.host.files import NO_FILE, open_regular, read_regular, why_irregular
+from odfbuild.odf.identity import InvalidMultihashError, Multicodec, Multihash
+from odfbuild.state.files.disk import Disk, move, pending, read_file
+
+_HASHES = {"sha256": hashlib.sha256, "sha3_256": hashlib.sha3_256}
+
+
+class MissingObjectError(StateError):
+    """An object that a chain speaks of is not there."""
+
+    code = "missing-object"
+
+    def __init__(self, missing: Multihash, place: str) -> None:
+        super().__init__(
+            what=f"{missing} is missing from {place}",
+            why="everything that a chain speaks of is kept beside it",
+            fix="pull the dataset again, or restore the file from a copy",
+        )
+        self.missing = missing
+
+
+class CorruptObjectError(StateError):
+    """The bytes of an object do not hash to its name."""
+
+    code = "corrupt-object"
+
+    def __init__(self, named: Multihash, actual: Multihash, place: str) -> None:
+        super().__init__(
+            what=f"the bytes of {named} in {place} hash to {actual}",
+            why="an object is named by the hash of its bytes, so these were changed or damaged",
+            fix="delete the file and pull the dataset again, or restore it from a copy",
+        )
+        self.named = named
+        self.actual = actual
+
+
+class UnreadableObjectError(StateError):
+    """In the place of an object there is no file that can be read."""
+
+    code = "unreadable-object"
+
+    def __init__(self, path: str | Path, said: str) -> None:
+        super().__init__(
+            what=f"{path} cannot be read: {said}",
+            why="a block, data slice or checkpoint is a plain file; a link, folder or device in "
+            "its place is none, nor is a file that the system refuses to open",
+            fix="look at its access rights, or delete it and restore it from a copy; a data slice "
+            "of a derivative dataset: odfbuild rebuild NAME --restore",
+        )
+
+
+def unreadable(path: str | Path, error: OSError) -> Exception:
+    """Return the damage that an error of reading an object says; the error itself if it is none."""
+    if error.errno not in NO_FILE:
+        return error
+    return UnreadableObjectError(path, error.strerror or str(error))
+
+
+class ObjectStore(Protocol):
+    """A set of objects by hash; an object never changes."""
+
+    def put(self, objects: Mapping[Multihash, bytes | Path]) -> None:
+        """Take in bytes, or finished files, which are moved; on return they are there to stay.
+
+        Bytes must hash to their name, or CorruptObjectError; for files that is up to the caller.
+        """
+
+    def get(self, hash: Multihash) -> bytes:
+        """Return an object, or raise MissingObjectError, CorruptObjectError or
+        UnreadableObjectError.
+        """
+
+    def has(self, hash: Multihash) -> bool:
+        """Say whether an object is there."""
+
+    def path(self, hash: Multihash) -> Path:
+        """Return where other programs can read an object as a file."""
+
+    def list(self) -> Iterator[Multihash]:
+        """Yield the hashes of all objects in no order."""
+
+
+class LocalObjects:
+    """Objects as files of one folder, which is made with the first of them."""
+
+    def __init__(self, folder: Path, disk: Disk | None = None) -> None:
+        self._folder = folder
+        self._prefix = f"{folder}{os.sep}"
+        self._disk = disk or Disk()
+
+    def put(self, objects: Mapping[Multihash, bytes | Path]) -> None:
+        if not objects:
+            return
+        self._make_folder()
+        for name, source in objects.items():
+            self._put(name, source)
+        self._disk.sync(self._folder)
+
+    def _make_folder(self) -> None:
+        if not self._folder.is_dir():
+            self._disk.make_folder(self._folder)
+
+    def _put(self, name: Multihash, source: bytes | Path) -> None:
+        target = self._folder / str(name)
+        if target.is_dir():
+            raise UnreadableObjectError(target, "is a folder")
+        if isinstance(source, Path):
+            # a file that was moved here by an attempt that failed later is in its place already
+            if source.exists() or not target.exists():
+                move(self._disk, source, target)
+            return
+        check_bytes(name, source, str(self._folder))
+        near = pending(self._folder)
+        self._disk.write(near, source)
+        self._disk.rename(near, target)
+
+    def get(self, hash: Multihash) -> bytes:
+        path = f"{self._prefix}{hash}"
+        try:
+            data = read_file(path)
+        except OSError as error:
+            raise unreadable(path, error) from error
+        if data is None:
+            raise MissingObjectError(hash, str(self._folder))
+        check_bytes(hash, data, str(self._folder))
+        return data
+
+    def has(self, hash: Multihash) -> bool:
+        path = self.path(hash)
+        return path.is_file() and why_irregular(path) is None
+
+    def path(self, hash: Multihash) -> Path:
+        return self._folder / str(hash)
+
+    def list(self) -> Iterator[Multihash]:
+        if not self._folder.is_dir():
+            return
+        with os.scandir(self._folder) as entries:
+            for entry in entries:
+                if (name := _as_hash(entry.name)) is not None:
+                    yield name
+
+
+class MemoryObjects:
+    """Objects in memory, for tests; `scratch` is where `path` puts copies."""
+
+    def __init__(self, scratch: Path | None = None) -> None:
+        self._objects: dict[Multihash, bytes] = {}
+        self._scratch = scratch
+
+    def put(self, objects: Mapping[Multihash, bytes | Path]) -> None:
+        for name, source in objects.items():
+            if isinstance(source, Path):
+                self._objects[name] = read_regular(source)
+                source.unlink()
+            else:
+                check_bytes(name, source, "memory")
+                self._objects[name] = source
+
+    def get(self, hash: Multihash) -> bytes:
+        if hash not in self._objects:
+            raise MissingObjectError(hash, "memory")
+        return self._objects[hash]
+
+    def has(self, hash: Multihash) -> bool:
+        return hash in self._objects
+
+    def path(self, hash: Multihash) -> Path:
+        if self._scratch is None:
+            raise MissingObjectError(hash, "the file system: it is kept in memory")
+        place = self._scratch / str(hash)
+        place.write_bytes(self.get(hash))
+        return place
+
+    def list(self) -> Iterator[Multihash]:
+        yield from tuple(self._objects)
+
+
+def hash_file(path: Path, code: int = Multicodec.SHA3_256) -> Multihash:
+    """Return the physical hash of a file, by default sha3-256."""
+    with open_regular(path) as file:
+        digest = hashlib.file_digest(file, _algorithm(code)).digest()
+    return Multihash(int(code), digest)
+
+
+def hash_files(files: Sequence[tuple[Multihash, Path]]) -> Iterator[Multihash]:
+    """Yield what files hash to, each in the way of the hash beside it, several at a time."""
+    if len(files) < 2:
+        yield from (hash_file(path, hash.code) for hash, path in files)
+        return
+    from concurrent.futures import ThreadPoolExecutor
+
+    with ThreadPoolExecutor(min(len(files), os.cpu_count() or 1)) as threads:
+        yield from threads.map(lambda file: hash_file(file[1], file[0].code), files)
+
+
+def _algorithm(code: int) -> str:
+    return "sha256" if code == Multicodec.SHA2_256 else "sha3_256"
+
+
+def check_bytes(name: Multihash, data: bytes, place: str) -> None:
+    """Raise CorruptObjectError if bytes do not hash to their name."""
+    digest = _HASHES[_algorithm(name.code)](data).digest()
+    if digest != name.digest:
+        raise CorruptObjectError(name, Multihash(name.code, digest), place)
+
+
+def _as_hash(text: str) -> Multihash | None:
+    if not text.startswith("f"):
+        return None
+    try:
+        return Multihash.parse(text)
+    except InvalidMultihashError:
+        return None

@@ -1,0 +1,27 @@
+"""What executors hand over to be made real: events, and the files that they speak of."""
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal
+
+from odfbuild.odf.events import MetadataEvent
+from odfbuild.odf.identity import Multihash
+from odfbuild.odf.timestamp import Timestamp
+
+
+@dataclass(frozen=True, slots=True)
+class StagedFile:
+    """A finished file in a staging folder and the hash of its bytes; committing moves it away."""
+
+    path: Path
+    hash: Multihash
+    kind: Literal["data", "checkpoint"]
+
+
+@dataclass(frozen=True, slots=True)
+class Prepared:
+    """Events to append together, oldest first, as of one system time, with their files."""
+
+    events: tuple[MetadataEvent, ...]
+    system_time: Timestamp
+    files: tuple[StagedFile, ...] = ()

@@ -1,0 +1,120 @@
+"""Where the parts of a dataset are, and what its events say of files, compared with these."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from odfbuild.errors import StateError
+from odfbuild.odf.events import AddData, DataSlice, ExecuteTransform, MetadataEvent
+from odfbuild.odf.identity import Multihash
+from odfbuild.state.chain.checked_files import CheckedFiles
+from odfbuild.state.chain.heads import HeadStore
+from odfbuild.state.chain.objects import (
+    CorruptObjectError,
+    MissingObjectError,
+    ObjectStore,
+    hash_files,
+)
+from odfbuild.state.chain.prepared import Prepared, StagedFile
+
+
+class InconsistentSliceError(StateError):
+    """A staged file is not what the event says of it."""
+
+    code = "inconsistent-slice"
+
+
+@dataclass(frozen=True, slots=True)
+class Stores:
+    """Where the parts of one dataset are, and which of its files were checked."""
+
+    heads: HeadStore
+    blocks: ObjectStore
+    data: ObjectStore
+    checkpoints: ObjectStore
+    checked: CheckedFiles = field(default_factory=CheckedFiles)
+
+
+def check_files(prepared: Prepared, stores: Stores) -> None:
+    """Refuse events of which the staged files are not what they say."""
+    staged: dict[tuple[str, Multihash], StagedFile] = {
+        (each.kind, each.hash): each for each in prepared.files
+    }
+    places = [(each.hash, _place(each, stores)) for each in prepared.files]
+    for (hash, path), actual in zip(places, hash_files(places), strict=True):
+        if actual != hash:
+            raise CorruptObjectError(hash, actual, str(path))
+    for event in prepared.events:
+        check_present(event, stores, staged)
+
+
+def _place(staged: StagedFile, stores: Stores) -> Path:
+    """Return where a staged file is: an earlier attempt may have put it into its place already."""
+    if staged.path.is_file():
+        return staged.path
+    store = stores.data if staged.kind == "data" else stores.checkpoints
+    if not store.has(staged.hash):
+        raise MissingObjectError(staged.hash, str(staged.path))
+    return store.path(staged.hash)
+
+
+def check_present(
+    event: MetadataEvent, stores: Stores, staged: Mapping[tuple[str, Multihash], StagedFile]
+) -> None:
+    """Refuse an event that speaks of files which are neither staged nor kept, or are otherwise."""
+    if not isinstance(event, AddData | ExecuteTransform):
+        return
+    if event.new_data is not None:
+        hash = event.new_data.physical_hash
+        _check_slice(event.new_data, _file_of(hash, staged.get(("data", hash)), stores.data))
+    if event.new_checkpoint is not None:
+        hash = event.new_checkpoint.physical_hash
+        path = _file_of(hash, staged.get(("checkpoint", hash)), stores.checkpoints)
+        _check_size(path, event.new_checkpoint.size)
+
+
+def _file_of(hash: Multihash, staged: StagedFile | None, store: ObjectStore) -> Path:
+    if staged is not None and staged.path.is_file():
+        return staged.path
+    if not store.has(hash):
+        raise MissingObjectError(hash, "the staged files and the dataset")
+    return store.path(hash)
+
+
+def _check_slice(slice: DataSlice, path: Path) -> None:
+    _check_size(path, slice.size)
+    interval = slice.offset_interval
+    promised, actual = interval.end - interval.start + 1, _rows(path)
+    if promised != actual:
+        raise InconsistentSliceError(
+            what=f"{path.name} has {actual} records, its offsets count {promised}",
+            why="every record has one offset of the slice's interval",
+            fix="write the slice again",
+        )
+
+
+def _check_size(path: Path, promised: int) -> None:
+    actual = path.stat().st_size
+    if promised != actual:
+        raise InconsistentSliceError(
+            what=f"{path.name} has {actual} bytes, the event says {promised}",
+            why="the size of a file is part of its description",
+            fix="write the file again",
+        )
+
+
+def _rows(path: Path) -> int:
+    """Count the rows of a file: those of its first column, and not what its footer says."""
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    try:
+        with pq.ParquetFile(path) as file:
+            first = [file.schema.column(0).path] if len(file.schema) else None
+            return sum(batch.num_rows for batch in file.iter_batches(columns=first))
+    except (OSError, ValueError, pa.ArrowException) as error:
+        raise InconsistentSliceError(
+            what=f"{path.name} is no Parquet file",
+            why='data slices are Parquet files (ODF 0.34.1, "Data Slice")',
+            fix="write the slice again",
+        ) from error

@@ -1,0 +1,1 @@
+"""Files of a workspace: lasting writes, locks, checksums, links."""

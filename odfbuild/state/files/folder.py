@@ -1,0 +1,23 @@
+"""The folder of a workspace, which holds rows, keys and plans: for its owner alone."""
+
+from pathlib import Path
+
+from odfbuild.state.files.disk import Disk
+
+_PRIVATE = 0o700
+
+
+def make_workspace_folder(
+    root: Path, folder: Path, *, mode: int = 0o777, disk: Disk | None = None
+) -> None:
+    """Have a folder below the root of a workspace, and the root, which is private if it is new.
+
+    A root that is there keeps its mode: its owner may share it.  With `disk`, names are on disk on
+    return.  Raises OSError.
+    """
+    if disk is not None:
+        disk.make_folder(root, _PRIVATE)
+        disk.make_folder(folder, mode)
+    elif not folder.is_dir():
+        root.mkdir(_PRIVATE, parents=True, exist_ok=True)
+        folder.mkdir(mode, parents=True, exist_ok=True)

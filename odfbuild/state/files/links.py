@@ -1,0 +1,68 @@
+"""Links in a workspace: none may stand in it, as it may have come with somebody's repository.
+
+What is swept, written and deleted is named by its place below the root of the workspace, and over
+a link such a place is one outside.  The root itself may be a link: to a larger disk, say.
+"""
+
+import os
+from contextlib import suppress
+from pathlib import Path
+
+from odfbuild.errors import StateError
+
+_FOLDERS = ("staging", "datasets", "names", "keys", "cache", "runs", "disabled", "sources")
+_OTHERS = ("index.sqlite", "local", "warehouse")  # what is in them Spark alone makes
+_PARTS = ("refs", "blocks", "data", "checkpoints")
+
+
+class WorkspaceLinkError(StateError):
+    """A folder or file of a workspace is a link."""
+
+    code = "workspace-link"
+
+    def __init__(self, path: str) -> None:
+        super().__init__(
+            what=f"{path} is a link",
+            why="it is part of a workspace, and what is written and deleted in there would be "
+            "written and deleted where the link leads",
+            fix="delete the link, or put what it leads to in its place; a workspace itself may be "
+            "a link, or `workspace` of a target names another folder",
+        )
+
+
+def check_links(root: Path) -> None:
+    """Raise WorkspaceLinkError of a link among the folders of a workspace or in one of them."""
+    for name in (*_FOLDERS, *_OTHERS):
+        _check_link(f"{root}{os.sep}{name}")
+    for name in _FOLDERS:
+        _check_entries(f"{root}{os.sep}{name}")
+    caches = f"{root}{os.sep}cache"
+    with suppress(OSError):
+        for name in os.listdir(caches):  # noqa: PTH208
+            _check_entries(f"{caches}{os.sep}{name}")
+
+
+def check_staging_links(root: Path) -> None:
+    """Raise WorkspaceLinkError if the folder that files are made in is a link."""
+    _check_link(f"{root}{os.sep}staging")
+
+
+def check_dataset_links(folder: Path) -> None:
+    """Raise WorkspaceLinkError if the folder of a dataset, or one of those in it, is a link."""
+    for path in (str(folder), *(f"{folder}{os.sep}{part}" for part in _PARTS)):
+        _check_link(path)
+
+
+def _check_link(path: str) -> None:
+    if os.path.islink(path):  # noqa: PTH114
+        raise WorkspaceLinkError(path)
+
+
+def _check_entries(folder: str) -> None:
+    try:
+        entries = os.scandir(folder)
+    except OSError:  # not a folder, or none
+        return
+    with entries:  # a loop in C: a workspace has tens of thousands of entries
+        if (link := next(filter(os.DirEntry.is_symlink, entries), None)) is not None:
+            raise WorkspaceLinkError(link.path)

@@ -1,0 +1,478 @@
+"""Garbage: blocks and files that no reference reaches, and what interrupted work left.
+
+Kept is what a reference reaches; what is younger than an age, with all that it stands on; and what
+the chain of another dataset says it read, since its steps can be verified with that alone.  All is
+done under the lock of the dataset, which commits hold while they put things in their places.
+
+Blocks go first, the newest before those that it stands on, then the files: whenever it is cut off,
+a block that is left has everything that it speaks of.
+
+staging/<random>/             of a process that is gone: nobody holds its lock
+datasets/<id>/                without a name, and without a head or any data: a creation that
+                              never ended, and its key
+.pending-<random>             a file that never came to its place
+cache/<kind>/<id>, cache/spark/<pid>-<random>    of datasets and processes that are gone
+"""
+
+import os
+import re
+import shutil
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from contextlib import nullcontext, suppress
+from dataclasses import dataclass, field
+from enum import Enum
+from pathlib import Path
+
+from odfbuild.errors import OdfBuildError, ProtocolError, StateError
+from odfbuild.host.files import read_regular
+from odfbuild.odf.events import AddData, ExecuteTransform, MetadataEvent
+from odfbuild.odf.identity import DatasetId, Multihash
+from odfbuild.odf.opaque import is_opaque
+from odfbuild.state.chain.dataset import Dataset
+from odfbuild.state.chain.objects import ObjectStore
+from odfbuild.state.chain.refs import refs
+from odfbuild.state.files.disk import Disk
+from odfbuild.state.files.links import check_dataset_links, check_links
+from odfbuild.state.files.lock import LockedError, locked, open_locked
+from odfbuild.state.memory.source_files import FOLDER
+
+_DATASET = re.compile(r"fed01[0-9a-f]{64}")
+_PENDING = re.compile(r"\.pending-[0-9a-f]{16}")
+_PROCESS = re.compile(r"([0-9]{1,9})-[0-9a-f]{8}")
+_PARTS = ("refs", "blocks", "data", "checkpoints")
+_BY_DATASET = (
+    "empty-steps",
+    "fetch",
+    "files",
+    "merge",
+    "drift",
+    "push",
+    "locks",
+)  # folders of the cache
+
+
+class Kind(Enum):
+    """What a leftover is of."""
+
+    STAGING = "staging"
+    CREATION = "creation"
+    UNFINISHED = "unfinished"
+    CACHE = "cache"
+
+
+@dataclass(frozen=True, slots=True)
+class Leftover:
+    """A file or folder that nobody needs, and its bytes."""
+
+    kind: Kind
+    path: Path
+    bytes: int
+
+
+def find_leftovers(
+    root: Path, named: Collection[DatasetId], *, before: float
+) -> tuple[Leftover, ...]:
+    """Return what was left in a workspace, and not touched since `before` (in seconds).
+
+    Staging folders count whatever their age: who works in one holds its lock.  Raises
+    WorkspaceLinkError.
+    """
+    known = {each.multibase for each in named}
+    check_links(root)
+    for path in _entries(root / "datasets"):
+        check_dataset_links(path)
+    return (
+        *_staging(root / "staging"),
+        *_creations(root, known, before),
+        *_unfinished(root, before),
+        *_caches(root, known, before),
+    )
+
+
+def remove_leftover(root: Path, found: Leftover, *, before: float) -> bool:
+    """Delete a leftover; say whether it was still one."""
+    match found.kind:
+        case Kind.STAGING:
+            with suppress(FileNotFoundError), locked(root / "staging", timeout=10):
+                return _remove_locked(found.path)
+            return False
+        case Kind.CREATION:
+            return _remove_creation(root, found.path, before)
+        case Kind.UNFINISHED:
+            return _remove_unfinished(found.path, before)
+        case Kind.CACHE if found.path.is_dir():
+            shutil.rmtree(found.path, ignore_errors=True)
+        case Kind.CACHE:
+            found.path.unlink(missing_ok=True)
+    return True
+
+
+def _remove_unfinished(path: Path, before: float) -> bool:
+    """Delete a file that nobody writes: who writes one has locked its folder, or its dataset."""
+    folder = path.parent.parent if path.parent.name in _PARTS else path.parent
+    with suppress(FileNotFoundError, NotADirectoryError):
+        opened = open_locked(folder)
+        if opened is None:
+            return False
+        try:
+            if _changed(path.lstat()) < before:
+                path.unlink()
+                return True
+        finally:
+            os.close(opened)
+    return False
+
+
+def tree_bytes(path: Path) -> int:
+    """Return the bytes of all files below a folder; links count as themselves."""
+    return sum(status.st_size for status in _statuses(path))
+
+
+def _staging(folder: Path) -> Iterator[Leftover]:
+    for path in _entries(folder):
+        with suppress(FileNotFoundError, NotADirectoryError):
+            opened = open_locked(path)
+            if opened is not None:
+                os.close(opened)
+                yield Leftover(Kind.STAGING, path, tree_bytes(path))
+
+
+def _creations(root: Path, known: Collection[str], before: float) -> Iterator[Leftover]:
+    for path in _entries(root / "datasets"):
+        is_dataset = _DATASET.fullmatch(path.name) is not None and path.is_dir()
+        if is_dataset and path.name not in known and _is_creation(root, path, before):
+            yield Leftover(Kind.CREATION, path, tree_bytes(path))
+
+
+def _is_creation(root: Path, path: Path, before: float) -> bool:
+    """Say whether nobody knows a folder of a dataset, so that its creation never ended.
+
+    One with a head that has data, or was applied, has lost its name: that is another matter.
+    """
+    if _newest(path) >= before or _names_it(root / "names", path.name):
+        return False
+    return not _has_head(path) or not (
+        _has_data(path) or _names_it(root / "cache" / "applied", path.name)
+    )
+
+
+def _has_data(path: Path) -> bool:
+    return any(_entries(path / "data")) or any(_entries(path / "checkpoints"))
+
+
+def _names_it(folder: Path, id: str) -> bool:
+    """Say whether a file of a folder has an id in it, or cannot be read or made out."""
+    for path in _entries(folder):
+        if not path.name.startswith("."):
+            try:
+                text = read_regular(path)
+            except OSError:
+                return True
+            if id.encode() in text or (folder.name == "names" and b"did:odf:fed01" not in text):
+                return True
+    return False
+
+
+def _remove_creation(root: Path, path: Path, before: float) -> bool:
+    """Delete a creation that is still none's, and its key; what it has is looked at locked.
+
+    Names are locked, too, so that none is given to it meanwhile.
+    """
+    names = root / "names"
+    names.mkdir(exist_ok=True)
+    with suppress(FileNotFoundError, NotADirectoryError, LockedError), locked(names, timeout=0):
+        opened = open_locked(path)
+        if opened is None:
+            return False
+        try:
+            if not _is_creation(root, path, before):
+                return False
+            has_data = _has_data(path)
+            shutil.rmtree(path, ignore_errors=True)
+            if not has_data:
+                (root / "keys" / f"{path.name}.pem").unlink(missing_ok=True)
+            return True
+        finally:
+            os.close(opened)
+    return False
+
+
+def _unfinished(root: Path, before: float) -> Iterator[Leftover]:
+    caches = [root / "cache", *(root / "cache" / each for each in ("answers", "applied"))]
+    folders = [root / "names", root / "keys", root / FOLDER, *caches, *_entries(root / "runs")]
+    folders += [
+        path / part
+        for path in _entries(root / "datasets")
+        if _DATASET.fullmatch(path.name) is not None
+        for part in _PARTS
+    ]
+    for folder in folders:
+        for path in _entries(folder):
+            if _PENDING.fullmatch(path.name) is not None:
+                with suppress(FileNotFoundError):
+                    status = path.lstat()
+                    if _changed(status) < before:
+                        yield Leftover(Kind.UNFINISHED, path, status.st_size)
+
+
+def _caches(root: Path, known: Collection[str], before: float) -> Iterator[Leftover]:
+    for name in _BY_DATASET:
+        for path in _entries(root / "cache" / name):
+            gone = path.name not in known and not _has_head(root / "datasets" / path.name)
+            if gone and _DATASET.fullmatch(path.name) is not None and _newest(path) < before:
+                yield Leftover(Kind.CACHE, path, tree_bytes(path))
+    for path in _entries(root / FOLDER):
+        gone = path.name not in known and not _has_head(root / "datasets" / path.name)
+        if gone and _DATASET.fullmatch(path.name) is not None and _newest(path) < before:
+            yield Leftover(Kind.CACHE, path, tree_bytes(path))
+    for path in _entries(root / "cache" / "spark"):
+        process = _PROCESS.fullmatch(path.name)
+        if process is not None and not _runs(int(process[1])) and _newest(path) < before:
+            yield Leftover(Kind.CACHE, path, tree_bytes(path))
+
+
+def _runs(process: int) -> bool:
+    try:
+        os.kill(process, 0)
+    except ProcessLookupError:
+        return False
+    except OSError:
+        return True
+    return True
+
+
+def _has_head(dataset: Path) -> bool:
+    return os.path.lexists(dataset / "refs" / "head")
+
+
+def _remove_locked(folder: Path) -> bool:
+    """Delete a folder that nobody holds."""
+    with suppress(FileNotFoundError, NotADirectoryError):
+        opened = open_locked(folder)
+        if opened is not None:
+            shutil.rmtree(folder, ignore_errors=True)
+            os.close(opened)
+            return True
+    return False
+
+
+def _entries(folder: Path) -> list[Path]:
+    try:
+        return sorted(folder.iterdir())
+    except (FileNotFoundError, NotADirectoryError):
+        return []
+
+
+def _newest(path: Path) -> float:
+    return max(map(_changed, _statuses(path)), default=0.0)
+
+
+def _changed(status: os.stat_result) -> float:
+    return max(status.st_mtime, status.st_ctime)
+
+
+def _statuses(path: Path) -> Iterator[os.stat_result]:
+    """Yield the status of a path and of all below it; what vanishes meanwhile is left out."""
+    with suppress(FileNotFoundError):
+        yield path.lstat()
+    for folder, _, names in os.walk(path):
+        for each in names:
+            with suppress(FileNotFoundError):
+                yield Path(folder, each).lstat()
+
+
+Reads = Mapping[DatasetId, Collection[Multihash]]
+"""Blocks of datasets that others say they read, by dataset."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Freed:
+    """What was deleted of a dataset, or would be; `young` counts what was left for its age.
+
+    `problem` says why nothing was looked at.
+    """
+
+    dataset: DatasetId
+    blocks: int = 0
+    files: int = 0
+    bytes: int = 0
+    young: int = 0
+    problem: str | None = None
+
+
+@dataclass(slots=True)
+class _Reach:
+    """What some blocks reach; `unknown` if one of them may speak of files that we do not know."""
+
+    blocks: set[Multihash] = field(default_factory=set)
+    data: set[Multihash] = field(default_factory=set)
+    checkpoints: set[Multihash] = field(default_factory=set)
+    unknown: bool = False
+
+    def walk(self, dataset: Dataset, block: Multihash) -> Iterator[MetadataEvent]:
+        """Add a block and all before it; yield the events that are new."""
+        at: Multihash | None = block
+        while at is not None and at not in self.blocks:
+            found = dataset.block(at)
+            self.blocks.add(at)
+            self._add(found.event)
+            yield found.event
+            at = found.prev_block_hash
+
+    def _add(self, event: MetadataEvent) -> None:
+        if is_opaque(event):
+            self.unknown = True
+        elif isinstance(event, AddData | ExecuteTransform):
+            if event.new_data is not None:
+                self.data.add(event.new_data.physical_hash)
+            if event.new_checkpoint is not None:
+                self.checkpoints.add(event.new_checkpoint.physical_hash)
+
+
+def blocks_read(datasets: Iterable[Dataset], broken: set[DatasetId] | None = None) -> Reads:
+    """Return which blocks chains say that they read; one that is not whole is added to `broken`."""
+    found: dict[DatasetId, set[Multihash]] = {}
+    for dataset in datasets:
+        try:
+            reach = _Reach()
+            for target in refs(dataset).values():
+                for event in reach.walk(dataset, target):
+                    if isinstance(event, ExecuteTransform):
+                        for each in event.query_inputs:
+                            if each.new_block_hash is not None:
+                                found.setdefault(each.dataset_id, set()).add(each.new_block_hash)
+        except (StateError, ProtocolError):
+            if broken is not None:
+                broken.add(dataset.id)
+    return found
+
+
+def collect(
+    dataset: Dataset,
+    read: Collection[Multihash],
+    *,
+    before: float,
+    dry_run: bool = False,
+    disk: Disk | None = None,
+) -> Freed:
+    """Delete what nobody needs of a dataset and was not touched since `before` (in seconds).
+
+    A dataset that is being changed, or whose chain is damaged, is left alone.
+    """
+    heads = dataset.stores.heads
+    try:
+        reach = _reach_now(dataset)  # long chains are walked before anybody has to wait
+        with nullcontext() if dry_run else heads.lock(timeout=0):
+            found = _find(dataset, reach, read, before)
+            if not dry_run:
+                _delete(found, disk or Disk())
+    except LockedError as error:
+        return Freed(dataset=dataset.id, problem=error.what)
+    except (StateError, ProtocolError) as error:
+        return Freed(dataset=dataset.id, problem=error.what)
+    return Freed(
+        dataset=dataset.id,
+        blocks=len(found.blocks),
+        files=len(found.files),
+        bytes=found.bytes,
+        young=found.young,
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class _Found:
+    """Files to delete, in that order."""
+
+    blocks: Sequence[Path]
+    files: Sequence[Path]
+    bytes: int
+    young: int
+
+
+@dataclass(frozen=True, slots=True)
+class _Object:
+    hash: Multihash
+    path: Path
+    size: int
+    touched: float
+
+
+def _reach_now(dataset: Dataset) -> _Reach:
+    reach = _Reach()
+    for target in refs(dataset).values():
+        _walked(reach, dataset, target)
+    return reach
+
+
+def _find(dataset: Dataset, reach: _Reach, read: Collection[Multihash], before: float) -> _Found:
+    """Look for what is in the way; `reach` is what references reached, a moment ago maybe."""
+    stores = dataset.stores
+    for target in refs(dataset).values():
+        _walked(reach, dataset, target)
+    for hash in read:
+        _walked_if_whole(reach, dataset, hash)
+    blocks, files = _beyond(stores.blocks, reach.blocks), _files_beyond(dataset, reach)
+    for each in blocks:
+        if each.touched >= before:
+            _walked_if_whole(reach, dataset, each.hash)
+    old = [each for each in blocks if each.touched < before and each.hash not in reach.blocks]
+    kept = reach.data | reach.checkpoints
+    old_files = [each for each in files if each.touched < before and each.hash not in kept]
+    gone = [] if reach.unknown else old_files
+    size = sum(each.size for each in (*old, *gone))
+    newest_first = sorted(old, key=lambda each: _number(dataset, each.hash), reverse=True)
+    return _Found(
+        blocks=[each.path for each in newest_first],
+        files=[each.path for each in gone],
+        bytes=size,
+        young=len(blocks) + len(files) - len(old) - len(gone),
+    )
+
+
+def _files_beyond(dataset: Dataset, reach: _Reach) -> list[_Object]:
+    """Return the files that no block speaks of; none where one may that we do not understand."""
+    if reach.unknown:
+        return []
+    stores = dataset.stores
+    data = _beyond(stores.data, reach.data)
+    return data + _beyond(stores.checkpoints, reach.checkpoints)
+
+
+def _walked(reach: _Reach, dataset: Dataset, block: Multihash) -> None:
+    for _ in reach.walk(dataset, block):
+        pass
+
+
+def _walked_if_whole(reach: _Reach, dataset: Dataset, block: Multihash) -> None:
+    """Add a block that no reference reaches, as far as it is there."""
+    with suppress(OdfBuildError):
+        _walked(reach, dataset, block)
+
+
+def _beyond(store: ObjectStore, known: Collection[Multihash]) -> list[_Object]:
+    found = []
+    for hash in store.list():
+        if hash not in known:
+            path = store.path(hash)
+            with suppress(FileNotFoundError):
+                status = path.lstat()
+                touched = max(status.st_mtime, status.st_ctime)  # moving a file keeps the first
+                found.append(_Object(hash, path, status.st_size, touched))
+    return found
+
+
+def _number(dataset: Dataset, block: Multihash) -> float:
+    """Return the sequence number of a block; a damaged one stands on nothing."""
+    try:
+        return dataset.block(block).sequence_number
+    except OdfBuildError:
+        return float("inf")
+
+
+def _delete(found: _Found, disk: Disk) -> None:
+    for paths in (found.blocks, found.files):
+        for path in paths:
+            with suppress(FileNotFoundError):
+                disk.remove(path)
+        for folder in sorted({path.parent for path in paths}):
+            disk.sync(folder)

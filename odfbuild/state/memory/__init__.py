@@ -1,0 +1,1 @@
+"""What is remembered beside the chains, to be asked again at any time."""

@@ -1,0 +1,83 @@
+"""What the last apply left of each dataset, so that what others did can be told from it.
+
+    cache/applied/<alias in lower case, / as %2F>     id, head or -, ok or failed: a line each,
+                                                      after a checksum of these and the name
+
+It is disposable: without it, less can be said of what differs, and nothing else changes.
+"""
+
+import os
+from collections.abc import Iterable, Mapping
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+
+from odfbuild.errors import ProtocolError
+from odfbuild.odf.identity import DatasetId, Multihash
+from odfbuild.odf.refs import DatasetAlias
+from odfbuild.state.files.checksum import checked_text, with_check_sum
+from odfbuild.state.files.disk import pending, read_file
+from odfbuild.state.files.folder import make_workspace_folder
+from odfbuild.state.workspace import Workspace
+
+_FOLDER = ("cache", "applied")
+_NOTHING = "-"
+
+
+@dataclass(frozen=True, slots=True)
+class Applied:
+    """Where an apply left a dataset (None: not created), and whether a step of it failed."""
+
+    dataset: DatasetId | None
+    head: Multihash | None
+    failed: bool = False
+
+
+def record_applied(workspace: Workspace, worked: Mapping[DatasetAlias, bool]) -> None:
+    """Keep where an apply left the datasets that it worked on, and whether a step of each failed.
+
+    A workspace that cannot be written to keeps nothing.
+    """
+    names, heads = workspace.names(), workspace.heads()
+    folder = workspace.root.joinpath(*_FOLDER)
+    with suppress(OSError):
+        make_workspace_folder(workspace.root, folder)
+        for alias, failed in worked.items():
+            id = names.get(alias)
+            head = None if id is None else heads.get(id)
+            _write(folder, alias, Applied(id, head, failed))
+
+
+def _write(folder: Path, alias: DatasetAlias, applied: Applied) -> None:
+    ended = "failed" if applied.failed else "ok"
+    lines = (applied.dataset or _NOTHING, applied.head or _NOTHING, ended)
+    near, name = pending(folder), _file_name(alias)
+    near.write_text(with_check_sum("".join(f"{line}\n" for line in lines), name), "ascii")
+    near.replace(folder / name)
+
+
+def recall_applied(
+    workspace: Path, aliases: Iterable[DatasetAlias]
+) -> Mapping[DatasetAlias, Applied]:
+    """Return what is known of datasets; what cannot be read is not known.  Writes nothing."""
+    folder = f"{workspace.joinpath(*_FOLDER)}{os.sep}"
+    names = {alias: _file_name(alias) for alias in aliases}
+    found = ((alias, name, read_file(folder + name)) for alias, name in names.items())
+    read = ((alias, None if data is None else _read(data, name)) for alias, name, data in found)
+    return {alias: each for alias, each in read if each is not None}
+
+
+def _read(data: bytes, name: str) -> Applied | None:
+    with suppress(ProtocolError, ValueError):
+        dataset, head, ended, rest = (checked_text(data, name) or "").split("\n")
+        if not rest and ended in ("ok", "failed"):
+            return Applied(
+                None if dataset == _NOTHING else DatasetId.parse(dataset),
+                None if head == _NOTHING else Multihash.parse(head),
+                ended == "failed",
+            )
+    return None
+
+
+def _file_name(alias: DatasetAlias) -> str:
+    return str(alias).lower().replace("/", "%2F")

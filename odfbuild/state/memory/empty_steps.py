@@ -1,0 +1,63 @@
+"""Steps of derivatives that changed nothing: `cache/empty-steps/<dataset id>` in the workspace.
+
+Such a step leaves no block (the chain rules forbid it), so its interval stays open and the next one
+takes it again.  Until a head moves it would change nothing again, and no plan has it.  A cache.
+"""
+
+import json
+from collections.abc import Mapping
+from contextlib import suppress
+from pathlib import Path
+from typing import Final
+
+from odfbuild.host.json_text import parse_json
+from odfbuild.odf.identity import DatasetId, Multihash
+from odfbuild.state.files.checksum import checked_text, with_check_sum
+from odfbuild.state.files.disk import pending, read_file
+from odfbuild.version import __version__
+
+EMPTY_STEPS: Final = "empty-steps"
+
+
+def keep_empty_step(
+    root: Path, dataset: DatasetId, heads: Mapping[DatasetId, Multihash], engine: str
+) -> None:
+    """Remember that a step changed nothing; `heads` are those of the dataset and its inputs."""
+    folder, name = root / "cache" / EMPTY_STEPS, dataset.multibase
+    near = pending(folder)
+    with suppress(OSError):
+        folder.mkdir(parents=True, exist_ok=True)
+        body = json.dumps([_version(engine), _plain(heads)])
+        near.write_text(with_check_sum(body, name), "utf-8")
+        near.replace(folder / name)
+
+
+def recall_empty_steps(
+    root: Path, heads: Mapping[DatasetId, Multihash], engine: str
+) -> frozenset[DatasetId]:
+    """Return the datasets whose next step changes nothing, as no head has moved since."""
+    folder = root / "cache" / EMPTY_STEPS
+    try:
+        there = {path.name for path in folder.iterdir()}
+    except OSError:
+        return frozenset()
+    plain = _plain(heads)
+    found = set()
+    for dataset in heads if there else ():
+        name = dataset.multibase
+        if name not in there:
+            continue
+        with suppress(OSError, ValueError, TypeError, AttributeError):
+            text = checked_text(read_file(folder / name) or b"", name)
+            known, before = parse_json(text or "")
+            if known == _version(engine) and before.items() <= plain.items():
+                found.add(dataset)
+    return frozenset(found)
+
+
+def _plain(heads: Mapping[DatasetId, Multihash]) -> dict[str, str]:
+    return {str(id): str(head) for id, head in heads.items()}
+
+
+def _version(engine: str) -> str:
+    return f"{__version__} {engine}"

@@ -1,0 +1,256 @@
+"""The memory of the files that a source was read from: `sources/<dataset id>` in the workspace.
+
+A chain knows the names of the files that it was read from, block by block (`newSourceState`); what
+they held when they were read, only this memory does.  Each line is one reading, with a checksum:
+the file as it was, and the block that has its rows.  A line is on disk before the block becomes the
+head, and counts only where the chain has that block: so no crash, no reset and no rewriting of a
+chain makes a reading of what was not read, or loses one.  Lines are never changed or taken away.
+
+`cache/files/<dataset id>` spares looking: which of the blocks are in the chain, and what files
+held that are others than when they were read.
+"""
+
+import json
+import os
+import posixpath
+from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any, Final
+
+from odfbuild.errors import StateError
+from odfbuild.host.json_text import parse_json
+from odfbuild.odf.chain.state import ChainState
+from odfbuild.odf.events import AddData, MetadataBlock
+from odfbuild.odf.identity import DatasetId, Multihash
+from odfbuild.state.chain.dataset import Dataset, NotInChainError
+from odfbuild.state.files.checksum import check_sum, checked_text, with_check_sum
+from odfbuild.state.files.disk import Disk, pending, read_file
+
+FOLDER: Final = "sources"
+_ETAG: Final = "odf/etag"
+_CLEAR: Final = "clear-files.json"
+_FILES: Final = "files"
+_NO_SIZE: Final = -1  # of a name whose file is not known
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """A block of a chain: its hash as text, and its number."""
+
+    block: str
+    number: int
+
+
+@dataclass(frozen=True, slots=True)
+class FileRead:
+    """A file as it was when it was read: `size` in bytes, `mtime` in nanoseconds.
+
+    `digest` is that of what it held, None if that is not known: then it is the file as it was
+    found later.  `at` is the block that has its rows, or the head that they changed nothing of.
+    """
+
+    path: str
+    size: int
+    mtime: int
+    digest: str | None
+    at: Place
+
+
+@dataclass(frozen=True, slots=True)
+class FilesRead:
+    """The files that were read up to a head: the names, where first, and what is known by path."""
+
+    names: Mapping[str, Place] = field(default_factory=dict)
+    files: Mapping[str, FileRead] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Seen:
+    """What was found out by looking; a cache.
+
+    `inside` are blocks of readings that a chain has up to `head`, `outside` those that it has not;
+    `names` are those in the chain.  `looked` are size, time and digest of files that are others
+    than when they were read.
+    """
+
+    head: Place | None = None
+    inside: frozenset[str] = frozenset()
+    outside: frozenset[str] = frozenset()
+    names: Mapping[str, Place] = field(default_factory=dict)
+    looked: Mapping[str, tuple[int, int, str | None]] = field(default_factory=dict)
+
+
+def recall_readings(root: Path, dataset: DatasetId) -> tuple[FileRead, ...]:
+    """Return the readings of a dataset's files, oldest first; without those that are damaged."""
+    name = dataset.multibase
+    try:
+        text = (read_file(root / FOLDER / name) or b"").decode("utf-8", "replace")
+    except OSError:
+        return ()
+    return tuple(each for line in text.split("\n") if (each := _reading(line, name)) is not None)
+
+
+def _reading(line: str, name: str) -> FileRead | None:
+    check, _, body = line.partition(" ")
+    if not body or check != check_sum(body, name):
+        return None
+    try:
+        path, size, mtime, digest, block, number = parse_json(body)
+    except (ValueError, TypeError):
+        return None
+    kinds = (str, int, int, str | None, str, int)
+    if not all(map(isinstance, (path, size, mtime, digest, block, number), kinds)):
+        return None
+    return FileRead(path, size, mtime, digest, Place(block, number))
+
+
+def note_readings(root: Path, dataset: DatasetId, readings: Iterable[FileRead]) -> None:
+    """Remember readings, lasting on return.  Raises StateError where nothing can be written."""
+    name = dataset.multibase
+    bodies = [
+        json.dumps([e.path, e.size, e.mtime, e.digest, e.at.block, e.at.number]) for e in readings
+    ]
+    text = "".join(f"{check_sum(body, name)} {body}\n" for body in bodies)
+    if not text:
+        return
+    disk, folder = Disk(), root / FOLDER
+    try:
+        disk.make_folder(folder)
+        disk.append(folder / name, f"\n{text}".encode())  # after a line that a crash cut off
+        os.utime(folder)
+    except OSError as error:
+        raise StateError(
+            what=f"cannot write into {folder}: {error.strerror}",
+            why="what files held when they were read has to outlast a crash",
+            fix="allow the writing, then run the same command again",
+        ) from error
+
+
+def note_rewritten(root: Path, dataset: DatasetId, found: FilesRead, state: ChainState) -> None:
+    """Remember that a chain which is about to become another one still has what was read.
+
+    One that forgot its source is read from the beginning.  Raises StateError.
+    """
+    if not state.source_state:
+        return
+    at = Place(str(state.head), state.sequence)
+    known = {posixpath.basename(path) for path in found.files}
+    names = (FileRead(name, _NO_SIZE, 0, None, at) for name in found.names if name not in known)
+    files = (replace(each, at=at) for each in found.files.values())
+    note_readings(root, dataset, (*names, *files))
+
+
+def files_read(
+    dataset: Dataset, head: Place, readings: Sequence[FileRead], seen: Seen
+) -> tuple[FilesRead, Seen]:
+    """Return what a chain has read up to a head, and what was seen of it.
+
+    Of several readings of a file, the one in the latest block counts.  Raises the errors of reading
+    a chain.
+    """
+    seen = _seen_at(dataset, head, {each.at for each in readings}, seen)
+    names, files = dict(seen.names), dict[str, FileRead]()
+    for each in sorted(readings, key=lambda each: each.at.number):
+        before = files.get(each.path)
+        if each.at.block not in seen.inside:
+            continue
+        if each.size == _NO_SIZE:
+            names.setdefault(each.path, each.at)
+        elif each.digest is not None or before is None or before.at.number < each.at.number:
+            files[each.path] = each
+    return FilesRead(names, files), seen
+
+
+def _seen_at(dataset: Dataset, head: Place, places: set[Place], seen: Seen) -> Seen:
+    """Return which blocks of readings a chain has; only its new blocks are read, if that tells."""
+    if seen.head is not None:
+        judged = {seen.head.block} | seen.inside | seen.outside
+        told = all(each.block in judged or each.number > seen.head.number for each in places)
+        if told and seen.head == head:
+            return _judged(places, {head.block} | seen.inside, seen, head, seen.names)
+        if told:
+            with suppress(NotInChainError):
+                after, upto = Multihash.parse(seen.head.block), Multihash.parse(head.block)
+                new, names = _read(dataset.blocks(after=after, upto=upto))
+                stands = {seen.head.block} | seen.inside | new
+                return _judged(places, stands, seen, head, {**names, **seen.names})
+    stands, names = _read(dataset.blocks(upto=Multihash.parse(head.block)))
+    return _judged(places, stands, seen, head, names)
+
+
+def _judged(
+    places: set[Place],
+    stands: set[str] | frozenset[str],
+    seen: Seen,
+    head: Place,
+    names: Mapping[str, Place],
+) -> Seen:
+    blocks = {each.block for each in places}
+    return Seen(head, frozenset(blocks & stands), frozenset(blocks - stands), names, seen.looked)
+
+
+def _read(blocks: Iterable[tuple[Multihash, MetadataBlock]]) -> tuple[set[str], dict[str, Place]]:
+    """Return the hashes of blocks, and the names of files in them with where each is first."""
+    hashes: set[str] = set()
+    names: dict[str, Place] = {}
+    for hash, block in blocks:
+        hashes.add(str(hash))
+        state = block.event.new_source_state if isinstance(block.event, AddData) else None
+        if state is not None and state.kind == _ETAG:
+            names.setdefault(state.value, Place(str(hash), block.sequence_number))
+    return hashes, names
+
+
+def recall_seen(root: Path, dataset: DatasetId) -> Seen:
+    """Return what was seen at the last look; nothing of what cannot be read."""
+    name = dataset.multibase
+    try:
+        text = checked_text(read_file(root / "cache" / _FILES / name) or b"", name)
+        raw = parse_json(text or "")
+        return Seen(
+            head=Place(*raw["head"]),
+            inside=frozenset(raw["inside"]),
+            outside=frozenset(raw["outside"]),
+            names={name: Place(*at) for name, at in raw["names"].items()},
+            looked={path: tuple(each) for path, each in raw["looked"].items()},
+        )
+    except (OSError, ValueError, KeyError, TypeError, AttributeError):
+        return Seen()
+
+
+def keep_seen(root: Path, dataset: DatasetId, seen: Seen) -> None:
+    """Remember what was seen; else it is looked at again."""
+    name, folder = dataset.multibase, root / "cache" / _FILES
+    body: dict[str, Any] = {
+        "head": None if seen.head is None else (seen.head.block, seen.head.number),
+        "inside": sorted(seen.inside),
+        "outside": sorted(seen.outside),
+        "names": {name: (at.block, at.number) for name, at in seen.names.items()},
+        "looked": dict(seen.looked),
+    }
+    near = pending(folder)
+    with suppress(OSError):
+        folder.mkdir(parents=True, exist_ok=True)
+        near.write_text(with_check_sum(json.dumps(body), name), "utf-8")
+        near.replace(folder / name)
+
+
+def recall_clear(root: Path) -> dict[str, tuple[str, str]]:
+    """Return heads and marks of files where nothing was passed over, by dataset; a cache."""
+    try:
+        raw = parse_json(checked_text(read_file(root / "cache" / _CLEAR) or b"", _CLEAR) or "{}")
+        return {str(id): (str(head), str(mark)) for id, (head, mark) in raw.items()}
+    except (OSError, ValueError, TypeError, AttributeError):
+        return {}
+
+
+def keep_clear(root: Path, found: Mapping[str, tuple[str, str]]) -> None:
+    """Remember where nothing was passed over; else it is looked at again."""
+    folder = root / "cache"
+    near = pending(folder)
+    with suppress(OSError):
+        folder.mkdir(exist_ok=True)
+        near.write_text(with_check_sum(json.dumps(found), _CLEAR), "utf-8")
+        near.replace(folder / _CLEAR)
