@@ -163,25 +163,54 @@ def refuse_without_inputs(
     )
 
 
-def put_in_place(project: Opened, found: Found, alias: DatasetAlias) -> Dataset:
-    """Make what was examined a dataset of the workspace, under a name.
+def refuse_other(project: Opened, found: Found, alias: DatasetAlias) -> None:
+    """Refuse a copy that cannot become the dataset of this name, nor lead it on.
 
-    A dataset that is there without a name, at the same head, gets its name; so an interrupted
-    import ends well.  Raises AlreadyHereError, AliasTakenError.
+    A dataset that is there goes on with the copy if the copy has all its blocks.
+    Raises AlreadyHereError.
     """
     workspace, id = project.workspace, found.copied.dataset
     there = workspace.open(id)
     names = {each: name for name, each in workspace.names().items()}
-    if there is not None and (names.get(id, alias) != alias or there.head() != found.state.head):
+    if there is not None and (names.get(id, alias) != alias or not _leads_on(found, there)):
         raise _already_here(found, there, names.get(id), alias)
     _refuse_name(workspace, alias, id)
+
+
+def put_in_place(project: Opened, found: Found, alias: DatasetAlias) -> Dataset:
+    """Make what was examined a dataset of the workspace, under a name, or the one that is there.
+
+    That one gets the blocks that only the copy has, and its name if it has none; so an interrupted
+    import ends well.  Raises AlreadyHereError, and HeadMovedError if another run was quicker.
+    """
+    workspace, id = project.workspace, found.copied.dataset
+    refuse_other(project, found, alias)
+    there = workspace.open(id)
     if there is None:
         workspace.take_in(id, found.folder)
-    if id not in names:
+    elif (state := there.state()) is not None and state.head != found.state.head:
+        _lead_on(there, _dataset_in(found.folder, id), state)
+    if id not in workspace.names().values():
         workspace.name(alias, id)
-    dataset = workspace.dataset(id)
     workspace.index.put(found.state)
-    return dataset
+    return workspace.dataset(id)
+
+
+def _leads_on(found: Found, there: Dataset) -> bool:
+    """Say whether the copy ends at the head of a dataset, or goes on from it."""
+    head = there.head()
+    copied = _dataset_in(found.folder, found.copied.dataset).blocks()
+    return head is not None and any(hash == head for hash, _ in copied)
+
+
+def _lead_on(there: Dataset, copy: Dataset, on: ChainState) -> None:
+    """Take the files, then the blocks of a copy that goes on from a state."""
+    for into, of in (
+        (there.stores.data, copy.stores.data),
+        (there.stores.checkpoints, copy.stores.checkpoints),
+    ):
+        into.put({hash: of.path(hash) for hash in of.list() if not into.has(hash)})
+    there.follow(copy, on)
 
 
 def _refuse_name(workspace: Workspace, alias: DatasetAlias, id: DatasetId) -> None:
@@ -207,17 +236,13 @@ def _already_here(
     here = [hash for hash, _ in there.blocks()]
     copied = [hash for hash, _ in _dataset_in(found.folder, id).blocks()]
     shared = sum(one == other for one, other in zip(here, copied, strict=False))
-    more, left = len(copied) - shared, len(here) - shared
-    if not more:
-        how = f"and blocks after the last one of the copy: {left:,}"
+    if shared == len(copied):
+        how = f"and blocks after the last one of the copy: {len(here) - shared:,}"
         why, fix = "all that the copy has is here", "nothing is left to take in"
     else:
-        how = f"at another head: blocks that only the copy has: {more:,}"
-        why = "a chain that is here goes on by its own steps only"
+        how = f"at another head: after {shared:,} blocks the two copies are different"
+        why = "two copies of one dataset went different ways, and none is overwritten"
         fix = "compare the two: odfbuild log, here and there"
-        if left:
-            how = f"at another head: after {shared:,} blocks the two copies are different"
-            why = "two copies of one dataset went different ways, and none is overwritten"
     return AlreadyHereError(
         what=f"the workspace has {known or id} already, {how}", why=why, fix=fix
     )

@@ -8,11 +8,14 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import given as drawn
+from hypothesis import settings
+from hypothesis import strategies as st
 
 from odfbuild import app
 from odfbuild.cli.arguments.given import Given
 from odfbuild.cli.commands.author.import_ import Manner, import_dataset
+from odfbuild.cli.files import AlreadyThereError
 from odfbuild.executors.verify.chain import verify
 from odfbuild.odf.chain.state import fold
 from odfbuild.odf.events import MetadataEvent, Seed, SetInfo
@@ -28,7 +31,7 @@ from tests.executors.histories import Added, History, scripts
 from tests.inside import Inside, heads, lay_out
 from tests.projects import Done
 from tests.state.chains import DERIVATIVE, NOON, PUSH, ROOT, after, chain_of, set_transform
-from tests.texts import derivative
+from tests.texts import GOOD, derivative, root
 
 ORDER = ("src", "acme/side", "out", "report")
 
@@ -150,7 +153,7 @@ def test_other_references_come_along(market: Path, second: Inside) -> None:
     assert dataset(second.project, "src").stores.heads.read("release-1") == blocks[2]
 
 
-@given(script=scripts())
+@drawn(script=scripts())
 def test_any_history_plans_to_nothing_and_verifies(
     script: list[Added | MetadataEvent], tmp_path_factory: pytest.TempPathFactory
 ) -> None:
@@ -165,6 +168,56 @@ def test_any_history_plans_to_nothing_and_verifies(
     (taken,) = opened.workspace.states().values()
     assert taken == made.state
     assert verify(opened.workspace.dataset(made.dataset.id)).findings == ()
+
+
+@settings(max_examples=15)
+@drawn(script=scripts(), at=st.integers(0, 100), stop=st.integers(0, 40))
+def test_a_copy_that_goes_on_leads_the_dataset_on_whenever_it_is_cut_off(
+    script: list[Added | MetadataEvent],
+    at: int,
+    stop: int,
+    tmp_path_factory: pytest.TempPathFactory,
+) -> None:
+    folder = tmp_path_factory.mktemp("law")
+    made = History(folder, *script[: at % (len(script) + 1)])
+    source = folder_in(made.workspace, made.dataset)
+    second = lay_out(folder / "second", {})
+    given = Given(directory=second)
+    import_dataset(given, source, "src", Manner())
+    before = made.state.head
+    for each in script[at % (len(script) + 1) :]:
+        made.add(each)
+    with pytest.MonkeyPatch.context() as patch, suppress(Crash, AlreadyThereError):
+        stopping(stop, patch)
+        import_dataset(given, source, "src", Manner())
+    taken = workspace(second).dataset(made.dataset.id)
+    assert taken.head() in (before, made.state.head)
+    assert verify(taken).findings == ()
+    with suppress(AlreadyThereError):  # it was done, or there was nothing to do
+        import_dataset(given, source, "src", Manner())
+    there = files(folder_in(workspace(second), taken))
+    assert {name: each for name, each in there.items() if ".pending" not in name} == files(source)
+    assert workspace(second).states() == made.workspace.states()
+    assert verify(taken).findings == ()
+
+
+def test_a_longer_copy_is_taken_in_and_the_definition_stays(market: Path, second: Inside) -> None:
+    take(second, folder_of(market, "src"))
+    append(market, "src", SetInfo(description="more"))
+    out = take(second, folder_of(market, "src"))
+    assert "src goes on by 1 block from " in out
+    assert "The definition that is there stays; a plan says what it would change.\n" in out
+    assert dataset(second.project, "src").head() == dataset(market, "src").head()
+    assert "SetInfo" in second("plan").out
+
+
+def test_a_copy_that_is_refused_leaves_its_source_on(second: Inside, tmp_path: Path) -> None:
+    lay_out(second.project, {"datasets/src.yaml": root(), "data/1.csv": GOOD})
+    assert second("apply", "--yes").code == 0
+    copied = shutil.copytree(folder_of(second.project, "src"), tmp_path / "copy")
+    refused(second, "the workspace has this dataset already, as src", str(copied), "other")
+    lay_out(second.project, {"data/2.csv": "t,k,v\n2024-01-03,c,3\n"})
+    assert "1 row" in second("apply", "--yes").out
 
 
 def folder_in(found: Workspace, made: Dataset) -> Path:
@@ -284,7 +337,6 @@ def test_names_and_ids_that_are_taken_are_refused(market: Path, second: Inside) 
     side = str(folder_of(market, "acme/side"))
     refused(second, "the workspace has another dataset called src", side, "src")
     append(market, "src", SetInfo(description="more"))
-    refused(second, "has src already, at another head: blocks that only the copy has: 1", source)
     append(second.project, "src", SetInfo(description="other"))
     parted = "has src already, at another head: after 5 blocks the two copies are different"
     refused(second, parted, source)

@@ -267,11 +267,11 @@ class Dataset:
         return Dataset(self.id, replace(self.stores, heads=heads))
 
     def follow(self, other: "Dataset", on: ChainState) -> ChainState:
-        """Append what another one has after a state, such as this one `aside`; return the new one.
+        """Append the blocks that another one, such as this one `aside`, has after a state.
 
-        Raises as `commit` does.
+        Their files are here already.  Returns the new state; raises as `commit` does.
         """
-        blocks, head = self.stores.blocks, other.head()
+        blocks, head = other.stores.blocks, other.head()
         if head == on.head:
             return on
         return self.append([blocks.get(hash) for hash, _ in other.blocks(on.head, head)], on)

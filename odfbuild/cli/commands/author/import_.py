@@ -3,7 +3,7 @@
 import os
 import sys
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path, PurePosixPath
 
 from odfbuild import app
@@ -14,6 +14,7 @@ from odfbuild.app.import_chain import (
     missing_inputs,
     name_of_folder,
     put_in_place,
+    refuse_other,
     refuse_without_inputs,
 )
 from odfbuild.app.load_project import load
@@ -42,6 +43,7 @@ from odfbuild.planner.diff.in_force import UndeclarableError, snapshot_of
 from odfbuild.project.load import Project
 from odfbuild.project.read import read_manifests
 from odfbuild.project.yaml.format import UnformattableError, formatted
+from odfbuild.state.copy import peek
 from odfbuild.state.disabled import disable, enable
 from odfbuild.state.memory.applied import record_applied
 
@@ -89,7 +91,11 @@ def _take(
     project = open_given(given)
     alias = name_of_folder(folder) if name is None else DatasetAlias.parse(name)
     if manner.definition:
-        _refuse_declared(load(project), alias)
+        declared = load(project)
+        if _goes_on(project, declared, folder, alias):
+            manner = replace(manner, definition=False)
+        else:
+            _refuse_declared(declared, alias)
     if manner.definition or manner.with_inputs:
         _take_inputs(given, project, alias, folder, manner, around)
     with project.workspace.staging() as staging:
@@ -101,15 +107,28 @@ def _take(
         with reserved(project, [alias], command="import", on_busy=OnBusy.WAIT) as mine:
             if mine.waited and manner.definition:
                 _refuse_declared(load(open_given(given)), alias)
+            refuse_other(project, found, alias)
+            there = project.workspace.open(found.copied.dataset)
+            before = None if there is None else there.state()
             written = _defined(project, found.state, alias) if manner.definition else None
-            if source is not None and uses and not manner.with_sources:
+            if source is not None and uses and not manner.with_sources and before is None:
                 disable(project.workspace.root, found.copied.dataset, source)
             dataset = put_in_place(project, found, alias)
-            _say_imported(folder, alias, found)
-            _say_sources(alias, uses, manner)
+            _say_imported(folder, alias, found, before)
+            if before is None:
+                _say_sources(alias, uses, manner)
             _finish(given, project, alias, written)
     for line in _notes(project, dataset.id, found):
         hint(printable(f"note: {line}") + "\n")
+
+
+def _goes_on(project: app.Opened, declared: Project, folder: Path, alias: DatasetAlias) -> bool:
+    """Say whether a folder has a copy, at another head, of a dataset that is here and declared."""
+    there, state = project.workspace.names().get(alias), peek(folder)
+    if state is None or there != state.dataset:
+        return False
+    head = project.workspace.dataset(there).head()
+    return head not in (None, state.head) and any(each.alias == alias for each in declared.declared)
 
 
 def _take_inputs(
@@ -239,12 +258,16 @@ def _finish(
     if written is not None:
         write_definition(given, project, written.path, written.text)
         sys.stdout.write(printable(f"Wrote {written.path}; a plan finds nothing to change.") + "\n")
+    elif any(each.alias == alias for each in load(project).declared):
+        sys.stdout.write("The definition that is there stays; a plan says what it would change.\n")
     else:
         sys.stdout.write("No definition was written: others can read it, nothing is added to it.\n")
     record_applied(project.workspace, {alias: False})
 
 
-def _say_imported(folder: Path, alias: DatasetAlias, found: Found) -> None:
+def _say_imported(
+    folder: Path, alias: DatasetAlias, found: Found, before: ChainState | None
+) -> None:
     copied = found.copied
     parts = [
         count(copied.blocks, "block"),
@@ -254,8 +277,11 @@ def _say_imported(folder: Path, alias: DatasetAlias, found: Found) -> None:
     ]
     more = len(copied.heads) - 1
     refs = f", {count(more, 'other reference')}" if more else ""
+    more_blocks = 0 if before is None else found.state.sequence - before.sequence
     lines = [
-        f"Imported {alias} from {os.fspath(folder)}",
+        f"{alias} goes on by {count(more_blocks, 'block')} from {os.fspath(folder)}"
+        if more_blocks
+        else f"Imported {alias} from {os.fspath(folder)}",
         f"  {kind_word(found.state.kind)}  {copied.dataset}",
         f"  head {found.state.head}{refs}",
         f"  {', '.join(parts)}",
