@@ -68,3 +68,17 @@ def test_files_of_one_name_and_a_url_without_a_time_are_refused_at_plan(
     assert "error[fetch]: src: two new files have the name 1.csv" in planned.out
     assert "error[event-time]: web: the file name https://example.org/b.csv" in planned.out
     assert "0 to add" in planned.out
+
+
+def test_a_name_that_is_no_text_is_refused_at_plan(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    files = {"datasets/src.yaml": root(), "data/1.csv": ROWS}
+    here = Inside(lay_out(tmp_path / "project", files), capsys, monkeypatch, FakeEngine())
+    assert here("apply", "--yes").code == 0
+    lay_out(tmp_path / "project", {"data/\udcff.csv": ROWS})
+    planned, applied = here("plan"), here("apply", "--yes")
+    assert (planned.code, applied.code) == (1, 1)
+    for text in (planned.out, applied.err):
+        assert r"error[fetch]: src: the name of the file '\udcff.csv' is not UTF-8" in text
+        assert "fix: rename the file" in text

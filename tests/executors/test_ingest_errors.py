@@ -267,12 +267,6 @@ FAILING = {
         says="src: data/2.csv",
         fix="encoding",
     ),
-    "a file name that is no text": Case(
-        files={"data/\udcff.csv": "t,k,v\n2024-01-03,c,3\n"},
-        code="fetch",
-        says=r"src: the name of the file '\udcff.csv' is not UTF-8",
-        fix="rename the file",
-    ),
     "a gzip file that was cut off": Case(
         first=packed(GZIP, gzip.compress(GOOD.encode())),
         files={"packed/b": gzip.compress(GOOD.encode() * 9)[:-9]},
