@@ -20,6 +20,14 @@ def test_generated_pages_are_up_to_date() -> None:
     assert stale == [], "run `make docs`"
 
 
+def test_the_architecture_names_what_is_there() -> None:
+    page = (REPOSITORY / "docs" / "architecture.md").read_text("utf-8")
+    areas = "|".join(each.name for each in (REPOSITORY / "odfbuild").iterdir() if each.is_dir())
+    named = re.findall(rf"`((?:{areas})/[\w/]+(?:\.py)?)`", page)
+    assert len(named) > 60
+    assert [each for each in named if not (REPOSITORY / "odfbuild" / each).exists()] == []
+
+
 def test_every_code_of_a_finding_is_explained() -> None:
     explained = set(re.findall(r"`([a-z0-9-]+)`", ERRORS))
     used = {reason.value for reason in Reason}
