@@ -13,10 +13,10 @@ from odfbuild.odf.refs import DatasetAlias
 from odfbuild.planner.declared import Declared
 from odfbuild.planner.exclusion import Wrong, stand_in
 from odfbuild.planner.plan.policy import last_names
+from odfbuild.project import PROJECT_FILE
 from odfbuild.project.config.permissions import admit, refused_packages
 from odfbuild.project.config.project_file import Config, load_config
 from odfbuild.project.config.variables import resolve_variables
-from odfbuild.project.files.names import PROJECT_FILE
 from odfbuild.project.load import Project, load_project
 from odfbuild.project.opened import Opened
 

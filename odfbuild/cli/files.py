@@ -74,7 +74,7 @@ def editing(*places: Path, timeout: float = DEFAULT_LOCK_TIMEOUT) -> Iterator[No
 
 
 def _project_of(place: Path) -> Path | None:
-    from odfbuild.project.files.names import PROJECT_FILE
+    from odfbuild.project import PROJECT_FILE
 
     around = place.resolve()
     return next((e for e in (around, *around.parents) if (e / PROJECT_FILE).is_file()), None)

@@ -1,1 +1,3 @@
 """The project folder: YAML in, declared datasets out, every value with its place."""
+
+PROJECT_FILE = "odfbuild.yaml"

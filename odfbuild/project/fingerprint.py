@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from odfbuild.host.files import MOST, read_regular
-from odfbuild.project.files.names import PROJECT_FILE
+from odfbuild.project import PROJECT_FILE
 
 if TYPE_CHECKING:
     from odfbuild.project.config.project_file import Config

@@ -13,11 +13,11 @@ from odfbuild.planner.dag import sound_dag
 from odfbuild.planner.declared import Declared
 from odfbuild.planner.exclusion import LEFT_OUT, stand_in
 from odfbuild.planner.plan.policy import last_names
+from odfbuild.project import PROJECT_FILE
 from odfbuild.project.config.defaults import Default, apply_defaults
 from odfbuild.project.config.permissions import admit
 from odfbuild.project.config.project_file import Config, load_config, parse_config
 from odfbuild.project.files import Home, UnreadableError, is_own_folder
-from odfbuild.project.files.names import PROJECT_FILE
 from odfbuild.project.files.places import places_of
 from odfbuild.project.read import Reading
 from odfbuild.project.template.names import LazyNames, Names

@@ -17,6 +17,7 @@ from types import FrameType
 import pytest
 
 from odfbuild.cli.terminal import signals
+from odfbuild.executors.engine import interrupt
 from odfbuild.state.files.lock import is_locked
 from tests.engines import FakeEngine
 from tests.inside import Inside, heads, lay_out
@@ -112,6 +113,7 @@ def test_a_record_names_every_step_with_its_end(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     engine = FakeEngine()
+    monkeypatch.setattr(interrupt._RUNNING, "engines", set())  # a third signal ends those of others
     lay_out(project, NEW if words[0] == "apply" else {})
     words = (*words, "--yes") if words[0] == "undo" else words
 

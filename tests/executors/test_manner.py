@@ -215,6 +215,7 @@ def test_a_third_interrupt_leaves_a_step_behind_that_does_not_end(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(runner, "_HASTE", 0.2)
+    monkeypatch.setattr(stopping._RUNNING, "engines", set())  # those of other tests go on
     shop = Workshop(tmp_path, engine := _Deaf())
     shop.file("1.csv", "2024-01-01,a,1")
 

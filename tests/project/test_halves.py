@@ -71,7 +71,7 @@ def test_a_large_project_is_read_alike_by_one_process_and_by_two(tmp_path: Path)
     lay_out(tmp_path, files)
     one = odfbuild("plan", cwd=tmp_path, ODFBUILD_NO_FORK="1")
     assert one.code == 1
-    assert "datasets/209.yaml:3:1" in one.err
+    assert "datasets/209.yaml:3:1" in one.out
     assert odfbuild("plan", cwd=tmp_path) == one
     lay_out(tmp_path, {"datasets/209.yaml": None})
     one = odfbuild("plan", "--metadata-only", cwd=tmp_path, ODFBUILD_NO_FORK="1")

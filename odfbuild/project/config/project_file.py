@@ -8,6 +8,7 @@ from pathlib import Path, PurePosixPath
 from odfbuild.errors import Diagnostic, ProjectError, ProjectErrors, SourceSpan
 from odfbuild.host.files import MOST, read_regular
 from odfbuild.planner.plan.policy import Acceptance, Gates, Moved
+from odfbuild.project import PROJECT_FILE
 from odfbuild.project.config.defaults import Default, read_defaults
 from odfbuild.project.config.generators import Generator, read_generators
 from odfbuild.project.config.openlineage import Telling, read_telling
@@ -28,7 +29,6 @@ from odfbuild.project.config.targets import (
 )
 from odfbuild.project.config.variables import Variable, read_variables
 from odfbuild.project.files import is_own_folder, refuse_link_out
-from odfbuild.project.files.names import PROJECT_FILE
 from odfbuild.project.yaml import Document, Value, decode, read_documents
 from odfbuild.project.yaml.places import KeyPath as Steps
 from odfbuild.suggest import did_you_mean

@@ -7,7 +7,7 @@ and those in folders that belong to no checkout, are the user's own.
 from pathlib import Path
 
 from odfbuild.errors import ProjectError
-from odfbuild.project.files.names import PROJECT_FILE
+from odfbuild.project import PROJECT_FILE
 
 
 class CheckoutLinkError(ProjectError):

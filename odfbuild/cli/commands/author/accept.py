@@ -19,9 +19,9 @@ from odfbuild.planner.evolution.rules.catalogue import catalogue, find_rule
 from odfbuild.planner.evolution.rules.rule import Rule
 from odfbuild.planner.plan.changes import ChangeClass
 from odfbuild.planner.plan.policy import Acceptance
+from odfbuild.project import PROJECT_FILE
 from odfbuild.project.config.project_file import parse_config
 from odfbuild.project.config.settings import parse_day
-from odfbuild.project.files.names import PROJECT_FILE
 from odfbuild.project.yaml import Value, decode
 from odfbuild.project.yaml.edit import Add, Change, Put, edited_bytes
 from odfbuild.suggest import did_you_mean

@@ -52,8 +52,8 @@ def _named(paths: Sequence[Path]) -> Iterator[Path]:
 
 def _of_project(given: Given) -> Iterator[Path]:
     """Yield the project file and all definitions, as seen from where the command runs."""
+    from odfbuild.project import PROJECT_FILE
     from odfbuild.project.config.project_file import find_project, load_config
-    from odfbuild.project.files.names import PROJECT_FILE
     from odfbuild.project.fingerprint import project_files
 
     root = find_project(Path.cwd(), given.directory)

@@ -27,7 +27,7 @@ from odfbuild.odf.identity import DatasetId
 from odfbuild.odf.refs import DatasetAlias
 from odfbuild.planner.declared import Declared
 from odfbuild.planner.plan.policy import Moved
-from odfbuild.project.files.names import PROJECT_FILE
+from odfbuild.project import PROJECT_FILE
 from odfbuild.project.files.places import places_of
 from odfbuild.project.opened import refuse_damaged
 from odfbuild.project.template.rendered import RenderedSource

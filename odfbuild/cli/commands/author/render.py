@@ -11,10 +11,10 @@ from odfbuild.cli.arguments.opened import open_given
 from odfbuild.cli.arguments.selection import chosen
 from odfbuild.cli.terminal.console import printable
 from odfbuild.planner.declared import Declared
+from odfbuild.project import PROJECT_FILE
 from odfbuild.project.config.defaults import Default
 from odfbuild.project.config.project_file import Config
 from odfbuild.project.config.quantities import lag_text
-from odfbuild.project.files.names import PROJECT_FILE
 from odfbuild.project.load import Project
 from odfbuild.project.template.rendered import LineOrigin
 from odfbuild.project.template.standalone import Line, written_out

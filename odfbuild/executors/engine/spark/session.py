@@ -90,7 +90,7 @@ class Sessions:
         if self._cancelled.is_set():
             raise interrupted()
         with _LOCK:
-            if self._host is not None and self._host.gone:
+            if self._host is not None and (self._host.gone or self._host.has_ended()):
                 _leave(self._host)
                 self._host = None
             if self._host is None:
@@ -242,12 +242,22 @@ class _Host:
         code = None if isinstance(jvm, Attached) else jvm.process.returncode
         error = ended(what, jvm.last_log, self.how.memory or DEFAULT_MEMORY, code)
         with _LOCK:
-            if not self.gone:
-                self.gone = self.failed = True
-                if self in _running:
-                    _running.remove(self)
-                self.stop()
+            self._give_up()
         return error
+
+    def has_ended(self) -> bool:
+        """Say whether the JVM has ended since it was last used; it is used no more then."""
+        if self.root is None or not self.jvm.is_over():
+            return False
+        self._give_up()
+        return True
+
+    def _give_up(self) -> None:
+        if not self.gone:
+            self.gone = self.failed = True
+            if self in _running:
+                _running.remove(self)
+            self.stop()
 
     def cancel(self) -> None:
         """Cancel the jobs of this process."""

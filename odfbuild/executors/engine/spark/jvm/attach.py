@@ -68,10 +68,14 @@ class Attached:
                 fix="odfbuild engine status tells how it is; odfbuild engine stop --now ends it",
             ) from None
 
-    def has_ended(self) -> bool:
+    def is_over(self) -> bool:
+        """Say at once whether the keeper closed our connection."""
+        return self.has_ended(0.0)
+
+    def has_ended(self, moment: float = _LAST_MOMENT) -> bool:
         """Tell whether the keeper closed our connection, given a moment: it ends with its JVM."""
         with contextlib.suppress(OSError, ValueError):
-            readable = is_readable(self.line, _LAST_MOMENT)
+            readable = is_readable(self.line, moment)
             return readable and not self.line.recv(1, socket.MSG_PEEK)
         return True
 

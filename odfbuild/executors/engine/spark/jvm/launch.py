@@ -172,6 +172,10 @@ class Jvm:
         undelayed(session.sparkContext._gateway)
         return session
 
+    def is_over(self) -> bool:
+        """Say at once whether the process has ended."""
+        return self.process.poll() is not None
+
     def has_ended(self) -> bool:
         """Tell whether the process is gone, given a moment to go: its connections end first."""
         try:
