@@ -20,8 +20,8 @@ from odfbuild.executors.data.checks.verified_files import all_files
 from odfbuild.odf.events import DatasetKind, SetVocab
 from odfbuild.odf.refs import DatasetAlias
 from odfbuild.odf.timestamp import Timestamp
+from odfbuild.state.chain.commit_request import Prepared
 from odfbuild.state.chain.dataset import Dataset
-from odfbuild.state.chain.prepared import Prepared
 from odfbuild.state.workspace import Workspace
 
 __all__ = ["main"]

@@ -19,14 +19,14 @@ import pyarrow.csv
 from bench.measure import DATA, Command
 from bench.run import PROGRAM, against, made, odfbuild, report
 from odfbuild.executors.data.frames import Frame
-from odfbuild.executors.data.slices import schema_events, seal, staged_files
+from odfbuild.executors.data.seal import schema_events, seal, staged_files
 from odfbuild.odf.chain.schema import schema_in_force
 from odfbuild.odf.events import AddData
 from odfbuild.odf.identity import Multihash
 from odfbuild.odf.refs import DatasetAlias
 from odfbuild.odf.timestamp import Timestamp
+from odfbuild.state.chain.commit_request import Prepared
 from odfbuild.state.chain.dataset import Dataset
-from odfbuild.state.chain.prepared import Prepared
 from odfbuild.state.workspace import Workspace
 
 __all__ = ["main"]

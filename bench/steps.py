@@ -19,7 +19,7 @@ import pyarrow.compute as pc
 from bench.measure import DATA
 from bench.run import made
 from odfbuild.executors.data.frames import Frame
-from odfbuild.executors.data.slices import Sealed, schema_events, seal, staged_files
+from odfbuild.executors.data.seal import Sealed, schema_events, seal, staged_files
 from odfbuild.executors.engine.context import Round, Site
 from odfbuild.executors.engine.protocol import engine_version
 from odfbuild.executors.engine.spark.engine import SparkEngine
@@ -44,8 +44,8 @@ from odfbuild.odf.events import (
 from odfbuild.odf.identity import Multihash
 from odfbuild.odf.refs import DatasetAlias
 from odfbuild.odf.timestamp import Timestamp
+from odfbuild.state.chain.commit_request import Prepared
 from odfbuild.state.chain.dataset import Dataset
-from odfbuild.state.chain.prepared import Prepared
 from odfbuild.state.workspace import Workspace
 
 __all__ = [

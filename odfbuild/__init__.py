@@ -25,7 +25,7 @@ if TYPE_CHECKING:
         ProtocolError,
         StateError,
     )
-    from odfbuild.executors.ingest.push.records import Pushed
+    from odfbuild.executors.ingest.push.push import Pushed
     from odfbuild.executors.verify.chain import verify
     from odfbuild.project.load import load_project
 
@@ -50,7 +50,7 @@ __all__ = [
 ]
 
 _HOMES = {
-    "Pushed": ("odfbuild.executors.ingest.push.records", "Pushed"),
+    "Pushed": ("odfbuild.executors.ingest.push.push", "Pushed"),
     "Pusher": ("odfbuild.app", "Pusher"),
     "apply": ("odfbuild.app", "apply"),
     "find_dataset": ("odfbuild.app", "find_dataset"),

@@ -17,7 +17,7 @@ from odfbuild.odf.identity import DatasetId
 from odfbuild.odf.refs import DatasetAlias
 from odfbuild.odf.timestamp import Timestamp
 from odfbuild.planner.plan import Plan, Step
-from odfbuild.state.chain.prepared import Prepared
+from odfbuild.state.chain.commit_request import Prepared
 from odfbuild.state.files.disk import Disk
 from odfbuild.state.workspace import Workspace
 from tests.engines import FakeEngine

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from odfbuild.planner.evolution.rules.catalogue import catalogue
-from odfbuild.sql.reasons import Reason
+from odfbuild.sql.findings import Reason
 from tests.projects import REPOSITORY
 
 ERRORS = (REPOSITORY / "docs" / "errors.md").read_text("utf-8")

@@ -13,7 +13,7 @@ import jsonschema
 import pytest
 
 from odfbuild.app.plan import cache as idle
-from odfbuild.app.plan import make as planning
+from odfbuild.app.plan import make_plan as planning
 from odfbuild.cli.render.words import Mark
 from odfbuild.planner.evolution.rules.catalogue import catalogue
 from odfbuild.planner.plan.changes import ChangeClass, Judged

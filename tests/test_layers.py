@@ -212,7 +212,7 @@ PLACES = frozenset(
         "executors/transform/checkpoint.py",  # checks the one that it reads
         "app/inspection/drift.py",  # looks at presence and size
         "app/inspection/explain.py",  # look at presence before they ask for the file
-        "executors/testing/stage.py",  # counts
+        "executors/testing/test_workspace.py",  # counts
     }
 )
 

@@ -13,7 +13,7 @@ import pytest
 
 import odfbuild
 from odfbuild.executors.engine.spark import engine as spark
-from odfbuild.executors.ingest.push.records import BadPushError
+from odfbuild.executors.ingest.push.push import BadPushError
 from odfbuild.executors.ingest.push.spool import BadRowsGivenError
 from odfbuild.executors.ingest.read.problems import InvalidSourceError
 from odfbuild.odf.timestamp import InvalidTimestampError

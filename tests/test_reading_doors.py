@@ -18,12 +18,12 @@ RAW_OPEN = {  # os.open and open: who writes, makes folders lasting, or follows 
     "cli/main.py": "/dev/null for a closed stream",
     "cli/commands/manage/key.py": "a descriptor that the user gives, which may be a pipe",
     "cli/terminal/streams.py": "/dev/null for a closed stream",
-    "executors/ingest/process/confined.py": "a path only, to say that a program may use it",
+    "executors/ingest/process/sandbox_program.py": "a path only, to say that a program may use it",
     "executors/ingest/fetch/container.py": "without links or waiting, then refuses what is no file",
     "executors/ingest/read/notes.py": "writes a new file",
     "executors/engine/spark/jvm/archive.py": "writes a log and a lock of its own",
     "executors/engine/spark/jvm/launch.py": "writes a new file",
-    "executors/testing/stage.py": "writes a new file",
+    "executors/testing/test_workspace.py": "writes a new file",
     "state/chain/checked_files.py": "appends",
     "state/copy.py": "by the descriptor of a folder, then refuses what is no file",
     "state/lease.py": "for writing as well, which waits for nobody",
@@ -36,13 +36,15 @@ READS = {  # reading methods of paths
     "cli/commands/plan/help.py": "files of this package",
     "cli/page/document.py": "files of this package",
     "cli/files.py": "a file that the command line names, `<(...)` too, read up to a limit",
-    "executors/data/slice_files.py": "a slice that was just written",
+    "executors/data/parquet.py": "a slice that was just written",
     "executors/engine/spark/admission/__init__.py": "a file of this package",
     "executors/engine/spark/jvm/keeper.py": "the log of its JVM, to truncate it",
     "executors/engine/spark/jvm/resident.py": "/proc",
     "executors/ingest/prepare.py": "an entry of an archive, by its name",
 }
-JSON = {"executors/ingest/process/confined.py": "a program that imports nothing of this package"}
+JSON = {
+    "executors/ingest/process/sandbox_program.py": "a program that imports nothing of this package"
+}
 NOT_FILES = frozenset({"workspace", "_workspace", "archive", "webbrowser", "self"})
 
 

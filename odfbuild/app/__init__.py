@@ -7,7 +7,7 @@ if TYPE_CHECKING:
     from odfbuild.app.apply_plan import apply
     from odfbuild.app.load_project import load, load_at, locked_schemas
     from odfbuild.app.plan.cache import Known, known
-    from odfbuild.app.plan.make import Asked, Made, make, make_whole
+    from odfbuild.app.plan.make_plan import Asked, Made, make, make_whole
     from odfbuild.app.push_rows import Pusher, push
     from odfbuild.project.opened import Opened, find_dataset, find_name, open_project
 
@@ -32,9 +32,9 @@ __all__ = [
 ]
 
 _HOMES = {
-    "Asked": "odfbuild.app.plan.make",
+    "Asked": "odfbuild.app.plan.make_plan",
     "Known": "odfbuild.app.plan.cache",
-    "Made": "odfbuild.app.plan.make",
+    "Made": "odfbuild.app.plan.make_plan",
     "Opened": "odfbuild.project.opened",
     "Pusher": "odfbuild.app.push_rows",
     "apply": "odfbuild.app.apply_plan",
@@ -44,8 +44,8 @@ _HOMES = {
     "load": "odfbuild.app.load_project",
     "load_at": "odfbuild.app.load_project",
     "locked_schemas": "odfbuild.app.load_project",
-    "make": "odfbuild.app.plan.make",
-    "make_whole": "odfbuild.app.plan.make",
+    "make": "odfbuild.app.plan.make_plan",
+    "make_whole": "odfbuild.app.plan.make_plan",
     "open_project": "odfbuild.project.opened",
     "push": "odfbuild.app.push_rows",
 }

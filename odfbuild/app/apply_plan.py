@@ -6,8 +6,8 @@ from dataclasses import replace
 from time import time_ns
 from typing import TYPE_CHECKING
 
-from odfbuild.app.plan.make import Asked, make_whole
-from odfbuild.app.plan.project_files import ProjectChangedError, ProjectFiles
+from odfbuild.app.plan.file_snapshot import ProjectChangedError, ProjectFiles
+from odfbuild.app.plan.make_plan import Asked, make_whole
 from odfbuild.app.plan.sources import planned_bytes
 from odfbuild.errors import Level, OdfBuildError, ProjectErrors
 from odfbuild.executors.engine.registry import spark_of
@@ -115,7 +115,7 @@ def _recorded(
         if any(not isinstance(s.work, Append) and s.id not in checks for s in plan.steps):
             engine.prepare(planned_bytes(project, plan))
         if any(isinstance(step.work, Append) for step in plan.steps):
-            from odfbuild.app.plan.definitions import refused_by_engine
+            from odfbuild.app.plan.column_errors import refused_by_engine
 
             states = project.workspace.states()
             refused = refused_by_engine(project, declared, plan, engine, states)

@@ -19,8 +19,8 @@ from odfbuild.project.lock.columns import plain_schema
 from odfbuild.project.lock.state import Definitions
 from odfbuild.project.opened import Opened
 from odfbuild.sql.analysis.query import examine_alike
-from odfbuild.sql.reasons import Reason
-from odfbuild.state.memory.answers import Answers
+from odfbuild.sql.findings import Reason
+from odfbuild.state.memory.engine_answers import Answers
 
 ENGINE = "spark"
 

@@ -39,7 +39,7 @@ from odfbuild.odf.refs import DatasetAlias
 from odfbuild.odf.timestamp import Timestamp
 from odfbuild.planner.diff.query_change import made_by_another, upgraded
 from odfbuild.project.opened import Opened
-from odfbuild.state.chain.prepared import Prepared
+from odfbuild.state.chain.commit_request import Prepared
 from odfbuild.state.memory.applied import record_applied
 
 if TYPE_CHECKING:

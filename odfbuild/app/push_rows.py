@@ -29,7 +29,7 @@ from odfbuild.state.chain.dataset import Dataset
 
 if TYPE_CHECKING:
     from odfbuild.executors.engine.context import Drifted
-    from odfbuild.executors.ingest.push.records import Pushed, Pushing
+    from odfbuild.executors.ingest.push.push import Pushed, Pushing
 
 
 _PROGRAM = "from odfbuild.cli.main import program; program()"
@@ -75,7 +75,7 @@ def _arguments(project: Opened, alias: DatasetAlias, pushing: "Pushing") -> Iter
 
 def _pushed(pushing: "Pushing", told: Any, of: Any) -> "Pushed":
     from odfbuild.executors.engine.context import Told
-    from odfbuild.executors.ingest.push.records import Pushed
+    from odfbuild.executors.ingest.push.push import Pushed
 
     return Pushed(
         name=pushing.name,
@@ -214,7 +214,7 @@ class Pusher:
     ) -> "Pushed":
         from odfbuild.executors.engine.context import SLICE_ROWS, Site
         from odfbuild.executors.engine.spark.user_session import has_other_session
-        from odfbuild.executors.ingest.push.records import push as take_in
+        from odfbuild.executors.ingest.push.push import push as take_in
 
         pushing = self._pushing(alias, dataset, given, asked)
         if has_other_session():
@@ -234,7 +234,7 @@ class Pusher:
         self, alias: DatasetAlias, dataset: Dataset, given: _Input, asked: _Asked
     ) -> "Pushing":
         from odfbuild.executors.ingest.media import Format, parse_format
-        from odfbuild.executors.ingest.push.records import Pushing
+        from odfbuild.executors.ingest.push.push import Pushing
         from odfbuild.state.chain.objects import hash_file
 
         format = None if asked.format is None else parse_format(asked.format)
@@ -338,7 +338,7 @@ def _name_of(stream: object) -> str:
 
 @contextmanager
 def _readable(path: Path) -> Iterator[None]:
-    from odfbuild.executors.ingest.push.records import BadPushError
+    from odfbuild.executors.ingest.push.push import BadPushError
 
     try:
         yield

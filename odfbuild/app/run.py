@@ -7,16 +7,16 @@ from odfbuild.app.disabled_sources import disabled_notes, disabled_sources
 from odfbuild.app.load_project import known_names, load, wrong_of
 from odfbuild.app.plan.cache import engines
 from odfbuild.app.plan.divergence import rewritten_inputs
+from odfbuild.app.plan.file_snapshot import ProjectFiles, read_at_once
+from odfbuild.app.plan.late_files import files_again, files_notes
 from odfbuild.app.plan.partial_inputs import partial_inputs, partial_notes
-from odfbuild.app.plan.project_files import ProjectFiles, read_at_once
-from odfbuild.app.plan.source_files import files_again, files_notes
 from odfbuild.app.plan.sources import Files, look, with_foreseen
 from odfbuild.errors import OdfBuildError
 from odfbuild.odf.refs import DatasetAlias
 from odfbuild.planner.declared import Declared
 from odfbuild.planner.diff.in_force import as_in_force
 from odfbuild.planner.exclusion import LeftOut, Wrong, plannable
-from odfbuild.planner.make import Judging, Wanted, make_plan, project_hash
+from odfbuild.planner.make_plan import Judging, Wanted, make_plan, project_hash
 from odfbuild.planner.plan import Append, Plan
 from odfbuild.planner.plan.policy import Policy
 from odfbuild.project.opened import Opened

@@ -2,15 +2,11 @@
 
 import select
 import sys
-from typing import TYPE_CHECKING
 
 from odfbuild import app
-from odfbuild.cli.arguments.given import Given
+from odfbuild.cli.arguments.context import Given
 from odfbuild.cli.exits import UsageRefusedError
 from odfbuild.errors import PlanError
-
-if TYPE_CHECKING:
-    pass
 
 
 def confirm(command: str) -> None:

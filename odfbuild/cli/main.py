@@ -19,19 +19,19 @@ from odfbuild.cli.declarations import (
     act,
     author,
     checks,
-    decide,
     edit,
     help,
     ingest,
-    keep,
     lineage,
     look,
     manage,
-    mark,
     read,
     render,
     runs,
 )
+from odfbuild.cli.declarations import maintenance as keep
+from odfbuild.cli.declarations import plan as decide
+from odfbuild.cli.declarations import watermark as mark
 from odfbuild.cli.declarations.ci import ci_app
 from odfbuild.cli.declarations.engine import engine_app
 from odfbuild.cli.declarations.groups import inspect_app, key_app, ref_app
@@ -183,7 +183,7 @@ def _interrupted() -> int:
 
 def _tell_damage(said: str | None) -> None:
     """Name the datasets that were left out as damaged; nothing is loaded for that."""
-    damage = sys.modules.get("odfbuild.cli.damage")
+    damage = sys.modules.get("odfbuild.cli.unreadable")
     if damage is not None:
         with suppress(OSError, ValueError):
             damage.tell_damage(said)

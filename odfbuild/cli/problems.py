@@ -5,8 +5,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from odfbuild.cli.arguments.given import Given
-from odfbuild.cli.arguments.opened import open_given
+from odfbuild.cli.arguments.context import Given
+from odfbuild.cli.arguments.project import open_given
 from odfbuild.errors import Diagnostic, OdfBuildError, ProjectErrors
 from odfbuild.odf.identity import DatasetId
 from odfbuild.odf.refs import DatasetAlias

@@ -32,7 +32,7 @@ from odfbuild.odf.schema.value_paths import ValuePath, below, leaves
 from odfbuild.planner.declared import Declared
 from odfbuild.planner.diff import Change
 from odfbuild.sql.analysis.query import QueryFacts, diagnostics, examine, examine_alike
-from odfbuild.sql.reasons import Finding, Reason
+from odfbuild.sql.findings import Finding, Reason
 from odfbuild.sql.text.statement import QueryStep, steps_of
 
 _Place: TypeAlias = tuple[Literal["metadata"], int, str]  # of a transform within the snapshot

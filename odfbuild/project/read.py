@@ -15,7 +15,7 @@ from odfbuild.project.config.generators import Generator
 from odfbuild.project.files import Home, UnreadableError
 from odfbuild.project.files.places import FoundAgain
 from odfbuild.project.fingerprint import project_files
-from odfbuild.project.forked import in_halves
+from odfbuild.project.second_process import in_halves
 from odfbuild.project.template import Templates
 from odfbuild.project.template.generate import Item, NameText, expand, name_of
 from odfbuild.project.template.rendered import RenderedSource

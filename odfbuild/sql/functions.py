@@ -7,7 +7,7 @@ it with the registry of the Spark that is installed.
 from types import MappingProxyType
 from typing import Final
 
-from odfbuild.sql.reasons import Reason
+from odfbuild.sql.findings import Reason
 
 _OPERATORS: Final = """
     ! % & * + - / < << <= <=> = == > >= >> >>> ^ | ~

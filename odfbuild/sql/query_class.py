@@ -1,7 +1,4 @@
-"""What a change means to those who use a dataset: its class, its columns, the rules that it meets.
-
-Plain values, made by the assessment, carried by the plan, printed elsewhere.
-"""
+"""The class of a query, as plans and checks name it."""
 
 from dataclasses import dataclass
 

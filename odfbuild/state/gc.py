@@ -34,7 +34,7 @@ from odfbuild.state.chain.refs import refs
 from odfbuild.state.files.disk import Disk
 from odfbuild.state.files.links import check_dataset_links, check_links
 from odfbuild.state.files.lock import LockedError, locked, open_locked
-from odfbuild.state.memory.source_files import FOLDER
+from odfbuild.state.memory.read_files import FOLDER
 
 _DATASET = re.compile(r"fed01[0-9a-f]{64}")
 _PENDING = re.compile(r"\.pending-[0-9a-f]{16}")

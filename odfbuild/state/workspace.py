@@ -25,6 +25,7 @@ from odfbuild.odf.identity import DatasetId, Multihash
 from odfbuild.odf.refs import DatasetAlias
 from odfbuild.redaction import excerpt
 from odfbuild.state.chain.checked_files import CheckedFiles
+from odfbuild.state.chain.commit_request import Prepared
 from odfbuild.state.chain.dataset import Dataset
 from odfbuild.state.chain.head_facts import agrees
 from odfbuild.state.chain.heads import (
@@ -37,7 +38,6 @@ from odfbuild.state.chain.heads import (
 )
 from odfbuild.state.chain.index import Index
 from odfbuild.state.chain.objects import LocalObjects
-from odfbuild.state.chain.prepared import Prepared
 from odfbuild.state.chain.seen_heads import SeenHeads
 from odfbuild.state.chain.stores import Stores
 from odfbuild.state.files.disk import Disk, pending, read_file

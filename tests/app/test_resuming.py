@@ -12,7 +12,7 @@ from odfbuild.odf.events import SetInfo
 from odfbuild.odf.refs import DatasetAlias
 from odfbuild.odf.timestamp import Timestamp
 from odfbuild.planner.plan import Append
-from odfbuild.state.chain.prepared import Prepared
+from odfbuild.state.chain.commit_request import Prepared
 from odfbuild.state.runs import Ended, UnknownRunError, find_run
 from tests.app.runs import Runs
 from tests.drawn import Drawn, Floor, Node

@@ -20,8 +20,8 @@ from odfbuild.odf.refs import DatasetAlias
 from odfbuild.odf.timestamp import Timestamp
 from odfbuild.planner.maintenance.undo import Undo
 from odfbuild.planner.plan import Append, Step
+from odfbuild.state.chain.commit_request import Prepared
 from odfbuild.state.chain.heads import HeadMovedError
-from odfbuild.state.chain.prepared import Prepared
 from tests.app.runs import Runs
 from tests.app.test_resuming import AFTER, BEFORE
 from tests.drawn import NOW, Drawn, Floor, evolved, projects

@@ -7,8 +7,8 @@ from odfbuild.executors.engine.protocol import engine_version
 from odfbuild.odf.events import MetadataEvent
 from odfbuild.odf.refs import DatasetAlias
 from odfbuild.odf.timestamp import Timestamp
+from odfbuild.state.chain.commit_request import Prepared
 from odfbuild.state.chain.dataset import Dataset
-from odfbuild.state.chain.prepared import Prepared
 from odfbuild.state.workspace import Workspace
 from tests.texts import GOOD, derivative, root
 

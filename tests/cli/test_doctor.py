@@ -15,7 +15,7 @@ import pytest
 from odfbuild.executors.engine.spark.jvm.java import find_java
 from odfbuild.odf.events import SetInfo, SqlQueryStep, TransformSql
 from odfbuild.planner.diff.query_change import upgraded
-from odfbuild.state.chain.prepared import Prepared
+from odfbuild.state.chain.commit_request import Prepared
 from tests.cli.market import LATER, append, dataset, workspace
 from tests.cli.within import Within
 from tests.inside import Inside, lay_out

@@ -18,7 +18,7 @@ from odfbuild.odf.events import (
     SetInfo,
 )
 from odfbuild.odf.refs import DatasetAlias
-from odfbuild.state.chain.prepared import Prepared
+from odfbuild.state.chain.commit_request import Prepared
 from odfbuild.state.workspace import ReadOnlyError, ReadOnlyWorkspace
 from tests.cli.market import FILES, LATER, SETTINGS, append, dataset, steady, workspace
 from tests.inside import Inside, lay_out

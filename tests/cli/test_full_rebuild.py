@@ -5,9 +5,9 @@ from pathlib import Path
 
 import pytest
 
-from odfbuild.executors.ingest.fetch.source_files import what_was_read
+from odfbuild.executors.ingest.fetch.late_files import what_was_read
 from odfbuild.odf.refs import DatasetAlias
-from odfbuild.state.memory.source_files import FilesRead
+from odfbuild.state.memory.read_files import FilesRead
 from odfbuild.state.workspace import Workspace
 from tests.engines import FakeEngine
 from tests.inside import Inside, heads, lay_out

@@ -13,7 +13,7 @@ from hypothesis import settings
 from hypothesis import strategies as st
 
 from odfbuild import app
-from odfbuild.cli.arguments.given import Given
+from odfbuild.cli.arguments.context import Given
 from odfbuild.cli.commands.author.import_ import Manner, import_dataset
 from odfbuild.cli.files import AlreadyThereError
 from odfbuild.executors.verify.chain import verify
@@ -21,8 +21,8 @@ from odfbuild.odf.chain.state import fold
 from odfbuild.odf.events import MetadataEvent, Seed, SetInfo
 from odfbuild.odf.identity import DatasetId
 from odfbuild.odf.wire.blocks import block_hash, encode_block
+from odfbuild.state.chain.commit_request import Prepared
 from odfbuild.state.chain.dataset import Dataset
-from odfbuild.state.chain.prepared import Prepared
 from odfbuild.state.files.disk import Disk
 from odfbuild.state.workspace import Workspace
 from tests.cli.market import append, dataset, workspace

@@ -27,8 +27,8 @@ from odfbuild.odf.refs import DatasetAlias
 from odfbuild.odf.schema.ddl import parse_ddl
 from odfbuild.odf.wire.blocks import block_hash, encode_block
 from odfbuild.project.yaml import read_documents
+from odfbuild.state.chain.commit_request import Prepared
 from odfbuild.state.chain.dataset import Dataset
-from odfbuild.state.chain.prepared import Prepared
 from odfbuild.state.workspace import Workspace
 from tests.cli.within import Within
 from tests.inside import lay_out, without_jvm

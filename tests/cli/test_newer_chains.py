@@ -13,8 +13,8 @@ from odfbuild.odf.events import MetadataBlock, MetadataEvent, SetInfo
 from odfbuild.odf.identity import Multihash
 from odfbuild.odf.opaque import UnsupportedVariantError
 from odfbuild.odf.refs import DatasetAlias
+from odfbuild.state.chain.commit_request import Prepared
 from odfbuild.state.chain.dataset import Dataset
-from odfbuild.state.chain.prepared import Prepared
 from odfbuild.state.workspace import Workspace
 from tests.engines import FakeEngine
 from tests.inside import without_jvm

@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from odfbuild.app.plan import make as planning
-from odfbuild.app.plan import project_files
+from odfbuild.app.plan import file_snapshot as project_files
+from odfbuild.app.plan import make_plan as planning
 from odfbuild.cli.commands.plan import plan as decide
 from tests.inside import Inside, lay_out, without_jvm
 from tests.projects import Done

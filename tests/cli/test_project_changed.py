@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from odfbuild.app import run as running
-from odfbuild.app.plan import make as planning
+from odfbuild.app.plan import make_plan as planning
 from odfbuild.cli.commands.apply import apply as act
 from odfbuild.cli.files import editing
 from odfbuild.odf.refs import DatasetAlias

@@ -9,7 +9,7 @@ from unittest.mock import PropertyMock, patch
 import pytest
 
 from odfbuild.executors.engine.spark import engine as spark
-from odfbuild.sql.analysis.keys.opaque import KeyColumns
+from odfbuild.sql.analysis.keys.key_columns import KeyColumns
 from tests.cli.within import Within
 from tests.engines import FakeEngine, Rows
 from tests.executors.replaying import ReplayingEngine

@@ -16,9 +16,9 @@ from odfbuild.executors.engine.protocol import TransformWork
 from odfbuild.executors.engine.spark import engine as spark
 from odfbuild.odf.events import SetInfo, SetTransform
 from odfbuild.odf.refs import DatasetAlias
+from odfbuild.state.chain.commit_request import Prepared
 from odfbuild.state.chain.dataset import Dataset
 from odfbuild.state.chain.heads import HeadMovedError
-from odfbuild.state.chain.prepared import Prepared
 from odfbuild.state.memory.applied import recall_applied
 from odfbuild.state.workspace import Workspace
 from tests.cli.within import Within

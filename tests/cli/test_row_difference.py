@@ -42,9 +42,9 @@ from odfbuild.odf.schema.arrow import to_arrow
 from odfbuild.odf.schema.arrow_bytes import arrow_bytes
 from odfbuild.odf.schema.ddl import parse_ddl
 from odfbuild.odf.timestamp import Timestamp
+from odfbuild.state.chain.commit_request import Prepared, StagedFile
 from odfbuild.state.chain.dataset import Dataset
 from odfbuild.state.chain.objects import hash_file
-from odfbuild.state.chain.prepared import Prepared, StagedFile
 from odfbuild.state.workspace import Workspace
 
 NOON = datetime(2024, 1, 1, 12, tzinfo=UTC)

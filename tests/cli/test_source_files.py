@@ -14,7 +14,7 @@ import pytest
 
 from odfbuild.app.maintenance import rewrite as housekeeping
 from odfbuild.executors.ingest import poll as ingest
-from odfbuild.executors.ingest.fetch import source_files
+from odfbuild.executors.ingest.fetch import late_files as source_files
 from odfbuild.odf.refs import DatasetAlias
 from odfbuild.state.chain.dataset import Dataset
 from odfbuild.state.workspace import Workspace

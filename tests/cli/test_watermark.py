@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from odfbuild.cli.arguments.moment import moment
+from odfbuild.cli.arguments.timestamp import moment
 from odfbuild.cli.exits import UsageRefusedError
 from odfbuild.odf.timestamp import Timestamp
 from tests.engines import FakeEngine

@@ -8,8 +8,8 @@ import pyarrow as pa
 from hypothesis import strategies as st
 
 from odfbuild.executors.data.frames import Frame
-from odfbuild.executors.data.slice_files import read_slices
-from odfbuild.executors.data.slices import schema_events, seal, staged_files
+from odfbuild.executors.data.parquet import read_slices
+from odfbuild.executors.data.seal import schema_events, seal, staged_files
 from odfbuild.odf.chain.schema import schema_in_force
 from odfbuild.odf.chain.state import ChainState
 from odfbuild.odf.events import (
@@ -27,8 +27,8 @@ from odfbuild.odf.events import (
 from odfbuild.odf.partial_inputs import PARTIAL, PUSH_ID
 from odfbuild.odf.refs import DatasetAlias
 from odfbuild.odf.timestamp import Timestamp
+from odfbuild.state.chain.commit_request import Prepared
 from odfbuild.state.chain.dataset import Dataset
-from odfbuild.state.chain.prepared import Prepared
 from odfbuild.state.files.disk import Disk
 from odfbuild.state.workspace import Workspace
 

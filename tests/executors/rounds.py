@@ -19,8 +19,8 @@ from odfbuild.executors.transform.step import transform
 from odfbuild.odf.events import DatasetKind, MetadataEvent, SourceState
 from odfbuild.odf.refs import DatasetAlias
 from odfbuild.odf.timestamp import Timestamp
+from odfbuild.state.chain.commit_request import Prepared
 from odfbuild.state.chain.dataset import Dataset
-from odfbuild.state.chain.prepared import Prepared
 from odfbuild.state.workspace import Workspace
 
 __all__ = ["ARROW_NAMES", "Rounds", "rows_of"]

@@ -20,7 +20,7 @@ from odfbuild.odf.refs import DatasetAlias
 from odfbuild.odf.schema.ddl import parse_ddl
 from odfbuild.planner.declared import Declared
 from odfbuild.project.lock.state import Definitions
-from odfbuild.state.memory.answers import Answers
+from odfbuild.state.memory.engine_answers import Answers
 from tests.engines import FakeEngine
 from tests.planner.builders import Chain, derivative, polling, root, schema
 

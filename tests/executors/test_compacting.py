@@ -10,7 +10,7 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from odfbuild.app.maintenance.compaction import rewrite_chain
-from odfbuild.executors.data import slice_files
+from odfbuild.executors.data import parquet as slice_files
 from odfbuild.executors.data.checks.verified_files import DamagedDataError, LostDataError
 from odfbuild.executors.ingest.push import ids as push_ids
 from odfbuild.executors.verify.chain import verify

@@ -11,8 +11,8 @@ from odfbuild.odf.events import Checkpoint, ExecuteTransform, ExecuteTransformIn
 from odfbuild.odf.hashing import physical_hash
 from odfbuild.odf.identity import Multihash
 from odfbuild.odf.timestamp import Timestamp
+from odfbuild.state.chain.commit_request import Prepared, StagedFile
 from odfbuild.state.chain.dataset import Dataset
-from odfbuild.state.chain.prepared import Prepared, StagedFile
 from tests.executors.test_runner import copy
 from tests.executors.workshop import Workshop, ledger
 

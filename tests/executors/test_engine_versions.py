@@ -8,7 +8,7 @@ import pytest
 
 from odfbuild.executors.engine.protocol import engine_version
 from odfbuild.executors.transform.step import EngineVersionError
-from odfbuild.state.chain.prepared import Prepared
+from odfbuild.state.chain.commit_request import Prepared
 from tests.executors.test_runner import copy
 from tests.executors.workshop import Workshop, ledger
 

@@ -35,7 +35,7 @@ from odfbuild.odf.events import (
 from odfbuild.odf.identity import Multihash
 from odfbuild.odf.refs import DatasetAlias
 from odfbuild.odf.timestamp import Timestamp
-from odfbuild.state.chain.prepared import Prepared
+from odfbuild.state.chain.commit_request import Prepared
 from odfbuild.state.files.lock import open_locked
 from odfbuild.state.workspace import Workspace
 from tests.effort import examples

@@ -13,8 +13,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from odfbuild.executors.data.frames import Frame
-from odfbuild.executors.data.slice_files import read_slices
-from odfbuild.executors.data.slices import NullValuesError, Sealed, Spread, seal
+from odfbuild.executors.data.parquet import read_slices
+from odfbuild.executors.data.seal import NullValuesError, Sealed, Spread, seal
 from odfbuild.executors.engine.context import Round, Site
 from odfbuild.executors.engine.protocol import IngestRequest
 from odfbuild.executors.runs.report import Done, Report

@@ -17,7 +17,7 @@ from odfbuild.executors.data.frames import Frame
 from odfbuild.executors.engine.protocol import IngestRequest
 from odfbuild.executors.ingest.commit import add
 from odfbuild.executors.ingest.push.ids import push_state
-from odfbuild.executors.ingest.push.records import Pushed, Pushing, push
+from odfbuild.executors.ingest.push.push import Pushed, Pushing, push
 from odfbuild.executors.ingest.read.problems import InvalidSourceError
 from odfbuild.odf.events import (
     AddData,
@@ -33,9 +33,9 @@ from odfbuild.odf.events import (
 from odfbuild.odf.opaque import Opaque, UnsupportedVariantError
 from odfbuild.odf.refs import DatasetAlias
 from odfbuild.odf.timestamp import Timestamp
+from odfbuild.state.chain.commit_request import Prepared
 from odfbuild.state.chain.dataset import Dataset
 from odfbuild.state.chain.heads import HeadMovedError
-from odfbuild.state.chain.prepared import Prepared
 from odfbuild.state.workspace import Workspace
 from tests.engines import FakeEngine
 from tests.executors.workshop import Workshop
@@ -279,7 +279,7 @@ def _go_wrong(patch: pytest.MonkeyPatch, how: str, engine: FakeEngine) -> None:
         raise Crash
 
     if how == "crash after the commit":
-        patch.setattr(sys.modules["odfbuild.executors.ingest.push.records"], "add", added)
+        patch.setattr(sys.modules["odfbuild.executors.ingest.push.push"], "add", added)
     elif how == "fail before it":
         patch.setattr(engine, "ingest", crash)
 

@@ -17,8 +17,8 @@ from odfbuild.executors.verify.replay import Replayed, recorded_steps, replay
 from odfbuild.odf.events import ExecuteTransform, MetadataEvent, SetTransform
 from odfbuild.odf.timestamp import Timestamp
 from odfbuild.odf.wire.blocks import block_hash, encode_block
+from odfbuild.state.chain.commit_request import Prepared
 from odfbuild.state.chain.dataset import Dataset
-from odfbuild.state.chain.prepared import Prepared
 from tests.engines import FakeEngine, Rows
 from tests.executors.test_runner import copy
 from tests.executors.workshop import Workshop, ledger

@@ -12,11 +12,11 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from odfbuild.executors.data import slice_files
+from odfbuild.executors.data import parquet as slice_files
 from odfbuild.executors.data.frames import Frame, Part
-from odfbuild.executors.data.slice_files import read_slices, scan_slices
+from odfbuild.executors.data.parquet import read_slices, scan_slices
+from odfbuild.executors.data.seal import NullValuesError, Sealed, seal
 from odfbuild.executors.data.slice_schema import BadInputSchemaError
-from odfbuild.executors.data.slices import NullValuesError, Sealed, seal
 from odfbuild.odf.events import (
     DataField,
     DataSchema,

@@ -25,8 +25,8 @@ from odfbuild.odf.events import (
     SetVocab,
 )
 from odfbuild.planner.declared import Declared
+from odfbuild.state.chain.commit_request import Prepared
 from odfbuild.state.chain.heads import HeadMovedError
-from odfbuild.state.chain.prepared import Prepared
 from tests.engines import FakeEngine
 from tests.executors.workshop import Watcher, Workshop, ledger
 from tests.planner.builders import declare, derivative

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from odfbuild.executors.ingest.watermark import move_watermark
+from odfbuild.executors.ingest.manual_watermark import move_watermark
 from odfbuild.executors.runs.report import Done
 from odfbuild.executors.runs.scheduler import run
 from odfbuild.odf.events import AddData

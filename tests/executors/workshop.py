@@ -21,7 +21,7 @@ from odfbuild.odf.events import (
 from odfbuild.odf.refs import DatasetAlias
 from odfbuild.odf.timestamp import Timestamp
 from odfbuild.planner.declared import Declared
-from odfbuild.planner.make import make_plan
+from odfbuild.planner.make_plan import make_plan
 from odfbuild.planner.plan import Plan, Step
 from odfbuild.planner.steps import SourceLook
 from odfbuild.state.chain.dataset import Dataset

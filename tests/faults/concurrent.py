@@ -32,8 +32,9 @@ from odfbuild.app.maintenance.rewrite import (
     prepare,
 )
 from odfbuild.app.undo import prepare_undo, take_back
-from odfbuild.cli import busy, exits, files
-from odfbuild.cli.arguments.given import Given
+from odfbuild.cli import exits, files
+from odfbuild.cli import reservation as busy
+from odfbuild.cli.arguments.context import Given
 from odfbuild.cli.commands.apply.apply import ApplyOptions, apply_project
 from odfbuild.cli.commands.apply.run import RunOptions, run_data
 from odfbuild.cli.commands.author.mv import move_dataset

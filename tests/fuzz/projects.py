@@ -11,7 +11,7 @@ from dataclasses import replace
 from pathlib import Path, PurePosixPath
 
 from odfbuild.errors import OdfBuildError
-from odfbuild.planner.make import make_plan, project_hash
+from odfbuild.planner.make_plan import make_plan, project_hash
 from odfbuild.planner.plan.read import read_plan
 from odfbuild.planner.plan.write import canonical, from_json, to_json
 from odfbuild.planner.select.parse import parse_selector

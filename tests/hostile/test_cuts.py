@@ -24,7 +24,7 @@ REDACTED = "redacted before"
 OWN = "a text of odfbuild's own, or a time"
 SLICES = {
     "app/plan/cache.py": {"sha3_256(os.fsencode(root)).digest.hex()[:32]": DIGEST},
-    "app/plan/make.py": {"revision.commit[:12]": DIGEST},
+    "app/plan/make_plan.py": {"revision.commit[:12]": DIGEST},
     "cli/commands/check/deps.py": {"pinned.commit[:10]": DIGEST, "pinned.tree[5:15]": DIGEST},
     "cli/render/diagnostics.py": {"line[first:first + widest]": REDACTED},
     "cli/formats/markdown.py": {
@@ -40,7 +40,7 @@ SLICES = {
     "cli/commands/read/status.py": {"str(time)[:19]": OWN},
     "cli/terminal/streams.py": {"line[-_LONGEST:]": DATA},
     "errors.py": {"line[:head]": REDACTED, "line[tail:]": REDACTED},
-    "executors/ingest/read/report.py": {
+    "executors/ingest/read/bad_rows_report.py": {
         "_NOT_IN_NAMES.sub('_', name).strip('._')[-_LONGEST_NAME:]": REDACTED,
     },
     "executors/ingest/fetch/container.py": {"image.digest[:19]": DIGEST},

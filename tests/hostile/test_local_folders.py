@@ -11,13 +11,13 @@ from odfbuild.executors.engine.spark import engine as spark
 from odfbuild.odf.events import DatasetKind
 from odfbuild.odf.refs import DatasetAlias
 from odfbuild.odf.timestamp import Timestamp
-from odfbuild.state.chain.prepared import Prepared
+from odfbuild.state.chain.commit_request import Prepared
 from odfbuild.state.files.disk import Disk
 from odfbuild.state.files.folder import make_workspace_folder
 from odfbuild.state.keys import Keys
 from odfbuild.state.lease import Worker, take_lease
-from odfbuild.state.memory.answers import Answers
 from odfbuild.state.memory.applied import record_applied
+from odfbuild.state.memory.engine_answers import Answers
 from odfbuild.state.runs import RunSummary, begin_run, new_run_id
 from odfbuild.state.workspace import Workspace
 from tests.cli.market import FILES

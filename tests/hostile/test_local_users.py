@@ -11,9 +11,9 @@ from typing import Any
 import pytest
 from pyspark import accumulators
 
-from odfbuild.executors.engine.spark.cluster import update_port
+from odfbuild.executors.engine.spark.cluster import accumulator_port as update_port
+from odfbuild.executors.engine.spark.cluster.accumulator_port import closed_to_strangers
 from odfbuild.executors.engine.spark.cluster.secret import SECRET
-from odfbuild.executors.engine.spark.cluster.update_port import closed_to_strangers
 from odfbuild.executors.engine.spark.engine import SparkEngine
 from odfbuild.executors.engine.spark.jvm import launch as jvm_module
 from odfbuild.executors.engine.spark.settings import Size

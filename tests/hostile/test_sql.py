@@ -34,8 +34,8 @@ from odfbuild.executors.engine.spark.jvm.launch import JvmFailedError, spark_hom
 from odfbuild.executors.engine.spark.settings import GUARDED, Size
 from odfbuild.odf.events import MergeStrategyAppend
 from odfbuild.odf.schema.arrow import from_arrow
+from odfbuild.sql import forbidden as refusals
 from odfbuild.sql import functions as registry
-from odfbuild.sql import refusals
 from odfbuild.sql.columns import functions
 from odfbuild.sql.columns.structs import GENERATORS
 from odfbuild.sql.text.statement import QueryStep

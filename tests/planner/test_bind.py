@@ -14,7 +14,7 @@ from odfbuild.odf.events import (
 )
 from odfbuild.odf.identity import Multihash
 from odfbuild.odf.timestamp import Timestamp
-from odfbuild.planner.bind import PendingInput, bind, rebind
+from odfbuild.planner.intervals import PendingInput, bind, rebind
 from odfbuild.planner.staleness import InputNow
 from tests.cases import load
 from tests.planner.builders import Chain, schema, slice_of

@@ -19,7 +19,7 @@ from odfbuild.odf.events import (
 )
 from odfbuild.odf.opaque import Opaque
 from odfbuild.planner.diff.query_change import made_by_another, upgraded
-from odfbuild.planner.make import make_plan
+from odfbuild.planner.make_plan import make_plan
 from odfbuild.planner.plan import Plan
 from tests.planner.builders import Chain, dataset_id, derivative, root, schema, slice_of, sql
 

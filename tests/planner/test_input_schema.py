@@ -10,8 +10,8 @@ from odfbuild.odf.events import (
     ReadStepNdJson,
     SetVocab,
 )
-from odfbuild.planner.bind import PendingInput, bind
 from odfbuild.planner.evolution.columns.inputs import input_schema
+from odfbuild.planner.intervals import PendingInput, bind
 from odfbuild.planner.staleness import InputNow
 from tests.planner.builders import Chain, schema, sql
 

@@ -19,7 +19,7 @@ from odfbuild.odf.events import (
 )
 from odfbuild.odf.refs import DatasetAlias
 from odfbuild.planner.declared import Declared
-from odfbuild.planner.make import make_plan, project_hash
+from odfbuild.planner.make_plan import make_plan, project_hash
 from odfbuild.planner.plan import Append, Ingest, Plan, Transform
 from odfbuild.planner.plan.reasons import (
     DefinitionChanged,

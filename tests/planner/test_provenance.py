@@ -31,7 +31,7 @@ from odfbuild.odf.events import (
 )
 from odfbuild.odf.identity import DatasetId, Multihash
 from odfbuild.odf.timestamp import Timestamp
-from odfbuild.planner.bind import PendingInput, bind
+from odfbuild.planner.intervals import PendingInput, bind
 from odfbuild.planner.staleness import InputNow
 from tests.planner.builders import Chain, dataset_id, polling, schema, slice_of, sql
 

@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 
 from odfbuild.odf.events import DatasetKind, ExecuteTransform, ExecuteTransformInput
 from odfbuild.odf.timestamp import Timestamp
-from odfbuild.planner.bind import PendingInput, bind
+from odfbuild.planner.intervals import PendingInput, bind
 from odfbuild.planner.staleness import DivergedInputError, InputNow, next_watermark, why_stale
 from tests.planner.builders import Chain, schema, slice_of
 

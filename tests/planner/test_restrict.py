@@ -21,7 +21,7 @@ from odfbuild.odf.events import (
 )
 from odfbuild.odf.refs import DatasetAlias
 from odfbuild.planner.declared import Declared
-from odfbuild.planner.make import make_plan
+from odfbuild.planner.make_plan import make_plan
 from odfbuild.planner.plan import Append, Ingest, Plan, Step
 from odfbuild.planner.plan.changes import Assessment, ChangeClass, Hit, Judged, Verdict
 from odfbuild.planner.plan.policy import Severity

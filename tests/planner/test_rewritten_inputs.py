@@ -7,7 +7,7 @@ from odfbuild.odf.events import DatasetKind, ExecuteTransform, ExecuteTransformI
 from odfbuild.odf.refs import DatasetAlias
 from odfbuild.planner.declared import Declared
 from odfbuild.planner.maintenance.rewrite import Stranded, stranded
-from odfbuild.planner.make import Wanted, make_plan, project_hash
+from odfbuild.planner.make_plan import Wanted, make_plan, project_hash
 from odfbuild.planner.plan import Append, Plan
 from odfbuild.planner.plan.reasons import InputRewritten
 from odfbuild.planner.plan.write import from_json, to_json

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from odfbuild.project.forked import in_halves
+from odfbuild.project.second_process import in_halves
 from tests.inside import lay_out
 from tests.projects import REPOSITORY, environment, odfbuild
 from tests.texts import root
@@ -24,7 +24,7 @@ def ran(script: str, **more: str) -> str:
 
 
 SQUARES = """
-from odfbuild.project.forked import in_halves
+from odfbuild.project.second_process import in_halves
 parts = in_halves(range({count}), lambda part: (os.getpid(), [n * n for n in part]), least=10)
 print(len({{pid for pid, _ in parts}}), [n for _, part in parts for n in part])
 """
@@ -42,7 +42,7 @@ def test_little_work_is_not_divided() -> None:
 
 def test_what_the_child_cannot_do_is_done_here() -> None:
     script = """
-from odfbuild.project.forked import in_halves
+from odfbuild.project.second_process import in_halves
 here = os.getpid()
 def work(part):
     if os.getpid() != here:

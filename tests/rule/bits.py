@@ -12,7 +12,7 @@ from dataclasses import replace
 from pathlib import Path
 from random import Random
 
-from odfbuild.executors.data.slices import Sealed
+from odfbuild.executors.data.seal import Sealed
 from odfbuild.executors.engine.protocol import TransformWork
 from odfbuild.executors.engine.spark.engine import SparkEngine
 from odfbuild.executors.engine.spark.settings import Size

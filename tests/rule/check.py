@@ -13,7 +13,7 @@ from random import Random
 
 import pytest
 
-from odfbuild.executors.data.slices import Sealed
+from odfbuild.executors.data.seal import Sealed
 from odfbuild.executors.engine.protocol import TransformWork
 from odfbuild.executors.engine.spark.engine import SparkEngine
 from tests.rule.batch import Batch

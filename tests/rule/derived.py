@@ -17,7 +17,7 @@ from typing import Any
 
 import pyarrow.parquet as pq
 
-from odfbuild.executors.data.slices import Sealed
+from odfbuild.executors.data.seal import Sealed
 from odfbuild.executors.engine.protocol import TransformWork
 from odfbuild.executors.engine.provenance.derive import Derivation, derivation
 from odfbuild.executors.engine.spark.engine import SparkEngine

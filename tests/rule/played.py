@@ -10,7 +10,7 @@ from unittest.mock import patch
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from odfbuild.executors.data.slices import Sealed, seal
+from odfbuild.executors.data.seal import Sealed, seal
 from odfbuild.executors.engine.protocol import TransformInputFrame, TransformWork
 from odfbuild.executors.engine.spark.engine import SparkEngine
 from odfbuild.odf.events import DataSchema, DatasetVocabulary, OffsetInterval, TransformSql

@@ -7,7 +7,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from odfbuild.executors.data.slices import Sealed
+from odfbuild.executors.data.seal import Sealed
 from odfbuild.executors.engine.protocol import TransformWork
 from odfbuild.executors.engine.provenance.derive import step_facts
 from odfbuild.executors.engine.provenance.logs import read_logs

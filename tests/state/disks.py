@@ -13,11 +13,11 @@ from odfbuild.odf.chain.state import ChainState, fold
 from odfbuild.odf.events import AddData, Checkpoint, DataSlice, ExecuteTransform, OffsetInterval
 from odfbuild.odf.identity import sha3_256
 from odfbuild.odf.wire.blocks import decode_block
+from odfbuild.state.chain.commit_request import Prepared, StagedFile
 from odfbuild.state.chain.dataset import Dataset
 from odfbuild.state.chain.heads import LocalHeads
 from odfbuild.state.chain.index import Index
 from odfbuild.state.chain.objects import LocalObjects, hash_file
-from odfbuild.state.chain.prepared import Prepared, StagedFile
 from odfbuild.state.chain.stores import Stores
 from odfbuild.state.files.disk import Disk
 from tests.state.chains import OUR_ID, SCHEMA, later, some_hash

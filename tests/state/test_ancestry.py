@@ -6,9 +6,9 @@ import pytest
 
 from odfbuild.odf.events import SetInfo
 from odfbuild.odf.identity import Multihash
+from odfbuild.state.chain.commit_request import Prepared
 from odfbuild.state.chain.dataset import Dataset, NotInChainError, holds
 from odfbuild.state.chain.heads import HeadMovedError
-from odfbuild.state.chain.prepared import Prepared
 from tests.state.chains import ROOT, later, some_hash
 from tests.state.disks import dataset_in, stage, verified
 

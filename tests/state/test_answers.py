@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from odfbuild.state.memory.answers import Answers
+from odfbuild.state.memory.engine_answers import Answers
 
 
 def test_an_answer_is_there_when_asked_again(tmp_path: Path) -> None:

@@ -12,7 +12,7 @@ import pytest
 from odfbuild.executors.ingest.fetch.download import Version, keep_version, kept_version
 from odfbuild.odf.refs import DatasetAlias
 from odfbuild.state.files.checksum import checked_object, object_with_check_sum
-from odfbuild.state.memory import settled
+from odfbuild.state.memory import plans as settled
 from odfbuild.state.memory.applied import recall_applied, record_applied
 from odfbuild.state.memory.drift import keep_drift, known_drift
 from odfbuild.state.runs import DamagedRunError, list_runs, read_events

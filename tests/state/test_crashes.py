@@ -10,8 +10,8 @@ import pytest
 
 from odfbuild.odf.events import DatasetKind, SetInfo
 from odfbuild.odf.refs import DatasetAlias
+from odfbuild.state.chain.commit_request import Prepared
 from odfbuild.state.chain.heads import HeadMovedError
-from odfbuild.state.chain.prepared import Prepared
 from odfbuild.state.files.disk import Disk
 from odfbuild.state.workspace import Workspace
 from tests.state.chains import NOON, ROOT

@@ -10,7 +10,7 @@ import pytest
 from odfbuild.errors import OdfBuildError
 from odfbuild.odf.events import DatasetKind, SetInfo
 from odfbuild.odf.refs import DatasetAlias
-from odfbuild.state.chain.prepared import Prepared
+from odfbuild.state.chain.commit_request import Prepared
 from odfbuild.state.files.disk import Disk
 from odfbuild.state.gc import Kind, Leftover, find_leftovers, remove_leftover
 from odfbuild.state.workspace import Workspace

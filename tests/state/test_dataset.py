@@ -16,11 +16,11 @@ from odfbuild.odf.chain.errors import NoOpEventError, Profile, RejectedBlockErro
 from odfbuild.odf.chain.state import ChainState
 from odfbuild.odf.events import AddData, DatasetKind, ExecuteTransform, Seed, SetInfo, SetLicense
 from odfbuild.odf.identity import DatasetId, Multihash
+from odfbuild.state.chain.commit_request import Prepared, StagedFile
 from odfbuild.state.chain.dataset import Dataset, ForeignChainError, NotInChainError
 from odfbuild.state.chain.heads import HeadMovedError, MemoryHeads
 from odfbuild.state.chain.index import Index
 from odfbuild.state.chain.objects import CorruptObjectError, MemoryObjects, MissingObjectError
-from odfbuild.state.chain.prepared import Prepared, StagedFile
 from odfbuild.state.chain.stores import InconsistentSliceError, Stores
 from tests.state.chains import (
     NOON,

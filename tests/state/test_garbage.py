@@ -26,8 +26,8 @@ from odfbuild.odf.identity import Multihash
 from odfbuild.odf.refs import DatasetAlias
 from odfbuild.odf.wire.blocks import decode_block
 from odfbuild.planner.maintenance.compaction import Limits, compacted, metadata_only
+from odfbuild.state.chain.commit_request import Prepared
 from odfbuild.state.chain.dataset import Dataset
-from odfbuild.state.chain.prepared import Prepared
 from odfbuild.state.chain.refs import advance
 from odfbuild.state.files.disk import Disk
 from odfbuild.state.gc import Freed, blocks_read, collect

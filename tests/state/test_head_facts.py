@@ -12,10 +12,10 @@ from odfbuild.odf.chain.state import ChainState, fold
 from odfbuild.odf.events import SetInfo
 from odfbuild.odf.timestamp import Timestamp
 from odfbuild.odf.wire.blocks import encode_block
+from odfbuild.state.chain.commit_request import Prepared
 from odfbuild.state.chain.dataset import Dataset, WrongStateError
 from odfbuild.state.chain.head_facts import agrees
 from odfbuild.state.chain.objects import MemoryObjects
-from odfbuild.state.chain.prepared import Prepared
 from tests.executors.test_runner import copy
 from tests.executors.workshop import Workshop, ledger
 from tests.state.chains import Link, chains, folded

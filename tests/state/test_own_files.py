@@ -26,9 +26,9 @@ from odfbuild.state.files.checksum import (
     with_check_sum,
 )
 from odfbuild.state.files.lock import read_note
-from odfbuild.state.memory import settled
+from odfbuild.state.memory import plans as settled
 from odfbuild.state.memory.drift import known_drift
-from odfbuild.state.memory.source_files import recall_clear, recall_readings, recall_seen
+from odfbuild.state.memory.read_files import recall_clear, recall_readings, recall_seen
 from odfbuild.state.runs import list_runs, read_plan
 
 DEEP = b"[" * 100_000

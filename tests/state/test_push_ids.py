@@ -12,10 +12,10 @@ from odfbuild.executors.ingest.push.ids import has_push, push_state
 from odfbuild.odf.events import AddData, AddPushSource, MergeStrategyAppend, ReadStepCsv
 from odfbuild.odf.identity import Multihash, sha3_256
 from odfbuild.odf.timestamp import Timestamp
+from odfbuild.state.chain.commit_request import Prepared
 from odfbuild.state.chain.dataset import Dataset
 from odfbuild.state.chain.heads import HEAD
 from odfbuild.state.chain.index import Index, KnownPush, PushId
-from odfbuild.state.chain.prepared import Prepared
 from tests.state.chains import OUR_ID, ROOT
 from tests.state.disks import dataset_in
 

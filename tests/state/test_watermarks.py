@@ -7,12 +7,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from odfbuild.executors.ingest.watermark import Moved, NotARootError, move_watermark
+from odfbuild.executors.ingest.manual_watermark import Moved, NotARootError, move_watermark
 from odfbuild.odf.events import AddData, DatasetKind, MetadataEvent, SourceState
 from odfbuild.odf.refs import DatasetAlias
 from odfbuild.odf.timestamp import Timestamp
+from odfbuild.state.chain.commit_request import Prepared
 from odfbuild.state.chain.dataset import Dataset
-from odfbuild.state.chain.prepared import Prepared
 from odfbuild.state.workspace import Workspace
 from tests.cases import load
 

@@ -16,10 +16,10 @@ from odfbuild.errors import StateError
 from odfbuild.odf.events import AddData, DatasetKind, SetInfo
 from odfbuild.odf.identity import DatasetId
 from odfbuild.odf.refs import DatasetAlias
+from odfbuild.state.chain.commit_request import Prepared
 from odfbuild.state.chain.dataset import Dataset
 from odfbuild.state.chain.heads import CorruptHeadError
 from odfbuild.state.chain.objects import MissingObjectError
-from odfbuild.state.chain.prepared import Prepared
 from odfbuild.state.files.lock import LockedError, locked, open_locked
 from odfbuild.state.workspace import (
     AliasTakenError,

@@ -53,7 +53,6 @@ if TYPE_CHECKING:
 
 Names = Callable[[DatasetAlias | DatasetId], DatasetAlias | DatasetId]
 
-
 DECLARED = "declared"
 _GIT = "git:"
 _EMPTY = (SetInfo(), SetAttachments(AttachmentsEmbedded(())))
@@ -339,7 +338,7 @@ class _Reading:
 
     def rows(self) -> Iterator[tuple[dict[str, Any], int]]:
         """Yield each row without its system columns, and 1 if it comes or -1 if it goes."""
-        from odfbuild.executors.data.slice_files import scan_slices
+        from odfbuild.executors.data.parquet import scan_slices
 
         assert self._schema is not None  # noqa: S101 - a slice follows a schema
         for batch in scan_slices(self._paths, schema=self._schema):

@@ -201,7 +201,7 @@ def _archive() -> Iterator[Check]:
 
 def _programs() -> Iterator[Check]:
     """Say what bounds the programs of Pipe steps."""
-    from odfbuild.executors.ingest.process.confinement import confinement
+    from odfbuild.executors.ingest.process.sandbox import confinement
 
     found = confinement()
     kept = ["files (landlock)"] if found.files else []

@@ -297,7 +297,7 @@ class _Steps:
     def _work(self, key: RowKey, written: Written) -> "TransformWork":
         """Return the step that wrote a record, as it was."""
         from odfbuild.executors.engine.provenance.derive import InexactError
-        from odfbuild.executors.transform.inputs import check_inputs
+        from odfbuild.executors.transform.input_columns import check_inputs
         from odfbuild.executors.verify.replay import recorded_steps, recorded_work, refusal
 
         if key.block not in self._works:

@@ -14,7 +14,7 @@ import pyarrow.compute as pc
 
 from odfbuild.errors import StateError
 from odfbuild.executors.data.checks.verified_files import data_file
-from odfbuild.executors.data.slice_files import SliceWriter, scan_slices
+from odfbuild.executors.data.parquet import SliceWriter, scan_slices
 from odfbuild.odf.chain.schema import schema_in_force
 from odfbuild.odf.chain.state import ChainState, vocabulary
 from odfbuild.odf.events import (
@@ -31,8 +31,8 @@ from odfbuild.odf.opaque import refuse_opaque
 from odfbuild.odf.schema.arrow import to_arrow
 from odfbuild.odf.timestamp import Timestamp
 from odfbuild.planner.maintenance.compaction import Keep, Merge, Rewrite
+from odfbuild.state.chain.commit_request import Prepared, StagedFile
 from odfbuild.state.chain.dataset import Dataset, Noting
-from odfbuild.state.chain.prepared import Prepared, StagedFile
 from odfbuild.state.chain.stores import InconsistentSliceError
 
 

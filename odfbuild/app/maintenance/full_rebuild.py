@@ -68,7 +68,7 @@ def new_chain(
     """
     from odfbuild.app.plan.cache import engines
     from odfbuild.planner.diff import diff
-    from odfbuild.planner.make import op_columns
+    from odfbuild.planner.make_plan import op_columns
     from odfbuild.planner.queries import check_queries
 
     declared = definitions.get(alias)

@@ -36,7 +36,7 @@ from odfbuild.project.opened import Opened, find_dataset, find_name
 from odfbuild.state.chain.dataset import Dataset, Noting
 from odfbuild.state.chain.refs import UnknownBlockError, find_block
 from odfbuild.state.memory.applied import record_applied
-from odfbuild.state.memory.source_files import note_rewritten
+from odfbuild.state.memory.read_files import note_rewritten
 from odfbuild.state.partial_inputs import check_target
 
 if TYPE_CHECKING:
@@ -201,7 +201,7 @@ def _files_noted(project: Opened, prepared: Prepared) -> Noting | None:
         return None
     if prepared.chain is not None:  # which reads them again
         return None
-    from odfbuild.executors.ingest.fetch.source_files import what_was_read
+    from odfbuild.executors.ingest.fetch.late_files import what_was_read
 
     read = what_was_read(project.workspace, prepared.on)
     return partial(note_rewritten, project.workspace.root, prepared.told.id, read)

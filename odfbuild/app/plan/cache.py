@@ -12,8 +12,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from odfbuild.executors.engine.protocol import engine_version
+from odfbuild.executors.ingest.fetch.late_files import files_mark
 from odfbuild.executors.ingest.fetch.local import SOURCE_NAME, Listings, is_local, pending
-from odfbuild.executors.ingest.fetch.source_files import files_mark
 from odfbuild.host.files import MOST, read_regular
 from odfbuild.host.json_text import parse_json
 from odfbuild.odf.chain.state import ChainState
@@ -34,7 +34,7 @@ from odfbuild.project.opened import Opened
 from odfbuild.state.disabled import disabled_folders
 from odfbuild.state.files.folder import make_workspace_folder
 from odfbuild.state.memory.empty_steps import EMPTY_STEPS
-from odfbuild.state.memory.settled import (
+from odfbuild.state.memory.plans import (
     Answer,
     Settled,
     SettledSource,
@@ -43,7 +43,7 @@ from odfbuild.state.memory.settled import (
     recall,
     record,
 )
-from odfbuild.state.memory.source_files import FOLDER
+from odfbuild.state.memory.read_files import FOLDER
 from odfbuild.version import __version__
 
 

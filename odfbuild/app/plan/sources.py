@@ -8,6 +8,7 @@ from typing import TypeAlias
 
 from odfbuild.app.outside_use import refused
 from odfbuild.errors import Diagnostic, OdfBuildError, ProjectErrors
+from odfbuild.executors.ingest.fetch.late_files import PassedOver, files_mark, passed_over
 from odfbuild.executors.ingest.fetch.local import (
     SOURCE_NAME,
     EventTimeError,
@@ -20,7 +21,6 @@ from odfbuild.executors.ingest.fetch.local import (
     refuse_names,
 )
 from odfbuild.executors.ingest.fetch.request import FetchError
-from odfbuild.executors.ingest.fetch.source_files import PassedOver, files_mark, passed_over
 from odfbuild.host.permissions import PathNotPermittedError, leads_inside
 from odfbuild.odf.chain.state import ChainState
 from odfbuild.odf.events import (
@@ -44,7 +44,7 @@ from odfbuild.planner.steps import SourceLook, ToAsk
 from odfbuild.project.opened import Opened
 from odfbuild.state.chain.dataset import Dataset
 from odfbuild.state.chain.refs import back
-from odfbuild.state.memory.source_files import keep_clear, recall_clear
+from odfbuild.state.memory.read_files import keep_clear, recall_clear
 from odfbuild.state.workspace import Workspace
 
 _SLICES = 10
@@ -254,7 +254,7 @@ def _is_settled(project: Opened, state: ChainState | None, fetch: FetchStep) -> 
     """Say whether a source is never to be asked again.  Most have no such setting."""
     if state is None or not isinstance(fetch, FetchStepUrl) or fetch.cache is None:
         return False
-    from odfbuild.executors.ingest.settlement import is_settled
+    from odfbuild.executors.ingest.cache_forever import is_settled
 
     return is_settled(project.workspace.dataset(state.dataset), fetch)
 

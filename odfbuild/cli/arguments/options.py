@@ -22,7 +22,7 @@ from typer import completion
 from typer.core import TyperCommand, TyperGroup, TyperOption
 
 from odfbuild.cli import exits
-from odfbuild.cli.arguments.given import given
+from odfbuild.cli.arguments.context import given
 from odfbuild.cli.terminal.console import COLOURS, ask_colour, ask_quiet
 from odfbuild.host.files import MOST, open_regular, read_regular
 
@@ -193,7 +193,6 @@ BlockName = Annotated[
         "six characters of its start or end.",
     ),
 ]
-
 
 VARIABLE = "_ODFBUILD_COMPLETE"
 """What a script asks is in this variable; `main` looks for it."""

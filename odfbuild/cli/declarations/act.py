@@ -9,10 +9,10 @@ from typing import Annotated
 import typer
 from typer.exceptions import Exit
 
-from odfbuild.cli.arguments.given import given
+from odfbuild.cli.arguments.context import given
 from odfbuild.cli.arguments.options import Busy, OnBusy, ProjectCommand
-from odfbuild.cli.declarations.decide import Allow, Exclude, Gate, MetadataOnly
 from odfbuild.cli.declarations.look import Selection
+from odfbuild.cli.declarations.plan import Allow, Exclude, Gate, MetadataOnly
 
 commands = typer.Typer()
 

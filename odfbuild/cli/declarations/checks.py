@@ -9,9 +9,9 @@ from typing import Annotated
 import typer
 from typer.exceptions import Exit
 
-from odfbuild.cli.arguments.given import given
+from odfbuild.cli.arguments.context import given
 from odfbuild.cli.arguments.options import ProjectCommand, complete_names
-from odfbuild.cli.declarations.decide import Exclude
+from odfbuild.cli.declarations.plan import Exclude
 
 commands = typer.Typer()
 deps_app = typer.Typer(help="Fetch the packages of the project.", no_args_is_help=True)

@@ -9,7 +9,7 @@ from typing import Annotated
 import typer
 from typer.exceptions import Exit
 
-from odfbuild.cli.arguments.given import given
+from odfbuild.cli.arguments.context import given
 from odfbuild.cli.arguments.options import Busy, Name, OnBusy, ProjectCommand
 from odfbuild.cli.declarations.groups import Wait
 

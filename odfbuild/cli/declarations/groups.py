@@ -10,9 +10,9 @@ from typing import Annotated
 import typer
 from typer.exceptions import Exit
 
-from odfbuild.cli.arguments.given import given
+from odfbuild.cli.arguments.context import given
 from odfbuild.cli.arguments.options import BlockName, Name, ProjectCommand
-from odfbuild.cli.declarations.decide import Explain, MaxBytes, PlanOutput, Verbose
+from odfbuild.cli.declarations.plan import Explain, MaxBytes, PlanOutput, Verbose
 from odfbuild.cli.formats.outputs import MAX_BYTES, Output
 
 

@@ -11,7 +11,7 @@ import typer
 from typer.core import TyperGroup
 from typer.exceptions import Exit
 
-from odfbuild.cli.arguments.given import given
+from odfbuild.cli.arguments.context import given
 from odfbuild.cli.arguments.options import ProjectCommand, SafeCsv
 
 

@@ -10,7 +10,7 @@ from typing import Annotated
 import typer
 from typer.exceptions import Exit
 
-from odfbuild.cli.arguments.given import given
+from odfbuild.cli.arguments.context import given
 from odfbuild.cli.arguments.options import Name, ProjectCommand, SafeCsv, complete_names
 
 commands = typer.Typer()

@@ -9,12 +9,12 @@ from typing import Annotated
 import typer
 from typer.exceptions import Exit
 
-from odfbuild.cli.arguments.given import given
+from odfbuild.cli.arguments.context import given
 from odfbuild.cli.arguments.options import Busy, OnBusy, ProjectCommand
 from odfbuild.cli.declarations.act import APPLIED_AS, AppliedAs, FailFast, Pool, RunReport
 from odfbuild.cli.declarations.groups import Wait
-from odfbuild.cli.declarations.keep import DryRun, Out, Told, ToldFormat, Yes
 from odfbuild.cli.declarations.look import Exclude, Selection
+from odfbuild.cli.declarations.maintenance import DryRun, Out, Told, ToldFormat, Yes
 
 commands = typer.Typer()
 

@@ -8,7 +8,7 @@ share, and what was left out is counted.
 import re
 from collections.abc import Iterable, Sequence
 
-from odfbuild.cli.formats.fitting import SMALLEST, Fold, fit_folds, fit_lines, size_of
+from odfbuild.cli.formats.truncation import SMALLEST, Fold, fit_folds, fit_lines, size_of
 from odfbuild.cli.render.diagnostics import place_text, render_diagnostic
 from odfbuild.cli.render.outside_use import cut, users_text
 from odfbuild.cli.render.plan import (

@@ -177,6 +177,6 @@ def _problems_json(found: "Sequence[Diagnostic]") -> str:
 
 
 def _prefix(manner: Manner) -> str:
-    from odfbuild.cli.formats.repository import prefix_of
+    from odfbuild.cli.formats.git_prefix import prefix_of
 
     return "" if manner.root is None else prefix_of(manner.root)

@@ -1,4 +1,4 @@
-"""odfbuild reset, compact and rebuild: say what will happen and to whom, ask, and do it."""
+"""Plans of resets, compactions, rebuilds and undos as text."""
 
 from collections import Counter
 from collections.abc import Iterator, Sequence
@@ -6,8 +6,8 @@ from collections.abc import Iterator, Sequence
 from odfbuild.cli.render.words import bytes_text, count, kind_word
 from odfbuild.odf.events import DatasetKind
 from odfbuild.odf.timestamp import Timestamp
+from odfbuild.planner.maintenance.batch import HousekeepingPlan
 from odfbuild.planner.maintenance.rewrite import FULL, REBUILD, Extent, Housekeeping, Stranded
-from odfbuild.planner.maintenance.several import HousekeepingPlan
 from odfbuild.planner.maintenance.undo import Back, Undo
 
 

@@ -6,14 +6,15 @@ from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from typing import Any
 
-from odfbuild.cli.arguments.given import Given
-from odfbuild.cli.arguments.opened import open_given
+from odfbuild.cli.arguments.context import Given
+from odfbuild.cli.arguments.project import open_given
 from odfbuild.cli.exits import UsageRefusedError
 from odfbuild.cli.render.diagnostics import render_diagnostic
 from odfbuild.cli.render.maintenance import plan_lines, several_lines, undo_lines
 from odfbuild.cli.terminal.console import printable, printable_json
 from odfbuild.errors import Diagnostic, Level, ProjectError
 from odfbuild.odf.identity import DatasetId, Multihash
+from odfbuild.planner.maintenance.batch import SEVERAL
 from odfbuild.planner.maintenance.read import (
     housekeeping_from_json,
     housekeeping_plan_from_json,
@@ -22,7 +23,6 @@ from odfbuild.planner.maintenance.read import (
     undo_from_json,
 )
 from odfbuild.planner.maintenance.rewrite import Housekeeping
-from odfbuild.planner.maintenance.several import SEVERAL
 
 
 def goes_back(document: object) -> bool:

@@ -22,9 +22,9 @@ import pyarrow.compute as pc
 from odfbuild.executors.data.changelog import COMES, retracted_in_vain
 from odfbuild.executors.data.checks.verified_files import all_files
 from odfbuild.executors.data.lookup import Keys, look_up
+from odfbuild.executors.data.parquet import scan_slices
 from odfbuild.executors.data.rows import row_keys
-from odfbuild.executors.data.slice_files import scan_slices
-from odfbuild.executors.data.slices import Sealed
+from odfbuild.executors.data.seal import Sealed
 from odfbuild.odf.chain.state import ChainState
 from odfbuild.odf.events import DataSchema, DatasetVocabulary
 from odfbuild.odf.hashing import storage

@@ -24,8 +24,8 @@ from odfbuild.executors.data.changelog import (
     up_to,
     where_comes,
 )
+from odfbuild.executors.data.parquet import scan_slices
 from odfbuild.executors.data.rows import row_keys
-from odfbuild.executors.data.slice_files import scan_slices
 from odfbuild.odf.events import DataSchema, DatasetVocabulary
 from odfbuild.odf.timestamp import Timestamp
 

@@ -12,7 +12,7 @@ import pyarrow as pa
 from odfbuild.errors import StateError
 from odfbuild.executors.data.changelog import only_appends, standing
 from odfbuild.executors.data.footers import footer
-from odfbuild.executors.data.slice_files import scan_slices
+from odfbuild.executors.data.parquet import scan_slices
 from odfbuild.executors.data.versions import in_force
 from odfbuild.odf.events import DataSchema, DatasetVocabulary, DataSlice
 from odfbuild.odf.schema.arrow import to_arrow

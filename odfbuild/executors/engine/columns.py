@@ -53,7 +53,7 @@ from odfbuild.planner.declared import Declared, PathSteps
 from odfbuild.project.lock.columns import column_lines, read_columns
 from odfbuild.project.lock.state import Definitions
 from odfbuild.sql.text.statement import steps_of
-from odfbuild.state.memory.answers import Answers
+from odfbuild.state.memory.engine_answers import Answers
 
 if TYPE_CHECKING:
     from odfbuild.planner.evolution.columns.derive import Made

@@ -15,7 +15,7 @@ from odfbuild.odf.timestamp import Timestamp
 from odfbuild.state.workspace import Workspace
 
 if TYPE_CHECKING:
-    from odfbuild.executors.data.slices import Sealed
+    from odfbuild.executors.data.seal import Sealed
 
 
 SLICE_ROWS = 1_000_000  # rows of a slice at most, unless the project says otherwise

@@ -13,7 +13,7 @@ from odfbuild.errors import Diagnostic, EngineError, InvalidQueryError
 from odfbuild.executors.data.changelog import InvalidChangelogError
 from odfbuild.executors.data.frames import Frame
 from odfbuild.executors.data.retractions import check_retractions
-from odfbuild.executors.data.slices import (
+from odfbuild.executors.data.seal import (
     NullValuesError,
     Sealed,
     SealedSlice,
@@ -25,8 +25,8 @@ from odfbuild.executors.engine.context import Round, Site, held_back
 from odfbuild.executors.engine.cut_times import check_made_keys, check_read_keys, times_cut
 from odfbuild.executors.engine.protocol import IngestRequest
 from odfbuild.executors.ingest.history import condense, history
+from odfbuild.executors.ingest.read.bad_rows_report import telling
 from odfbuild.executors.ingest.read.notes import Besides
-from odfbuild.executors.ingest.read.report import telling
 from odfbuild.executors.ingest.repeated_keys import check_repeated_keys
 from odfbuild.odf.chain.schema import schema_in_force
 from odfbuild.odf.chain.state import ChainState
@@ -44,8 +44,8 @@ from odfbuild.odf.partial_inputs import PUSH_ID, is_partial, partial_state
 from odfbuild.odf.schema.columns import SchemaEvolutionError
 from odfbuild.odf.timestamp import Timestamp
 from odfbuild.planner.plan.policy import AS_USUAL, IngestOptions
+from odfbuild.state.chain.commit_request import Prepared
 from odfbuild.state.chain.dataset import Dataset, Noting
-from odfbuild.state.chain.prepared import Prepared
 
 Source: TypeAlias = SetPollingSource | AddPushSource
 

@@ -21,16 +21,16 @@ from odfbuild.executors.data.frames import Frame
 from odfbuild.executors.engine.context import Round, Site, Told
 from odfbuild.executors.engine.interrupt import Enough, StoppedError
 from odfbuild.executors.engine.lost_race import ATTEMPTS
+from odfbuild.executors.ingest.cache_forever import is_settled
 from odfbuild.executors.ingest.commit import Added, Intake, Receiver, add, add_together
 from odfbuild.executors.ingest.fetch.download import sweep
+from odfbuild.executors.ingest.fetch.late_files import SourceFiles
 from odfbuild.executors.ingest.fetch.local import SOURCE_NAME
 from odfbuild.executors.ingest.fetch.request import AbsentError
 from odfbuild.executors.ingest.fetch.secrets import secrets_of
 from odfbuild.executors.ingest.fetch.source import Fetched, UpToDate, fetch, named_file
-from odfbuild.executors.ingest.fetch.source_files import SourceFiles
 from odfbuild.executors.ingest.prepare import PipeError, Surroundings, prepare
 from odfbuild.executors.ingest.read.column_policy import read_columns
-from odfbuild.executors.ingest.settlement import is_settled
 from odfbuild.odf.events import (
     FetchStepFilesGlob,
     MergeStrategyAppend,

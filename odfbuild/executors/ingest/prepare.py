@@ -34,7 +34,6 @@ from pathlib import Path, PurePosixPath
 from typing import IO, Final, Protocol
 
 from odfbuild.errors import EngineError
-from odfbuild.executors.ingest.process.confinement import confinement, prepared
 from odfbuild.executors.ingest.process.limits import seconds
 from odfbuild.executors.ingest.process.program import (
     last_words,
@@ -43,6 +42,7 @@ from odfbuild.executors.ingest.process.program import (
     started,
     waited,
 )
+from odfbuild.executors.ingest.process.sandbox import confinement, prepared
 from odfbuild.executors.ingest.process.unpackers import unpacker_of
 from odfbuild.host.files import open_regular
 from odfbuild.host.permissions import UNLIMITED, Permissions

@@ -40,9 +40,9 @@ from odfbuild.odf.identity import DatasetId, Multihash
 from odfbuild.odf.opaque import opaque_parts
 from odfbuild.odf.refs import DatasetAlias
 from odfbuild.planner.plan import Append, Based
+from odfbuild.state.chain.commit_request import Prepared
 from odfbuild.state.chain.dataset import Dataset
 from odfbuild.state.chain.heads import HeadMovedError
-from odfbuild.state.chain.prepared import Prepared
 from odfbuild.state.workspace import AliasTakenError
 
 if TYPE_CHECKING:

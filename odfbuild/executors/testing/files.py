@@ -375,7 +375,6 @@ CHECKS: Final[Mapping[str, Callable[[Section, str], Rule | None]]] = {
 }
 """The checks by the word that stands for each in a file."""
 
-
 _TOP: Final = ("dataset", "name", "schemas", "batches")
 _BATCH: Final = ("inputs", "expect", "adds")
 

@@ -20,7 +20,7 @@ from odfbuild.errors import Diagnostic, OdfBuildError, SourceSpan
 from odfbuild.executors.engine.protocol import Engine
 from odfbuild.executors.testing.compare import Difference, Row, compare
 from odfbuild.executors.testing.model import Batch, Fixture, InputBatch, Rows
-from odfbuild.executors.testing.stage import Input, Portion, Stage, Subject
+from odfbuild.executors.testing.test_workspace import Input, Portion, Stage, Subject
 from odfbuild.executors.testing.values import OPERATIONS, FileRow, Typed, from_file, written_out
 from odfbuild.host.files import open_regular, read_regular
 from odfbuild.host.json_text import parse_json

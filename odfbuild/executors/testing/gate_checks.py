@@ -8,7 +8,7 @@ from odfbuild.planner.plan.policy import Severity
 from odfbuild.project.opened import Opened
 
 if TYPE_CHECKING:
-    from odfbuild.executors.testing.gate import Gate
+    from odfbuild.executors.testing.data_gate import Gate
     from odfbuild.executors.testing.model import Check
 
 
@@ -20,8 +20,8 @@ def gate_of(project: Opened) -> "Gate | None":
     level = project.config.gates.data
     if level is Severity.OFF:
         return None
+    from odfbuild.executors.testing.data_gate import Gate
     from odfbuild.executors.testing.files import load_tests
-    from odfbuild.executors.testing.gate import Gate
     from odfbuild.executors.testing.model import On
 
     tests = load_tests(project.root, unit=False)

@@ -28,7 +28,7 @@ from odfbuild.suggest import did_you_mean
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from odfbuild.executors.testing.stage import Subject
+    from odfbuild.executors.testing.test_workspace import Subject
 
 
 class Schemas:
@@ -119,7 +119,7 @@ class Schemas:
 
     def subject(self, fixture: Fixture, found: list[Diagnostic]) -> "Subject | None":
         """Return a dataset as its fixture tests it; None, and findings, if columns are unknown."""
-        from odfbuild.executors.testing.stage import Input, Subject
+        from odfbuild.executors.testing.test_workspace import Input, Subject
 
         event = _transform(self.definitions.declared[fixture.dataset])
         given = {word.text: schema for word, schema in fixture.schemas}

@@ -9,7 +9,7 @@ from odfbuild.executors.testing.columns import no_dataset
 from odfbuild.executors.testing.model import Check, SqlRule
 from odfbuild.odf.refs import DatasetAlias
 from odfbuild.sql.analysis.query import diagnostics, examine
-from odfbuild.sql.reasons import Reason
+from odfbuild.sql.findings import Reason
 from odfbuild.sql.text.parse import read
 from odfbuild.sql.text.statement import QueryStep, SqlTextError
 

@@ -1,1 +1,1 @@
-"""Inputs to blocks: the interval of each input, checkpoints, the step."""
+"""Inputs to blocks: the columns of each input, checkpoints, the step."""

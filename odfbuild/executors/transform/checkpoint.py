@@ -14,8 +14,8 @@ from odfbuild.odf.chain.state import ChainState
 from odfbuild.odf.events import Checkpoint
 from odfbuild.sql.analysis.aggregates.accumulators import accumulators
 from odfbuild.sql.text.statement import steps_of
+from odfbuild.state.chain.commit_request import StagedFile
 from odfbuild.state.chain.dataset import Dataset
-from odfbuild.state.chain.prepared import StagedFile
 
 NEW = "checkpoint.parquet"
 """The name of the file, in the folder for staged files, that an engine writes."""

@@ -12,7 +12,7 @@ from odfbuild.odf.events import ExecuteTransform, MetadataEvent, SetTransform
 from odfbuild.odf.opaque import is_opaque
 from odfbuild.planner.diff.restate import asks_to_restate
 from odfbuild.sql.analysis.keys.joins import products
-from odfbuild.sql.analysis.keys.opaque import span_columns
+from odfbuild.sql.analysis.keys.key_columns import span_columns
 from odfbuild.sql.analysis.query import QueryFacts
 from odfbuild.state.chain.dataset import Dataset
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from odfbuild.errors import EngineError
 from odfbuild.executors.data.changelog import InvalidChangelogError, only_appends
 from odfbuild.executors.data.checks.verified_files import all_files
-from odfbuild.executors.data.slices import Sealed
+from odfbuild.executors.data.seal import Sealed
 from odfbuild.executors.transform.continuity import came_of_one_query
 from odfbuild.odf.chain.state import ChainState
 from odfbuild.state.chain.dataset import Dataset

@@ -13,7 +13,7 @@ from odfbuild.errors import EngineError, StateError
 from odfbuild.executors.data.checks.verified_files import ITSELF, data_files, slices_upto
 from odfbuild.executors.data.frames import Frame
 from odfbuild.executors.data.retractions import check_retractions
-from odfbuild.executors.data.slices import Sealed, schema_events, seal, staged_files
+from odfbuild.executors.data.seal import Sealed, schema_events, seal, staged_files
 from odfbuild.executors.engine.context import Round, Site, Told, held_back
 from odfbuild.executors.engine.cut_times import times_cut
 from odfbuild.executors.engine.lost_race import until_committed
@@ -32,7 +32,7 @@ from odfbuild.executors.transform.checkpoint import (
 )
 from odfbuild.executors.transform.continuity import unbroken
 from odfbuild.executors.transform.earlier_rows import check_earlier_rows
-from odfbuild.executors.transform.inputs import accepted_schemas, check_inputs
+from odfbuild.executors.transform.input_columns import accepted_schemas, check_inputs
 from odfbuild.odf.chain.schema import schema_in_force
 from odfbuild.odf.chain.state import ChainState
 from odfbuild.odf.events import (
@@ -48,16 +48,16 @@ from odfbuild.odf.events import (
 from odfbuild.odf.identity import Multihash
 from odfbuild.odf.opaque import refuse_opaque
 from odfbuild.odf.timestamp import Timestamp
-from odfbuild.planner.bind import Batch, BoundInput, PendingInput, bind
 from odfbuild.planner.diff.query_change import made_by_another
 from odfbuild.planner.diff.restate import restated, restates
 from odfbuild.planner.evolution.columns.inputs import input_schema
+from odfbuild.planner.intervals import Batch, BoundInput, PendingInput, bind
 from odfbuild.planner.staleness import InputNow, diverged, why_stale
 from odfbuild.sql.analysis.query import examine
 from odfbuild.sql.analysis.windows import waits
 from odfbuild.sql.text.statement import steps_of
+from odfbuild.state.chain.commit_request import Prepared
 from odfbuild.state.chain.dataset import Dataset, NotInChainError
-from odfbuild.state.chain.prepared import Prepared
 from odfbuild.state.memory.empty_steps import keep_empty_step
 
 FilesOf = Callable[[Dataset, Sequence[DataSlice], str], tuple[Path, ...]]

@@ -13,10 +13,10 @@ from pathlib import Path
 from typing import Any
 
 from odfbuild.errors import OdfBuildError
-from odfbuild.executors.data.slices import Sealed
+from odfbuild.executors.data.seal import Sealed
 from odfbuild.executors.engine.protocol import Engine, TransformInputFrame, TransformWork
 from odfbuild.executors.transform.continuity import came_of_one_query
-from odfbuild.executors.transform.inputs import accepted_schemas
+from odfbuild.executors.transform.input_columns import accepted_schemas
 from odfbuild.executors.transform.step import execute
 from odfbuild.executors.verify.history import Past
 from odfbuild.executors.verify.replay import InputThen, RecordedStep, inputs_then, refusal

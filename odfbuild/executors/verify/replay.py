@@ -13,7 +13,7 @@ from typing import TypeAlias
 from odfbuild.errors import OdfBuildError, StateError
 from odfbuild.executors.data.checks.verified_files import data_files
 from odfbuild.executors.data.rows import DifferingRow, first_difference
-from odfbuild.executors.data.slices import Sealed
+from odfbuild.executors.data.seal import Sealed
 from odfbuild.executors.engine.protocol import Engine, TransformWork, engine_version
 from odfbuild.executors.transform.step import FilesOf, Source, execute, needs_engine, step_work
 from odfbuild.executors.verify.history import History, Past
@@ -31,8 +31,8 @@ from odfbuild.odf.events import (
 from odfbuild.odf.identity import DatasetId, Multihash
 from odfbuild.odf.opaque import is_opaque
 from odfbuild.odf.timestamp import Timestamp
-from odfbuild.planner.bind import rebind
 from odfbuild.planner.diff.query_change import made_by_another
+from odfbuild.planner.intervals import rebind
 from odfbuild.planner.staleness import InputNow, next_watermark
 from odfbuild.state.chain.dataset import Dataset
 from odfbuild.state.workspace import Workspace

@@ -1,12 +1,9 @@
 """The metadata chain: its state, and whether a block may be appended to it.
 
-Everything about chains is imported from here.  `fold` reads blocks, `check_append` judges them;
-both are pure, and commit, pull and verification use the same two.
+`fold` reads blocks, `check_append` judges them; both are pure, and commit, pull and verification
+use the same two.
 """
 
-from odfbuild.odf.chain.errors import (
-    AppendingSeedBlockToNonEmptyChainError as AppendingSeedBlockToNonEmptyChainError,
-)
 from odfbuild.odf.chain.errors import (
     FirstBlockMustBeSeedError,
     HashMismatchError,
@@ -15,28 +12,8 @@ from odfbuild.odf.chain.errors import (
     SequenceIntegrityError,
     SystemTimeIsNotMonotonicError,
 )
-from odfbuild.odf.chain.errors import (
-    InvalidEventError as InvalidEventError,
-)
-from odfbuild.odf.chain.errors import (
-    NoOpEventError as NoOpEventError,
-)
-from odfbuild.odf.chain.errors import (
-    OffsetsAreNotSequentialError as OffsetsAreNotSequentialError,
-)
-from odfbuild.odf.chain.errors import (
-    RejectedBlockError as RejectedBlockError,
-)
-from odfbuild.odf.chain.errors import (
-    WatermarkIsNotMonotonicError as WatermarkIsNotMonotonicError,
-)
 from odfbuild.odf.chain.rules import check_event
-from odfbuild.odf.chain.snapshot import from_bytes as from_bytes
-from odfbuild.odf.chain.snapshot import to_bytes as to_bytes
 from odfbuild.odf.chain.state import ChainState, second_seed
-from odfbuild.odf.chain.state import Position as Position
-from odfbuild.odf.chain.state import fold as fold
-from odfbuild.odf.chain.state import vocabulary as vocabulary
 from odfbuild.odf.events import MetadataBlock, Seed
 from odfbuild.odf.identity import Multihash
 

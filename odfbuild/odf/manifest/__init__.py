@@ -10,7 +10,6 @@ from typing import Any, Final, TypeVar, overload
 
 from odfbuild.odf.events import DatasetSnapshot, MetadataBlock, MetadataEvent, SetDataSchema
 from odfbuild.odf.manifest.errors import ManifestErrors, Path, Problem, near
-from odfbuild.odf.manifest.errors import path_text as path_text
 from odfbuild.odf.manifest.reader import Places, read_value
 from odfbuild.odf.manifest.writer import to_mapping
 

@@ -40,7 +40,7 @@ from odfbuild.planner.diff.restate import asks_to_restate
 from odfbuild.planner.plan import Append, Step, Transform
 
 if TYPE_CHECKING:
-    from odfbuild.sql.analysis.affected import Cause
+    from odfbuild.sql.analysis.engine_revisions import Cause
 
 
 def made_by_another(transform: TransformSql, installed: str) -> bool:
@@ -61,7 +61,7 @@ def may_have_wrong_rows(
         return None
     if not made_by_another(known.transform, installed):
         return None
-    from odfbuild.sql.analysis.affected import affected
+    from odfbuild.sql.analysis.engine_revisions import affected
     from odfbuild.sql.text.statement import steps_of
 
     sources = {str(each.dataset): each for each in current.values()}
@@ -363,7 +363,7 @@ def _kind(transform: SetTransform) -> str:
 def _key(transform: SetTransform, states: States) -> _Key | str:
     """Return the key by which steps work, or why they look at everything."""
     from odfbuild.sql.analysis.classes import query_class
-    from odfbuild.sql.analysis.keys.opaque import key_columns
+    from odfbuild.sql.analysis.keys.key_columns import key_columns
     from odfbuild.sql.analysis.query import examine
     from odfbuild.sql.analysis.windows import waits
     from odfbuild.sql.text.statement import steps_of

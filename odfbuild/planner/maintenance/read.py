@@ -7,12 +7,12 @@ from odfbuild.odf.events import DatasetKind
 from odfbuild.odf.identity import DatasetId, Multihash
 from odfbuild.odf.refs import DatasetAlias
 from odfbuild.odf.timestamp import Timestamp
+from odfbuild.planner.maintenance import batch as housekeeping_plan
 from odfbuild.planner.maintenance import rewrite as housekeeping
-from odfbuild.planner.maintenance import several as housekeeping_plan
 from odfbuild.planner.maintenance import undo
+from odfbuild.planner.maintenance.batch import HousekeepingPlan
 from odfbuild.planner.maintenance.compaction import Limits
 from odfbuild.planner.maintenance.rewrite import Extent, Housekeeping, Stranded
-from odfbuild.planner.maintenance.several import HousekeepingPlan
 from odfbuild.planner.maintenance.undo import Back, Undo
 from odfbuild.planner.plan.read import DamagedPlanError, PlanObject, PlanVersionError
 

@@ -13,9 +13,9 @@ from odfbuild.odf.chain.state import ChainState
 from odfbuild.odf.events import SetTransform, TransformInput, TransformSql
 from odfbuild.odf.refs import DatasetAlias
 from odfbuild.planner.declared import Declared
-from odfbuild.planner.make import op_columns
+from odfbuild.planner.make_plan import op_columns
 from odfbuild.planner.queries import Examined, Question, check_definitions, question
-from odfbuild.project.forked import in_halves
+from odfbuild.project.second_process import in_halves
 from odfbuild.sql.analysis.query import QueryFacts, are_alike, examine_alike
 
 _MANY = 200  # queries, from which on a second process helps

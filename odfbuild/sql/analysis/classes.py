@@ -53,7 +53,7 @@ def class_run(steps: Sequence[QueryStep], inputs: Mapping[str, DataSchema | None
     schemas = {name: schema for name, schema in inputs.items() if schema is not None}
     if found.name != "keyed" or len(schemas) < len(inputs):
         return found
-    from odfbuild.sql.analysis.keys.opaque import key_columns, span_columns
+    from odfbuild.sql.analysis.keys.key_columns import key_columns, span_columns
 
     key = key_columns(steps, schemas)
     if (key is not None and key.outputs is not None) or span_columns(steps, schemas):

@@ -17,7 +17,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from odfbuild.sql.analysis.moments import MOMENTS, PAIRED_MOMENTS, moment, paired_moment
 from odfbuild.sql.analysis.select_lists import (
     count,
     descends,
@@ -26,7 +25,8 @@ from odfbuild.sql.analysis.select_lists import (
     without_direction,
 )
 from odfbuild.sql.analysis.sums import Added, Sums, cast_to
-from odfbuild.sql.refusals import MANY_ROWS
+from odfbuild.sql.analysis.variance import MOMENTS, PAIRED_MOMENTS, moment, paired_moment
+from odfbuild.sql.forbidden import MANY_ROWS
 from odfbuild.sql.text.edits import SHARED, CarriedText, Edits, Parts
 from odfbuild.sql.text.shape import Name, Place
 from odfbuild.sql.text.spans import Over, Span, Spans, Spoken

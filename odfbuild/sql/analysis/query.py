@@ -22,8 +22,8 @@ from odfbuild.errors import Diagnostic
 from odfbuild.odf.events import DataSchema, DataTypeList, DataTypeMap, DataTypeStruct
 from odfbuild.odf.schema.types import inner
 from odfbuild.sql.columns.structs import GENERATORS
-from odfbuild.sql.reasons import Finding, Reason, words
-from odfbuild.sql.refusals import FORBIDDEN, FORBIDDEN_WORDS, MANY_ROWS, SEVERAL_ROWS, WINDOWS
+from odfbuild.sql.findings import Finding, Reason, words
+from odfbuild.sql.forbidden import FORBIDDEN, FORBIDDEN_WORDS, MANY_ROWS, SEVERAL_ROWS, WINDOWS
 from odfbuild.sql.text.parse import read, skeleton
 from odfbuild.sql.text.shape import Call, Generator, Group, Join, Place, Select, SetQuery
 from odfbuild.sql.text.statement import QueryStep, SqlTextError, Statement

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping, Sequence
 
-from odfbuild.sql.refusals import SEVERAL_ROWS
+from odfbuild.sql.forbidden import SEVERAL_ROWS
 from odfbuild.sql.text.spans import Span, Spans
 
 _ALL = "ALL"

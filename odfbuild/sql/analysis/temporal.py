@@ -10,7 +10,7 @@ import difflib
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, TypeAlias
 
-from odfbuild.sql.reasons import Finding, Reason
+from odfbuild.sql.findings import Finding, Reason
 from odfbuild.sql.text.parse import read
 from odfbuild.sql.text.shape import (
     Column,

@@ -8,7 +8,7 @@ from odfbuild.odf.events import DataSchema
 from odfbuild.sql.analysis.query import order_findings
 from odfbuild.sql.analysis.sums import sums_of
 from odfbuild.sql.analysis.temporal import column_problems
-from odfbuild.sql.reasons import Finding
+from odfbuild.sql.findings import Finding
 from odfbuild.sql.text.statement import QueryStep
 
 

@@ -27,8 +27,8 @@ from odfbuild.sql.columns.types import (
     rounded,
     wider,
 )
+from odfbuild.sql.forbidden import FORBIDDEN
 from odfbuild.sql.functions import ALLOWED
-from odfbuild.sql.refusals import FORBIDDEN
 from odfbuild.sql.text import types as spark_types
 from odfbuild.sql.text.shape import (
     Call,
@@ -332,7 +332,6 @@ _READERS: dict[type, Callable[..., Value]] = {
     Unknown: Expressions.unknown,
 }
 
-
 CASTS: dict[str, DataType] = {
     "string": STRING,
     "int": spark_types.INT,
@@ -471,7 +470,6 @@ _SPECIAL: dict[str, _Special] = {
     **dict.fromkeys(("mod", "pmod"), Calls.modulo),
     **dict.fromkeys(_HIGHER, Calls.higher),
 }
-
 
 _AGGREGATES = {"count", "sum", "avg", "min", "max"}
 _OPERATORS = {"+", "-", "*", "/", "%", "=", "<", "<=", ">", ">="}

@@ -19,10 +19,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from odfbuild.sql.text.edits import CarriedText
-from odfbuild.sql.text.shape import (
-    Name,
-    Place,
-)
+from odfbuild.sql.text.shape import Name, Place
 
 if TYPE_CHECKING:
     from odfbuild.odf.events import DataSchema

@@ -94,7 +94,6 @@ FORMS: dict[type, str] = {
     exp.SessionUser: "session_user",
 }
 
-
 _UNIT_FIRST = {
     *("dateadd", "date_add", "timestampadd", "datediff", "date_diff", "timestampdiff"),
 }

@@ -24,6 +24,7 @@ from odfbuild.odf.events import (
 from odfbuild.odf.identity import DatasetId, Multihash
 from odfbuild.odf.timestamp import Timestamp
 from odfbuild.odf.wire.blocks import block_hash, decode_block, decode_link, encode_block
+from odfbuild.state.chain.commit_request import Prepared, StagedFile
 from odfbuild.state.chain.head_facts import agrees
 from odfbuild.state.chain.heads import HEAD, HeadMovedError, MemoryHeads
 from odfbuild.state.chain.index import Index
@@ -32,7 +33,6 @@ from odfbuild.state.chain.objects import (
     MissingObjectError,
     UnreadableObjectError,
 )
-from odfbuild.state.chain.prepared import Prepared, StagedFile
 from odfbuild.state.chain.seen_heads import DamagedSeenHeadError, SeenHeads
 from odfbuild.state.chain.stores import Stores, check_files, check_present
 

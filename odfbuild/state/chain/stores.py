@@ -8,6 +8,7 @@ from odfbuild.errors import StateError
 from odfbuild.odf.events import AddData, DataSlice, ExecuteTransform, MetadataEvent
 from odfbuild.odf.identity import Multihash
 from odfbuild.state.chain.checked_files import CheckedFiles
+from odfbuild.state.chain.commit_request import Prepared, StagedFile
 from odfbuild.state.chain.heads import HeadStore
 from odfbuild.state.chain.objects import (
     CorruptObjectError,
@@ -15,7 +16,6 @@ from odfbuild.state.chain.objects import (
     ObjectStore,
     hash_files,
 )
-from odfbuild.state.chain.prepared import Prepared, StagedFile
 
 
 class InconsistentSliceError(StateError):

@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from odfbuild.executors.ingest.read.json_records import DECODER, build, sieve
 from odfbuild.executors.ingest.read.problems import Rejected
-from odfbuild.executors.ingest.read.records import DECODER, build, sieve
 from odfbuild.executors.ingest.read.values import Formats
 
 PAIR = pa.list_(pa.field("item", pa.int8(), nullable=False), 2)

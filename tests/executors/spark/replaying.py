@@ -19,7 +19,7 @@ from odfbuild.executors.verify.replay import RecordedStep, Replayed, recorded_st
 from odfbuild.odf.events import DatasetKind, SetTransform, SetVocab, TransformInput
 from odfbuild.odf.refs import DatasetAlias
 from odfbuild.odf.timestamp import Timestamp
-from odfbuild.state.chain.prepared import Prepared
+from odfbuild.state.chain.commit_request import Prepared
 from tests.executors.workshop import Workshop, ledger
 from tests.planner.builders import sql
 

@@ -11,13 +11,13 @@ import pyarrow.parquet as pq
 import pytest
 
 from odfbuild.errors import InvalidQueryError
-from odfbuild.executors.data.slices import seal
+from odfbuild.executors.data.seal import seal
 from odfbuild.executors.engine.protocol import TransformInputFrame, TransformWork
 from odfbuild.executors.engine.spark.engine import SparkEngine
 from odfbuild.odf.events import DatasetKind, OffsetInterval, SqlQueryStep, TransformSql
 from odfbuild.odf.schema.arrow import from_arrow
 from odfbuild.odf.timestamp import Timestamp
-from odfbuild.planner.bind import PendingInput, bind
+from odfbuild.planner.intervals import PendingInput, bind
 from odfbuild.planner.staleness import InputNow
 from tests.cases import load
 from tests.executors.spark.tables import VOCAB, table_of, written

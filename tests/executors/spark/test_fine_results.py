@@ -8,7 +8,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from odfbuild.executors.data.frames import Frame
-from odfbuild.executors.data.slices import Sealed, seal
+from odfbuild.executors.data.seal import Sealed, seal
 from odfbuild.executors.engine.protocol import TransformInputFrame, TransformWork
 from odfbuild.executors.engine.spark.engine import SparkEngine
 from odfbuild.odf.events import OffsetInterval, TransformSql

@@ -10,7 +10,7 @@ import pytest
 
 from odfbuild.executors.engine.context import Site
 from odfbuild.executors.engine.spark.engine import SparkEngine
-from odfbuild.executors.ingest.watermark import move_watermark
+from odfbuild.executors.ingest.manual_watermark import move_watermark
 from odfbuild.executors.transform.checkpoint import LostCheckpointError
 from odfbuild.executors.transform.step import transform
 from odfbuild.executors.verify.chain import verify
@@ -28,8 +28,8 @@ from odfbuild.odf.hashing import physical_hash
 from odfbuild.odf.identity import Multihash
 from odfbuild.odf.refs import DatasetAlias
 from odfbuild.odf.timestamp import Timestamp
+from odfbuild.state.chain.commit_request import Prepared
 from odfbuild.state.chain.dataset import Dataset
-from odfbuild.state.chain.prepared import Prepared
 from tests.executors.workshop import Workshop, ledger
 from tests.planner.builders import sql
 

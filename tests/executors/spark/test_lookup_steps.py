@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from odfbuild.executors.data.slices import Sealed
+from odfbuild.executors.data.seal import Sealed
 from odfbuild.executors.engine.arrow import joins as weighing
 from odfbuild.executors.engine.arrow import keyed as touched
 from odfbuild.executors.engine.arrow.keyed import Sides

@@ -10,7 +10,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from odfbuild.executors.engine.spark.engine import SparkEngine
-from odfbuild.executors.ingest.push.records import Pushing, push
+from odfbuild.executors.ingest.push.push import Pushing, push
 from odfbuild.odf.events import (
     AddPushSource,
     DatasetKind,

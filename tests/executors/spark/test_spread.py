@@ -10,7 +10,7 @@ import pytest
 
 import odfbuild
 from odfbuild.errors import EngineFailedError
-from odfbuild.executors.data.slices import NullValuesError
+from odfbuild.executors.data.seal import NullValuesError
 from odfbuild.executors.engine.spark.engine import SparkEngine
 from odfbuild.executors.engine.spark.session import InterruptedStepError
 

@@ -22,7 +22,7 @@ from odfbuild.odf.events import (
     TransformInput,
 )
 from odfbuild.odf.refs import DatasetAlias
-from odfbuild.planner.make import make_plan, project_hash
+from odfbuild.planner.make_plan import make_plan, project_hash
 from odfbuild.planner.plan.changes import ChangeClass
 from odfbuild.planner.plan.policy import Traits
 from odfbuild.planner.select.facts import facts_of, selection_graph

@@ -3,8 +3,8 @@
 import pytest
 
 from odfbuild.odf.schema.ddl import parse_ddl
-from odfbuild.sql.analysis.affected import affected
 from odfbuild.sql.analysis.aggregates.accumulators import Accumulators, Kept, accumulators
+from odfbuild.sql.analysis.engine_revisions import affected
 from odfbuild.sql.text.statement import QueryStep
 
 INPUTS = {

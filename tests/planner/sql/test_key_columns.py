@@ -5,7 +5,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from odfbuild.odf.events import DataField, DataSchema, DataTypeInt32, DataTypeString
-from odfbuild.sql.analysis.keys.opaque import KeyColumns, key_columns, span_columns
+from odfbuild.sql.analysis.keys.key_columns import KeyColumns, key_columns, span_columns
 from odfbuild.sql.text.statement import QueryStep
 
 I = DataSchema(tuple(DataField(n, DataTypeString()) for n in ("k", "t", "u")))  # noqa: E741

@@ -2,8 +2,8 @@
 
 import pytest
 
-from odfbuild.sql.analysis.misuse import misuses
-from odfbuild.sql.reasons import Reason
+from odfbuild.sql.analysis.spark_refusals import misuses
+from odfbuild.sql.findings import Reason
 from odfbuild.sql.text.statement import QueryStep
 
 WRONG = {

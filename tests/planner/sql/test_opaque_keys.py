@@ -3,7 +3,7 @@
 import pytest
 
 from odfbuild.odf.schema.ddl import parse_ddl
-from odfbuild.sql.analysis.keys.opaque import key_columns, opaque_keys
+from odfbuild.sql.analysis.keys.key_columns import key_columns, opaque_keys
 from odfbuild.sql.text.statement import QueryStep
 
 INPUTS = {

@@ -7,7 +7,7 @@ from odfbuild.odf.events import DataTypeString as Text
 from odfbuild.sql.analysis.order import settled, unordered
 from odfbuild.sql.analysis.query import QueryFacts, diagnostics, examine
 from odfbuild.sql.analysis.sums import Added, cast_to, sums_of
-from odfbuild.sql.reasons import Reason
+from odfbuild.sql.findings import Reason
 from odfbuild.sql.text.parse import read
 from odfbuild.sql.text.statement import QueryStep
 

@@ -4,9 +4,9 @@ import pytest
 
 from odfbuild.odf.events import DataSchema
 from odfbuild.odf.schema.ddl import parse_ddl
-from odfbuild.sql.analysis.affected import Cause, affected
 from odfbuild.sql.analysis.classes import query_class
-from odfbuild.sql.analysis.keys.opaque import key_columns
+from odfbuild.sql.analysis.engine_revisions import Cause, affected
+from odfbuild.sql.analysis.keys.key_columns import key_columns
 from odfbuild.sql.text.statement import QueryStep
 
 A = "t TIMESTAMP NOT NULL, k STRING, n BIGINT, s STRUCT<k: STRING, m: BIGINT>, l ARRAY<STRING>"

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from odfbuild.odf.events import SqlQueryStep, TransformSql
 from odfbuild.sql.analysis.query import QueryFacts, diagnostics, examine
-from odfbuild.sql.reasons import Reason
+from odfbuild.sql.findings import Reason
 from odfbuild.sql.text.edits import CarriedText, carry
 from odfbuild.sql.text.statement import CLOCK_WORDS, QueryStep, steps_of
 

@@ -14,7 +14,7 @@ from odfbuild.project.upgrade import upgrade
 from odfbuild.sql.analysis.classes import query_class
 from odfbuild.sql.analysis.query import examine
 from odfbuild.sql.columns import columns_of
-from odfbuild.sql.reasons import Reason
+from odfbuild.sql.findings import Reason
 from odfbuild.sql.text.statement import QueryStep, steps_of
 from tests.projects import REPOSITORY
 

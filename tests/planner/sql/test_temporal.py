@@ -13,14 +13,14 @@ from odfbuild.odf.events import (
     TimeUnit,
     TransformSql,
 )
-from odfbuild.sql.analysis.affected import Cause, affected
-from odfbuild.sql.analysis.keys.opaque import key_columns
+from odfbuild.sql.analysis.engine_revisions import Cause, affected
+from odfbuild.sql.analysis.keys.key_columns import key_columns
 from odfbuild.sql.analysis.query import diagnostics, examine
 from odfbuild.sql.analysis.temporal import column_problems
 from odfbuild.sql.analysis.windows import longest_wait, waits
 from odfbuild.sql.columns import columns_of
 from odfbuild.sql.columns.output import ColumnRef
-from odfbuild.sql.reasons import Reason
+from odfbuild.sql.findings import Reason
 from odfbuild.sql.text.statement import QueryStep, steps_of
 from odfbuild.sql.text.temporal import as_of, as_of_joins, read_plainly
 

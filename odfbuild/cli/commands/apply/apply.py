@@ -8,11 +8,10 @@ from typing import TYPE_CHECKING
 
 from odfbuild import app
 from odfbuild.cli import exits
-from odfbuild.cli.arguments.given import Given
-from odfbuild.cli.arguments.opened import again_if_changed, open_given
+from odfbuild.cli.arguments.context import Given
 from odfbuild.cli.arguments.options import OnBusy
+from odfbuild.cli.arguments.project import again_if_changed, open_given
 from odfbuild.cli.arguments.scope import Scope, scoped
-from odfbuild.cli.busy import names_of, reserved, reserved_for
 from odfbuild.cli.commands.plan.plan import no_changes
 from odfbuild.cli.consent import (
     UnfitPlanError,
@@ -21,7 +20,6 @@ from odfbuild.cli.consent import (
     refuse_unnamed,
     refuse_unplanned,
 )
-from odfbuild.cli.damage import told_damage
 from odfbuild.cli.exits import UsageRefusedError
 from odfbuild.cli.files import Reports, parse_reports
 from odfbuild.cli.formats.outputs import wants_colour
@@ -30,8 +28,10 @@ from odfbuild.cli.render.diagnostics import render_diagnostics
 from odfbuild.cli.render.plan import plan_text
 from odfbuild.cli.render.run import report_json, report_text, told_of
 from odfbuild.cli.render.words import count
+from odfbuild.cli.reservation import names_of, reserved, reserved_for
 from odfbuild.cli.terminal.console import hint
 from odfbuild.cli.terminal.events import say, say_event, tell_idle
+from odfbuild.cli.unreadable import told_damage
 from odfbuild.errors import Diagnostic, Level, ProjectErrors
 from odfbuild.executors.runs.report import Done, Report
 from odfbuild.executors.runs.resume import Resumed
@@ -42,7 +42,7 @@ from odfbuild.planner.plan.subset import fitting
 from odfbuild.project.config.project_file import load_config
 
 if TYPE_CHECKING:
-    from odfbuild.app.plan.project_files import ProjectFiles
+    from odfbuild.app.plan.file_snapshot import ProjectFiles
     from odfbuild.planner.declared import Declared
 
 

@@ -10,22 +10,22 @@ from typing import TYPE_CHECKING, Any
 
 from odfbuild import app
 from odfbuild.cli import exits
-from odfbuild.cli.arguments.given import Given
-from odfbuild.cli.arguments.moment import moment
-from odfbuild.cli.arguments.opened import open_given
+from odfbuild.cli.arguments.context import Given
 from odfbuild.cli.arguments.options import OnBusy
-from odfbuild.cli.busy import reserved
+from odfbuild.cli.arguments.project import open_given
+from odfbuild.cli.arguments.timestamp import moment
 from odfbuild.cli.exits import UsageRefusedError
 from odfbuild.cli.render.diagnostics import render_diagnostics
 from odfbuild.cli.render.run import told_json, told_notes, told_words
 from odfbuild.cli.render.words import count
+from odfbuild.cli.reservation import reserved
 from odfbuild.cli.terminal.console import printable, printable_json
 from odfbuild.errors import OdfBuildError
 from odfbuild.odf.refs import DatasetAlias
 from odfbuild.odf.timestamp import Timestamp
 
 if TYPE_CHECKING:
-    from odfbuild.executors.ingest.push.records import Pushed
+    from odfbuild.executors.ingest.push.push import Pushed
 
 
 STDIN = "-"

@@ -10,6 +10,14 @@ from time import time_ns
 from typing import Any
 
 from odfbuild import app
+from odfbuild.app.maintenance.batch import (
+    Outcome,
+    PreparedAll,
+    carry_out_all,
+    inputs_of,
+    made_anew,
+    prepare_all,
+)
 from odfbuild.app.maintenance.rewrite import (
     HARD,
     Compaction,
@@ -21,35 +29,23 @@ from odfbuild.app.maintenance.rewrite import (
     check_files,
     prepare,
 )
-from odfbuild.app.maintenance.several import (
-    Outcome,
-    PreparedAll,
-    carry_out_all,
-    inputs_of,
-    made_anew,
-    prepare_all,
-)
 from odfbuild.cli import exits
-from odfbuild.cli.arguments.given import Given
-from odfbuild.cli.arguments.opened import open_given
+from odfbuild.cli.arguments.context import Given
 from odfbuild.cli.arguments.options import OnBusy
+from odfbuild.cli.arguments.project import open_given
 from odfbuild.cli.arguments.selection import chosen_existing
-from odfbuild.cli.busy import Reserved, reserved
 from odfbuild.cli.consent import UnfitPlanError, confirm
 from odfbuild.cli.exits import UsageRefusedError
 from odfbuild.cli.render.diagnostics import render_diagnostics
 from odfbuild.cli.render.maintenance import plan_lines, several_lines
+from odfbuild.cli.reservation import Reserved, reserved
 from odfbuild.cli.terminal.console import hint, printable, printable_json
 from odfbuild.odf.events import DatasetKind
 from odfbuild.odf.refs import DatasetAlias, InvalidNameError
 from odfbuild.odf.timestamp import Timestamp
+from odfbuild.planner.maintenance.batch import SEVERAL, HousekeepingPlan, several_json
 from odfbuild.planner.maintenance.compaction import DEFAULT_LIMITS, Limits
-from odfbuild.planner.maintenance.rewrite import (
-    FULL,
-    REBUILD,
-    rewrite_json,
-)
-from odfbuild.planner.maintenance.several import SEVERAL, HousekeepingPlan, several_json
+from odfbuild.planner.maintenance.rewrite import FULL, REBUILD, rewrite_json
 from odfbuild.planner.plan.read import DamagedPlanError
 from odfbuild.planner.plan.write import canonical
 
@@ -103,7 +99,7 @@ def full_rebuild(project: app.Opened) -> Rebuild:
 
 def reset_at(text: str) -> Reset:
     """Return a reset to the last block up to a time.  Raises UsageRefusedError for no time."""
-    from odfbuild.cli.arguments.moment import moment
+    from odfbuild.cli.arguments.timestamp import moment
 
     now = Timestamp.from_millis(time_ns() // 1_000_000)
     return Reset(moment(text, now, why="the last block that is no later becomes the last one"))

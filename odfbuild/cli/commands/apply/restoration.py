@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 from odfbuild.app.maintenance.restoration import Losses, find_losses, foreseen, restorations
 from odfbuild.cli import exits
-from odfbuild.cli.arguments.given import Given
-from odfbuild.cli.arguments.opened import open_given
+from odfbuild.cli.arguments.context import Given
+from odfbuild.cli.arguments.project import open_given
 from odfbuild.cli.render.words import count
 from odfbuild.cli.terminal.console import printable, printable_json
 from odfbuild.odf.identity import DatasetId

@@ -4,12 +4,12 @@ from collections.abc import Sequence
 
 from odfbuild.app.undo import prepare_retirement
 from odfbuild.cli import exits
-from odfbuild.cli.arguments.given import Given
-from odfbuild.cli.arguments.opened import open_given
+from odfbuild.cli.arguments.context import Given
+from odfbuild.cli.arguments.project import open_given
 from odfbuild.cli.arguments.selection import chosen_existing
-from odfbuild.cli.busy import reserved
 from odfbuild.cli.commands.apply.undo import UndoOptions, take_back_or_tell
 from odfbuild.cli.consent import refuse_unplanned
+from odfbuild.cli.reservation import reserved
 
 
 def retire_selected(

@@ -6,12 +6,11 @@ from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 
 from odfbuild import app
-from odfbuild.app.plan.source_files import UNREAD
+from odfbuild.app.plan.late_files import UNREAD
 from odfbuild.app.run import Data, data_plan
 from odfbuild.cli import exits
-from odfbuild.cli.arguments.given import Given
-from odfbuild.cli.arguments.opened import again_if_changed, open_given
-from odfbuild.cli.busy import reserved_for
+from odfbuild.cli.arguments.context import Given
+from odfbuild.cli.arguments.project import again_if_changed, open_given
 from odfbuild.cli.commands.apply.apply import (
     ApplyOptions,
     Running,
@@ -24,6 +23,7 @@ from odfbuild.cli.formats.outputs import wants_colour
 from odfbuild.cli.problems import whole
 from odfbuild.cli.render.diagnostics import render_diagnostics
 from odfbuild.cli.render.plan import plan_text
+from odfbuild.cli.reservation import reserved_for
 from odfbuild.cli.terminal.console import hint
 from odfbuild.errors import Diagnostic, Level, OdfBuildError, ProjectErrors, StateError
 from odfbuild.odf.refs import DatasetAlias

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from odfbuild.cli import exits
-from odfbuild.cli.arguments.given import Given
-from odfbuild.cli.arguments.opened import open_given
+from odfbuild.cli.arguments.context import Given
+from odfbuild.cli.arguments.project import open_given
 from odfbuild.cli.render.words import count
 from odfbuild.cli.terminal.console import printable, printable_json
 from odfbuild.errors import Diagnostic, Level, StateError

@@ -9,13 +9,13 @@ from typing import Any
 from odfbuild import app
 from odfbuild.app.undo import prepare_undo, take_back
 from odfbuild.cli import exits
-from odfbuild.cli.arguments.given import Given
-from odfbuild.cli.arguments.opened import open_given
+from odfbuild.cli.arguments.context import Given
 from odfbuild.cli.arguments.options import OnBusy
-from odfbuild.cli.busy import reserved
+from odfbuild.cli.arguments.project import open_given
 from odfbuild.cli.consent import confirm, refuse_unfit, refuse_unplanned
 from odfbuild.cli.render.maintenance import undo_lines
 from odfbuild.cli.render.words import count
+from odfbuild.cli.reservation import reserved
 from odfbuild.cli.terminal.console import printable, printable_json
 from odfbuild.executors.runs.record import Asking
 from odfbuild.odf.refs import DatasetAlias, InvalidNameError

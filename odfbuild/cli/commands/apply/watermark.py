@@ -5,12 +5,12 @@ from time import time_ns
 
 from odfbuild import app
 from odfbuild.cli import exits
-from odfbuild.cli.arguments.given import Given
-from odfbuild.cli.arguments.moment import moment
-from odfbuild.cli.arguments.opened import open_given
+from odfbuild.cli.arguments.context import Given
+from odfbuild.cli.arguments.project import open_given
+from odfbuild.cli.arguments.timestamp import moment
 from odfbuild.cli.exits import UsageRefusedError
 from odfbuild.executors.ingest.fetch.local import SOURCE_NAME
-from odfbuild.executors.ingest.watermark import NotARootError, move_watermark
+from odfbuild.executors.ingest.manual_watermark import NotARootError, move_watermark
 from odfbuild.odf.timestamp import Timestamp
 
 

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 from odfbuild import app
 from odfbuild.app.load_project import load
 from odfbuild.cli import exits
-from odfbuild.cli.arguments.given import Given
-from odfbuild.cli.arguments.opened import open_given
+from odfbuild.cli.arguments.context import Given
+from odfbuild.cli.arguments.project import open_given
 from odfbuild.cli.commands.author.upgrade import UsageError
 from odfbuild.cli.files import editing, replace_file
 from odfbuild.cli.terminal.console import printable

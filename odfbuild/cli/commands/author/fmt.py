@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from odfbuild.cli import exits
-from odfbuild.cli.arguments.given import Given
+from odfbuild.cli.arguments.context import Given
 from odfbuild.cli.files import definitions_in, editing, read_definition, replace_file
 from odfbuild.cli.render.diagnostics import render_diagnostics
 from odfbuild.cli.terminal.console import printable

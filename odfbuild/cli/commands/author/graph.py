@@ -5,8 +5,8 @@ from collections.abc import Callable, Mapping, Sequence
 
 from odfbuild import app
 from odfbuild.cli import exits
-from odfbuild.cli.arguments.given import Given
-from odfbuild.cli.arguments.opened import open_given
+from odfbuild.cli.arguments.context import Given
+from odfbuild.cli.arguments.project import open_given
 from odfbuild.cli.arguments.selection import chosen, column_use
 from odfbuild.cli.render.graph import Drawing, Node, dot, mermaid, tree
 from odfbuild.odf.refs import DatasetAlias

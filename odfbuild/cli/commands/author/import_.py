@@ -20,16 +20,16 @@ from odfbuild.app.import_chain import (
 from odfbuild.app.load_project import load
 from odfbuild.app.outside_use import uses_of_source
 from odfbuild.cli import exits
-from odfbuild.cli.arguments.given import Given
-from odfbuild.cli.arguments.opened import open_given
+from odfbuild.cli.arguments.context import Given
 from odfbuild.cli.arguments.options import OnBusy
-from odfbuild.cli.busy import reserved
+from odfbuild.cli.arguments.project import open_given
 from odfbuild.cli.commands.author.new import definition_path, editor_line, write_definition
 from odfbuild.cli.consent import refuse_unnamed
 from odfbuild.cli.exits import UsageRefusedError
 from odfbuild.cli.files import AlreadyThereError
 from odfbuild.cli.render.outside_use import cut
 from odfbuild.cli.render.words import bytes_text, count, kind_word
+from odfbuild.cli.reservation import reserved
 from odfbuild.cli.terminal.console import hint, printable
 from odfbuild.errors import Diagnostic, Level, ProjectErrors
 from odfbuild.odf.chain.state import ChainState

@@ -6,11 +6,11 @@ from typing import Any
 
 from odfbuild import app
 from odfbuild.cli import exits
-from odfbuild.cli.arguments.given import Given
-from odfbuild.cli.arguments.opened import open_given
+from odfbuild.cli.arguments.context import Given
+from odfbuild.cli.arguments.project import open_given
 from odfbuild.cli.arguments.selection import chosen, chosen_existing, column_use
-from odfbuild.cli.damage import is_damaged
 from odfbuild.cli.render.rows import check_safe_csv, write_rows
+from odfbuild.cli.unreadable import is_damaged
 from odfbuild.odf.chain.state import ChainState
 from odfbuild.odf.events import SetTransform
 from odfbuild.odf.identity import DatasetId

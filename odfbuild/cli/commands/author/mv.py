@@ -13,12 +13,12 @@ from dataclasses import dataclass
 from odfbuild import app
 from odfbuild.app.load_project import load
 from odfbuild.cli import exits
-from odfbuild.cli.arguments.given import Given
-from odfbuild.cli.arguments.opened import open_given
+from odfbuild.cli.arguments.context import Given
 from odfbuild.cli.arguments.options import OnBusy
-from odfbuild.cli.busy import reserved
+from odfbuild.cli.arguments.project import open_given
 from odfbuild.cli.commands.author.accept import UnknownDatasetError
 from odfbuild.cli.files import editing, replace_files
+from odfbuild.cli.reservation import reserved
 from odfbuild.cli.terminal.console import printable
 from odfbuild.errors import Diagnostic, ProjectErrors, SourceSpan
 from odfbuild.host.files import read_regular

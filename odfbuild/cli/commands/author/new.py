@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any
 from odfbuild import app
 from odfbuild.app.load_project import load, locked_schemas
 from odfbuild.cli import exits
-from odfbuild.cli.arguments.given import Given
-from odfbuild.cli.arguments.opened import open_given
+from odfbuild.cli.arguments.context import Given
+from odfbuild.cli.arguments.project import open_given
 from odfbuild.cli.commands.author.accept import UnknownDatasetError
 from odfbuild.cli.commands.author.upgrade import UsageError
 from odfbuild.cli.files import AlreadyThereError, editing, write_new

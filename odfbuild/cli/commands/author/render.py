@@ -6,8 +6,8 @@ from collections.abc import Iterable, Iterator, Sequence
 from odfbuild import app
 from odfbuild.app.load_project import load
 from odfbuild.cli import exits
-from odfbuild.cli.arguments.given import Given
-from odfbuild.cli.arguments.opened import open_given
+from odfbuild.cli.arguments.context import Given
+from odfbuild.cli.arguments.project import open_given
 from odfbuild.cli.arguments.selection import chosen
 from odfbuild.cli.terminal.console import printable
 from odfbuild.planner.declared import Declared

@@ -16,8 +16,8 @@ from odfbuild.app.check import (
 from odfbuild.app.load_project import granted_at, load
 from odfbuild.app.plan.sources import name_findings
 from odfbuild.cli import exits
-from odfbuild.cli.arguments.given import Given
-from odfbuild.cli.arguments.opened import open_given
+from odfbuild.cli.arguments.context import Given
+from odfbuild.cli.arguments.project import open_given
 from odfbuild.cli.arguments.selection import chosen
 from odfbuild.cli.formats.check import Format, Report, report_text
 from odfbuild.cli.problems import all_problems
@@ -129,7 +129,7 @@ def _checked(
 
         found += engine_findings(project, loaded.declared, wanted, broken)
     else:
-        from odfbuild.app.plan.definitions import column_findings
+        from odfbuild.app.plan.column_errors import column_findings
 
         lock = read_lock(project.root)
         problems = column_findings(loaded.declared, states, lock, wanted, broken=broken)

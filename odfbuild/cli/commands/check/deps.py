@@ -6,8 +6,8 @@ from dataclasses import replace
 
 from odfbuild.app.load_project import check_packages
 from odfbuild.cli import exits
-from odfbuild.cli.arguments.given import Given
-from odfbuild.cli.arguments.opened import open_given
+from odfbuild.cli.arguments.context import Given
+from odfbuild.cli.arguments.project import open_given
 from odfbuild.cli.terminal.console import printable
 from odfbuild.project.lock import Lock, LockedPackage, read_lock, write_lock
 from odfbuild.project.packages import check_name, install, pin

@@ -14,11 +14,11 @@ from odfbuild.app.inspection.doctor import (
     try_engine,
 )
 from odfbuild.cli import exits
-from odfbuild.cli.arguments.given import Given
-from odfbuild.cli.arguments.opened import open_given
-from odfbuild.cli.damage import told_damage
+from odfbuild.cli.arguments.context import Given
+from odfbuild.cli.arguments.project import open_given
 from odfbuild.cli.render.words import count
 from odfbuild.cli.terminal.console import printable, printable_json
+from odfbuild.cli.unreadable import told_damage
 from odfbuild.errors import ProjectError
 from odfbuild.project.opened import Opened
 

@@ -8,8 +8,8 @@ from odfbuild import app
 from odfbuild.app.check import ENGINE, ask_engine, broken_datasets, examine_all, query_findings
 from odfbuild.app.load_project import check_packages, load
 from odfbuild.cli import exits
-from odfbuild.cli.arguments.given import Given
-from odfbuild.cli.arguments.opened import open_given
+from odfbuild.cli.arguments.context import Given
+from odfbuild.cli.arguments.project import open_given
 from odfbuild.cli.arguments.selection import chosen
 from odfbuild.cli.commands.check.deps import pins_text
 from odfbuild.cli.formats.check import datasets_text, outdated_text, schemas_text

@@ -9,8 +9,8 @@ from typing import Final
 from odfbuild import app
 from odfbuild.app.test import Testing, data_tests, prepared, unit_tests
 from odfbuild.cli import exits
-from odfbuild.cli.arguments.given import Given
-from odfbuild.cli.arguments.opened import open_given
+from odfbuild.cli.arguments.context import Given
+from odfbuild.cli.arguments.project import open_given
 from odfbuild.cli.exits import UsageRefusedError
 from odfbuild.cli.files import parse_reports
 from odfbuild.cli.formats.tests import FAILED, PASSED, SKIPPED, WARNED, Tested, of_check, of_fixture

@@ -8,9 +8,9 @@ from typing import Final
 
 from odfbuild import app
 from odfbuild.cli import exits
-from odfbuild.cli.arguments.given import Given
-from odfbuild.cli.arguments.moment import moment
-from odfbuild.cli.arguments.opened import open_given
+from odfbuild.cli.arguments.context import Given
+from odfbuild.cli.arguments.project import open_given
+from odfbuild.cli.arguments.timestamp import moment
 from odfbuild.cli.exits import UsageRefusedError
 from odfbuild.cli.files import parse_reports
 from odfbuild.cli.formats.replay import checked_json, checked_lines

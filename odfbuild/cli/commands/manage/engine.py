@@ -22,13 +22,13 @@ from odfbuild.app.engine import (
     stop,
 )
 from odfbuild.cli import exits
-from odfbuild.cli.arguments.given import Given
-from odfbuild.cli.arguments.opened import open_given
+from odfbuild.cli.arguments.context import Given
 from odfbuild.cli.arguments.options import OnBusy
-from odfbuild.cli.busy import reserved
+from odfbuild.cli.arguments.project import open_given
 from odfbuild.cli.consent import confirm
 from odfbuild.cli.exits import UsageRefusedError
 from odfbuild.cli.formats.replay import json_text, replayed_json, replayed_lines
+from odfbuild.cli.reservation import reserved
 
 _IDLE = re.compile(r"([1-9][0-9]{0,5})([smh])")
 _UNITS = {"s": 1, "m": 60, "h": 3600}

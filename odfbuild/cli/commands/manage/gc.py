@@ -8,8 +8,8 @@ from typing import Any
 
 from odfbuild.app.maintenance.collection import Collected, Collection, collect_garbage
 from odfbuild.cli import exits
-from odfbuild.cli.arguments.given import Given
-from odfbuild.cli.arguments.opened import open_given
+from odfbuild.cli.arguments.context import Given
+from odfbuild.cli.arguments.project import open_given
 from odfbuild.cli.consent import refuse_unnamed
 from odfbuild.cli.exits import UsageRefusedError
 from odfbuild.cli.render.words import bytes_text, count

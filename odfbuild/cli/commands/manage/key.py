@@ -11,8 +11,8 @@ from pathlib import Path
 
 from odfbuild import app
 from odfbuild.cli import exits
-from odfbuild.cli.arguments.given import Given
-from odfbuild.cli.arguments.opened import open_given
+from odfbuild.cli.arguments.context import Given
+from odfbuild.cli.arguments.project import open_given
 from odfbuild.cli.files import read_bounded, refuse_taken, write_new
 from odfbuild.cli.render.diagnostics import render_diagnostics
 from odfbuild.errors import Diagnostic, Level, OdfBuildError, StateError

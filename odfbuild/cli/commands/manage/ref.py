@@ -5,8 +5,8 @@ import sys
 
 from odfbuild import app
 from odfbuild.cli import exits
-from odfbuild.cli.arguments.given import Given
-from odfbuild.cli.arguments.opened import open_given
+from odfbuild.cli.arguments.context import Given
+from odfbuild.cli.arguments.project import open_given
 from odfbuild.state.chain.refs import RefPosition, advance, find_block, positions, remove
 
 _COLUMNS = ("reference", "block", "number", "to the head")

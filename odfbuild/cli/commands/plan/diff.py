@@ -7,8 +7,8 @@ from dataclasses import replace
 from odfbuild import app
 from odfbuild.app.inspection.diff import Names, Side, both_sides, names_of
 from odfbuild.cli import exits
-from odfbuild.cli.arguments.given import Given
-from odfbuild.cli.arguments.opened import open_given
+from odfbuild.cli.arguments.context import Given
+from odfbuild.cli.arguments.project import open_given
 from odfbuild.cli.render.diff import event_difference, row_lines
 from odfbuild.cli.render.uuids import uuids_of_dataset, with_uuids
 from odfbuild.cli.render.words import column_text

@@ -10,10 +10,10 @@ from typing import Any
 from odfbuild import app
 from odfbuild.app.inspection.diff import Names
 from odfbuild.app.inspection.drift import find_drift
-from odfbuild.app.plan.source_files import files_drift
+from odfbuild.app.plan.late_files import files_drift
 from odfbuild.cli import exits
-from odfbuild.cli.arguments.given import Given
-from odfbuild.cli.arguments.opened import open_given
+from odfbuild.cli.arguments.context import Given
+from odfbuild.cli.arguments.project import open_given
 from odfbuild.cli.arguments.selection import chosen
 from odfbuild.cli.commands.plan.ignored import is_ignored, read_ignored
 from odfbuild.cli.render.diff import event_difference

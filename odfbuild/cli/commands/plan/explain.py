@@ -5,10 +5,10 @@ from collections.abc import Iterator, Sequence
 
 from odfbuild import app
 from odfbuild.app.inspection.diff import Names
-from odfbuild.app.plan.source_files import files_of, left_unread
+from odfbuild.app.plan.late_files import files_of, left_unread
 from odfbuild.cli import exits
-from odfbuild.cli.arguments.given import Given
-from odfbuild.cli.arguments.opened import open_given
+from odfbuild.cli.arguments.context import Given
+from odfbuild.cli.arguments.project import open_given
 from odfbuild.cli.arguments.selection import column_use
 from odfbuild.cli.render.dataset import input_lines, standing_text
 from odfbuild.cli.render.diff import event_difference
@@ -16,7 +16,7 @@ from odfbuild.cli.render.plan import cause_lines
 from odfbuild.cli.render.words import affected_text, column_text, count, judged_word, kind_word
 from odfbuild.cli.terminal.console import printable
 from odfbuild.errors import ProjectErrors, StateError
-from odfbuild.executors.ingest.fetch.source_files import PassedOver
+from odfbuild.executors.ingest.fetch.late_files import PassedOver
 from odfbuild.odf.chain.state import ChainState
 from odfbuild.odf.events import (
     AddPushSource,

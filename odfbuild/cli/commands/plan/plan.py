@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING
 
 from odfbuild import app
 from odfbuild.cli import exits
-from odfbuild.cli.arguments.given import Given
-from odfbuild.cli.arguments.opened import again_if_changed, open_given
+from odfbuild.cli.arguments.context import Given
+from odfbuild.cli.arguments.project import again_if_changed, open_given
 from odfbuild.cli.arguments.scope import Scope, scoped
 from odfbuild.cli.exits import UsageRefusedError
 from odfbuild.cli.formats.outputs import (
@@ -34,7 +34,7 @@ from odfbuild.planner.exclusion import reasons, with_left_out
 if TYPE_CHECKING:
     from odfbuild.app.inspection.query import RowsTried
     from odfbuild.planner.plan import Plan
-    from odfbuild.state.memory.settled import Answer
+    from odfbuild.state.memory.plans import Answer
 
 
 _MOST = 20
@@ -118,7 +118,7 @@ def show_plan(given: Given, options: PlanOptions) -> int:
         blocks=options.blocks,
         every=options.every,
     )
-    from odfbuild.state.memory.settled import Answer
+    from odfbuild.state.memory.plans import Answer
 
     def looked() -> tuple[app.Opened, app.Made | Answer]:
         nonlocal manner
@@ -187,7 +187,7 @@ def no_changes(datasets: int) -> str:
 def _repeated(known: app.Known, options: PlanOptions, manner: Manner) -> Answer | None:
     """Return what was said of the same plan before, if that is known."""
     if known.idle and options.is_brief:
-        from odfbuild.state.memory.settled import Answer
+        from odfbuild.state.memory.plans import Answer
 
         return Answer(exits.DONE, no_changes(known.datasets))
     return known.answer(_question(options, manner))

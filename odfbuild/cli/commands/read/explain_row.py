@@ -8,8 +8,8 @@ from typing import Any, Final
 
 from odfbuild.app.inspection.explain import Explained, RowKey, Traced, explain, trace
 from odfbuild.cli import exits
-from odfbuild.cli.arguments.given import Given
-from odfbuild.cli.arguments.opened import open_given
+from odfbuild.cli.arguments.context import Given
+from odfbuild.cli.arguments.project import open_given
 from odfbuild.cli.render.diff import row_text
 from odfbuild.cli.render.provenance import (
     column_lines,

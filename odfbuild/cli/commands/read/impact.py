@@ -8,8 +8,8 @@ from typing import Any
 
 from odfbuild import app
 from odfbuild.cli import exits
-from odfbuild.cli.arguments.given import Given
-from odfbuild.cli.arguments.opened import open_given
+from odfbuild.cli.arguments.context import Given
+from odfbuild.cli.arguments.project import open_given
 from odfbuild.cli.arguments.selection import column_use
 from odfbuild.cli.exits import UsageRefusedError
 from odfbuild.cli.render.graph import Drawing, Node, dot, mermaid

@@ -9,9 +9,9 @@ from uuid import UUID
 
 from odfbuild import app
 from odfbuild.cli import exits
-from odfbuild.cli.arguments.given import Given
-from odfbuild.cli.arguments.moment import moment
-from odfbuild.cli.arguments.opened import open_given
+from odfbuild.cli.arguments.context import Given
+from odfbuild.cli.arguments.project import open_given
+from odfbuild.cli.arguments.timestamp import moment
 from odfbuild.cli.commands.read.views import is_time
 from odfbuild.cli.exits import UsageRefusedError
 from odfbuild.cli.render.diagnostics import render_diagnostics

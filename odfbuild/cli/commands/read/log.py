@@ -4,8 +4,8 @@ import sys
 
 from odfbuild import app
 from odfbuild.cli import exits
-from odfbuild.cli.arguments.given import Given
-from odfbuild.cli.arguments.opened import open_given
+from odfbuild.cli.arguments.context import Given
+from odfbuild.cli.arguments.project import open_given
 from odfbuild.errors import OdfBuildError
 from odfbuild.odf.identity import Multihash
 from odfbuild.state.chain.dataset import Dataset, ForeignChainError

@@ -7,8 +7,8 @@ from pathlib import Path
 from odfbuild import app
 from odfbuild.app.inspection.query import answered
 from odfbuild.cli import exits
-from odfbuild.cli.arguments.given import Given
-from odfbuild.cli.arguments.opened import open_given
+from odfbuild.cli.arguments.context import Given
+from odfbuild.cli.arguments.project import open_given
 from odfbuild.cli.commands.read.show import tell_more, tell_none
 from odfbuild.cli.commands.read.views import Asked, is_time, view_of
 from odfbuild.cli.exits import UsageRefusedError
@@ -29,7 +29,7 @@ from odfbuild.odf.refs import DatasetAlias
 from odfbuild.odf.schema.value_paths import ValuePath
 from odfbuild.planner.queries import copied_uuids
 from odfbuild.sql.analysis.query import QueryFacts, diagnostics, examine
-from odfbuild.sql.reasons import Reason
+from odfbuild.sql.findings import Reason
 from odfbuild.sql.text.parse import read
 from odfbuild.sql.text.shape import Place
 from odfbuild.sql.text.statement import QueryStep, SqlTextError

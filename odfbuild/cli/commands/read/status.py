@@ -6,13 +6,13 @@ from dataclasses import dataclass
 from typing import Any
 
 from odfbuild import app
-from odfbuild.app.plan.source_files import files_of, left_unread
+from odfbuild.app.plan.late_files import files_of, left_unread
 from odfbuild.cli import exits
-from odfbuild.cli.arguments.given import Given
-from odfbuild.cli.arguments.opened import open_given
-from odfbuild.cli.damage import is_damaged
+from odfbuild.cli.arguments.context import Given
+from odfbuild.cli.arguments.project import open_given
 from odfbuild.cli.terminal.console import printable
-from odfbuild.executors.ingest.fetch.source_files import PassedOver
+from odfbuild.cli.unreadable import is_damaged
+from odfbuild.executors.ingest.fetch.late_files import PassedOver
 from odfbuild.odf.chain.state import ChainState
 from odfbuild.odf.identity import DatasetId
 from odfbuild.odf.refs import DatasetAlias

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from time import time_ns
 
 from odfbuild import app
-from odfbuild.cli.arguments.moment import moment
+from odfbuild.cli.arguments.timestamp import moment
 from odfbuild.cli.exits import UsageRefusedError
 from odfbuild.cli.render.uuids import uuids_of
 from odfbuild.errors import StateError

@@ -27,7 +27,7 @@ from odfbuild.executors.engine.protocol import (
 )
 from odfbuild.odf.events import DataSchema, DatasetVocabulary
 from odfbuild.odf.schema.arrow import from_arrow, to_arrow
-from odfbuild.sql.analysis.keys.opaque import KeyColumns, span_columns, step_key
+from odfbuild.sql.analysis.keys.key_columns import KeyColumns, span_columns, step_key
 from odfbuild.sql.analysis.query import QueryFacts
 from odfbuild.sql.analysis.windows import longest_wait, waits
 from odfbuild.sql.text.temporal import as_of_joins

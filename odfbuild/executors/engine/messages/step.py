@@ -10,8 +10,8 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from odfbuild.errors import InvalidQueryError
-from odfbuild.executors.data.slice_files import scan_slices
-from odfbuild.executors.data.slices import Sealed, seal
+from odfbuild.executors.data.parquet import scan_slices
+from odfbuild.executors.data.seal import Sealed, seal
 from odfbuild.executors.engine.messages.state import InputState, StepState
 from odfbuild.executors.engine.protocol import Engine, TransformInputFrame, TransformWork
 from odfbuild.odf.chain.state import RESTATE

@@ -23,7 +23,7 @@ from odfbuild.executors.engine.protocol import (
 )
 from odfbuild.executors.engine.provenance.selections import equal_rows
 from odfbuild.odf.events import DatasetVocabulary
-from odfbuild.sql.analysis.keys.opaque import KeyColumns, step_key
+from odfbuild.sql.analysis.keys.key_columns import KeyColumns, step_key
 from odfbuild.sql.analysis.query import QueryFacts
 
 _MOST: Final = 64 << 20  # bytes of records that may be equal

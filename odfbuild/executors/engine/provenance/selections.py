@@ -17,7 +17,7 @@ from odfbuild.executors.data.lookup import in_millis
 from odfbuild.executors.data.rows import row_keys
 from odfbuild.executors.engine.inputs import Inputs
 from odfbuild.executors.engine.protocol import Again, TransformWork, seen_columns
-from odfbuild.sql.analysis.keys.opaque import KeyColumns, opaque_keys
+from odfbuild.sql.analysis.keys.key_columns import KeyColumns, opaque_keys
 from odfbuild.sql.analysis.query import QueryFacts
 
 _MOST_ROWS: Final = 1 << 18  # in one run

@@ -24,7 +24,7 @@ from odfbuild.executors.engine.spark.settings import LARGE, Size, size_of
 from odfbuild.odf.events import TransformSql
 from odfbuild.planner.queries import PREPROCESS_INPUT
 from odfbuild.sql.analysis.query import QueryFacts, diagnostics, examine
-from odfbuild.sql.reasons import Reason
+from odfbuild.sql.findings import Reason
 from odfbuild.sql.text.statement import QueryStep, steps_of
 
 if TYPE_CHECKING:

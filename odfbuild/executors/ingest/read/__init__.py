@@ -9,8 +9,6 @@ from typing import TYPE_CHECKING
 
 from odfbuild.executors.data.fine_times import noting
 from odfbuild.executors.ingest.read.notes import Besides
-from odfbuild.executors.ingest.read.problems import InvalidSourceError as InvalidSourceError
-from odfbuild.executors.ingest.read.problems import UnsupportedReadError as UnsupportedReadError
 from odfbuild.odf.events import (
     ReadStep,
     ReadStepCsv,

@@ -12,9 +12,9 @@ import pyarrow as pa
 
 from odfbuild.executors.data.frames import Frame
 from odfbuild.executors.ingest.read import read
+from odfbuild.executors.ingest.read.bad_rows_report import besides_of
 from odfbuild.executors.ingest.read.notes import Besides, Drift
 from odfbuild.executors.ingest.read.problems import InvalidSourceError
-from odfbuild.executors.ingest.read.report import besides_of
 from odfbuild.odf.chain.schema import schema_in_force
 from odfbuild.odf.chain.state import ChainState
 from odfbuild.odf.events import DataField, DataSchema, ReadStep

@@ -15,20 +15,20 @@ from typing import Any, Final, TypeAlias
 import pyarrow as pa
 
 from odfbuild.executors.data.frames import Frame
-from odfbuild.executors.ingest.read.notes import Aside, Besides, drift_of
-from odfbuild.executors.ingest.read.options import LARGE, empty, formats_of, on_disk
-from odfbuild.executors.ingest.read.problems import (
-    InvalidSourceError,
-    Rejected,
-    UnsupportedReadError,
-)
-from odfbuild.executors.ingest.read.records import (
+from odfbuild.executors.ingest.read.json_records import (
     DECODER,
     build,
     check_buildable,
     infer_schema,
     not_an_object,
     sieve,
+)
+from odfbuild.executors.ingest.read.notes import Aside, Besides, drift_of
+from odfbuild.executors.ingest.read.options import LARGE, empty, formats_of, on_disk
+from odfbuild.executors.ingest.read.problems import (
+    InvalidSourceError,
+    Rejected,
+    UnsupportedReadError,
 )
 from odfbuild.executors.ingest.read.text import check_encoding, utf8_blocks
 from odfbuild.executors.ingest.read.values import Formats

@@ -15,10 +15,7 @@ import pyarrow as pa
 import pyarrow.json as arrow_json
 
 from odfbuild.executors.data.frames import Frame
-from odfbuild.executors.ingest.read.notes import Aside, Besides, drift_of
-from odfbuild.executors.ingest.read.options import LARGE, empty, formats_of, on_disk
-from odfbuild.executors.ingest.read.problems import InvalidSourceError, Rejected, refusal
-from odfbuild.executors.ingest.read.records import (
+from odfbuild.executors.ingest.read.json_records import (
     DECODER,
     build,
     check_buildable,
@@ -26,6 +23,9 @@ from odfbuild.executors.ingest.read.records import (
     not_an_object,
     sieve,
 )
+from odfbuild.executors.ingest.read.notes import Aside, Besides, drift_of
+from odfbuild.executors.ingest.read.options import LARGE, empty, formats_of, on_disk
+from odfbuild.executors.ingest.read.problems import InvalidSourceError, Rejected, refusal
 from odfbuild.executors.ingest.read.text import BLOCK, check_encoding, utf8_blocks
 from odfbuild.executors.ingest.read.values import Formats, cast_columns, check_nulls
 from odfbuild.odf.events import ReadStepNdJson

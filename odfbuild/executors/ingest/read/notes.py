@@ -18,8 +18,8 @@ from typing import IO, Any, Final
 import pyarrow as pa
 
 from odfbuild.executors.data.fine_times import FineTimes
+from odfbuild.executors.ingest.read.json_records import infer_schema
 from odfbuild.executors.ingest.read.problems import InvalidSourceError, counted, refusal
-from odfbuild.executors.ingest.read.records import infer_schema
 from odfbuild.host.json_text import parse_json
 from odfbuild.planner.plan.policy import IngestOptions
 

@@ -7,7 +7,7 @@ from typing import Any, Final
 
 import pyarrow as pa
 
-from odfbuild.executors.ingest.read.records import DECODER, Number
+from odfbuild.executors.ingest.read.json_records import DECODER, Number
 from odfbuild.executors.ingest.read.values import Formats, infer
 from odfbuild.executors.ingest.sample.model import Sample, SampledColumn, UnsampledError, sql_name
 

@@ -20,8 +20,8 @@ from odfbuild.executors.engine.analysis import PlacedQueryError
 from odfbuild.executors.engine.spark.admission.plan_classes import ADMITTED
 from odfbuild.executors.engine.spark.errors import SentQuery, place_of
 from odfbuild.redaction import excerpt
+from odfbuild.sql.findings import Reason
 from odfbuild.sql.functions import ALLOWED, REFUSED, TYPE_ARGUMENTS
-from odfbuild.sql.reasons import Reason
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from odfbuild.executors.engine.spark.cluster.update_port import closed_to_strangers
+from odfbuild.executors.engine.spark.cluster.accumulator_port import closed_to_strangers
 from odfbuild.executors.engine.spark.jvm.launch import (
     JvmFailedError,
     forget_gateway,

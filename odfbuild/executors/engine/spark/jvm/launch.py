@@ -29,8 +29,8 @@ from typing import TYPE_CHECKING, Any
 from odfbuild.errors import EngineFailedError
 from odfbuild.executors.engine.interrupt import ended_in_order, go_on, hurries, kill_in_haste
 from odfbuild.executors.engine.spark.cluster import NO_XML_FETCHES
+from odfbuild.executors.engine.spark.cluster.accumulator_port import closed_to_strangers
 from odfbuild.executors.engine.spark.cluster.secret import SECRET
-from odfbuild.executors.engine.spark.cluster.update_port import closed_to_strangers
 from odfbuild.executors.engine.spark.jvm.java import Java
 from odfbuild.host.files import read_regular
 from odfbuild.redaction import excerpt

@@ -36,7 +36,7 @@ from odfbuild.executors.engine.spark.transform.inputs import INPUT_SHIFT, NewRow
 from odfbuild.executors.engine.spark.transform.linear import check_stable
 from odfbuild.odf.schema.arrow import to_arrow
 from odfbuild.sql.analysis.aggregates.accumulators import Accumulators
-from odfbuild.sql.analysis.keys.opaque import KeyColumns, step_key
+from odfbuild.sql.analysis.keys.key_columns import KeyColumns, step_key
 from odfbuild.sql.analysis.query import QueryFacts
 from odfbuild.sql.text.edits import CarriedText, TwiceCarried, carry
 

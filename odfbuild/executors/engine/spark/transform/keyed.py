@@ -45,7 +45,7 @@ from odfbuild.executors.engine.spark.transform.versions import in_force, logged,
 from odfbuild.odf.events import DataSchema, DatasetVocabulary
 from odfbuild.odf.schema.arrow import to_arrow
 from odfbuild.odf.schema.types import is_optional
-from odfbuild.sql.analysis.keys.opaque import KeyColumns, step_key
+from odfbuild.sql.analysis.keys.key_columns import KeyColumns, step_key
 from odfbuild.sql.analysis.order import settled
 from odfbuild.sql.analysis.query import QueryFacts
 from odfbuild.sql.analysis.sums import sums_of

@@ -14,8 +14,8 @@ from pathlib import Path
 from typing import Any, Final
 
 from odfbuild.executors.ingest.read.geo.geometry import GEOMETRY, geometry_text
+from odfbuild.executors.ingest.read.json_records import DECODER, shown
 from odfbuild.executors.ingest.read.problems import InvalidSourceError
-from odfbuild.executors.ingest.read.records import DECODER, shown
 from odfbuild.executors.ingest.read.text import utf8_blocks
 from odfbuild.host.files import open_regular
 

@@ -22,10 +22,10 @@ from odfbuild.executors.ingest.read.geo.features import (
     features_by_line,
 )
 from odfbuild.executors.ingest.read.geo.geometry import wkb_column
+from odfbuild.executors.ingest.read.json_records import build, check_buildable, infer_schema, sieve
 from odfbuild.executors.ingest.read.notes import Aside, Besides, Drifting
 from odfbuild.executors.ingest.read.options import LARGE, empty, on_disk
 from odfbuild.executors.ingest.read.problems import Rejected, refusal
-from odfbuild.executors.ingest.read.records import build, check_buildable, infer_schema, sieve
 from odfbuild.executors.ingest.read.values import Formats, without_rows
 from odfbuild.odf.events import ReadStepGeoJson, ReadStepNdGeoJson
 from odfbuild.odf.schema.arrow import declared_schema

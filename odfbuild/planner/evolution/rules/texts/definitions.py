@@ -204,7 +204,6 @@ DEFINITIONS = (
     ),
 )
 
-
 INPUTS = (
     Rule(
         code="ODF117",

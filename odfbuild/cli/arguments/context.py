@@ -1,4 +1,4 @@
-"""Options that many commands take, and how they reach what a command calls.
+"""What all commands are given: the project, its target, its variables.
 
 The options of a project go before a command or after it: what comes later wins, and variables add
 up.  So they are no parameters of the commands; each adds to one Given, which a command asks for.

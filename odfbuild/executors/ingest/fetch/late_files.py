@@ -41,7 +41,7 @@ from odfbuild.odf.events import (
 )
 from odfbuild.planner.plan.policy import Reread
 from odfbuild.state.chain.dataset import Dataset
-from odfbuild.state.memory.source_files import (
+from odfbuild.state.memory.read_files import (
     FileRead,
     FilesRead,
     Place,

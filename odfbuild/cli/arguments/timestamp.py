@@ -1,4 +1,4 @@
-"""odfbuild watermark: show the watermark of a dataset, or move it forward."""
+"""Points in time as options give them: a time, or so long ago."""
 
 import re
 

@@ -4,7 +4,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 
 from odfbuild.errors import Diagnostic, Level
-from odfbuild.executors.ingest.fetch.source_files import PassedOver, passed_over
+from odfbuild.executors.ingest.fetch.late_files import PassedOver, passed_over
 from odfbuild.odf.chain.state import ChainState
 from odfbuild.odf.events import (
     MergeStrategyLedger,

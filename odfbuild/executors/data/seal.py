@@ -26,7 +26,7 @@ from odfbuild.executors.data.checks.rows import (
 from odfbuild.executors.data.conformance import conform, unexpected_nulls
 from odfbuild.executors.data.fine_times import Cut, FineTimes, noting, noting_column
 from odfbuild.executors.data.frames import Frame, Read
-from odfbuild.executors.data.slice_files import SliceWriter
+from odfbuild.executors.data.parquet import SliceWriter
 from odfbuild.executors.data.slice_schema import slice_schema
 from odfbuild.odf.chain.schema import schema_in_force
 from odfbuild.odf.chain.state import ChainState
@@ -42,7 +42,7 @@ from odfbuild.odf.hashing import LogicalHasher
 from odfbuild.odf.schema.arrow import to_arrow
 from odfbuild.odf.schema.arrow_bytes import arrow_bytes
 from odfbuild.odf.timestamp import Timestamp
-from odfbuild.state.chain.prepared import StagedFile
+from odfbuild.state.chain.commit_request import StagedFile
 
 DAY_MILLIS = 86_400_000
 

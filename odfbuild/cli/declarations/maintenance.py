@@ -10,7 +10,7 @@ from typing import Annotated
 import typer
 from typer.exceptions import Exit
 
-from odfbuild.cli.arguments.given import given
+from odfbuild.cli.arguments.context import given
 from odfbuild.cli.arguments.options import Busy, OnBusy, ProjectCommand, complete_names
 from odfbuild.cli.declarations.groups import Wait
 from odfbuild.cli.declarations.look import Exclude

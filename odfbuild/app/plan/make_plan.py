@@ -16,12 +16,12 @@ from odfbuild.app.load_project import (
 from odfbuild.app.outside_use import uses_of
 from odfbuild.app.plan.cache import Known, Seen, engines, remember
 from odfbuild.app.plan.divergence import rewritten_inputs
+from odfbuild.app.plan.file_snapshot import ProjectFiles, read_at_once
+from odfbuild.app.plan.late_files import files_again, files_notes
 from odfbuild.app.plan.partial_inputs import partial_inputs
-from odfbuild.app.plan.project_files import ProjectFiles, read_at_once
-from odfbuild.app.plan.source_files import files_again, files_notes
 from odfbuild.app.plan.sources import Files, Links, linked_uses, look, with_foreseen
 from odfbuild.errors import Diagnostic, Level, OdfBuildError, ProjectErrors
-from odfbuild.executors.ingest.fetch.source_files import PassedOver
+from odfbuild.executors.ingest.fetch.late_files import PassedOver
 from odfbuild.odf.chain.state import ChainState
 from odfbuild.odf.events import SetPollingSource
 from odfbuild.odf.identity import DatasetId
@@ -30,7 +30,7 @@ from odfbuild.planner.declared import Declared
 from odfbuild.planner.diff.in_force import imagined
 from odfbuild.planner.evolution.gate import Allowance
 from odfbuild.planner.exclusion import LeftOut, Wrong, plannable, with_left_out
-from odfbuild.planner.make import Judging, Wanted, make_plan, project_hash
+from odfbuild.planner.make_plan import Judging, Wanted, make_plan, project_hash
 from odfbuild.planner.plan import Append, Plan
 from odfbuild.planner.plan.policy import last_names
 from odfbuild.planner.steps import SourceLook
@@ -213,7 +213,7 @@ def _refused(
     """Return what is wrong with the definitions that a plan would append; most append none."""
     if not plan.refused and not any(isinstance(step.work, Append) for step in plan.steps):
         return {}
-    from odfbuild.app.plan.definitions import refused_by_engine, refused_definitions
+    from odfbuild.app.plan.column_errors import refused_by_engine, refused_definitions
 
     current = _renamed(project, loaded.declared, current)
     found = dict(refused_definitions(loaded, plan, current))

@@ -19,7 +19,7 @@ from odfbuild.odf.chain.state import ChainState
 from odfbuild.odf.events import SetTransform
 from odfbuild.odf.identity import DatasetId, Multihash
 from odfbuild.odf.refs import DatasetAlias
-from odfbuild.planner.maintenance.several import in_order
+from odfbuild.planner.maintenance.batch import in_order
 from odfbuild.project.opened import Opened
 
 

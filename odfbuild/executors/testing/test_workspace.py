@@ -11,8 +11,8 @@ import pyarrow as pa
 from odfbuild.errors import SourceSpan
 from odfbuild.executors.data.checks.verified_files import all_files
 from odfbuild.executors.data.frames import Frame
-from odfbuild.executors.data.slice_files import read_slices
-from odfbuild.executors.data.slices import Sealed, seal, staged_files
+from odfbuild.executors.data.parquet import read_slices
+from odfbuild.executors.data.seal import Sealed, seal, staged_files
 from odfbuild.executors.data.views import DatasetView
 from odfbuild.executors.engine.context import Site
 from odfbuild.executors.engine.protocol import Engine, engine_version
@@ -34,8 +34,8 @@ from odfbuild.odf.refs import DatasetAlias
 from odfbuild.odf.schema.arrow import to_arrow
 from odfbuild.odf.schema.arrow_bytes import arrow_bytes
 from odfbuild.odf.timestamp import Timestamp
+from odfbuild.state.chain.commit_request import Prepared
 from odfbuild.state.chain.dataset import Dataset
-from odfbuild.state.chain.prepared import Prepared
 from odfbuild.state.files.disk import Disk
 from odfbuild.state.workspace import Workspace
 

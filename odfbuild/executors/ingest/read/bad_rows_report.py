@@ -1,4 +1,4 @@
-"""Tell what an input had besides its rows: bad rows kept in a file, columns that came or went.
+"""Reports of bad rows and of columns that differ: where they are kept, and what is said.
 
     bad-rows/<id of the dataset>/<name of the input>-<time>.ndjson    for its owner only
     cache/drift/<id of the dataset>                                  what was told of its columns

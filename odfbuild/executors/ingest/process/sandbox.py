@@ -18,7 +18,7 @@ from functools import cache
 from pathlib import Path
 from typing import Final
 
-from odfbuild.executors.ingest.process import confined
+from odfbuild.executors.ingest.process import sandbox_program as confined
 from odfbuild.host.permissions import Permissions
 
 _ALWAYS: Final = ("PATH", "LANG", "LANGUAGE", "LC_*", "TZ")

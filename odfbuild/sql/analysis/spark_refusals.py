@@ -12,7 +12,7 @@ from typing import TypeAlias
 from odfbuild.sql.analysis.row_by_row import is_aggregate, keys_of, obstacle, some
 from odfbuild.sql.columns.functions import WINDOWED
 from odfbuild.sql.columns.structs import GENERATORS
-from odfbuild.sql.reasons import Finding, Reason
+from odfbuild.sql.findings import Finding, Reason
 from odfbuild.sql.text.parse import read, tokens_of
 from odfbuild.sql.text.shape import (
     Call,

@@ -42,13 +42,13 @@ from odfbuild.project.load import Project
 from odfbuild.project.lock import Lock, read_lock
 from odfbuild.project.lock.state import Definitions
 from odfbuild.project.opened import Opened
-from odfbuild.sql.analysis.misuse import misuses
 from odfbuild.sql.analysis.row_by_row import is_aggregate
+from odfbuild.sql.analysis.spark_refusals import misuses
 from odfbuild.sql.columns.expressions import UnknownColumn, UnknownFunction
-from odfbuild.sql.reasons import Finding, words
+from odfbuild.sql.findings import Finding, words
 from odfbuild.sql.text.parse import read, skeleton
 from odfbuild.sql.text.shape import Call, Literal, Place, Select, walk
-from odfbuild.state.memory.answers import Answers
+from odfbuild.state.memory.engine_answers import Answers
 
 if TYPE_CHECKING:
     from odfbuild.sql.columns import OutputColumn, QueryColumns

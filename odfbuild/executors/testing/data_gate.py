@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from typing import cast
 
 from odfbuild.errors import Diagnostic, Level, OdfBuildError
-from odfbuild.executors.data.slices import Sealed
+from odfbuild.executors.data.seal import Sealed
 from odfbuild.executors.data.views import DatasetView
 from odfbuild.executors.engine.context import Site
 from odfbuild.executors.engine.querier import Querier

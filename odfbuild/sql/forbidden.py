@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from odfbuild.sql.findings import Reason
 from odfbuild.sql.functions import REFUSED
-from odfbuild.sql.reasons import Reason
 from odfbuild.sql.text.statement import CLOCK_WORDS, SESSION_WORDS
 
 FORBIDDEN = {**REFUSED, "identifier": Reason.ENVIRONMENT}

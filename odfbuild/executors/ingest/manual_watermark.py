@@ -9,8 +9,8 @@ from odfbuild.errors import StateError
 from odfbuild.odf.events import AddData, DatasetKind
 from odfbuild.odf.partial_inputs import is_partial
 from odfbuild.odf.timestamp import Timestamp
+from odfbuild.state.chain.commit_request import Prepared
 from odfbuild.state.chain.dataset import Dataset
-from odfbuild.state.chain.prepared import Prepared
 
 
 class NotARootError(StateError):

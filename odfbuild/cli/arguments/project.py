@@ -6,8 +6,8 @@ from contextlib import suppress
 from typing import TypeVar
 
 from odfbuild import app
-from odfbuild.cli.arguments.given import Given
-from odfbuild.cli.damage import watch_damage
+from odfbuild.cli.arguments.context import Given
+from odfbuild.cli.unreadable import watch_damage
 from odfbuild.state.chain.heads import DEFAULT_LOCK_TIMEOUT
 from odfbuild.state.files.lock import LockedError
 
@@ -31,7 +31,7 @@ def again_if_changed(do: Callable[[], Result]) -> Result:
     """Open a project, plan and go on; once more if its files were changed before a block was
     written.
     """
-    from odfbuild.app.plan.project_files import ProjectChangedError
+    from odfbuild.app.plan.file_snapshot import ProjectChangedError
     from odfbuild.cli.files import editing
 
     try:
