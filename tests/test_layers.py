@@ -178,6 +178,24 @@ def test_no_circle_among_the_entries_of_a_folder(folder: Path) -> None:
     assert circle(arrows) == []
 
 
+@pytest.mark.parametrize("folder", FOLDERS, ids=lambda folder: folder.name)
+def test_a_package_gives_no_name_that_is_a_module_of_it(folder: Path) -> None:
+    """An import of the module would put it in the place of what the package gives."""
+    modules = {each.stem for each in folder.iterdir() if each.suffix in {"", ".py"}}
+    given = set()
+    for node in tree_of(folder / "__init__.py").body:
+        match node:
+            case ast.FunctionDef(name=name) | ast.ClassDef(name=name):
+                given.add(name)
+            case ast.Assign(targets=[ast.Name(id="__all__")]):
+                given |= set(ast.literal_eval(node.value))
+            case ast.Assign(targets=[ast.Name(id=name)]) | ast.AnnAssign(target=ast.Name(id=name)):
+                given.add(name)
+            case ast.ImportFrom(names=names):
+                given |= {alias.asname or alias.name for alias in names}
+    assert given & modules - {"__init__"} == set()
+
+
 def test_no_circle_among_modules() -> None:
     arrows: dict[str, set[str]] = {}
     for one, other in links():

@@ -11,9 +11,10 @@ from pathlib import Path
 
 from odfbuild.errors import OdfBuildError, ProtocolError, StateError
 from odfbuild.odf.chain.state import ChainState
+from odfbuild.odf.events import AddData, ExecuteTransform
 from odfbuild.odf.identity import DatasetId
 from odfbuild.odf.refs import DatasetAlias
-from odfbuild.planner.diff.in_force import inputs_of
+from odfbuild.planner.diff.chain_definitions import inputs_of
 from odfbuild.project.opened import Opened
 from odfbuild.state.chain.dataset import Dataset
 from odfbuild.state.chain.index import Index
@@ -205,11 +206,19 @@ def _leads_on(found: Found, there: Dataset) -> bool:
 
 def _lead_on(there: Dataset, copy: Dataset, on: ChainState) -> None:
     """Take the files, then the blocks of a copy that goes on from a state."""
-    for into, of in (
-        (there.stores.data, copy.stores.data),
-        (there.stores.checkpoints, copy.stores.checkpoints),
-    ):
-        into.put({hash: of.path(hash) for hash in of.list() if not into.has(hash)})
+    data, checkpoints = there.stores.data, there.stores.checkpoints
+    for _, block in copy.blocks(on.head, copy.head()):
+        event = block.event
+        if not isinstance(event, AddData | ExecuteTransform):
+            continue
+        if event.new_data is not None:
+            hash = event.new_data.physical_hash
+            data.put({} if data.has(hash) else {hash: copy.stores.data.path(hash)})
+        if event.new_checkpoint is not None:
+            hash = event.new_checkpoint.physical_hash
+            checkpoints.put(
+                {} if checkpoints.has(hash) else {hash: copy.stores.checkpoints.path(hash)}
+            )
     there.follow(copy, on)
 
 

@@ -9,12 +9,12 @@ from odfbuild.app.plan.cache import engines
 from odfbuild.app.plan.divergence import rewritten_inputs
 from odfbuild.app.plan.file_snapshot import ProjectFiles, read_at_once
 from odfbuild.app.plan.late_files import files_again, files_notes
-from odfbuild.app.plan.partial_inputs import partial_inputs, partial_notes
+from odfbuild.app.plan.partial_inputs import partial_inputs
 from odfbuild.app.plan.sources import Files, look, with_foreseen
 from odfbuild.errors import OdfBuildError
 from odfbuild.odf.refs import DatasetAlias
 from odfbuild.planner.declared import Declared
-from odfbuild.planner.diff.in_force import as_in_force
+from odfbuild.planner.diff.chain_definitions import as_in_force
 from odfbuild.planner.exclusion import LeftOut, Wrong, plannable
 from odfbuild.planner.make_plan import Judging, Wanted, make_plan, project_hash
 from odfbuild.planner.plan import Append, Plan
@@ -58,6 +58,7 @@ def _data_plan(project: Opened, files: ProjectFiles) -> Data:
     seen = Files()
     barred: dict[DatasetAlias, OdfBuildError] = {}
     looks = look(project, found.declared, known, files=seen, barred=barred)
+    barred |= partial_inputs(project, found.declared, known)
     if barred:
         ids = {alias: state.dataset for alias, state in current.items()}
         kept = plannable(found.declared, current, Wrong({}, ids, refused=barred))
@@ -86,7 +87,6 @@ def _data_plan(project: Opened, files: ProjectFiles) -> Data:
             *(note for note in plan.notes if note.code != "unmanaged"),
             *disabled_notes(project, found.declared, disabled),
             *files_notes(found.declared, seen.passed),
-            *partial_notes(partial_inputs(project, found.declared, known)),
         ),
         project=project.config.name,
         target=project.target,

@@ -41,12 +41,12 @@ def mark_of(source: SetPollingSource) -> str:
     return sha3_256(text.encode()).digest.hex()
 
 
-def disable(workspace: Path, dataset: DatasetId, source: SetPollingSource) -> None:
-    """Note, on disk, that a source is not to be used."""
+def disable(workspace: Path, dataset: DatasetId, source: SetPollingSource | None) -> None:
+    """Note, on disk, that a source is not to be used; None: no source of this dataset is."""
     folder = workspace / _FOLDER
     make_workspace_folder(workspace, folder)
     disk, near = Disk(), pending(folder)
-    near.write_text(f"{mark_of(source)}\n", "ascii")
+    near.write_text("all\n" if source is None else f"{mark_of(source)}\n", "ascii")
     disk.sync(near)
     disk.rename(near, folder / dataset.multibase)
 

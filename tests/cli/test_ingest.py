@@ -445,7 +445,7 @@ def test_what_has_a_push_in_part_is_pushed_to_no_more(
     assert f"error[partial-input]: the block {inside.short()} of readings" in refused.err
     assert f"reset readings {before.short()}" in refused.err
     found.set_head(inside, last)
-    for words in (pushed, ("ingest", "readings", "in/c.ndjson"), ("plan",)):
+    for words in (pushed, ("ingest", "readings", "in/c.ndjson"), ("plan",), ("run",)):
         done = run(*words)
         assert done.code == 1, words
         said = done.out + done.err

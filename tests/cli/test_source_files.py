@@ -458,7 +458,7 @@ def test_files_that_are_read_again_together_are_not_parted(run: Inside) -> None:
     assert f"odfbuild reset src {before.short()}, the last block before" in refused.err
     source(run).set_head(inside, last)
     assert "error[partial-input]: 'src' ends inside of an input" in both(run("plan"))
-    assert "warning[partial-input]" in both(run("run"))
+    assert "error[partial-input]" in both(run("run"))
     assert run("apply", "--yes").code == 1
     assert run("reset", "src", before.short(), "--yes").code == 0
     assert run("apply", "--yes").code == 0

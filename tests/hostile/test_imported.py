@@ -113,6 +113,26 @@ def test_a_source_of_a_chain_that_was_imported_does_nothing(
 
 
 @pytest.mark.holds("chain-sources")
+@pytest.mark.parametrize(("fetch", "prepare"), EVIL.values(), ids=EVIL)
+def test_a_source_that_a_longer_copy_brings_does_nothing(
+    theirs: Path, chain: Take, ours: Inside, fetch: FetchStep, prepare: tuple[PrepStep, ...]
+) -> None:
+    id = dataset(theirs, "src").id
+    done = ours("import", str(theirs / ".odfbuild" / "datasets" / id.multibase))
+    assert done.code == 0, done.err
+    assert disabled_folders(ours.project / ".odfbuild") == {}
+    longer = chain(fetch, prepare)
+    done = ours("import", str(longer))
+    assert done.code == 0, done.err
+    assert "src goes on by 1 block from " in done.out
+    assert "not used until you say so: odfbuild import src --with-sources" in done.out
+    before = dataset(ours.project, "src").head()
+    assert ours("run").code == 0
+    assert dataset(ours.project, "src").head() == before
+    assert not (ours.project / "ran").exists()
+
+
+@pytest.mark.holds("chain-sources")
 def test_it_is_used_when_its_user_says_so(chain: Take, ours: Inside) -> None:
     folder = chain(*EVIL["a program"])
     assert ours("import", str(folder)).code == 0

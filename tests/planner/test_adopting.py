@@ -35,7 +35,7 @@ from odfbuild.odf.opaque import Opaque
 from odfbuild.odf.refs import DatasetAlias
 from odfbuild.planner.declared import normalize
 from odfbuild.planner.diff import diff
-from odfbuild.planner.diff.in_force import UndeclarableError, inputs_of, snapshot_of
+from odfbuild.planner.diff.chain_definitions import UndeclarableError, inputs_of, snapshot_of
 from odfbuild.project.yaml import read_documents
 from odfbuild.project.yaml.format import UnformattableError, formatted
 from tests.state.chains import (

@@ -5,7 +5,7 @@ from odfbuild.odf.identity import DatasetId
 from odfbuild.odf.refs import DatasetAlias
 from odfbuild.odf.schema.ddl import parse_ddl
 from odfbuild.planner.diff import diff
-from odfbuild.planner.diff.in_force import imagined, imagined_id
+from odfbuild.planner.diff.chain_definitions import imagined, imagined_id
 from tests.planner.builders import derivative, root
 
 ENGINES = {"spark": "4.3.0+odfbuild.1"}

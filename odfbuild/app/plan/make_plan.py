@@ -27,7 +27,7 @@ from odfbuild.odf.events import SetPollingSource
 from odfbuild.odf.identity import DatasetId
 from odfbuild.odf.refs import DatasetAlias
 from odfbuild.planner.declared import Declared
-from odfbuild.planner.diff.in_force import imagined
+from odfbuild.planner.diff.chain_definitions import imagined
 from odfbuild.planner.evolution.gate import Allowance
 from odfbuild.planner.exclusion import LeftOut, Wrong, plannable, with_left_out
 from odfbuild.planner.make_plan import Judging, Wanted, make_plan, project_hash

@@ -1,9 +1,8 @@
 """Datasets whose chains end inside of an input: nothing is read on there."""
 
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Mapping, Sequence
 
-from odfbuild.errors import Diagnostic, Level, OdfBuildError
+from odfbuild.errors import OdfBuildError
 from odfbuild.odf.chain.state import ChainState
 from odfbuild.odf.partial_inputs import is_partial
 from odfbuild.odf.refs import DatasetAlias
@@ -21,9 +20,3 @@ def partial_inputs(
         for each in declared
         if (state := current.get(each.alias)) is not None and is_partial(state.last_add_data)
     }
-
-
-def partial_notes(found: Mapping[DatasetAlias, OdfBuildError]) -> Iterator[Diagnostic]:
-    """Yield a warning for each of these datasets."""
-    for error in found.values():
-        yield from (replace(each, level=Level.WARNING) for each in error.diagnostics())

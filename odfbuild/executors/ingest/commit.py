@@ -130,7 +130,7 @@ def _say_where(error: EngineError, name: str) -> None:
 def add_together(receiver: Receiver, intakes: Sequence[Intake], staging: Path) -> Iterator[Added]:
     """Commit inputs in order, each as `add` would, after one call of the engine for all of them.
 
-    They have rows that may go together (`executors.together`).  What the engine raises comes before
+    They have rows that may go together (`ingest.poll`).  What the engine raises comes before
     the first commit.  Each commit is one to the state that the commit before it left: the merge
     counts on that, so a chain that anybody else changed in between is refused.
     """

@@ -14,7 +14,7 @@ from odfbuild.odf.chain.state import ChainState, last_block_of, last_offset_read
 from odfbuild.odf.events import AddData, ExecuteTransform, ExecuteTransformInput, SetTransform
 from odfbuild.odf.identity import DatasetId, Multihash
 from odfbuild.odf.timestamp import Timestamp
-from odfbuild.planner.diff.in_force import inputs_of
+from odfbuild.planner.diff.chain_definitions import inputs_of
 from odfbuild.state.workspace import Workspace
 
 

@@ -156,7 +156,7 @@ class Dataset:
 
     def slices(self, upto: Multihash | None = None) -> tuple[tuple[DataSlice, Path], ...]:
         """Return all data slices, oldest first, and where their files are, be they as recorded
-        or not: what reads their rows gets them of `executors.verified`.
+        or not: what reads their rows gets them of `data.checks.verified_files`.
         """
         events = [block.event for _, block in self.blocks(upto=upto)]
         slices = [each.new_data for each in events if isinstance(each, AddData | ExecuteTransform)]

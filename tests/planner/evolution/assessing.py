@@ -23,7 +23,7 @@ from odfbuild.odf.refs import DatasetAlias
 from odfbuild.odf.schema.ddl import parse_ddl
 from odfbuild.planner.declared import Declared
 from odfbuild.planner.diff import Change, KindChangedError, VocabChangedError, diff
-from odfbuild.planner.diff.in_force import imagined
+from odfbuild.planner.diff.chain_definitions import imagined
 from odfbuild.planner.evolution.assess import Assessed, assess
 from odfbuild.planner.plan.changes import Assessment, Hit
 from odfbuild.planner.plan.policy import Acceptance, Gates, Policy, Traits

@@ -5,7 +5,7 @@ import pytest
 from odfbuild.errors import SourceSpan
 from odfbuild.odf.events import SetInfo
 from odfbuild.planner.declared import Declared
-from odfbuild.planner.diff.in_force import imagined
+from odfbuild.planner.diff.chain_definitions import imagined
 from odfbuild.planner.evolution.rules.renames import Moves, Renamed, apply_moved, find_renames
 from odfbuild.planner.plan.changes import ChangeClass
 from odfbuild.planner.plan.policy import Moved, Severity

@@ -39,12 +39,12 @@ from odfbuild.odf.manifest import to_yaml
 from odfbuild.odf.refs import DatasetAlias
 from odfbuild.planner.declared import normalize
 from odfbuild.planner.diff import diff
-from odfbuild.planner.diff.in_force import UndeclarableError, snapshot_of
+from odfbuild.planner.diff.chain_definitions import UndeclarableError, snapshot_of
 from odfbuild.project.load import Project
 from odfbuild.project.read import read_manifests
 from odfbuild.project.yaml.format import UnformattableError, formatted
 from odfbuild.state.copy import peek
-from odfbuild.state.disabled import disable, enable
+from odfbuild.state.disabled import disable, enable, mark_of
 from odfbuild.state.memory.applied import record_applied
 
 _SHOWN = 5
@@ -111,11 +111,19 @@ def _take(
             there = project.workspace.open(found.copied.dataset)
             before = None if there is None else there.state()
             written = _defined(project, found.state, alias) if manner.definition else None
-            if source is not None and uses and not manner.with_sources and before is None:
-                disable(project.workspace.root, found.copied.dataset, source)
+            root, id = project.workspace.root, found.copied.dataset
+            known = None if before is None else before.polling
+            is_new = source is not None and (known is None or mark_of(known) != mark_of(source))
+            bars = bool(uses) and is_new and not manner.with_sources
+            if bars:  # before the source is in force; another one may be disabled as yet
+                disable(root, id, source if before is None else None)
             dataset = put_in_place(project, found, alias)
+            if bars:
+                disable(root, id, source)
+            elif manner.with_sources:
+                enable(root, id)
             _say_imported(folder, alias, found, before)
-            if before is None:
+            if is_new:
                 _say_sources(alias, uses, manner)
             _finish(given, project, alias, written)
     for line in _notes(project, dataset.id, found):
@@ -275,7 +283,7 @@ def _say_imported(
         bytes_text(copied.bytes),
         "verified",
     ]
-    more = len(copied.heads) - 1
+    more = len(copied.heads) - 1 if before is None else 0  # a dataset that is here keeps its own
     refs = f", {count(more, 'other reference')}" if more else ""
     more_blocks = 0 if before is None else found.state.sequence - before.sequence
     lines = [

@@ -1,7 +1,8 @@
 """The files of a dataset as its chain records them: whoever reads their rows gets them here.
 
-Each is hashed once, as `state.checked` says.  A slice of a derivative dataset may have other bytes
-if its rows are the recorded ones and its footer tells the truth of them, as `verify` has it.
+Each is hashed once, as `state.chain.checked_files` says.  A slice of a derivative dataset may have
+other bytes if its rows are the recorded ones and its footer tells the truth of them, as `verify`
+has it.
 """
 
 from collections.abc import Iterable

@@ -250,10 +250,11 @@ class _Look:
         """Return a digest of a file, None where its size says that it is another one."""
         if at.st_size != read.size or read.digest is None:
             return None
+        young = _is_young(at)  # a file may be written once more while it is read
         size, mtime, digest = self._seen.looked.get(shown, (None, None, None))
         if digest is None or (size, mtime) != (at.st_size, at.st_mtime_ns):
             digest = _digest(path)
-        if not _is_young(at):
+        if not young:
             self._looked[shown] = (at.st_size, at.st_mtime_ns, digest)
         return digest
 

@@ -2,7 +2,7 @@
 
 Both sides of a plain join are sorted by key, the history too, however little of it matters.  Where
 a column of the key can be compared outside of Spark, the history is cut down there, while Spark is
-still starting (`executors.near`).  Else keys of new rows that fit into memory are sent to all
+still starting (`data.lookup`).  Else keys of new rows that fit into memory are sent to all
 tasks, which then read the history once, in any order, and pass over the files and pages whose keys
 lie outside of those.
 

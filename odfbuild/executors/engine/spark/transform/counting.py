@@ -1,6 +1,6 @@
 """Counts of groups, from rows of the inputs: the new ones, all, or those of some groups.
 
-The columns are those of `executors.grouping`, which works out the same of few rows.
+The columns are those of `engine.arrow.groups`, which works out the same of few rows.
 """
 
 # ruff: noqa: S608 - the texts are made of names of ours only
