@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from enum import Enum
 from typing import ClassVar, TypeAlias
 
-from odfbuild.redaction import hidden
+from odfbuild.known_secrets import hidden
 
 LONGEST_LINE = 2_000
 LONGEST_TEXT = 20_000

@@ -3,27 +3,16 @@
 A URL carries them as user and password or in its query, as signed URLs do; a header as its value.
 What is a template (`${{ env.X }}`) is no credential: its value never stands in a definition.
 While a source is read, its credentials are known: `hiding` blanks them in all that is said of it.
-
-`odfbuild.redaction.hiding` says which; this module is what every error looks at, so it is small.
 """
 
 import json
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from contextvars import ContextVar
 from typing import Any
 from urllib.parse import quote, quote_plus, unquote
 
-BLANKED: ContextVar[Callable[[str], str] | None] = ContextVar("known_secrets", default=None)
-"""What returns a text without the credentials that are known now, None if there are none."""
-
-
-def hidden(text: str) -> str:
-    """Return a text without the credentials that are known now."""
-    blanked = BLANKED.get()
-    return text if blanked is None else blanked(text)
-
+from odfbuild.known_secrets import BLANKED, hidden
 
 BLANK = "***"
 _NAMES = (

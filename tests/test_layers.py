@@ -12,7 +12,8 @@ from tests.projects import EXAMPLES, probe
 
 PACKAGE = Path(__file__).parents[1] / "odfbuild"
 LAYERS: tuple[frozenset[str], ...] = (
-    frozenset({"redaction", "suggest", "version"}),
+    frozenset({"known_secrets", "suggest", "version"}),
+    frozenset({"redaction"}),
     frozenset({"errors"}),
     frozenset({"host"}),
     frozenset({"odf"}),

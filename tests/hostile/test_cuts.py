@@ -13,7 +13,8 @@ import pytest
 
 from odfbuild.errors import Diagnostic, OdfBuildError
 from odfbuild.executors.ingest.process.program import last_words
-from odfbuild.redaction import excerpt, hidden, hiding, redacted
+from odfbuild.known_secrets import hidden
+from odfbuild.redaction import excerpt, hiding, redacted
 from tests.projects import REPOSITORY
 
 PACKAGE = REPOSITORY / "odfbuild"
