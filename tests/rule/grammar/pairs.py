@@ -93,7 +93,8 @@ def outcome(engine: SparkEngine, plain: PlainSpark, pair: Pair) -> Outcome:
         ours = f"fails: {type(error).__name__}: {error}"
     told = plain.answer()
     if isinstance(told, str):
-        return Outcome("invalid" if isinstance(ours, str) else "fails", kind, told)
+        judged = not isinstance(ours, str) and len(ours) > 0  # a history may run no step at all
+        return Outcome("fails" if judged else "invalid", kind, told)
     if isinstance(ours, str):
         name, _, why = ours.partition(": ")
         return Outcome(name, kind, why)
