@@ -1,15 +1,67 @@
-"""Datasets that a command could not read, told at its end: it goes on with the others."""
+"""Definitions and datasets that a command could not read: it goes on with the others."""
 
 import sys
 from collections.abc import Collection
 from dataclasses import replace
+from typing import TYPE_CHECKING
 
+from odfbuild.cli import exits
 from odfbuild.cli.terminal.console import hint
+from odfbuild.errors import StateError
 from odfbuild.odf.refs import DatasetAlias
 from odfbuild.state.workspace import Workspace
 
+if TYPE_CHECKING:
+    from odfbuild.project.load import Project
+    from odfbuild.project.opened import Opened
+
 _WATCHED: list[Workspace] = []
 _OPENED: list[Workspace] = []
+
+
+class WrongDefinitionError(StateError):
+    """A command was asked for a dataset whose definition is wrong."""
+
+    code = "wrong-definition"
+
+
+def load_readable(project: "Opened") -> "Project":
+    """Load the definitions of a project; those that are wrong are reported as by `plan`.
+
+    Raises ProjectErrors where no definition can be read, or the settings are wrong.
+    """
+    from odfbuild.app.load_project import load
+
+    loaded = load(project, partly=True)
+    report_wrong(loaded)
+    return loaded
+
+
+def report_wrong(loaded: "Project") -> None:
+    """Write to stderr what is wrong with definitions of a project that was loaded partly."""
+    if loaded.wrong or loaded.unread:
+        from odfbuild.cli.render.diagnostics import render_diagnostics
+        from odfbuild.planner.exclusion import problems, reasons
+
+        found = reasons(problems(loaded.declared, loaded.wrong, loaded.unread))
+        sys.stderr.write(render_diagnostics(found) + "\n")
+        sys.stderr.flush()
+
+
+def read_code(loaded: "Project | None", code: int = exits.DONE) -> int:
+    """Return the exit code of a command that showed what it could read."""
+    whole = loaded is None or not (loaded.wrong or loaded.unread)
+    return code if whole else exits.ERROR
+
+
+def refuse_wrong(loaded: "Project", alias: DatasetAlias) -> None:
+    """Raise WrongDefinitionError if a dataset that a command was asked for is not sound."""
+    if alias in loaded.wrong:
+        raise WrongDefinitionError(
+            what=f"the definition of {alias} is wrong, as reported above",
+            why="the answer would rest on it",
+            fix=f"mend the definition of {alias} first",
+        )
 
 
 def watch_damage(workspace: Workspace) -> None:

@@ -99,6 +99,19 @@ def reasons(left_out: LeftOut) -> tuple[Diagnostic, ...]:
     return (*merged(each for each in found if each.code != LEFT_OUT), *merged(readers))
 
 
+def problems(
+    declared: Sequence[Declared],
+    wrong: Mapping[DatasetAlias, Sequence[Diagnostic]],
+    unread: Sequence[Diagnostic],
+) -> LeftOut:
+    """Return what is wrong with definitions, in the words of a plan, without their readers."""
+    spans = {each.alias: each.span(()) for each in declared}
+    found: dict[DatasetAlias | None, tuple[Diagnostic, ...]] = {None: tuple(unread)}
+    for alias, each_wrong in wrong.items():
+        found[alias] = tuple(_named(alias, each, spans.get(alias)) for each in each_wrong)
+    return found
+
+
 def with_left_out(plan: Plan, left_out: LeftOut) -> Plan:
     """Return a plan that says what is not in it, and does not pass for that."""
     if not left_out:

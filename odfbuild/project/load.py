@@ -46,6 +46,11 @@ class Project:
     unread: tuple[Diagnostic, ...] = ()
 
     @property
+    def sound(self) -> tuple[Declared, ...]:
+        """The datasets with which nothing is wrong, in topological order."""
+        return tuple(each for each in self.declared if each.alias not in self.wrong)
+
+    @property
     def renderings(self) -> Mapping[DatasetAlias, Rendering]:
         """The text that each dataset was read from, after templating; plain files as they are."""
         found = ((each.alias, places_of(each)) for each in self.declared)

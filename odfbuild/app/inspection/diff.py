@@ -86,15 +86,25 @@ def names_of(project: app.Opened) -> Names:
 
 
 def both_sides(
-    project: app.Opened, alias: DatasetAlias, before: str, after: str
+    project: app.Opened,
+    alias: DatasetAlias,
+    before: str,
+    after: str,
+    definitions: Callable[[], Sequence[Declared]],
 ) -> tuple[Side, Side]:
-    """Return the sides that two texts mean."""
-    return _side(project, alias, before), _side(project, alias, after)
+    """Return the sides that two texts mean; the definitions are read if one of them asks for it."""
+    first, second = (_side(project, alias, text, definitions) for text in (before, after))
+    return first, second
 
 
-def _side(project: app.Opened, alias: DatasetAlias, text: str) -> Side:
+def _side(
+    project: app.Opened,
+    alias: DatasetAlias,
+    text: str,
+    definitions: Callable[[], Sequence[Declared]],
+) -> Side:
     if text == DECLARED:
-        return _definition(project, alias, app.load(project).declared, "")
+        return _definition(project, alias, definitions(), "")
     if text.startswith(_GIT):
         return _in_git(project, alias, text.removeprefix(_GIT))
     return _block(project, alias, text)

@@ -34,17 +34,19 @@ def find_drift(
     *,
     moved: Sequence[Moved] = (),
     only: Collection[DatasetAlias] | None = None,
+    untold: Collection[DatasetAlias] = (),
 ) -> tuple[Drift, ...]:
     """Return all drift of the workspace in a folder: of declared datasets first, in their order.
 
     `only` names the datasets to look at; None is all, and then also chains without a name.
+    `untold` are datasets of which definitions that cannot be read are, or may be.
     """
     looking = _looking(root, declared, moved)
     found: list[Drift] = []
     for each in declared:
         if only is None or each.alias in only:
             found += looking.declared(each)
-    known = {each.alias for each in declared}
+    known = {each.alias for each in declared}.union(untold)
     for alias in sorted(set(looking.names) - known):
         if only is None or alias in only:
             found.append(_undeclared(alias))

@@ -65,7 +65,7 @@ def _pool(text: str) -> tuple[str, int]:
 def _declared(project: app.Opened) -> Sequence[Declared]:
     """Return the definitions as they are; those of a saved plan may be broken by now."""
     try:
-        return app.load(project).declared
+        return app.load(project, partly=True).declared
     except ProjectErrors:
         return ()
 

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from odfbuild.planner.select.facts import Facts
     from odfbuild.planner.select.select import Fact
     from odfbuild.planner.select.tree import Selector, StateFlag
+    from odfbuild.project.load import Project
 
 
 Selectors = Sequence[str]
@@ -52,11 +53,15 @@ def chosen(
 
 
 def chosen_existing(
-    project: app.Opened, selectors: Selectors, exclude: Selectors = ()
+    project: app.Opened,
+    selectors: Selectors,
+    exclude: Selectors = (),
+    load: Callable[[app.Opened], "Project"] | None = None,
 ) -> frozenset[DatasetAlias]:
     """Return the datasets of the workspace that selectors mean, declared or not.
 
-    While only names and globs are given, the project's definitions are not read.
+    While only names and globs are given, the project's definitions are not read; `load` reads them,
+    by default so that any that is wrong is refused.
     """
     known = project.workspace.names()
     if not selectors and not exclude:
@@ -66,9 +71,24 @@ def chosen_existing(
         return frozenset(plain[each.lower()] for each in selectors)
     selector = parse_selectors(project, selectors, exclude)
     _refuse_damaged(project, selector, known)
-    declared = app.load(project).declared if _asks_definitions(selector) else ()
+    declared = (load or app.load)(project).declared if _asks_definitions(selector) else ()
     found = _choose(project, selector, declared, known, None, existing=True)
     return frozenset(alias for alias in known if alias in found)
+
+
+def chosen_readable(
+    project: app.Opened, selectors: Selectors, exclude: Selectors = ()
+) -> "tuple[frozenset[DatasetAlias], Project | None]":
+    """Return what `chosen_existing` does, and the definitions that could be read, if any were."""
+    from odfbuild.cli.unreadable import load_readable
+
+    read: list[Project] = []
+
+    def load(opened: app.Opened) -> "Project":
+        read.append(load_readable(opened))
+        return read[-1]
+
+    return chosen_existing(project, selectors, exclude, load), next(iter(read), None)
 
 
 def _refuse_damaged(

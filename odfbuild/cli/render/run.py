@@ -262,7 +262,7 @@ def schema_place(declared: Declared) -> SourceSpan | None:
 def _declared(project: app.Opened) -> dict[DatasetAlias, Declared]:
     """Return the definitions as they are now; of a saved plan they may be others, or broken."""
     try:
-        return {each.alias: each for each in app.load(project).declared}
+        return {each.alias: each for each in app.load(project, partly=True).declared}
     except ProjectErrors:
         return {}
 

@@ -147,7 +147,7 @@ def _left_out(project: app.Opened, data: Data, options: RunOptions) -> LeftOut:
         return data.left_out
     from odfbuild.cli.arguments.selection import chosen
 
-    declared = app.load(project).declared
+    declared = app.load(project, partly=True).declared
     found = chosen(project, declared, options.select, options.exclude, plan=lambda: data.plan)
     return {a: why for a, why in data.left_out.items() if a is None or a in found}
 

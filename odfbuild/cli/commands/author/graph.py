@@ -3,12 +3,11 @@
 import sys
 from collections.abc import Callable, Mapping, Sequence
 
-from odfbuild import app
-from odfbuild.cli import exits
 from odfbuild.cli.arguments.context import Given
 from odfbuild.cli.arguments.project import open_given
 from odfbuild.cli.arguments.selection import chosen, column_use
 from odfbuild.cli.render.graph import Drawing, Node, dot, mermaid, tree
+from odfbuild.cli.unreadable import load_readable, read_code
 from odfbuild.odf.refs import DatasetAlias
 from odfbuild.planner.declared import Declared
 from odfbuild.planner.select.facts import selection_graph
@@ -22,15 +21,16 @@ def show_graph(
 ) -> int:
     """Print the graph of the chosen datasets: what reads what, and column by column if asked."""
     project = open_given(given)
-    declared = app.load(project).declared
-    wanted = chosen(project, declared, selectors, exclude)
+    loaded = load_readable(project)
+    wanted = chosen(project, loaded.declared, selectors, exclude)
+    declared = loaded.sound
     graph = selection_graph(declared, project.workspace.names())
     use = column_use(project, declared) if columns else None
     shown = [each for each in declared if each.alias in wanted]
     made = {} if use is None else {each.alias: use.made(each.alias) for each in shown}
     nodes = tuple(_node(each, graph, wanted) for each in shown)
     sys.stdout.write(_WRITERS[output](Drawing(project.config.name, nodes, made)))
-    return exits.DONE
+    return read_code(loaded)
 
 
 def _node(each: Declared, graph: SelectionGraph, wanted: frozenset[DatasetAlias]) -> Node:

@@ -4,13 +4,12 @@ import sys
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from odfbuild import app
 from odfbuild.cli import exits
 from odfbuild.cli.arguments.context import Given
 from odfbuild.cli.arguments.project import open_given
-from odfbuild.cli.arguments.selection import chosen, chosen_existing, column_use
+from odfbuild.cli.arguments.selection import chosen, chosen_readable, column_use
 from odfbuild.cli.render.rows import check_safe_csv, write_rows
-from odfbuild.cli.unreadable import is_damaged
+from odfbuild.cli.unreadable import is_damaged, load_readable, read_code
 from odfbuild.odf.chain.state import ChainState
 from odfbuild.odf.events import SetTransform
 from odfbuild.odf.identity import DatasetId
@@ -28,14 +27,15 @@ def list_datasets(
     """Print the declared datasets, in topological order."""
     check_safe_csv(output, safe_csv=safe_csv)
     project = open_given(given)
-    declared = app.load(project).declared
-    wanted = chosen(project, declared, selectors, exclude)
+    loaded = load_readable(project)
+    wanted = chosen(project, loaded.declared, selectors, exclude)
+    declared = loaded.sound
     names = project.workspace.names()
     by_id = {id: alias for alias, id in names.items()}
     use = column_use(project, declared)
     rows = [_declared(each, by_id, use) for each in declared if each.alias in wanted]
     _write(rows, output, safe_csv=safe_csv)
-    return exits.DONE
+    return read_code(loaded)
 
 
 def list_workspace(
@@ -44,12 +44,12 @@ def list_workspace(
     """Print the datasets of the workspace, by name."""
     check_safe_csv(output, safe_csv=safe_csv)
     project = open_given(given)
-    wanted = chosen_existing(project, selectors, exclude)
+    wanted, loaded = chosen_readable(project, selectors, exclude)
     states = project.workspace.states()
     rows = [_existing(a, s) for a, s in sorted(states.items()) if a in wanted]
     _write(rows, output, safe_csv=safe_csv)
     damaged = is_damaged(project.workspace, wanted, all_of=not selectors)
-    return exits.ERROR if damaged else exits.DONE
+    return exits.ERROR if damaged else read_code(loaded)
 
 
 def _write(rows: Sequence[_Row], output: str, *, safe_csv: bool) -> None:

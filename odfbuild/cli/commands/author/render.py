@@ -4,12 +4,11 @@ import sys
 from collections.abc import Iterable, Iterator, Sequence
 
 from odfbuild import app
-from odfbuild.app.load_project import load
-from odfbuild.cli import exits
 from odfbuild.cli.arguments.context import Given
 from odfbuild.cli.arguments.project import open_given
 from odfbuild.cli.arguments.selection import chosen
 from odfbuild.cli.terminal.console import printable
+from odfbuild.cli.unreadable import load_readable, read_code
 from odfbuild.planner.declared import Declared
 from odfbuild.project import PROJECT_FILE
 from odfbuild.project.config.defaults import Default
@@ -29,11 +28,11 @@ def render_definitions(
     gives are listed with the defaults that they come from.
     """
     opened = open_given(given)
-    project = load(opened)
+    project = load_readable(opened)
     for number, each in enumerate(_wanted(opened, project, selectors, exclude)):
         divider = [] if number == 0 else ["---"]
         _write([*divider, *_definition(project, each, trace=trace)])
-    return exits.DONE
+    return read_code(project)
 
 
 def _wanted(

@@ -15,6 +15,7 @@ from odfbuild.cli.exits import UsageRefusedError
 from odfbuild.cli.files import parse_reports
 from odfbuild.cli.formats.replay import checked_json, checked_lines
 from odfbuild.cli.terminal.console import hint
+from odfbuild.cli.unreadable import read_code
 from odfbuild.executors.verify.run import Checked, Since, Verification, verify_datasets
 from odfbuild.odf.identity import DatasetId, InvalidMultihashError, Multihash
 from odfbuild.odf.refs import DatasetAlias
@@ -43,12 +44,13 @@ def verify_selected(
     given: Given, selectors: Sequence[str], exclude: Sequence[str], options: VerifyOptions
 ) -> int:
     """Verify datasets, all of them by default; 7 if anything does not hold."""
-    from odfbuild.cli.arguments.selection import chosen_existing
+    from odfbuild.cli.arguments.selection import chosen_readable
 
     reports = parse_reports(options.reports, _REPORTS)
     project = open_given(given)
     known = project.workspace.names()
-    chosen = sorted(chosen_existing(project, selectors, exclude))
+    found_names, loaded = chosen_readable(project, selectors, exclude)
+    chosen = sorted(found_names)
     asked = Verification(
         replay=options.replay,
         recompute=options.recompute,
@@ -68,7 +70,8 @@ def verify_selected(
         if reports.wants(format):
             reports.write(format, text(every, names))
     whole = selectors or exclude or not project.workspace.damage()
-    return exits.DONE if whole and all(each.passed for each in every) else exits.NOT_VERIFIED
+    holds = whole and all(each.passed for each in every)
+    return read_code(loaded) if holds else exits.NOT_VERIFIED
 
 
 def _pinned(chosen: Sequence[DatasetAlias], options: VerifyOptions) -> Multihash | None:

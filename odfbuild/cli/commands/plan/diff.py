@@ -13,16 +13,26 @@ from odfbuild.cli.render.diff import event_difference, row_lines
 from odfbuild.cli.render.uuids import uuids_of_dataset, with_uuids
 from odfbuild.cli.render.words import column_text
 from odfbuild.cli.terminal.console import printable
+from odfbuild.cli.unreadable import load_readable, read_code, refuse_wrong
 from odfbuild.odf.refs import DatasetAlias
+from odfbuild.planner.declared import Declared
 from odfbuild.planner.plan.changes import ColumnChange
+from odfbuild.project.load import Project
 
 
 def show_difference(given: Given, name: str, before: str | None, after: str | None) -> int:
     """Print how the definition and the schema differ between two states of a dataset."""
     project = open_given(given)
-    sides = both_sides(project, DatasetAlias.parse(name), before or "head", after or "declared")
+    alias, read = DatasetAlias.parse(name), list[Project]()
+
+    def definitions() -> Sequence[Declared]:
+        read.append(load_readable(project))
+        refuse_wrong(read[-1], alias)
+        return read[-1].sound
+
+    sides = both_sides(project, alias, before or "head", after or "declared", definitions)
     sys.stdout.write("".join(f"{line}\n" for line in _lines(name, *sides, names_of(project))))
-    return exits.DONE
+    return read_code(read[-1] if read else None)
 
 
 def _lines(name: str, before: Side, after: Side, names: Names) -> Iterator[str]:

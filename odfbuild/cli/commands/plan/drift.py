@@ -10,6 +10,7 @@ from typing import Any
 from odfbuild import app
 from odfbuild.app.inspection.diff import Names
 from odfbuild.app.inspection.drift import find_drift
+from odfbuild.app.load_project import unsure_of
 from odfbuild.app.plan.late_files import files_drift
 from odfbuild.cli import exits
 from odfbuild.cli.arguments.context import Given
@@ -18,10 +19,12 @@ from odfbuild.cli.arguments.selection import chosen
 from odfbuild.cli.commands.plan.ignored import is_ignored, read_ignored
 from odfbuild.cli.render.diff import event_difference
 from odfbuild.cli.terminal.console import printable, printable_json
+from odfbuild.cli.unreadable import load_readable, read_code
 from odfbuild.odf.identity import DatasetId
 from odfbuild.odf.refs import DatasetAlias
 from odfbuild.planner.declared import Declared
 from odfbuild.planner.drift import Drift
+from odfbuild.planner.plan.policy import last_names
 from odfbuild.state.workspace import ReadOnlyWorkspace
 
 
@@ -36,10 +39,15 @@ def show_drift(
     opened = open_given(given)
     project = replace(opened, workspace=ReadOnlyWorkspace(opened.workspace.root))
     ignored = () if ignore_file is None else read_ignored(ignore_file)
-    declared = app.load(project).declared
-    only = chosen(project, declared, selectors, exclude) if selectors or exclude else None
+    loaded = load_readable(project)
+    declared = loaded.sound
+    only = None
+    if selectors or exclude:
+        only = chosen(project, loaded.declared, selectors, exclude) - loaded.wrong.keys()
+    moved = project.policy.moved
+    untold = {*loaded.wrong, *unsure_of(loaded, project.workspace.names(), last_names(moved))}
     found = (
-        *find_drift(project.workspace.root, declared, moved=project.policy.moved, only=only),
+        *find_drift(project.workspace.root, declared, moved=moved, only=only, untold=untold),
         *files_drift(project, _of(declared, only), project.workspace.states()),
     )
     left = [each for each in found if not is_ignored(each, ignored, project.policy.today)]
@@ -48,7 +56,7 @@ def show_drift(
         sys.stdout.write(_json(left, looked, len(found) - len(left)))
     else:
         sys.stdout.write(_text(left, looked, len(found) - len(left), _names(project)))
-    return exits.CHANGES if left else exits.DONE
+    return read_code(loaded, exits.CHANGES if left else exits.DONE)
 
 
 def _of(declared: Sequence[Declared], only: Collection[DatasetAlias] | None) -> Sequence[Declared]:

@@ -6,7 +6,6 @@ from collections.abc import Iterator, Sequence
 from odfbuild import app
 from odfbuild.app.inspection.diff import Names
 from odfbuild.app.plan.late_files import files_of, left_unread
-from odfbuild.cli import exits
 from odfbuild.cli.arguments.context import Given
 from odfbuild.cli.arguments.project import open_given
 from odfbuild.cli.arguments.selection import column_use
@@ -15,6 +14,7 @@ from odfbuild.cli.render.diff import event_difference
 from odfbuild.cli.render.plan import cause_lines
 from odfbuild.cli.render.words import affected_text, column_text, count, judged_word, kind_word
 from odfbuild.cli.terminal.console import printable
+from odfbuild.cli.unreadable import read_code, refuse_wrong, report_wrong
 from odfbuild.errors import ProjectErrors, StateError
 from odfbuild.executors.ingest.fetch.late_files import PassedOver
 from odfbuild.odf.chain.state import ChainState
@@ -68,6 +68,8 @@ def explain_dataset(given: Given, name: str) -> int:
     current = project.workspace.states()
     alias = DatasetAlias.parse(name)
     each, state = declared.get(alias), current.get(alias)
+    report_wrong(made.loaded)
+    refuse_wrong(made.loaded, alias)
     if each is None and state is None:
         refuse_damaged(project, alias)
         raise _unknown(name, [*map(str, {**declared, **current})])
@@ -88,7 +90,7 @@ def explain_dataset(given: Given, name: str) -> int:
     lines += input_lines(each, state, {**current}, names, _rewritten(made.plan, alias))
     lines += _query(column_use(project, loaded).query_class(alias))
     sys.stdout.write("".join(f"{line}\n" for line in lines))
-    return exits.DONE
+    return read_code(made.loaded)
 
 
 def _rewritten(plan: Plan, alias: DatasetAlias) -> frozenset[DatasetId]:

@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from typing import Any
 
 from odfbuild import app
-from odfbuild.cli import exits
 from odfbuild.cli.arguments.context import Given
 from odfbuild.cli.arguments.project import open_given
 from odfbuild.cli.arguments.selection import column_use
@@ -15,6 +14,7 @@ from odfbuild.cli.exits import UsageRefusedError
 from odfbuild.cli.render.graph import Drawing, Node, dot, mermaid
 from odfbuild.cli.render.rows import check_safe_csv, write_rows
 from odfbuild.cli.terminal.console import printable, printable_json
+from odfbuild.cli.unreadable import load_readable, read_code, refuse_wrong
 from odfbuild.errors import PlanError
 from odfbuild.executors.runs.lineage import lineage_of
 from odfbuild.lineage.ids import node_id
@@ -23,6 +23,7 @@ from odfbuild.planner.declared import Declared
 from odfbuild.planner.evolution.columns.use import ALL, ColumnUse, MadeOf
 from odfbuild.planner.plan.changes import Affected, Usage
 from odfbuild.planner.select.facts import selection_graph
+from odfbuild.project.load import Project
 from odfbuild.suggest import did_you_mean
 
 _Sources = Sequence[tuple[DatasetAlias, str]]
@@ -63,8 +64,9 @@ def show_columns(
             fix="leave one of them out",
         )
     project = open_given(given)
-    declared = app.load(project).declared
-    dataset, column = _subject(declared, name)
+    loaded = load_readable(project)
+    dataset, column = _subject(loaded, name)
+    declared = loaded.sound
     if column is not None:
         raise _unknown(name, declared)
     graph = selection_graph(declared, project.workspace.names())
@@ -78,7 +80,7 @@ def show_columns(
         chains, readers = project.workspace.states(), _readers(graph.inputs)
         page = definition_graph(dataset, shown, use, chains, near, readers)
         sys.stdout.write(document(page))
-        return exits.DONE
+        return read_code(loaded)
     found = [_Columns(d.alias, use.made(d.alias), use.shaping(d.alias)) for d in shown]
     if output in ("dot", "mermaid"):
         nodes = tuple(_node(each, graph.inputs[each.alias], near) for each in shown)
@@ -92,14 +94,15 @@ def show_columns(
         write_rows(rows, "csv", sys.stdout, safe_csv=safe_csv)
     else:
         sys.stdout.writelines(f"{printable(line)}\n" for each in found for line in _lines(each))
-    return exits.DONE
+    return read_code(loaded)
 
 
 def impact(given: Given, name: str, *, output: str) -> int:
     """Print whom a change of a dataset or of one of its columns would touch."""
     project = open_given(given)
-    declared = app.load(project).declared
-    dataset, column = _subject(declared, name)
+    loaded = load_readable(project)
+    dataset, column = _subject(loaded, name)
+    declared = loaded.sound
     use = column_use(project, declared)
     if column is not None:
         column = _spelled(use, dataset, column, name)
@@ -117,11 +120,12 @@ def impact(given: Given, name: str, *, output: str) -> int:
     else:
         lines = _impact_lines(dataset, column, found, noted)
         sys.stdout.writelines(f"{printable(line)}\n" for line in lines)
-    return exits.DONE
+    return read_code(loaded)
 
 
-def _subject(declared: Sequence[Declared], text: str) -> tuple[DatasetAlias, str | None]:
+def _subject(loaded: Project, text: str) -> tuple[DatasetAlias, str | None]:
     """Return the dataset that is meant, and the column if one is."""
+    declared = loaded.declared
     known = {each.alias for each in declared}
     parts = text.split(".")
     for end in range(len(parts), 0, -1):
@@ -129,6 +133,7 @@ def _subject(declared: Sequence[Declared], text: str) -> tuple[DatasetAlias, str
             alias = DatasetAlias.parse(".".join(parts[:end]))
         except InvalidNameError:
             continue
+        refuse_wrong(loaded, alias)
         if alias in known:
             spelled = next(each.alias for each in declared if each.alias == alias)
             return spelled, ".".join(parts[end:]) or None

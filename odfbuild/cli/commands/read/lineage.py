@@ -5,6 +5,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from time import time_ns
+from typing import TYPE_CHECKING
 from uuid import UUID
 
 from odfbuild import app
@@ -18,6 +19,7 @@ from odfbuild.cli.render.diagnostics import render_diagnostics
 from odfbuild.cli.render.lineage import Shown, dot, mermaid, record, relation_rows, tree
 from odfbuild.cli.render.rows import check_safe_csv, write_rows
 from odfbuild.cli.terminal.console import printable
+from odfbuild.cli.unreadable import load_readable, read_code
 from odfbuild.errors import Diagnostic, Level, StateError
 from odfbuild.executors.runs.lineage import catch_up, lineage_of, relations_at
 from odfbuild.lineage.chains import is_recorded
@@ -31,6 +33,9 @@ from odfbuild.odf.timestamp import Timestamp
 from odfbuild.project.opened import refuse_damaged
 from odfbuild.state.chain.refs import find_block
 from odfbuild.state.files.folder import make_workspace_folder
+
+if TYPE_CHECKING:
+    from odfbuild.project.load import Project
 
 _AT = "--as-at takes a block of the dataset, or the time up to which blocks count"
 _WRITERS: Mapping[str, Callable[[Shown], str]] = {
@@ -87,14 +92,19 @@ def show_lineage(
     if output == "csv":
         write_rows(relation_rows(shown), "csv", sys.stdout, safe_csv=safe_csv)
     elif output == "html":
-        sys.stdout.write(_page(project, shown, as_at))
+        text, loaded = _page(project, shown, as_at)
+        sys.stdout.write(text)
+        return read_code(loaded)
     else:
         sys.stdout.write(_WRITERS[output](shown))
     return exits.DONE
 
 
-def _page(project: app.Opened, shown: Shown, as_at: str | None) -> str:
-    """Return relations as a page; with the columns that definitions tell, but not as of a time."""
+def _page(project: app.Opened, shown: Shown, as_at: str | None) -> "tuple[str, Project | None]":
+    """Return relations as a page; with the columns that definitions tell, but not as of a time.
+
+    The definitions are returned if they were read.
+    """
     from odfbuild.cli.arguments.selection import column_use
     from odfbuild.cli.page.document import document
     from odfbuild.cli.page.lineage import Told, chain_graph, chain_told, definition_told
@@ -103,8 +113,9 @@ def _page(project: app.Opened, shown: Shown, as_at: str | None) -> str:
     shows = [(id_, *states[id_]) for id_ in shown.datasets() if id_ in states]
     if as_at is not None:
         kinds = {id_: Told(state.kind) for id_, _, state in shows}
-        return document(chain_graph(shown, kinds, f"as chains told it at {as_at}"))
-    declared = app.load(project).declared
+        return document(chain_graph(shown, kinds, f"as chains told it at {as_at}")), None
+    loaded = load_readable(project)
+    declared = loaded.sound
     use, defined = column_use(project, declared), {each.alias: each for each in declared}
     told = {
         id_: definition_told(defined[alias], use)
@@ -113,7 +124,7 @@ def _page(project: app.Opened, shown: Shown, as_at: str | None) -> str:
         for id_, alias, state in shows
     }
     about = "as chains and notes tell; columns as the definitions say"
-    return document(chain_graph(shown, told, about))
+    return document(chain_graph(shown, told, about)), loaded
 
 
 def add(given: Given, name: str, source: str, classifier: str, home: str | None) -> int:

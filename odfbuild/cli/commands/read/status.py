@@ -3,7 +3,7 @@
 import sys
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from odfbuild import app
 from odfbuild.app.plan.late_files import files_of, left_unread
@@ -11,7 +11,7 @@ from odfbuild.cli import exits
 from odfbuild.cli.arguments.context import Given
 from odfbuild.cli.arguments.project import open_given
 from odfbuild.cli.terminal.console import printable
-from odfbuild.cli.unreadable import is_damaged
+from odfbuild.cli.unreadable import is_damaged, read_code
 from odfbuild.executors.ingest.fetch.late_files import PassedOver
 from odfbuild.odf.chain.state import ChainState
 from odfbuild.odf.identity import DatasetId
@@ -20,6 +20,9 @@ from odfbuild.odf.timestamp import Timestamp
 from odfbuild.planner.staleness import InputLag, Lag, lag_of
 from odfbuild.state.files.lock import Holder
 from odfbuild.state.memory.applied import Applied, recall_applied
+
+if TYPE_CHECKING:
+    from odfbuild.project.load import Project
 
 _COLUMNS = ("dataset", "head", "watermark", "lag", "result")
 _RIGHT = [name == "lag" for name in _COLUMNS]
@@ -42,7 +45,7 @@ def show_status(
 ) -> int:
     """Print where each dataset stands: a line each, or as JSON."""
     project = open_given(given)
-    chosen = _chosen(project, selectors, exclude)
+    chosen, loaded = _chosen(project, selectors, exclude)
     found = _standing(project, chosen)
     if as_json:
         names = {id: alias for alias, id in project.workspace.names().items()}
@@ -50,7 +53,7 @@ def show_status(
     else:
         _print_table(found)
     damaged = is_damaged(project.workspace, chosen, all_of=not selectors)
-    return exits.ERROR if damaged else exits.DONE
+    return exits.ERROR if damaged else read_code(loaded)
 
 
 def _standing(project: app.Opened, chosen: Collection[DatasetAlias]) -> list[_Standing]:
@@ -77,12 +80,12 @@ def _standing(project: app.Opened, chosen: Collection[DatasetAlias]) -> list[_St
 
 def _chosen(
     project: app.Opened, selectors: Sequence[str], exclude: Sequence[str]
-) -> Collection[DatasetAlias]:
+) -> "tuple[Collection[DatasetAlias], Project | None]":
     if not selectors and not exclude:
-        return project.workspace.names()
-    from odfbuild.cli.arguments.selection import chosen_existing
+        return project.workspace.names(), None
+    from odfbuild.cli.arguments.selection import chosen_readable
 
-    return chosen_existing(project, selectors, exclude)
+    return chosen_readable(project, selectors, exclude)
 
 
 def _print_table(found: Sequence[_Standing]) -> None:
