@@ -22,6 +22,7 @@ from tests.servers import Server, serving
 
 VEGA, PLANES = DATA / "vega-datasets", DATA / "openflights" / "planes"
 WEATHER = tuple(sorted((VEGA / "seattle-weather").glob("*.csv")))
+AIRLINES = max(AIRLINE_FILES, default=DATA / "airlines.gz")
 EMPLOYMENT, PENGUINS = VEGA / "us-employment.csv", VEGA / "penguins.json"
 COUNTRIES = DATA / "openflights" / "countries" / "20181227_b985a7d.dat"
 QUAKES = VEGA / "earthquakes.geojson"
@@ -66,7 +67,7 @@ ROUTES = {
     "weather": Route(FILES % "*.csv", texts(*OF_WEATHER, header="true")),
     "employment": Route(http(EMPLOYMENT), "{kind: Csv, header: true, inferSchema: true}"),
     "airlines": Route(
-        http(AIRLINE_FILES[-1]), texts(*"abcdefgh", quote="''"), "{kind: Decompress, format: Gzip}"
+        http(AIRLINES), texts(*"abcdefgh", quote="''"), "{kind: Decompress, format: Gzip}"
     ),
     "countries": Route(
         url("file:in/countries.zip"),
