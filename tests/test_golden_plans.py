@@ -18,7 +18,7 @@ from odfbuild.cli.render.words import Mark
 from odfbuild.planner.evolution.rules.catalogue import catalogue
 from odfbuild.planner.plan.changes import ChangeClass, Judged
 from odfbuild.planner.plan.reasons import Reason
-from odfbuild.planner.plan.write import from_json, to_json
+from odfbuild.planner.saved import from_json, to_json
 from tests.cli.within import Within
 from tests.plan_cases import ENGINE, Case, as_revision, cases, lay_chains
 from tests.projects import REPOSITORY, Done

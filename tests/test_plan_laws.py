@@ -22,7 +22,7 @@ from odfbuild.odf.refs import DatasetAlias
 from odfbuild.planner.plan import Append, Move, Plan
 from odfbuild.planner.plan.reasons import InputMayAdvance, SourceToAsk
 from odfbuild.planner.plan.subset import UnchosenInputError, restrict
-from odfbuild.planner.plan.write import canonical, from_json, to_json
+from odfbuild.planner.saved import canonical, from_json, to_json
 from odfbuild.state.chain.commit_request import Prepared
 from tests.drawn import NOW, Drawn, Floor, evolved, in_another_order, projects
 from tests.inside import lay_out

@@ -23,16 +23,10 @@ from odfbuild.odf.identity import DatasetId, Multihash
 from odfbuild.odf.refs import DatasetAlias
 from odfbuild.planner.declared import Declared
 from odfbuild.planner.maintenance.rewrite import extent
-from odfbuild.planner.maintenance.undo import (
-    Back,
-    Undo,
-    diverging,
-    in_order,
-    is_unchanged,
-    undo_json,
-)
+from odfbuild.planner.maintenance.undo import Back, Undo, diverging, in_order
 from odfbuild.planner.plan import Move, Plan
-from odfbuild.planner.plan.write import canonical, from_json
+from odfbuild.planner.saved import SavedPlan, canonical, from_json, to_json
+from odfbuild.planner.saved.codec import DamagedPlanError, NotAPlanError
 from odfbuild.project.opened import Opened
 from odfbuild.state.chain.dataset import NotInChainError
 from odfbuild.state.memory.applied import record_applied
@@ -213,7 +207,7 @@ def take_back(project: Opened, undo: Undo, asking: Asking) -> None:
 def _take_back(project: Opened, undo: Undo, asking: Asking) -> None:
     from odfbuild.executors.engine.interrupt import is_ending
 
-    record = Record(project, asking, len(undo.steps), lambda: canonical(undo_json(undo)))
+    record = Record(project, asking, len(undo.steps), lambda: canonical(to_json(undo)))
     record.begin()
     done: list[Back] = []
     failed: OdfBuildError | OSError | None = None
@@ -257,40 +251,42 @@ def _go_back(project: Opened, step: Back) -> None:
 
 
 def _moved(project: Opened, run: RunSummary) -> Iterator[_Moved]:
-    document = read_plan(project.workspace.root, run.id)
-    if isinstance(document, dict) and is_unchanged(document):
-        yield from map(_taken_back, document["steps"])
-    elif isinstance(document, dict) and "format_version" in document:
-        yield from _by_plan(project, run, from_json(document))
-    else:
-        raise NotResumableError(
-            what=f"what the run {run.id} did is not known",
-            why="its plan is damaged",
-            fix="odfbuild reset NAME BLOCK sets one dataset back",
-        )
+    match _saved_by(project, run.id):
+        case Undo(steps=steps):
+            yield from map(_taken_back, steps)
+        case Plan() as plan:
+            yield from _by_plan(project, run, plan)
+        case _:
+            raise NotResumableError(
+                what=f"what the run {run.id} did is not known",
+                why="its plan is damaged",
+                fix="odfbuild reset NAME BLOCK sets one dataset back",
+            )
+
+
+def _saved_by(project: Opened, run: str) -> SavedPlan | None:
+    """Return the plan that a run recorded; None if it cannot be read."""
+    try:
+        return from_json(read_plan(project.workspace.root, run))
+    except (NotAPlanError, DamagedPlanError):
+        return None
 
 
 def _is_retirement(project: Opened, run: str) -> bool:
     """Tell whether what a run took back, or that run in turn, was the retiring of datasets."""
-    at: object = run
-    while isinstance(at, str):
-        document = read_plan(project.workspace.root, at)
-        if not isinstance(document, dict) or not is_unchanged(document):
+    at: str | None = run
+    while at is not None:
+        found = _saved_by(project, at)
+        if not isinstance(found, Undo):
             return False
-        at = document["run"]
+        at = found.run
     return True
 
 
-def _taken_back(step: Mapping[str, Any]) -> _Moved:
+def _taken_back(step: Back) -> _Moved:
     """Return what a run that took back did to a dataset."""
-    alias = DatasetAlias.parse(step["dataset"])
-    old = None if step["old_name"] is None else DatasetAlias.parse(step["old_name"])
-    before, after = (
-        None if step[key] is None else Multihash.parse(step[key])
-        for key in ("base_head", "new_head")
-    )
-    renamed = None if old is None else alias
-    return _Moved(old or alias, DatasetId.parse(step["did"]), before, after, renamed)
+    renamed = None if step.old_name is None else step.alias
+    return _Moved(step.old_name or step.alias, step.id, step.expected, step.to, renamed)
 
 
 def _by_plan(project: Opened, run: RunSummary, plan: Plan) -> Iterator[_Moved]:

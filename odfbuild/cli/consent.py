@@ -1,12 +1,16 @@
-"""Consent of a person before anything is changed, and targets that are protected."""
+"""Consent of a person before anything is changed, targets that are protected, plans that fit."""
 
 import select
 import sys
+from typing import TYPE_CHECKING
 
 from odfbuild import app
 from odfbuild.cli.arguments.context import Given
 from odfbuild.cli.exits import UsageRefusedError
 from odfbuild.errors import PlanError
+
+if TYPE_CHECKING:
+    from odfbuild.planner.saved import SavedPlan
 
 
 def confirm(command: str) -> None:
@@ -65,17 +69,28 @@ def refuse_unplanned(project: app.Opened, given: Given, command: str = "plan") -
     refuse_unnamed(project, given, "apply" if command == "plan" else command)
 
 
-def refuse_unfit(place: tuple[str, str, str], project: app.Opened) -> None:
-    """Refuse what was planned for another project, target or workspace."""
-    here = (project.config.name, project.target, _workspace_of(project))
-    for word, planned, found in zip(("project", "target", "workspace"), place, here, strict=True):
+def refuse_unfit(plan: "SavedPlan", project: app.Opened) -> None:
+    """Refuse what was planned for another project, target or workspace, or for none at all.
+
+    Raises UnfitPlanError.
+    """
+    against = getattr(plan, "against", None)
+    if against is not None:
+        raise UnfitPlanError(
+            what=f"the plan was made against {against}, so there is nothing to apply it to",
+            why="it compares two states of the project, not the project with its datasets",
+            fix="plan against the workspace: odfbuild plan --out FILE",
+        )
+    here = {
+        "project": project.config.name,
+        "target": project.target,
+        "workspace": project.config.target(project.target).workspace,
+    }
+    for word, found in here.items():
+        planned = getattr(plan, word)
         if planned != found:
             raise UnfitPlanError(
                 what=f"the plan is for the {word} '{planned}', and this is '{found}'",
                 why="a saved plan is carried out where it was made for, or not at all",
                 fix="apply it there, or plan again here",
             )
-
-
-def _workspace_of(project: app.Opened) -> str:
-    return project.config.target(project.target).workspace

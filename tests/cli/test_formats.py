@@ -17,7 +17,7 @@ from odfbuild.errors import Diagnostic, Level, SourceSpan
 from odfbuild.planner.evolution.rules.catalogue import find_rule
 from odfbuild.planner.plan import Plan
 from odfbuild.planner.plan.changes import Judged
-from odfbuild.planner.plan.write import to_json
+from odfbuild.planner.saved import to_json
 from tests.plans import EVERYTHING, alias, empty_plan, hit_of, plans, with_hits
 from tests.projects import REPOSITORY
 

@@ -9,6 +9,7 @@ import pytest
 
 from odfbuild.app.maintenance import rewrite as housekeeping
 from odfbuild.odf.refs import DatasetAlias
+from odfbuild.planner.saved import document_hash
 from odfbuild.state.workspace import Workspace
 from tests.cli.within import Within
 from tests.engines import FakeEngine
@@ -273,24 +274,35 @@ def test_a_saved_reset_is_done_once(run: Inside, project: Path) -> None:
 @pytest.mark.parametrize(
     ("change", "code", "says"),
     [
-        ({"project": "other"}, 1, "the plan is for the project other"),
+        ({"project": "other"}, 1, "the plan is for the project 'other'"),
         ({"kept_blocks": 1}, 5, "is not where the plan found it"),
-        ({"mode": 7}, 5, "is not where the plan found it"),
+        ({"mode": "keep-metadata-only"}, 5, "is not where the plan found it"),
+        ({"mode": 7}, 1, "mode: expected a text"),
+        ({"mode": "soft"}, 1, "mode: there is no compact of the mode 'soft'"),
+        ({"work": "burn"}, 1, "work: there is no work 'burn'"),
+        ({"work": "reset", "mode": None}, 1, "new_head: a reset leads to one"),
         ({"dataset": "-"}, 1, "'-' is not a dataset alias"),
-        ({"dataset": None}, 1, "no dataset named 'None'"),
-        ({"target": None}, 1, "something is missing"),
-        ({"limits": {"bytes": 1}}, 1, "something is missing"),
+        ({"dataset": None}, 1, "dataset: expected a text"),
+        ({"target": None}, 1, "target: expected an object"),
+        ({"limits": {"bytes": 1}}, 1, "limits: it lacks records"),
     ],
 )
+@pytest.mark.parametrize("hashed", [True, False])
 def test_a_saved_plan_that_was_altered_does_nothing(
-    change: dict[str, object], code: int, says: str, run: Inside, project: Path
+    change: dict[str, object], code: int, says: str, hashed: bool, run: Inside, project: Path
 ) -> None:
     saved = project / "plan.json"
     run("compact", "src", "--out", str(saved))
-    saved.write_text(json.dumps({**json.loads(saved.read_text()), **change}))
-    before = heads(project)
-    refused(run("apply", str(saved)), code, says)
+    document = {**json.loads(saved.read_text()), **change}
+    if hashed:
+        document["plan_hash"] = document_hash(document)
+    saved.write_text(json.dumps(document))
+    before, done = heads(project), run("apply", str(saved))
     assert heads(project) == before
+    if hashed:
+        refused(done, code, says)
+    else:
+        refused(done, 1, "error[damaged-plan]")
 
 
 def _settings(project: Path, line: str) -> None:

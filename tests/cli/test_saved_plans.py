@@ -13,13 +13,19 @@ from odfbuild.cli.commands.apply import apply as act
 from odfbuild.cli.commands.plan import plan as decide
 from odfbuild.cli.files import write_output
 from odfbuild.cli.formats.outputs import Output
-from odfbuild.cli.saved import load_saved, moved_datasets, save_plan
+from odfbuild.cli.saved import load_plan, save_plan
 from odfbuild.executors.engine.spark import engine as spark
 from odfbuild.odf.identity import sha3_256
 from odfbuild.planner.plan import Plan
 from odfbuild.planner.plan.changes import Verdict
 from odfbuild.planner.plan.reasons import SourceToAsk
-from odfbuild.planner.plan.write import canonical, from_json, plan_hash, to_json
+from odfbuild.planner.saved import (
+    canonical,
+    from_json,
+    moved_datasets,
+    plan_hash,
+    to_json,
+)
 from odfbuild.project.config.project_file import Config
 from odfbuild.project.load import Project
 from tests.cli.within import Within
@@ -47,7 +53,7 @@ def saved(cli: Within, **changes: object) -> Path:
     path = cli.folder / "plan.json"
     cli.done("plan", "--out", "plan.json")
     if changes:
-        save_plan(replace(load_saved(path), **changes), path)  # type: ignore[arg-type]
+        save_plan(replace(load_plan(path), **changes), path)  # type: ignore[arg-type]
     return path
 
 
@@ -80,7 +86,7 @@ def test_a_plan_is_saved_in_the_place_of_another_with_nothing_left_over(cli: Wit
 def test_a_plan_without_changes_is_saved_too(cli: Within) -> None:
     lay_out(cli.folder, dict.fromkeys(NEWS))
     cli.done("plan")
-    assert load_saved(saved(cli)).steps == ()
+    assert load_plan(saved(cli)).steps == ()
 
 
 def test_a_folder_that_is_not_there_is_an_error_in_words(cli: Within) -> None:
@@ -106,11 +112,11 @@ def test_what_a_link_names_is_replaced_and_the_link_stays(tmp_path: Path) -> Non
 
 
 def test_the_commit_is_saved_and_is_no_part_of_the_hash(cli: Within) -> None:
-    without = load_saved(saved(cli))
+    without = load_plan(saved(cli))
     git(cli.folder, "init", "-q")
     git(cli.folder, "add", "datasets")
     git(cli.folder, "-c", "user.name=a", "-c", "user.email=a@b", "commit", "-qm", "x")
-    found = load_saved(saved(cli))
+    found = load_plan(saved(cli))
     assert without.git is None
     assert found.git is not None
     assert found.git.dirty
@@ -243,7 +249,7 @@ def test_what_the_gate_refuses_is_not_asked_for(
     cli: Within, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     before = heads(cli.folder)
-    use(monkeypatch, replace(load_saved(saved(cli)), verdict=Verdict("default", 1, 0, 0)))
+    use(monkeypatch, replace(load_plan(saved(cli)), verdict=Verdict("default", 1, 0, 0)))
     assert cli("apply", "--yes").code == 3
     assert heads(cli.folder) == before
 
@@ -334,7 +340,7 @@ def test_changes_are_told_by_the_exit_code_when_asked_for(cli: Within) -> None:
 
 
 def test_sources_to_ask_are_no_changes(cli: Within, monkeypatch: pytest.MonkeyPatch) -> None:
-    made = load_saved(saved(cli))
+    made = load_plan(saved(cli))
     ask = replace(made.steps[0], reasons=(SourceToAsk("https://example.org"),))
     use(monkeypatch, replace(made, steps=(ask,)))
     done = cli("plan", "--detailed-exitcode")
@@ -347,7 +353,7 @@ def test_a_refusal_of_the_gate_goes_before_changes(
 ) -> None:
     use(monkeypatch, EVERYTHING)
     assert cli("plan", "--detailed-exitcode", "--out", "plan.json").code == 3
-    assert load_saved(cli.folder / "plan.json").steps == EVERYTHING.steps
+    assert load_plan(cli.folder / "plan.json").steps == EVERYTHING.steps
 
 
 def test_each_report_is_written_beside_what_is_printed(cli: Within) -> None:
@@ -411,7 +417,7 @@ def test_too_few_bytes_are_a_wrong_argument(cli: Within) -> None:
 
 def test_a_plan_that_was_saved_comes_back(tmp_path: Path) -> None:
     save_plan(EVERYTHING, tmp_path / "p.plan")
-    assert load_saved(tmp_path / "p.plan") == EVERYTHING
+    assert load_plan(tmp_path / "p.plan") == EVERYTHING
     assert from_json(json.loads((tmp_path / "p.plan").read_text("ascii"))) == EVERYTHING
 
 

@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 
 from odfbuild.odf.events import SetInfo
+from odfbuild.planner.saved import document_hash
 from tests.cli.market import append
 from tests.cli.within import Within
 from tests.engines import FakeEngine
@@ -152,12 +153,18 @@ def test_a_plan_for_elsewhere_or_of_less_is_refused(run: Inside, project: Path) 
     file = project / "undo.json"
     assert run("undo", "last", "--out", str(file)).code == 0
     before, document = heads(project), json.loads(file.read_text())
-    file.write_text(json.dumps({**document, "project": "other"}))
-    assert "is for the project 'other'" in run("apply", str(file)).err
+    for change, code, says in (
+        ({"project": "other"}, 1, "is for the project 'other'"),
+        ({"steps": document["steps"][:1]}, 5, "would now do something else"),
+    ):
+        altered = {**document, **change}
+        file.write_text(json.dumps(altered))
+        assert "error[damaged-plan]: the plan is damaged: plan_hash" in run("apply", str(file)).err
+        file.write_text(json.dumps({**altered, "plan_hash": document_hash(altered)}))
+        done = run("apply", str(file))
+        assert (done.code, says in done.err) == (code, True)
     file.write_text(json.dumps({"undo_version": "1.0"}))
-    assert run("apply", str(file)).code == 1
-    file.write_text(json.dumps({**document, "steps": document["steps"][:1]}))
-    assert run("apply", str(file)).code == 5
+    assert "it lacks run, project, target" in run("apply", str(file)).err
     assert heads(project) == before
 
 

@@ -16,7 +16,7 @@ from odfbuild.executors.runs.scheduler import run
 from odfbuild.odf.events import AddData
 from odfbuild.odf.timestamp import Timestamp
 from odfbuild.planner.plan.policy import IngestOptions, Traits
-from odfbuild.planner.plan.write import from_json, to_json
+from odfbuild.planner.saved import from_json, to_json
 from tests.executors.workshop import Workshop, ledger
 
 DAY = 86_400_000

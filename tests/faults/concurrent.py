@@ -23,7 +23,6 @@ from odfbuild.app import apply_plan as applying
 from odfbuild.app.engine import outdated, record
 from odfbuild.app.maintenance.collection import Collection, collect_garbage
 from odfbuild.app.maintenance.rewrite import (
-    HARD,
     Compaction,
     Rebuild,
     Reset,
@@ -45,6 +44,7 @@ from odfbuild.executors.verify.chain import verify
 from odfbuild.odf.events import AddData, ExecuteTransform
 from odfbuild.odf.refs import DatasetAlias
 from odfbuild.planner.maintenance.compaction import DEFAULT_LIMITS
+from odfbuild.planner.maintenance.rewrite import HARD
 from odfbuild.planner.plan import Plan
 from odfbuild.state.chain.dataset import Dataset
 from odfbuild.state.chain.objects import MissingObjectError

@@ -18,7 +18,7 @@ from odfbuild.errors import (
     bounded,
 )
 from odfbuild.odf.events import ReadStep, ReadStepCsv, ReadStepGeoJson, ReadStepJson, ReadStepNdJson
-from odfbuild.planner.plan.write import diagnostic_json
+from odfbuild.planner.saved.forms import diagnostic_json
 from tests.executors.readers.reading import frame_of
 
 LONG = "x" * 60_000

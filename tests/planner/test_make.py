@@ -30,7 +30,7 @@ from odfbuild.planner.plan.reasons import (
     SourceHasNews,
     SourceToAsk,
 )
-from odfbuild.planner.plan.write import plan_hash, to_json
+from odfbuild.planner.saved import plan_hash, to_json
 from odfbuild.planner.steps import SourceLook, ToAsk
 from tests.planner.builders import Chain, derivative, polling, root, schema
 from tests.projects import REPOSITORY

@@ -18,10 +18,10 @@ from odfbuild.odf.events import (
     DataTypeList,
     DataTypeOption,
 )
-from odfbuild.odf.identity import sha3_256
 from odfbuild.planner.plan import Foreseen, GitState, Plan
-from odfbuild.planner.plan.read import DamagedPlanError, NotAPlanError, PlanVersionError
-from odfbuild.planner.plan.write import canonical, ddl_lines, from_json, plan_hash, to_json
+from odfbuild.planner.saved import canonical, document_hash, from_json, plan_hash, to_json
+from odfbuild.planner.saved.codec import DamagedPlanError, NotAPlanError, PlanVersionError
+from odfbuild.planner.saved.forms import ddl_lines
 from tests.plans import EVERYTHING, empty_plan, plans
 from tests.projects import REPOSITORY
 
@@ -186,10 +186,4 @@ def _at(document: Any, path: tuple[str | int, ...]) -> Any:
 
 def _rehashed(document: dict[str, Any]) -> dict[str, Any]:
     """Return the document with the hash that its writer would have given it."""
-    body = {key: value for key, value in document.items() if key not in ("plan_hash", "git")}
-    body["datasets"] = [
-        {**each, "work": {key: item for key, item in each["work"].items() if key != "foreseen"}}
-        for each in document["datasets"]
-    ]
-    text = json.dumps(body, sort_keys=True, separators=(",", ":"))
-    return {**document, "plan_hash": str(sha3_256(text.encode()))}
+    return {**document, "plan_hash": document_hash(document)}

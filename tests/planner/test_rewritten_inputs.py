@@ -10,7 +10,7 @@ from odfbuild.planner.maintenance.rewrite import Stranded, stranded
 from odfbuild.planner.make_plan import Wanted, make_plan, project_hash
 from odfbuild.planner.plan import Append, Plan
 from odfbuild.planner.plan.reasons import InputRewritten
-from odfbuild.planner.plan.write import from_json, to_json
+from odfbuild.planner.saved import from_json, to_json
 from tests.planner.builders import Chain, dataset_id, derivative, root, schema
 
 NOON = "2024-01-01T00:00:00Z"

@@ -22,15 +22,18 @@ from odfbuild.planner.maintenance.compaction import (
     metadata_only,
 )
 from odfbuild.planner.maintenance.rewrite import (
+    COMPACT,
     FULL,
+    HARD,
     REBUILD,
+    RESET,
     Housekeeping,
     dropped,
     extent,
     extent_after,
     stranded,
 )
-from odfbuild.planner.plan.write import canonical
+from odfbuild.planner.saved import canonical
 from odfbuild.planner.staleness import InputNow, next_watermark, records
 from odfbuild.project.opened import Opened, find_dataset, find_name
 from odfbuild.state.chain.dataset import Dataset, Noting
@@ -44,10 +47,6 @@ if TYPE_CHECKING:
     from odfbuild.executors.engine.context import Site
     from odfbuild.executors.engine.spark.engine import SparkEngine
     from odfbuild.planner.declared import Declared
-
-
-HARD = "hard"
-METADATA_ONLY = "keep-metadata-only"
 
 
 class NoDerivativeError(PlanError):
@@ -273,7 +272,7 @@ def _reset(
     vanishing = chain.blocks.keys() - after.blocks.keys()
     told = Housekeeping(
         **common,
-        work="reset",
+        work=RESET,
         head=to,
         kept=len(chain.blocks) - len(vanishing),
         after=extent(after.blocks.values()),
@@ -313,7 +312,7 @@ def _compaction(
     vanishing = frozenset(tuple(chain.blocks)[rewrite.kept :])
     told = Housekeeping(
         **common,
-        work="compact",
+        work=COMPACT,
         mode=wish.mode,
         limits=wish.limits if hard else None,
         kept=rewrite.kept,

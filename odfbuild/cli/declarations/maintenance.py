@@ -137,9 +137,10 @@ def compact(
     on_busy: Busy = OnBusy.WAIT,
 ) -> None:
     """Rewrite chains with their slices merged, or without their data; readers may diverge."""
-    from odfbuild.app.maintenance.rewrite import HARD, METADATA_ONLY, Compaction
+    from odfbuild.app.maintenance.rewrite import Compaction
     from odfbuild.cli.commands.apply.maintenance import Manner, housekeep
     from odfbuild.planner.maintenance.compaction import Limits
+    from odfbuild.planner.maintenance.rewrite import HARD, METADATA_ONLY
 
     if hard and keep_metadata_only:
         raise typer.BadParameter("--hard keeps the data that --keep-metadata-only drops")

@@ -148,7 +148,7 @@ def _summary(report: Report) -> str:
 
 
 def _json(report: Report) -> dict[str, Any]:
-    from odfbuild.planner.plan.write import diagnostic_json
+    from odfbuild.planner.saved.forms import diagnostic_json
 
     return {
         "format_version": VERSION,

@@ -10,7 +10,8 @@ from typing import Any
 
 from odfbuild.errors import Diagnostic
 from odfbuild.planner.plan import Plan
-from odfbuild.planner.plan.write import diagnostic_json, to_json
+from odfbuild.planner.saved import to_json
+from odfbuild.planner.saved.forms import diagnostic_json
 
 _LISTS = {"datasets": "dataset", "steps": "step", "notes": "note"}
 _LAST = ("gate", "summary", "plan_hash")

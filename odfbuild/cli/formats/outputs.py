@@ -162,7 +162,7 @@ def _plan_json(plan: "Plan") -> str:
     import json
 
     from odfbuild.cli.terminal.console import printable_json
-    from odfbuild.planner.plan.write import to_json
+    from odfbuild.planner.saved import to_json
 
     return printable_json(json.dumps(to_json(plan), indent=2, ensure_ascii=False)) + "\n"
 
@@ -170,7 +170,7 @@ def _plan_json(plan: "Plan") -> str:
 def _problems_json(found: "Sequence[Diagnostic]") -> str:
     import json
 
-    from odfbuild.planner.plan.write import diagnostic_json
+    from odfbuild.planner.saved.forms import diagnostic_json
 
     document = {"diagnostics": [diagnostic_json(each) for each in found]}
     return json.dumps(document, indent=2) + "\n"

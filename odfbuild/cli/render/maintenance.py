@@ -7,12 +7,29 @@ from odfbuild.cli.render.words import bytes_text, count, kind_word
 from odfbuild.odf.events import DatasetKind
 from odfbuild.odf.timestamp import Timestamp
 from odfbuild.planner.maintenance.batch import HousekeepingPlan
-from odfbuild.planner.maintenance.rewrite import FULL, REBUILD, Extent, Housekeeping, Stranded
+from odfbuild.planner.maintenance.rewrite import (
+    COMPACT,
+    FULL,
+    REBUILD,
+    RESET,
+    Extent,
+    Housekeeping,
+    Stranded,
+)
 from odfbuild.planner.maintenance.undo import Back, Undo
 
 
-def plan_lines(told: Housekeeping) -> Iterator[str]:
+def maintenance_lines(plan: Undo | HousekeepingPlan) -> Iterator[str]:
     """Yield what will happen, line by line."""
+    if isinstance(plan, Undo):
+        yield from _undo_lines(plan)
+    elif plan.alone:
+        yield from _step_lines(plan.steps[0])
+    else:
+        yield from _lines_of_all(plan)
+
+
+def _step_lines(told: Housekeeping) -> Iterator[str]:
     yield f"{told.alias}  ({kind_word(told.kind)}): {_headline(told)}"
     yield ""
     yield from _extents(told)
@@ -20,7 +37,7 @@ def plan_lines(told: Housekeeping) -> Iterator[str]:
     yield from _meaning(told)
     if told.stranded:
         yield ""
-        yield from stranded_lines(told.stranded, f"of {told.alias} ", [str(told.alias)], told.work)
+        yield from _stranded_lines(told.stranded, f"of {told.alias} ", [str(told.alias)], told.work)
 
 
 def _headline(told: Housekeeping) -> str:
@@ -60,7 +77,7 @@ def _meaning(told: Housekeeping) -> Iterator[str]:
     if told.dropped:
         shown = ", ".join(f"{number:,} {kind}" for kind, number in told.dropped.items())
         yield f"Given up: {shown}. Their files are left where they are."
-    if told.work == "reset":
+    if told.work == RESET:
         yield "The next apply goes on from that block: it reads again what was taken in since."
     elif told.work == REBUILD:
         read = ", ".join(
@@ -73,7 +90,7 @@ def _meaning(told: Housekeeping) -> Iterator[str]:
         yield "Rows, offsets, watermark and source states stay; later blocks get new hashes."
 
 
-def stranded_lines(
+def _stranded_lines(
     stranded: Sequence[Stranded], whose: str, names: Sequence[str], work: str
 ) -> Iterator[str]:
     """Yield who cannot go on after some work on datasets, and how they can be made anew with it."""
@@ -92,8 +109,8 @@ def _read_so_far(each: Stranded) -> str:
     return f"{read}{more}"
 
 
-def several_lines(plan: HousekeepingPlan) -> Iterator[str]:
-    """Yield what will happen, a line a dataset, in the order in which it is done."""
+def _lines_of_all(plan: HousekeepingPlan) -> Iterator[str]:
+    """Yield a line a dataset, in the order in which it is done."""
     steps = plan.steps
     yield f"{count(len(steps), 'dataset')}{', in this order' if len(steps) > 1 else ''}:"
     yield ""
@@ -109,18 +126,18 @@ def several_lines(plan: HousekeepingPlan) -> Iterator[str]:
     if dropped:
         shown = ", ".join(f"{number:,} {kind}" for kind, number in sorted(dropped.items()))
         yield f"Given up: {shown}. Their files are left where they are, until gc."
-    if any(step.work == "reset" for step in steps):
+    if any(step.work == RESET for step in steps):
         yield "The next apply goes on from there: it reads again what was taken in since."
     if any(step.mode == FULL for step in steps):
         yield "A new chain is begun by the definition in the project: its columns may be of other"
         yield "types. A root has then what its source has now, and no more."
     if plan.stranded:
         yield ""
-        yield from stranded_lines(plan.stranded, "", ["..."], steps[0].work)
+        yield from _stranded_lines(plan.stranded, "", ["..."], steps[0].work)
 
 
 def _work(step: Housekeeping) -> str:
-    return "empty" if step.work == "compact" and step.limits is None else step.work
+    return "empty" if step.work == COMPACT and step.limits is None else step.work
 
 
 def _what_each(step: Housekeeping) -> str:
@@ -141,8 +158,7 @@ def _size(extent: Extent) -> str:
     return ", ".join(count(number, word) for number, word in sizes)
 
 
-def undo_lines(undo: Undo) -> Iterator[str]:
-    """Yield what will happen, line by line."""
+def _undo_lines(undo: Undo) -> Iterator[str]:
     if not undo.steps and undo.run is None:
         yield "Nothing to do."
         return

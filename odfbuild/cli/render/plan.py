@@ -34,7 +34,7 @@ from odfbuild.odf.refs import DatasetAlias
 from odfbuild.planner.plan import Append, Ingest, Move, Plan, Planned, Step, Transform
 from odfbuild.planner.plan.changes import Affected, Assessment, Hit, Judged
 from odfbuild.planner.plan.reasons import InputMayAdvance
-from odfbuild.planner.plan.write import steps_by_target
+from odfbuild.planner.plan.summary import steps_by_target
 
 _INDENT = "  "
 

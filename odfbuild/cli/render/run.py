@@ -15,7 +15,7 @@ from odfbuild.odf.events import AddPushSource, SetPollingSource
 from odfbuild.odf.refs import DatasetAlias
 from odfbuild.planner.declared import Declared
 from odfbuild.planner.plan import Plan, Step
-from odfbuild.planner.plan.write import diagnostic_json
+from odfbuild.planner.saved.forms import diagnostic_json
 
 _LISTED = 10
 _SHOWN = 5  # columns of each kind

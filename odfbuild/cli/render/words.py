@@ -23,7 +23,7 @@ from odfbuild.planner.plan.reasons import (
     SourceHasNews,
     SourceToAsk,
 )
-from odfbuild.planner.plan.write import steps_by_target
+from odfbuild.planner.plan.summary import steps_by_target
 from odfbuild.planner.staleness import records
 
 

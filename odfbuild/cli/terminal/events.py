@@ -12,7 +12,7 @@ from odfbuild import app
 from odfbuild.cli.terminal.console import printable_json
 from odfbuild.errors import OdfBuildError
 from odfbuild.executors.runs.record import Asking, Events
-from odfbuild.planner.plan.write import diagnostic_json
+from odfbuild.planner.saved.forms import diagnostic_json
 from odfbuild.state.runs import Ended
 
 FAILED = "failed"

@@ -22,7 +22,8 @@ from odfbuild.odf.refs import DatasetAlias
 from odfbuild.odf.timestamp import Timestamp
 from odfbuild.planner.plan import Plan
 from odfbuild.planner.plan.subset import touched
-from odfbuild.planner.plan.write import canonical, diagnostic_json, to_json
+from odfbuild.planner.saved import canonical, to_json
+from odfbuild.planner.saved.forms import diagnostic_json
 from odfbuild.project.opened import Opened
 from odfbuild.state.lease import Worker
 from odfbuild.state.runs import Ended, OpenRun, RunSummary, begin_run, new_run_id

@@ -21,7 +21,7 @@ from odfbuild.odf.identity import DatasetId, Multihash
 from odfbuild.odf.refs import DatasetAlias
 from odfbuild.planner.plan import Append, Based, Ingest, Move, Plan, Step
 from odfbuild.planner.plan.subset import remaining
-from odfbuild.planner.plan.write import from_json
+from odfbuild.planner.saved import plan_from_json
 from odfbuild.project.opened import Opened
 from odfbuild.state.chain.dataset import NotInChainError
 from odfbuild.state.runs import Ended, RunSummary, find_run, read_events, read_plan
@@ -87,7 +87,7 @@ class Told:
 def resume(project: Opened, text: str) -> Resumed:
     """Return what is left of a run, named as `find_run` takes it.
 
-    Raises UnknownRunError, RunGoesOnError, NotResumableError, and what `from_json` raises.
+    Raises UnknownRunError, RunGoesOnError, NotResumableError, and what `plan_from_json` raises.
     """
     run = ended_run(project, text)
     document = read_plan(project.workspace.root, run.id)
@@ -97,7 +97,7 @@ def resume(project: Opened, text: str) -> Resumed:
             why=f"it was made by `odfbuild {run.command}`, or its plan is damaged",
             fix="run that command again",
         )
-    return _left(project, run, from_json(document), told_of(project, run))
+    return _left(project, run, plan_from_json(document), told_of(project, run))
 
 
 def ended_run(project: Opened, text: str) -> RunSummary:

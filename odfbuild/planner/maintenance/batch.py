@@ -1,23 +1,13 @@
-"""Several resets, compactions or rebuilds as one plan: their order, and who is left behind.  Pure.
-
-`to_json` gives what is saved: the document of each, as it is saved alone, within one of them all.
-"""
+"""Resets, compactions or rebuilds as one plan: their order, and who is left behind.  Pure."""
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from graphlib import CycleError, TopologicalSorter
-from typing import Any
 
 from odfbuild.errors import PlanError
 from odfbuild.odf.chain.state import ChainState
-from odfbuild.odf.identity import sha3_256
 from odfbuild.odf.refs import DatasetAlias
-from odfbuild.planner.maintenance import rewrite as housekeeping
-from odfbuild.planner.maintenance.rewrite import REBUILD, Housekeeping, Stranded, stranded_json
-from odfbuild.planner.plan.write import canonical
-
-FORMAT = "1.1"
-SEVERAL = "several"
+from odfbuild.planner.maintenance.rewrite import REBUILD, Housekeeping, Stranded
 
 
 class CircularOrderError(PlanError):
@@ -35,9 +25,25 @@ class CircularOrderError(PlanError):
 
 @dataclass(frozen=True, slots=True)
 class HousekeepingPlan:
-    """At least one step of the same project and target, in the order in which they are done."""
+    """At least one step of the same project and target, in the order in which they are done.
+
+    `alone` is that of one dataset which was named: it is saved and printed in a form of its own.
+    """
 
     steps: tuple[Housekeeping, ...]
+    alone: bool = False
+
+    @property
+    def project(self) -> str:
+        return self.steps[0].project
+
+    @property
+    def target(self) -> str:
+        return self.steps[0].target
+
+    @property
+    def workspace(self) -> str:
+        return self.steps[0].workspace
 
     @property
     def stranded(self) -> tuple[Stranded, ...]:
@@ -67,17 +73,3 @@ def in_order(
         return tuple(TopologicalSorter(graph).static_order())
     except CycleError as error:
         raise CircularOrderError(error.args[1]) from None
-
-
-def several_json(plan: HousekeepingPlan) -> dict[str, Any]:
-    """Return the published form, its own hash included: equal chains give equal bytes."""
-    first = plan.steps[0]
-    body = {
-        "housekeeping_version": FORMAT,
-        "work": SEVERAL,
-        "project": first.project,
-        "target": {"name": first.target, "workspace": first.workspace},
-        "steps": [housekeeping.rewrite_json(step) for step in plan.steps],
-        "stranded": [stranded_json(each) for each in plan.stranded],
-    }
-    return {**body, "plan_hash": str(sha3_256(canonical(body).encode()))}

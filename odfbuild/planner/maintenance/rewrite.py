@@ -7,19 +7,21 @@ input that they read; one whose block is lost cannot go on, and has to be made a
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
 
 from odfbuild.odf.chain.state import ChainState
 from odfbuild.odf.events import AddData, DatasetKind, DataSlice, ExecuteTransform, MetadataEvent
-from odfbuild.odf.identity import DatasetId, Multihash, sha3_256
+from odfbuild.odf.identity import DatasetId, Multihash
 from odfbuild.odf.refs import DatasetAlias
 from odfbuild.odf.timestamp import Timestamp
 from odfbuild.planner.maintenance.compaction import Keep, Limits, Merge, Rewrite
-from odfbuild.planner.plan.write import canonical
 
-FORMAT = "1.0"
+RESET = "reset"
+COMPACT = "compact"
 REBUILD = "rebuild"
+HARD = "hard"
+METADATA_ONLY = "keep-metadata-only"
 FULL = "full"
+MODES = {RESET: (None,), COMPACT: (HARD, METADATA_ONLY), REBUILD: (None, FULL)}
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,61 +130,6 @@ def stranded(
             behind = tuple(sorted(readers(state.dataset, states)))
             found.append(Stranded(alias, read.new_block_hash, read.new_offset, behind))
     return tuple(found)
-
-
-def rewrite_json(work: Housekeeping) -> dict[str, Any]:
-    """Return the published form, its own hash included: equal chains give equal bytes."""
-    limits = work.limits
-    body: dict[str, Any] = {
-        "housekeeping_version": FORMAT,
-        "work": work.work,
-        "mode": work.mode,
-        "limits": None if limits is None else {"bytes": limits.size, "records": limits.records},
-        "dataset": str(work.alias),
-        "did": str(work.id),
-        "kind": work.kind.value,
-        "project": work.project,
-        "target": {"name": work.target, "workspace": work.workspace},
-        "base_head": str(work.based_on),
-        "new_head": None if work.head is None else str(work.head),
-        "kept_blocks": work.kept,
-        "before": _extent(work.before),
-        "after": _extent(work.after),
-        "watermark": {
-            "before": _text(work.watermarks[0]),
-            "after": _text(work.watermarks[1]),
-        },
-        "dropped": dict(work.dropped),
-        "stranded": [stranded_json(each) for each in work.stranded],
-    }
-    if work.work == REBUILD:
-        body["reads"] = dict(work.reads)
-    if work.definition is not None:
-        body["definition"] = str(work.definition)
-    return {**body, "plan_hash": str(sha3_256(canonical(body).encode()))}
-
-
-def stranded_json(each: Stranded) -> dict[str, Any]:
-    """Return the published form of a dataset that cannot go on."""
-    return {
-        "dataset": str(each.dataset),
-        "block": str(each.block),
-        "offset": each.offset,
-        "readers": [str(reader) for reader in each.readers],
-    }
-
-
-def _extent(found: Extent) -> dict[str, int | None]:
-    return {
-        "blocks": found.blocks,
-        "slices": found.slices,
-        "records": found.records,
-        "bytes": found.size,
-    }
-
-
-def _text(value: Timestamp | None) -> str | None:
-    return None if value is None else str(value)
 
 
 def _kinds(events: Iterable[MetadataEvent]) -> Iterator[str]:

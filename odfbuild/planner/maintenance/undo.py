@@ -6,16 +6,12 @@ and its head: before the run there was none.
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 from odfbuild.odf.chain.state import ChainState
 from odfbuild.odf.events import DatasetKind
-from odfbuild.odf.identity import DatasetId, Multihash, sha3_256
+from odfbuild.odf.identity import DatasetId, Multihash
 from odfbuild.odf.refs import DatasetAlias
 from odfbuild.planner.maintenance.rewrite import Stranded, readers, stranded
-from odfbuild.planner.plan.write import canonical
-
-FORMAT = "1.0"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -94,50 +90,3 @@ def _left_behind(
         Stranded(alias, last, None, tuple(sorted(readers(state.dataset, after))))
         for alias, state in named
     ]
-
-
-def undo_json(undo: Undo) -> dict[str, Any]:
-    """Return the published form, its own hash included: equal chains give equal bytes."""
-    body: dict[str, Any] = {
-        "undo_version": FORMAT,
-        "run": undo.run,
-        "project": undo.project,
-        "target": {"name": undo.target, "workspace": undo.workspace},
-        "steps": [
-            {
-                "dataset": str(each.alias),
-                "did": str(each.id),
-                "kind": each.kind.value,
-                "base_head": _text(each.expected),
-                "new_head": _text(each.to),
-                "old_name": _text(each.old_name),
-                "blocks": each.blocks,
-                "records": each.records,
-            }
-            for each in undo.steps
-        ],
-        "diverging": [
-            {
-                "dataset": str(each.dataset),
-                "block": str(each.block),
-                "offset": each.offset,
-                "readers": [str(reader) for reader in each.readers],
-            }
-            for each in undo.diverging
-        ],
-    }
-    return {**body, "plan_hash": _hash(body)}
-
-
-def is_unchanged(document: Mapping[str, Any]) -> bool:
-    """Tell whether a document is what `to_json` made, by its hash."""
-    body = {name: value for name, value in document.items() if name != "plan_hash"}
-    return "undo_version" in body and document.get("plan_hash") == _hash(body)
-
-
-def _hash(body: Mapping[str, Any]) -> str:
-    return str(sha3_256(canonical(body).encode()))
-
-
-def _text(value: object) -> str | None:
-    return None if value is None else str(value)

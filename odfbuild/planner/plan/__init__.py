@@ -16,7 +16,6 @@ from odfbuild.planner.plan.changes import Assessment, ChangeClass, Verdict
 from odfbuild.planner.plan.policy import AS_USUAL, IngestOptions
 from odfbuild.planner.plan.reasons import InputMayAdvance, Reason, SourceHasNews, SourceToAsk
 
-FORMAT = "1.0"
 _NOTHING_TO_JUDGE = Verdict("default", 0, 0, 0)
 
 
@@ -25,7 +24,7 @@ class Append:
     """Append events to the chain; `creates` is the kind of a dataset that does not exist yet."""
 
     creates: DatasetKind | None
-    events: tuple[MetadataEvent, ...]
+    events: tuple[MetadataEvent, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,9 +129,9 @@ class Plan:
 
     odf_version: str
     project_hash: str
-    datasets: Mapping[DatasetAlias, Planned]
+    datasets: Mapping[DatasetAlias, Planned] = field(default_factory=dict)
     steps: tuple[Step, ...]
-    unchanged: tuple[DatasetAlias, ...]
+    unchanged: tuple[DatasetAlias, ...] = ()
     notes: tuple[Diagnostic, ...]
     verdict: Verdict = _NOTHING_TO_JUDGE
     project: str = ""

@@ -4,7 +4,7 @@ import sys
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, assert_never
 
 from odfbuild import app
 from odfbuild.cli import exits
@@ -13,13 +13,7 @@ from odfbuild.cli.arguments.options import OnBusy
 from odfbuild.cli.arguments.project import again_if_changed, open_given
 from odfbuild.cli.arguments.scope import Scope, scoped
 from odfbuild.cli.commands.plan.plan import no_changes
-from odfbuild.cli.consent import (
-    UnfitPlanError,
-    confirm,
-    refuse_unfit,
-    refuse_unnamed,
-    refuse_unplanned,
-)
+from odfbuild.cli.consent import confirm, refuse_unfit, refuse_unnamed, refuse_unplanned
 from odfbuild.cli.exits import UsageRefusedError
 from odfbuild.cli.files import Reports, parse_reports
 from odfbuild.cli.formats.outputs import wants_colour
@@ -37,6 +31,8 @@ from odfbuild.executors.runs.report import Done, Report
 from odfbuild.executors.runs.resume import Resumed
 from odfbuild.odf.refs import DatasetAlias
 from odfbuild.planner.exclusion import LeftOut, reasons
+from odfbuild.planner.maintenance.batch import HousekeepingPlan
+from odfbuild.planner.maintenance.undo import Undo
 from odfbuild.planner.plan import Plan
 from odfbuild.planner.plan.subset import fitting
 from odfbuild.project.config.project_file import load_config
@@ -244,27 +240,37 @@ def tell_left_out(left_out: LeftOut) -> None:
 
 def _apply_saved(given: Given, file: Path, options: ApplyOptions) -> int:
     """Carry out exactly a saved plan; the definitions of the project are not looked at."""
-    from odfbuild.cli.commands.apply.maintenance import apply_saved
-    from odfbuild.cli.commands.apply.undo import apply_saved_undo
-    from odfbuild.cli.saved import load_document, moved_datasets
-    from odfbuild.planner.maintenance.read import is_housekeeping, is_undo
-    from odfbuild.planner.plan.write import from_json
+    from odfbuild.cli.saved import load_saved
 
-    document = load_document(file)
-    if is_housekeeping(document) or is_undo(document):
+    saved = load_saved(file)
+    if not isinstance(saved, Plan):
         _refuse_formats(options)
-        do = apply_saved_undo if is_undo(document) else apply_saved
-        return do(given, document, options.lock_timeout, options.on_busy)
-    plan = from_json(document)
-    target = given.target or plan.target
+    target = given.target or saved.target
     project = open_given(replace(given, target=target), lock_timeout=options.lock_timeout)
-    _refuse_compared(plan)
-    refuse_unfit((plan.project, plan.target, plan.workspace), project)
+    refuse_unfit(saved, project)
+    match saved:
+        case Plan():
+            return _apply_saved_plan(project, saved, options)
+        case Undo():
+            from odfbuild.cli.commands.apply.undo import apply_saved_undo
+
+            return apply_saved_undo(project, saved, options.on_busy)
+        case HousekeepingPlan():
+            from odfbuild.cli.commands.apply.maintenance import apply_saved_housekeeping
+
+            return apply_saved_housekeeping(project, saved, options.on_busy)
+        case _:
+            assert_never(saved)
+
+
+def _apply_saved_plan(project: app.Opened, plan: Plan, options: ApplyOptions) -> int:
+    from odfbuild.cli.saved import stale_datasets
+
     written, read = names_of(plan)
     with reserved(project, written, read, command="apply", on_busy=options.on_busy) as mine:
         plan = fitting(plan, mine.busy)
         refuse_given_up(project, plan)
-        moved = moved_datasets(plan, project.workspace.named_heads())
+        moved = stale_datasets(plan, project)
         plan = what_fits(plan, moved, partial=options.partial)
         if _is_over(project, plan, options):
             return _idle_code(plan)
@@ -279,7 +285,7 @@ def _apply_rest(given: Given, run: str, options: ApplyOptions) -> int:
     project = open_given(given, lock_timeout=options.lock_timeout)
     refuse_unnamed(project, given, "apply")
     found = resume(project, run)
-    refuse_unfit((found.plan.project, found.plan.target, found.plan.workspace), project)
+    refuse_unfit(found.plan, project)
     written, read = names_of(found.plan)
     with reserved(project, written, read, command="apply", on_busy=options.on_busy) as mine:
         found = resume(project, run) if mine.waited else found
@@ -350,15 +356,6 @@ def _refuse_formats(options: ApplyOptions) -> None:
             what="this plan runs no steps, so there is nothing to tell of them",
             why="it sets heads back, or puts other blocks in the place of some",
             fix="leave out -o and --report json",
-        )
-
-
-def _refuse_compared(plan: Plan) -> None:
-    if plan.against is not None:
-        raise UnfitPlanError(
-            what=f"the plan was made against {plan.against}, so there is nothing to apply it to",
-            why="it compares two states of the project, not the project with its datasets",
-            fix="plan against the workspace: odfbuild plan --out FILE",
         )
 
 

@@ -14,6 +14,7 @@ from odfbuild.cli.arguments.context import Given
 from odfbuild.cli.arguments.options import OnBusy
 from odfbuild.cli.arguments.project import open_given
 from odfbuild.cli.arguments.timestamp import moment
+from odfbuild.cli.consent import refuse_unnamed
 from odfbuild.cli.exits import UsageRefusedError
 from odfbuild.cli.render.diagnostics import render_diagnostics
 from odfbuild.cli.render.run import told_json, told_notes, told_words
@@ -64,7 +65,7 @@ def ingest_files(given: Given, name: str, options: IngestOptions) -> int:
     _check(options)
     event_time = _event_time(options.event_time)
     project = open_given(given, lock_timeout=options.lock_timeout)
-    _refuse_unnamed(project, given)
+    refuse_unnamed(project, given, "ingest")
     alias = _spelled(project, name)
     if not options.json:
         sys.stdout.write(_header(project, alias))
@@ -158,16 +159,6 @@ def _event_time(text: str | None) -> Timestamp | None:
         return None
     now = Timestamp.from_millis(time_ns() // 1_000_000)
     return moment(text, now, why="it is the event time of rows that have none")
-
-
-def _refuse_unnamed(project: app.Opened, given: Given) -> None:
-    target = project.config.target(project.target)
-    if target.protect and given.target != target.name:
-        raise UsageRefusedError(
-            what=f"the target '{target.name}' is protected, and was not named",
-            why="odfbuild.yaml says protect: it is never changed by default",
-            fix=f"name it: odfbuild ingest --target {target.name} ...",
-        )
 
 
 def _spelled(project: app.Opened, name: str) -> DatasetAlias:

@@ -1,13 +1,11 @@
 """odfbuild reset, compact and rebuild: say what will happen and to whom, ask, and do it."""
 
-import json
 import sys
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from time import time_ns
-from typing import Any
 
 from odfbuild import app
 from odfbuild.app.maintenance.batch import (
@@ -19,7 +17,6 @@ from odfbuild.app.maintenance.batch import (
     prepare_all,
 )
 from odfbuild.app.maintenance.rewrite import (
-    HARD,
     Compaction,
     Prepared,
     Rebuild,
@@ -34,20 +31,19 @@ from odfbuild.cli.arguments.context import Given
 from odfbuild.cli.arguments.options import OnBusy
 from odfbuild.cli.arguments.project import open_given
 from odfbuild.cli.arguments.selection import chosen_existing
-from odfbuild.cli.consent import UnfitPlanError, confirm
-from odfbuild.cli.exits import UsageRefusedError
+from odfbuild.cli.consent import confirm, refuse_unplanned
 from odfbuild.cli.render.diagnostics import render_diagnostics
-from odfbuild.cli.render.maintenance import plan_lines, several_lines
 from odfbuild.cli.reservation import Reserved, reserved
-from odfbuild.cli.terminal.console import hint, printable, printable_json
+from odfbuild.cli.saved import print_saved, save_plan
+from odfbuild.cli.terminal.console import hint
 from odfbuild.odf.events import DatasetKind
 from odfbuild.odf.refs import DatasetAlias, InvalidNameError
 from odfbuild.odf.timestamp import Timestamp
-from odfbuild.planner.maintenance.batch import SEVERAL, HousekeepingPlan, several_json
-from odfbuild.planner.maintenance.compaction import DEFAULT_LIMITS, Limits
-from odfbuild.planner.maintenance.rewrite import FULL, REBUILD, rewrite_json
-from odfbuild.planner.plan.read import DamagedPlanError
-from odfbuild.planner.plan.write import canonical
+from odfbuild.planner.maintenance.batch import HousekeepingPlan
+from odfbuild.planner.maintenance.compaction import DEFAULT_LIMITS
+from odfbuild.planner.maintenance.rewrite import FULL, HARD, REBUILD, RESET, Housekeeping
+
+_MOST_NAMES = 6
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -81,7 +77,7 @@ def housekeep(
     if manner.full:
         wish = full_rebuild(project)
     if not manner.only_told:
-        _refuse_unplanned(project, given, command_of(wish))
+        refuse_unplanned(project, given, command_of(wish))
     only = _only_one(project, selectors)
     if only is None or exclude or manner.downstream or manner.full:
         return housekeep_selected(project, selectors, exclude, wish, manner)
@@ -140,7 +136,7 @@ def _prepared(project: app.Opened, name: str, wish: Wish, manner: Manner) -> int
         return exits.DONE
     if manner.only_told:
         check_files(project, prepared)
-    tell(rewrite_json(prepared.told), plan_lines(prepared.told), manner)
+    _tell(HousekeepingPlan((prepared.told,), alone=True), manner)
     if manner.only_told:
         return exits.DONE
     if not manner.yes:
@@ -148,18 +144,11 @@ def _prepared(project: app.Opened, name: str, wish: Wish, manner: Manner) -> int
     return _done(project, prepared, as_json=manner.as_json)
 
 
-def tell(document: dict[str, Any], lines: Iterable[str], manner: Manner) -> None:
+def _tell(plan: HousekeepingPlan, manner: Manner) -> None:
     """Print what will happen; save it where that was asked for."""
-    if manner.as_json:
-        text = json.dumps(document, indent=2, ensure_ascii=False)
-        sys.stdout.write(f"{printable_json(text)}\n")
-    else:
-        sys.stdout.write("".join(f"{printable(line)}\n" for line in lines))
-    sys.stdout.flush()
+    print_saved(plan, as_json=manner.as_json)
     if manner.out is not None:
-        from odfbuild.cli.files import write_output
-
-        write_output(manner.out, f"{canonical(document)}\n")
+        save_plan(plan, manner.out)
 
 
 def command_of(wish: Wish) -> str:
@@ -173,31 +162,27 @@ def command_of(wish: Wish) -> str:
             return "rebuild"
 
 
-def apply_saved(given: Given, document: dict[str, Any], lock_timeout: float, on_busy: str) -> int:
+def apply_saved_housekeeping(project: app.Opened, saved: HousekeepingPlan, on_busy: str) -> int:
     """Do exactly what was saved; StalePlanError, with nothing done, if it would now be another."""
-    from dataclasses import replace
-
-    target = _target(document)
-    project = open_given(replace(given, target=given.target or target), lock_timeout=lock_timeout)
-    _refuse_unfit(document, project)
-    if document.get("work") == SEVERAL:
-        return apply_saved_plan(project, document, on_busy)
-    name, wish = read_wish(project, document)
+    if not saved.alone:
+        return _apply_saved_batch(project, saved, on_busy)
+    (step,) = saved.steps
+    name, wish = str(step.alias), _wish_of(project, step)
     with _reserved(project, name, wish, on_busy) as mine:
-        return exits.DONE if mine.busy else _do_saved(project, document, name, wish)
+        return exits.DONE if mine.busy else _do_saved(project, saved, name, wish)
 
 
-def _do_saved(project: app.Opened, document: dict[str, Any], name: str, wish: Wish) -> int:
+def _do_saved(project: app.Opened, saved: HousekeepingPlan, name: str, wish: Wish) -> int:
     from odfbuild.executors.runs.definition import StalePlanError
 
     prepared = prepare(project, name, wish)
-    if prepared is None or rewrite_json(prepared.told) != document:
+    if prepared is None or prepared.told != saved.steps[0]:
         raise StalePlanError(
             what=f"{name} is not where the plan found it, or is read by others than then",
             why="a saved plan is carried out as it was reviewed, or not at all",
             fix=f"save it again: odfbuild {command_of(wish)} with --out FILE",
         )
-    tell(document, plan_lines(prepared.told), Manner())
+    print_saved(saved, as_json=False)
     return _done(project, prepared, as_json=False)
 
 
@@ -220,64 +205,13 @@ def idle_text(wish: Wish) -> str:
             return "it has no data yet, and apply makes it"
 
 
-def _refuse_unplanned(project: app.Opened, given: Given, command: str) -> None:
-    """Keep to what the target asks for before anything is told and done in one go."""
-    target = project.config.target(project.target)
-    if target.require_plan_file:
-        raise UsageRefusedError(
-            what=f"the target '{target.name}' is changed by saved plans only",
-            why="odfbuild.yaml says require_plan_file: what is done was reviewed before",
-            fix=f"odfbuild {command} ... --out plan.json, then: odfbuild apply plan.json",
-        )
-    if target.protect and given.target != target.name:
-        raise UsageRefusedError(
-            what=f"the target '{target.name}' is protected, and was not named",
-            why="odfbuild.yaml says protect: it is never changed by default",
-            fix=f"name it: odfbuild {command} --target {target.name} ...",
-        )
-
-
-def _refuse_unfit(document: dict[str, Any], project: app.Opened) -> None:
-    here = {
-        "project": project.config.name,
-        "target": {
-            "name": project.target,
-            "workspace": project.config.target(project.target).workspace,
-        },
-    }
-    for key, found in here.items():
-        if document.get(key) != found:
-            raise UnfitPlanError(
-                what=f"the plan is for the {key} {document.get(key)}, and this is {found}",
-                why="a saved plan is carried out where it was made for, or not at all",
-                fix="apply it there, or plan again here",
-            )
-
-
-def _target(document: dict[str, Any]) -> str:
-    try:
-        return str(document["target"]["name"])
-    except (LookupError, TypeError) as error:
-        raise DamagedPlanError.at("housekeeping_version", "something is missing") from error
-
-
-def read_wish(project: app.Opened, document: Mapping[str, Any]) -> tuple[str, Wish]:
-    """Return what a saved plan asks of which dataset.  Raises DamagedPlanError."""
-    try:
-        name = str(document["dataset"])
-        DatasetAlias.parse(name)
-        if document["work"] == "reset":
-            return name, Reset(str(document["new_head"]))
-        if document["work"] == REBUILD:
-            return name, full_rebuild(project) if document["mode"] == FULL else Rebuild()
-        limits = document["limits"]
-        most = Limits(int(limits["bytes"]), int(limits["records"])) if limits else DEFAULT_LIMITS
-        return name, Compaction(str(document["mode"]), most)
-    except (LookupError, TypeError, ValueError) as error:
-        raise DamagedPlanError.at("housekeeping_version", "something is missing") from error
-
-
-_MOST_NAMES = 6
+def _wish_of(project: app.Opened, step: Housekeeping) -> Wish:
+    """Return what a saved step asks for."""
+    if step.work == RESET:
+        return Reset(str(step.head))
+    if step.work == REBUILD:
+        return full_rebuild(project) if step.mode == FULL else Rebuild()
+    return Compaction(str(step.mode), step.limits or DEFAULT_LIMITS)
 
 
 def housekeep_selected(
@@ -302,26 +236,21 @@ def housekeep_selected(
         return _all_prepared(project, prepared, unfit, wish, manner)
 
 
-def apply_saved_plan(project: app.Opened, document: dict[str, Any], on_busy: str) -> int:
-    """Do exactly what was saved; StalePlanError, with nothing done, if it would now be another."""
+def _apply_saved_batch(project: app.Opened, saved: HousekeepingPlan, on_busy: str) -> int:
     from odfbuild.executors.runs.definition import StalePlanError
-    from odfbuild.planner.maintenance.read import housekeeping_plan_from_json
 
-    saved = housekeeping_plan_from_json(document)
-    asked = [read_wish(project, each) for each in document["steps"]]
-    wishes = {DatasetAlias.parse(name): wish for name, wish in asked}
-    written = {step.alias for step in saved.steps}
+    wishes = {step.alias: _wish_of(project, step) for step in saved.steps}
     inputs = {DatasetAlias.parse(name) for step in saved.steps for name in step.reads}
-    with reserved(project, written, inputs - written, command="apply", on_busy=on_busy) as mine:
+    read = inputs - wishes.keys()
+    with reserved(project, wishes.keys(), read, command="apply", on_busy=on_busy) as mine:
         prepared = prepare_all(project, wishes, downstream=False)
-        plan = _plan(prepared.steps) if prepared.steps else None
-        if mine.busy or plan is None or several_json(plan) != document:
+        if mine.busy or _plan(prepared.steps) != saved:
             raise StalePlanError(
                 what="the datasets are not where the plan found them, or are read by others",
                 why="a saved plan is carried out as it was reviewed, or not at all",
                 fix="save it again, with --out FILE",
             )
-        tell(document, several_lines(plan), Manner())
+        print_saved(saved, as_json=False)
         return _all_done(project, prepared.steps, as_json=False)
 
 
@@ -393,7 +322,7 @@ def _all_prepared(
         anew = made_anew(steps)
         for step in steps:
             check_files(project, step, anew)
-    tell(several_json(plan), several_lines(plan), manner)
+    _tell(plan, manner)
     if manner.only_told:
         return exits.DONE
     if not manner.yes:

@@ -1,10 +1,8 @@
 """odfbuild undo: say where heads go back to and who diverges, ask, and do it."""
 
-import json
 import sys
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 from odfbuild import app
 from odfbuild.app.undo import prepare_undo, take_back
@@ -12,16 +10,13 @@ from odfbuild.cli import exits
 from odfbuild.cli.arguments.context import Given
 from odfbuild.cli.arguments.options import OnBusy
 from odfbuild.cli.arguments.project import open_given
-from odfbuild.cli.consent import confirm, refuse_unfit, refuse_unplanned
-from odfbuild.cli.render.maintenance import undo_lines
+from odfbuild.cli.consent import confirm, refuse_unplanned
 from odfbuild.cli.render.words import count
 from odfbuild.cli.reservation import reserved
-from odfbuild.cli.terminal.console import printable, printable_json
+from odfbuild.cli.saved import print_saved, save_plan
 from odfbuild.executors.runs.record import Asking
-from odfbuild.odf.refs import DatasetAlias, InvalidNameError
-from odfbuild.planner.maintenance.undo import Undo, undo_json
-from odfbuild.planner.plan.read import DamagedPlanError
-from odfbuild.planner.plan.write import canonical
+from odfbuild.odf.refs import DatasetAlias
+from odfbuild.planner.maintenance.undo import Undo
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -59,11 +54,9 @@ def _names(undo: Undo) -> set[DatasetAlias]:
 
 def take_back_or_tell(project: app.Opened, undo: Undo, options: UndoOptions) -> int:
     """Print what is taken back; then save it, or ask and do it."""
-    _tell(undo, as_json=options.as_json)
+    print_saved(undo, as_json=options.as_json)
     if options.out is not None and undo.steps:
-        from odfbuild.cli.files import write_output
-
-        write_output(options.out, f"{canonical(undo_json(undo))}\n")
+        save_plan(undo, options.out)
     if options.dry_run or options.out is not None or not undo.steps:
         return exits.DONE
     if not options.yes:
@@ -71,26 +64,17 @@ def take_back_or_tell(project: app.Opened, undo: Undo, options: UndoOptions) -> 
     return _done(project, undo, as_json=options.as_json)
 
 
-def apply_saved_undo(
-    given: Given, document: dict[str, Any], lock_timeout: float, on_busy: str
-) -> int:
+def apply_saved_undo(project: app.Opened, saved: Undo, on_busy: str) -> int:
     """Do exactly what was saved; StalePlanError, with nothing done, if it would now be another."""
     from odfbuild.executors.runs.definition import StalePlanError
 
-    try:
-        run, target = document["run"], document["target"]
-        names = {DatasetAlias.parse(each["dataset"]) for each in document["steps"]}
-        place = (str(document["project"]), str(target["name"]), str(target["workspace"]))
-    except (LookupError, TypeError, InvalidNameError) as error:
-        raise DamagedPlanError.at("undo_version", "something is missing") from error
-    project = open_given(replace(given, target=given.target or place[1]), lock_timeout=lock_timeout)
-    refuse_unfit(place, project)
+    run, names = saved.run, {step.alias for step in saved.steps}
     undo = _prepare(project, run, names)
     with reserved(project, names | _names(undo), command=_command(undo), on_busy=on_busy) as mine:
         if mine.busy:
             return exits.DONE
         undo = _prepare(project, run, names) if mine.waited else undo
-        if undo_json(undo) != document:
+        if undo != saved:
             raise StalePlanError(
                 what=f"taking back the run {run} would now do something else"
                 if run is not None
@@ -100,13 +84,13 @@ def apply_saved_undo(
                 if run is not None
                 else "save it again: odfbuild retire SEL --out FILE",
             )
-        _tell(undo, as_json=False)
+        print_saved(undo, as_json=False)
         return _done(project, undo, as_json=False)
 
 
-def _prepare(project: app.Opened, run: object, names: set[DatasetAlias]) -> Undo:
+def _prepare(project: app.Opened, run: str | None, names: set[DatasetAlias]) -> Undo:
     if run is not None:
-        return prepare_undo(project, str(run))
+        return prepare_undo(project, run)
     from odfbuild.app.undo import prepare_retirement
 
     return prepare_retirement(project, names & project.workspace.states().keys())
@@ -127,12 +111,3 @@ def _done(project: app.Opened, undo: Undo, *, as_json: bool) -> int:
     forth = f"; odfbuild undo {begun[0]} {again}, until gc" if begun else ""
     out.write(f"\nDone: {count(len(undo.steps), 'dataset')} {word}{forth}.\n")
     return exits.DONE
-
-
-def _tell(undo: Undo, *, as_json: bool) -> None:
-    if as_json:
-        document = json.dumps(undo_json(undo), indent=2, ensure_ascii=False)
-        sys.stdout.write(f"{printable_json(document)}\n")
-    else:
-        sys.stdout.write("".join(f"{printable(line)}\n" for line in undo_lines(undo)))
-    sys.stdout.flush()

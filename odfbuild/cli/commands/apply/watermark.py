@@ -8,7 +8,7 @@ from odfbuild.cli import exits
 from odfbuild.cli.arguments.context import Given
 from odfbuild.cli.arguments.project import open_given
 from odfbuild.cli.arguments.timestamp import moment
-from odfbuild.cli.exits import UsageRefusedError
+from odfbuild.cli.consent import refuse_unnamed
 from odfbuild.executors.ingest.fetch.local import SOURCE_NAME
 from odfbuild.executors.ingest.manual_watermark import NotARootError, move_watermark
 from odfbuild.odf.timestamp import Timestamp
@@ -28,7 +28,7 @@ def set_watermark(given: Given, name: str, to: str, timeout: float) -> int:
     now = Timestamp.from_millis(time_ns() // 1_000_000)
     wanted = moment(to, now)
     project = open_given(given, lock_timeout=timeout)
-    _refuse_unnamed(project, given)
+    refuse_unnamed(project, given, "watermark")
     known = app.find_name(project, name)
     try:
         moved = move_watermark(app.find_dataset(project, name), wanted, now=now, source=SOURCE_NAME)
@@ -42,13 +42,3 @@ def _told(wanted: Timestamp, before: Timestamp | None) -> str:
     if before is None or before < wanted:
         return f"was {before or 'not set'}"
     return "as it was" if before == wanted else f"as it was: it never goes back, to {wanted}"
-
-
-def _refuse_unnamed(project: app.Opened, given: Given) -> None:
-    target = project.config.target(project.target)
-    if target.protect and given.target != target.name:
-        raise UsageRefusedError(
-            what=f"the target '{target.name}' is protected, and was not named",
-            why="odfbuild.yaml says protect: it is never changed by default",
-            fix=f"name it: odfbuild watermark --target {target.name} ...",
-        )

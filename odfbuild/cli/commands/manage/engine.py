@@ -25,7 +25,7 @@ from odfbuild.cli import exits
 from odfbuild.cli.arguments.context import Given
 from odfbuild.cli.arguments.options import OnBusy
 from odfbuild.cli.arguments.project import open_given
-from odfbuild.cli.consent import confirm
+from odfbuild.cli.consent import confirm, refuse_unnamed
 from odfbuild.cli.exits import UsageRefusedError
 from odfbuild.cli.formats.replay import json_text, replayed_json, replayed_lines
 from odfbuild.cli.reservation import reserved
@@ -137,7 +137,7 @@ def upgrade_engine(
 
     project = open_given(given, lock_timeout=options.lock_timeout)
     if not options.dry_run:
-        _refuse_unnamed(project, given)
+        refuse_unnamed(project, given, _COMMAND)
     chosen = sorted(chosen_existing(project, selectors, exclude))
     wanted = outdated(project, chosen)
     if options.dry_run or not wanted:
@@ -164,16 +164,6 @@ def _upgraded(
         record(project, wanted)
     _tell(found, chosen, options, written=writes)
     return exits.DONE if passed else exits.NOT_VERIFIED
-
-
-def _refuse_unnamed(project: app.Opened, given: Given) -> None:
-    target = project.config.target(project.target)
-    if target.protect and given.target != target.name:
-        raise UsageRefusedError(
-            what=f"the target '{target.name}' is protected, and was not named",
-            why="odfbuild.yaml says protect: it is never changed by default",
-            fix=f"name it: odfbuild {_COMMAND} --target {target.name} ...",
-        )
 
 
 def _replayed(

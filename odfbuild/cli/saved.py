@@ -1,7 +1,7 @@
-"""Saved plans: written whole, read strictly, printed in any format, stale or not."""
+"""Saved plans of every kind: written whole, read strictly, printed in any format, stale or not."""
 
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -18,34 +18,47 @@ from odfbuild.errors import Diagnostic, Level, ProjectError
 from odfbuild.host.json_text import parse_json
 from odfbuild.odf.identity import Multihash
 from odfbuild.odf.refs import DatasetAlias
+from odfbuild.planner.maintenance.batch import HousekeepingPlan
+from odfbuild.planner.maintenance.undo import Undo
 from odfbuild.planner.plan import GitState, Plan
-from odfbuild.planner.plan.read import DamagedPlanError, NotAPlanError
-from odfbuild.planner.plan.write import canonical, from_json, to_json
+from odfbuild.planner.saved import (
+    SavedPlan,
+    canonical,
+    from_json,
+    moved_datasets,
+    plan_from_json,
+    to_json,
+)
+from odfbuild.planner.saved.codec import DamagedPlanError, NotAPlanError
 
 MAX_BYTES = 1 << 30
 _NAMED = 5
 
 
-def save_plan(plan: Plan, path: Path) -> None:
+def save_plan(plan: SavedPlan, path: Path) -> None:
     """Write a plan to a file at once, in the place of what was there."""
     write_output(path, f"{canonical(to_json(plan))}\n")
 
 
-def load_saved(path: Path) -> Plan:
-    """Return the plan in a file, of standard input if it is named `-`.
+def load_saved(path: Path) -> SavedPlan:
+    """Return what is saved in a file, of standard input if it is named `-`.
 
     Raises NotAPlanError, PlanVersionError, DamagedPlanError; OSError when it cannot be read.
     """
-    return from_json(load_document(path))
+    return from_json(_document(path))
 
 
-def load_document(path: Path) -> Any:
-    """Return the JSON document in a file, whatever it holds.  Raises as `load_saved` does."""
+def load_plan(path: Path) -> Plan:
+    """Return the plan in a file, which holds no undo or housekeeping.  Raises as `load_saved`."""
+    return plan_from_json(_document(path))
+
+
+def _document(path: Path) -> Any:
     data = read_bounded(path, MAX_BYTES)
     try:
         return parse_json(data)
     except ValueError as error:
-        if data.lstrip()[:1] == b"{" and b'"format_version"' in data:
+        if data.lstrip()[:1] == b"{" and b'_version"' in data:
             raise DamagedPlanError.at(str(path), "it is no whole JSON document") from error
         raise NotAPlanError(
             what=f"{path} is not a saved plan",
@@ -94,34 +107,52 @@ def with_git(plan: Plan, root: Path) -> Plan:
 
 
 def show_saved(given: Given, path: Path, output: Output, manner: Manner) -> int:
-    """Print a saved plan; when datasets moved since, a warning says so."""
-    from odfbuild.cli.saved.maintenance import goes_back, show_going_back
+    """Print a saved plan; when datasets moved since, a warning says so.
 
-    document = load_document(path)
-    if goes_back(document):
-        show_going_back(given, document, output.value)
-        return exits.DONE
-    plan = from_json(document)
-    project = _project_of(given, plan)
+    Raises UsageRefusedError for a format that a plan of its kind does not have.
+    """
+    saved = load_saved(path)
+    if not isinstance(saved, Plan) and output not in (Output.TEXT, Output.JSON):
+        raise UsageRefusedError(
+            what=f"a plan that goes back is not printed as {output.value}",
+            why="it has neither a gate nor findings",
+            fix="take -o text or -o json",
+        )
+    project = _project_of(given, saved)
     if project is not None:
         manner = replace(manner, root=project.root)
-        _warn_of_moves(plan, project)
+        _warn_of_moves(saved, project)
+    if not isinstance(saved, Plan):
+        print_saved(saved, as_json=output is Output.JSON)
+        return exits.DONE
     with as_it_is(output is Output.GITHUB):
-        sys.stdout.write(plan_output(plan, output, manner))
+        sys.stdout.write(plan_output(saved, output, manner))
     return exits.DONE
 
 
-def moved_datasets(plan: Plan, heads: Mapping[DatasetAlias, Multihash]) -> tuple[DatasetAlias, ...]:
-    """Return the datasets that are not where the plan found them, in the plan's order."""
-    return tuple(
-        alias
-        for alias, planned in plan.datasets.items()
-        if heads.get(planned.moved_from or alias)
-        != (None if planned.based_on is None else planned.based_on.head)
-    )
+def print_saved(plan: Undo | HousekeepingPlan, *, as_json: bool) -> None:
+    """Print what taking back or housekeeping will do."""
+    import json
+
+    from odfbuild.cli.render.maintenance import maintenance_lines
+    from odfbuild.cli.terminal.console import printable, printable_json
+
+    if as_json:
+        text = json.dumps(to_json(plan), indent=2, ensure_ascii=False)
+        sys.stdout.write(f"{printable_json(text)}\n")
+    else:
+        sys.stdout.write("".join(f"{printable(line)}\n" for line in maintenance_lines(plan)))
+    sys.stdout.flush()
 
 
-def _project_of(given: Given, plan: Plan) -> app.Opened | None:
+def stale_datasets(plan: SavedPlan, project: app.Opened) -> tuple[DatasetAlias, ...]:
+    """Return the datasets of a workspace that moved since a plan was saved, in its order."""
+    heads: dict[Any, Multihash] = {**project.workspace.named_heads()}
+    heads.update(project.workspace.heads())
+    return moved_datasets(plan, heads)
+
+
+def _project_of(given: Given, plan: SavedPlan) -> app.Opened | None:
     """Return the project where the command is run, with the plan's target; None if there is none.
 
     A plan can be looked at anywhere.
@@ -132,10 +163,11 @@ def _project_of(given: Given, plan: Plan) -> app.Opened | None:
         return None
 
 
-def _warn_of_moves(plan: Plan, project: app.Opened) -> None:
-    if plan.against is not None or not project.workspace.root.exists():
+def _warn_of_moves(plan: SavedPlan, project: app.Opened) -> None:
+    compared = isinstance(plan, Plan) and plan.against is not None
+    if compared or not project.workspace.root.exists():
         return
-    moved = moved_datasets(plan, project.workspace.named_heads())
+    moved = stale_datasets(plan, project)
     if not moved:
         return
     from odfbuild.cli.render.diagnostics import render_diagnostic
@@ -146,7 +178,7 @@ def _warn_of_moves(plan: Plan, project: app.Opened) -> None:
         code="stale-plan",
         what=f"the plan is stale: {shown}{more} moved since it was made",
         why="apply would refuse it, with nothing done",
-        fix="plan again",
+        fix="plan again" if isinstance(plan, Plan) else "save it again",
         level=Level.WARNING,
     )
     sys.stderr.write(render_diagnostic(warning) + "\n")
