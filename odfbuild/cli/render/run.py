@@ -9,7 +9,7 @@ from odfbuild import app
 from odfbuild.cli.render.words import count
 from odfbuild.cli.terminal.console import printable, printable_json
 from odfbuild.errors import Diagnostic, Level, ProjectErrors, SourceSpan
-from odfbuild.executors.engine.context import Drifted, Round, Told
+from odfbuild.executors.engine.context import RECORDED_KEY, Drifted, Round, Told
 from odfbuild.executors.runs.report import Done, Failed, Interrupted, Outcome, Report, Skipped
 from odfbuild.odf.events import AddPushSource, SetPollingSource
 from odfbuild.odf.refs import DatasetAlias
@@ -62,10 +62,20 @@ def told_notes(
     drifted = [(name, told.drifted) for name, told in inputs if told.drifted is not None]
     if drifted:
         yield _drift(alias, drifted, schema or dataset)
+    yield from _recorded([each for _, told in inputs for each in told.checks])
     for _, told in inputs:
-        yield from told.checks
+        yield from (each for each in told.checks if each.code != RECORDED_KEY)
         if told.absent is not None:
             yield replace(told.absent, what=f"{alias}: {told.absent.what}", span=dataset)
+
+
+def _recorded(found: Sequence[Diagnostic]) -> Iterator[Diagnostic]:
+    """Yield one warning and one note of rows whose keys are recorded, for all inputs together."""
+    for level in (Level.WARNING, Level.NOTE):
+        alike = [each for each in found if each.code == RECORDED_KEY and each.level is level]
+        if alike:
+            more = f"; so in {len(alike) - 1:,} more of the inputs" if len(alike) > 1 else ""
+            yield replace(alike[0], what=f"{alike[0].what}{more}")
 
 
 def _bad_rows(alias: DatasetAlias, bad: Sequence[Input], span: SourceSpan | None) -> Diagnostic:

@@ -128,7 +128,8 @@ class Frame:
     same values (text as large text), batches come out in the types of `schema`.  `read` is what was
     read of slices to make the rows, None if that was not counted.  `repeated` is set by who looked
     for keys among rows in files, which are too many to be looked at in memory.  `cut` are
-    times that the engine cut to milliseconds.
+    times that the engine cut to milliseconds.  `offered` are the rows that a query gave to a
+    merge, `left_out` those of them that it did not take, where they were looked at.
     """
 
     schema: "pa.Schema"
@@ -136,6 +137,8 @@ class Frame:
     parts: tuple[Part, ...] = ()
     read: Read | None = None
     repeated: Repeated | None = None
+    offered: "Frame | None" = None
+    left_out: "pa.Table | None" = None
     cut: "tuple[Cut, ...]" = ()
 
     def __post_init__(self) -> None:

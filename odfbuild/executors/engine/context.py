@@ -3,7 +3,7 @@
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Final, Protocol
 
 from odfbuild.errors import Diagnostic
 from odfbuild.executors.data.frames import Read
@@ -97,6 +97,8 @@ class Told:
 
 
 _NOTHING = Told()
+RECORDED_KEY: Final = "recorded-key"
+"""The code of what is said of rows that a Ledger left out."""
 
 
 @dataclass(frozen=True, slots=True)

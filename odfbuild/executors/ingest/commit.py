@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Final, TypeAlias
 
-from odfbuild.errors import Diagnostic, EngineError, InvalidQueryError
+from odfbuild.errors import Diagnostic, EngineError, InvalidQueryError, Level
 from odfbuild.executors.data.changelog import InvalidChangelogError
 from odfbuild.executors.data.frames import Frame
 from odfbuild.executors.data.retractions import check_retractions
@@ -27,6 +27,7 @@ from odfbuild.executors.engine.protocol import IngestRequest
 from odfbuild.executors.ingest.history import condense, history
 from odfbuild.executors.ingest.read.bad_rows_report import telling
 from odfbuild.executors.ingest.read.notes import Besides
+from odfbuild.executors.ingest.recorded_keys import Past, left_out, recorded_keys
 from odfbuild.executors.ingest.repeated_keys import check_repeated_keys
 from odfbuild.odf.chain.schema import schema_in_force
 from odfbuild.odf.chain.state import ChainState
@@ -41,6 +42,7 @@ from odfbuild.odf.events import (
     SourceState,
 )
 from odfbuild.odf.partial_inputs import PUSH_ID, is_partial, partial_state
+from odfbuild.odf.schema.arrow import to_arrow
 from odfbuild.odf.schema.columns import SchemaEvolutionError
 from odfbuild.odf.timestamp import Timestamp
 from odfbuild.planner.plan.policy import AS_USUAL, IngestOptions
@@ -155,6 +157,8 @@ def _store(receiver: Receiver, intake: Intake, merged: Frame | None, staging: Pa
     if sealed is not None and isinstance(receiver.source.merge, MergeStrategyChangelogStream):
         check_retractions(receiver.dataset, receiver.state, sealed)
     events = _events(receiver, sealed, intake)
+    recorded = () if merged is None else _recorded(receiver, intake, merged)
+    recorded = tuple(each for each in recorded if events or each.level is Level.WARNING)
     found = held_back(receiver.site, receiver.dataset.id, receiver.state, sealed, intake.name)
     with telling(
         intake.besides,
@@ -171,7 +175,7 @@ def _store(receiver: Receiver, intake: Intake, merged: Frame | None, staging: Pa
             head = state.head
         elif intake.noting is not None:
             intake.noting(state)
-    found = (*times_cut(intake.name, cut), *repeated, *found)
+    found = (*times_cut(intake.name, cut), *repeated, *recorded, *found)
     told = replace(told, checks=(*told.checks, *found)) if found else told
     if not events and not told:
         return Added(state, None)
@@ -193,6 +197,23 @@ def _repeated(receiver: Receiver, intake: Intake, merged: Frame) -> tuple[Diagno
     as_read = intake.frame if source.preprocess is None else None
     wanted = receiver.options.repeated_keys
     return check_repeated_keys(source.merge, merged, as_read, intake.name, wanted)
+
+
+def _recorded(receiver: Receiver, intake: Intake, merged: Frame) -> tuple[Diagnostic, ...]:
+    """Return what to report of rows that a Ledger left out, as their keys are recorded."""
+    merge, offered = receiver.source.merge, merged.offered or intake.frame
+    if not isinstance(merge, MergeStrategyLedger) or offered is None:
+        return ()
+    if receiver.source.preprocess is not None and (merged.offered or merged.left_out) is None:
+        return ()
+    found = left_out(offered, merged, merge.primary_key)
+    in_force = schema_in_force(receiver.state)
+    if found is None:
+        return ()
+
+    dataset, head = receiver.dataset, receiver.state.head
+    past = None if in_force is None else Past(dataset, head, to_arrow(in_force))
+    return (recorded_keys(found, merge.primary_key, past, intake.name),)
 
 
 def retires(source: Source) -> bool:

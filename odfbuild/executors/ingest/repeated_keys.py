@@ -46,10 +46,10 @@ def check_repeated_keys(
     found = _repeated(merged, merge.primary_key)
     if found is None:
         return ()
-    shown = ", ".join(f"{column} = {_shown(value)}" for column, value in found.first.items())
+    key = ", ".join(f"{column} = {shown(value)}" for column, value in found.first.items())
     where = "" if source is None else _places(source, found.first)
     more = f", and {found.keys - 1:,} more keys" if found.keys > 1 else ""
-    what = f"the key {shown} is {found.rows} times in {name}{where}{more}"
+    what = f"the key {key} is {found.rows} times in {name}{where}{more}"
     if wanted is RepeatedKeys.REFUSE:
         raise RepeatedKeyError(what, _WHY, _FIX.format(other="warn", does="only warns"))
     fix = _FIX.format(other="refuse", does="refuses such an input")
@@ -107,7 +107,7 @@ def _places(source: Frame, first: Mapping[str, Any]) -> str:
     return f" (rows {', '.join(f'{row:,}' for row in rows[:4])}{more})"
 
 
-def _shown(value: object) -> str:
+def shown(value: object) -> str:
     if isinstance(value, datetime):
         return value.isoformat(" ", "milliseconds").replace("+00:00", "Z")
     return repr(value) if isinstance(value, str | bytes) else str(value)

@@ -152,6 +152,7 @@ def _user() -> str:
 
 
 _CHECK = "data-check"  # the code of what checks on new rows found
+_LEFT_OUT = "recorded-key"
 
 
 class Record:
@@ -246,6 +247,9 @@ class Recorder:
         more["records"] = done.records
         if done.told.bad_rows:
             more["bad_rows"] = done.told.bad_rows
+        left = [each.what for each in done.told.checks if each.code == _LEFT_OUT]
+        if left:
+            more["left_out"] = left[0]
         self._count(blocks=done.blocks, records=done.records)
         self._tell_checks(step, done.told.checks, "warned")
         self._add("slice_committed", step, **more)

@@ -16,6 +16,7 @@ of a piece never change places with those of another.
 import shutil
 from base64 import b64decode
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
 from functools import reduce
 from itertools import chain
 from pathlib import Path
@@ -124,33 +125,44 @@ def parted(frame: Frame, count: int) -> tuple[Frame, ...]:
     table = frame.table
     if table is None:
         table = pa.Table.from_batches(frame.batches(), schema=frame.schema)
+    lost = [None] * count if frame.left_out is None else _split(frame.left_out, count)
+    frames = map(Frame.of, _split(table, count))
+    return tuple(replace(each, left_out=rows) for each, rows in zip(frames, lost, strict=True))
+
+
+def _split(table: pa.Table, count: int) -> list[pa.Table]:
+    """Return the rows of each piece, which come one after the other."""
     numbers, rows = table.column(PIECE), table.drop_columns([PIECE])
     sizes = dict.fromkeys(range(count), 0)
     for each in pc.value_counts(numbers).to_pylist():
         sizes[each["values"]] = each["counts"]
-    frames, start = [], 0
+    tables, start = [], 0
     for number in range(count):
-        frames.append(Frame.of(rows.slice(start, sizes[number])))
+        tables.append(rows.slice(start, sizes[number]))
         start += sizes[number]
-    return tuple(frames)
+    return tables
+
+
+IN_EARLIER = "__odf_in_earlier"  # whether the key of a row is in an earlier piece
 
 
 def first_of_keys(
-    session: "SparkSession", new: "DataFrame", name: str, key: Sequence[str]
+    session: "SparkSession", new: "DataFrame", name: str, key: Sequence[str], *, marks: bool = False
 ) -> "DataFrame":
     """Return the rows of the view `name` whose key is in no earlier piece.
 
     Within one piece a key may come twice, as it may within one source; a null matches nothing.
+    With `marks` all rows come, and a column tells the others.
     """
     keys = ", ".join(map(quoted, key))
     missing = " OR ".join(f"{quoted(part)} IS NULL" for part in key)
     first = f"min({PIECE}) OVER (PARTITION BY {keys})"
     columns = ", ".join(map(quoted, new.columns))
-    return built(
-        session,
-        f"SELECT {columns} FROM (SELECT *, {first} AS __odf_first FROM {name}) "
-        f"WHERE __odf_first = {PIECE} OR {missing}",
-    )
+    rows = f"(SELECT *, {first} AS __odf_first FROM {name})"
+    is_first = f"(__odf_first = {PIECE} OR {missing})"
+    if marks:
+        return built(session, f"SELECT {columns}, NOT {is_first} AS {IN_EARLIER} FROM {rows}")
+    return built(session, f"SELECT {columns} FROM {rows} WHERE {is_first}")
 
 
 POSITION = "__odf_pos"  # where a row stood in the input

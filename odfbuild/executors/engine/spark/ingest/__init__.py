@@ -34,6 +34,7 @@ from odfbuild.executors.engine.spark.ingest.history import (
     stored_once,
 )
 from odfbuild.executors.engine.spark.ingest.merge import (
+    LEFT_OUT,
     merge_text,
     needed_history,
     normal,
@@ -107,19 +108,24 @@ def ingested(
     _check_names(source.columns, request)
     is_fine = facts is not None or request.infer
     new = normal(source, cut=not is_fine)
+    offered: Frame | None = None
     if facts is not None and _is_read_often(work):
         with spark_errors("merge the source rows", sent_steps(facts, by_piece=by_piece), log):
             new, rows = stored_once(new, request.staging)
+        offered = None if by_piece else rows
         if (cut := near(request, rows)) is not None:
             work = replace(work, request=cut, is_near=True)
     views.add(_NEW, new)
     merging = replace(_merging(work, new), is_fine=is_fine)
+    is_ledger = isinstance(request.merge, MergeStrategyLedger)
+    marks = is_ledger and facts is not None and size is Size.SMALL and merging.old is not None
+    merging = replace(merging, marks=marks)
     if by_piece and isinstance(request.merge, MergeStrategyLedger):
         check_known(request.merge.primary_key, merging.new, "primary key")
-        views.add(_NEW, first_of_keys(session, new, _NEW, request.merge.primary_key))
+        views.add(_NEW, first_of_keys(session, new, _NEW, request.merge.primary_key, marks=marks))
     with joins(session) if size is Size.BIG else nullcontext():
         merged = _merged(work, merging, sent_steps(facts, by_piece=by_piece))
-    merged = merged if facts is not None else _as_declared(merged, request)
+    merged = _as_declared(merged, request) if facts is None else replace(merged, offered=offered)
     if merged.table is None and merged.rows > 1 and isinstance(request.merge, MergeStrategyLedger):
         with spark_errors("look for repeated keys", log=log):
             return replace(merged, repeated=_repeated(session, merged, request.merge.primary_key))
@@ -150,15 +156,34 @@ def _merged(work: _Work, merging: Merging, sent: tuple[SentQuery, ...]) -> Frame
         merging = replace(merging, narrowing=_narrowing(work, merging))
     with spark_errors("merge the source rows", log=work.log):
         rows = built(work.session, merge_text(merging, _NEW, _OLD))
+    lost: list[pa.RecordBatch] = []
+    names = [name for name in rows.columns if name != ASKED]
     with spark_errors("merge the source rows", sent, work.log):
-        return gather_checked(
+        frame = gather_checked(
             rows,
             work.size,
             request.staging,
-            [name for name in rows.columns if name != ASKED],
-            lambda batches: _checked(batches, op, request),
+            names,
+            lambda batches: _taken(_checked(batches, op, request), op, lost),
             (op, FAULT),
         )
+    if not lost:
+        return frame
+    left_out = pa.Table.from_batches(lost).select([name for name in names if name != op])
+    return replace(frame, left_out=left_out)
+
+
+def _taken(
+    batches: Iterator[pa.RecordBatch], op: str, lost: list[pa.RecordBatch]
+) -> Iterator[pa.RecordBatch]:
+    """Yield the rows that a Ledger takes, and put the others to those lost."""
+    for batch in batches:
+        marked = pc.equal(batch.column(op), LEFT_OUT)
+        if not pc.any(marked).as_py():
+            yield batch
+            continue
+        lost.append(batch.filter(marked))
+        yield batch.filter(pc.invert(marked))
 
 
 def _is_read_often(work: _Work) -> bool:

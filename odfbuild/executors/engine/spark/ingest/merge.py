@@ -23,7 +23,7 @@ position, so that several changes of one row keep their order.
 from collections.abc import Collection, Sequence
 from typing import TYPE_CHECKING, assert_never
 
-from odfbuild.executors.engine.spark.frames import PIECE, POSITION
+from odfbuild.executors.engine.spark.frames import IN_EARLIER, PIECE, POSITION
 from odfbuild.executors.engine.spark.ingest.merge_faults import (
     ASKED,
     NO_KEY,
@@ -61,6 +61,8 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
 
+LEFT_OUT = -1  # the op of a row whose key is recorded, where such rows are wanted
+_RECORDED = "__odf_recorded"
 _EARLIER = "__odf_earlier"  # whether the input itself gives the row that a row takes back
 
 
@@ -223,12 +225,12 @@ def merge_text(merging: Merging, new: str, old: str) -> str:
             assert_never(merging.strategy)
 
 
-def _appended(merging: Merging, rows: str) -> str:
+def _appended(merging: Merging, rows: str, op: str = "0") -> str:
     piece = (PIECE,) if merging.by_piece else ()
     columns = ", ".join(map(quoted, (*merging.columns, *piece)))
     time = (f"{_time(merging)} ASC NULLS FIRST",) if merging.time in merging.new else ()
     order = f"{sort(merging)} {', '.join((*piece, *time, quoted(POSITION)))}"
-    return f"SELECT 0 AS {merging.op}, {columns} FROM ({rows}) {order}"
+    return f"SELECT {op} AS {merging.op}, {columns} FROM ({rows}) {order}"
 
 
 def _time(merging: Merging) -> str:
@@ -244,6 +246,15 @@ def _ledger(merging: Merging, key: Sequence[str], new: str, old: str) -> str:
     if merging.narrowing is not None:
         keys = ", ".join(map(quoted, key))
         old = f"(SELECT DISTINCT {keys} FROM {touched(merging, key, new, old)})"
+    if merging.marks:
+        keys = ", ".join(map(quoted, key))
+        old = f"(SELECT DISTINCT {keys}, true AS {_RECORDED} FROM {old})"
+        rows = (
+            f"SELECT n.*, o.{_RECORDED} FROM {new} AS n LEFT OUTER JOIN {old} AS o "
+            f"ON {same_key(key)}"
+        )
+        earlier = f" OR {IN_EARLIER}" if merging.by_piece else ""
+        return _appended(merging, rows, f"if({_RECORDED}{earlier}, {LEFT_OUT}, 0)")
     rows = f"SELECT {hint}n.* FROM {new} AS n LEFT ANTI JOIN {old} AS o ON {same_key(key)}"
     return _appended(merging, rows)
 

@@ -50,7 +50,8 @@ class Merging:
     `new` is without them.  `old` is None without history, else has all of `needed_history` that
     either side knows.  `by_piece` tells that the rows are numbered by piece as well, `is_near` that
     the history holds nothing but what the new rows may touch, and fits into memory.  `is_fine`
-    tells that times of the new rows may have more digits than are stored.
+    tells that times of the new rows may have more digits than are stored, `marks` that a Ledger
+    gives the rows that it leaves out as well, with an op of their own.
     """
 
     strategy: MergeStrategy
@@ -63,6 +64,7 @@ class Merging:
     by_piece: bool = False
     is_near: bool = False
     is_fine: bool = False
+    marks: bool = False
 
     @property
     def time(self) -> str:
