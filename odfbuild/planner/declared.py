@@ -8,6 +8,8 @@ from odfbuild.errors import SourceSpan
 from odfbuild.odf.events import (
     AddPushSource,
     DatasetSnapshot,
+    DisablePollingSource,
+    DisablePushSource,
     MetadataEvent,
     SetPollingSource,
     SetTransform,
@@ -72,9 +74,33 @@ def normalize(snapshot: DatasetSnapshot) -> DatasetSnapshot:
     """Return a snapshot in the form in which it goes into a chain.
 
     A single `query` becomes one step of `queries`; an input without an alias is called as it is
-    referred to ("SetTransform").  What is left out stays left out.
+    referred to ("SetTransform").  What is left out stays left out.  A source that a later event
+    disables is left out as well: that event is in its place.
     """
-    return replace(snapshot, metadata=tuple(_normal_event(each) for each in snapshot.metadata))
+    events = in_effect(snapshot.metadata)
+    return replace(snapshot, metadata=tuple(_normal_event(each) for each in events))
+
+
+def in_effect(metadata: Sequence[MetadataEvent]) -> tuple[MetadataEvent, ...]:
+    """Return events with each source that a later one disables replaced by that one.
+
+    What a definition disables is what it does not declare, so the end of a source says no more
+    than leaving it out (ODF 0.34.1, "DisablePollingSource", "DisablePushSource").
+    """
+    ends: dict[object, MetadataEvent] = {}
+    found: list[MetadataEvent] = []
+    for event in reversed(metadata):
+        match event:
+            case DisablePollingSource():
+                ends[SetPollingSource] = event
+            case DisablePushSource(source_name=name):
+                ends[name] = event
+            case SetPollingSource():
+                event = ends.get(SetPollingSource, event)  # noqa: PLW2901
+            case AddPushSource(source_name=name):
+                event = ends.get(name, event)  # noqa: PLW2901
+        found.append(event)
+    return tuple(reversed(found))
 
 
 def _normal_event(event: MetadataEvent) -> MetadataEvent:

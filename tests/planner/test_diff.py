@@ -24,8 +24,8 @@ from odfbuild.odf.events import (
 )
 from odfbuild.odf.identity import DatasetId
 from odfbuild.odf.refs import DatasetAlias
-from odfbuild.planner.declared import Declared
-from odfbuild.planner.diff import KindChangedError, VocabChangedError, diff
+from odfbuild.planner.declared import Declared, normalize
+from odfbuild.planner.diff import Change, KindChangedError, VocabChangedError, diff
 from tests.planner.builders import (
     Chain,
     dataset_id,
@@ -101,6 +101,42 @@ def test_a_polling_source_that_is_gone_is_disabled_before_a_push_source_is_added
 def test_a_push_source_that_is_gone_is_disabled_by_its_name() -> None:
     chain = Chain("a", DatasetKind.ROOT, [PUSH])
     assert changes(declare("a", DatasetKind.ROOT, []), chain) == [DisablePushSource("p")]
+
+
+def normal(name: str, events: list[MetadataEvent]) -> Declared:
+    declared = declare(name, DatasetKind.ROOT, events)
+    return replace(declared, snapshot=normalize(declared.snapshot))
+
+
+ENDS: dict[str, list[MetadataEvent]] = {
+    "polling": [polling(), DisablePollingSource()],
+    "polling, left out": [DisablePollingSource()],
+    "push": [PUSH, DisablePushSource("p")],
+    "push, left out": [DisablePushSource("p")],
+}
+
+
+@pytest.mark.parametrize("ends", ENDS)
+def test_a_source_that_is_declared_as_disabled_is_ended_once(ends: str) -> None:
+    *_, end = events = ENDS[ends]
+    declared = normal("a", events)
+    source = PUSH if isinstance(end, DisablePushSource) else polling()
+    chain = Chain("a", DatasetKind.ROOT, [source])
+    (found,) = diff(declared.snapshot, chain.state, lambda ref: ref, {})
+    assert found == Change(end, len(events) - 1)
+    ended = Chain("a", DatasetKind.ROOT, [source, end])
+    assert changes(declared, ended) == []
+    assert changes(declared, Chain("a", DatasetKind.ROOT, [])) == []
+    assert changes(declared, None) == []
+
+
+def test_a_source_that_is_declared_after_an_end_is_in_force() -> None:
+    events = [PUSH, DisablePushSource("p"), DisablePollingSource(), polling()]
+    declared = normal("a", events)
+    assert changes(declared, Chain("a", DatasetKind.ROOT, [PUSH])) == [
+        DisablePushSource("p"),
+        polling(),
+    ]
 
 
 def test_info_and_attachments_that_are_gone_are_emptied_and_a_licence_stays() -> None:

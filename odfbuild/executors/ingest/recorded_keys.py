@@ -13,7 +13,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from odfbuild.errors import Diagnostic, Level, OdfBuildError
-from odfbuild.executors.data.checks.verified_files import ITSELF, data_files
+from odfbuild.executors.data.checks.verified_files import ITSELF, data_files, slices_upto
 from odfbuild.executors.data.conformance import conform
 from odfbuild.executors.data.frames import Frame
 from odfbuild.executors.data.lookup import Keys, in_millis, look_up
@@ -109,7 +109,7 @@ class Past:
 
     def of_keys(self, keys: Keys, columns: pa.Schema) -> pa.Table | None:
         """Return the rows of some keys; None where they are too many to look, or cannot be read."""
-        pieces = [each for each, _ in self.dataset.slices(self.head)]
+        pieces = slices_upto(self.dataset, self.head)
         if sum(each.size for each in pieces) > _HISTORY:
             return None
         try:

@@ -4,7 +4,7 @@ Pure.  The snapshot says what should hold; what it leaves out and a chain cannot
 it is, what a chain can end is ended (ODF 0.34.1, "DisablePollingSource", "DisablePushSource").
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from odfbuild.errors import PlanError
@@ -106,6 +106,7 @@ def diff(
     wanted = [
         Change(_complete(event, resolve, engines), index)
         for index, event in enumerate(declared.metadata)
+        if not isinstance(event, DisablePollingSource | DisablePushSource)
     ]
     if state is None:
         return tuple(wanted)
@@ -114,7 +115,7 @@ def diff(
     changed = [change for change in wanted if not _in_force(change.event, state)]
     if any(isinstance(change.event, SetVocab) for change in changed) and state.schema is not None:
         raise _vocab_changed(declared.name)
-    return (*_ended(wanted, state), *changed)
+    return (*_ended(wanted, state, declared.metadata), *changed)
 
 
 def _complete(event: MetadataEvent, resolve: Resolve, engines: Mapping[str, str]) -> MetadataEvent:
@@ -179,8 +180,10 @@ def _same_transform(declared: SetTransform, known: SetTransform) -> bool:
     return declared.inputs == known.inputs and same_text
 
 
-def _ended(wanted: list[Change], state: ChainState) -> list[Change]:
-    """Return the events that end what is in force and no longer declared."""
+def _ended(
+    wanted: list[Change], state: ChainState, declared_events: Sequence[MetadataEvent]
+) -> list[Change]:
+    """Return the events that end what is in force and no longer declared, or declared as ended."""
     events = [change.event for change in wanted]
     ended: list[MetadataEvent] = []
     if state.polling is not None and not _any(events, SetPollingSource):
@@ -198,7 +201,18 @@ def _ended(wanted: list[Change], state: ChainState) -> list[Change]:
         and not _any(events, SetVocab)
     ):
         ended.append(SetVocab())
-    return [Change(event, None) for event in ended]
+    at = {
+        event: index
+        for index, event in enumerate(declared_events)
+        if isinstance(event, DisablePollingSource | DisablePushSource)
+    }
+    return [
+        Change(
+            event,
+            at.get(event) if isinstance(event, DisablePollingSource | DisablePushSource) else None,
+        )
+        for event in ended
+    ]
 
 
 def _any(events: list[MetadataEvent], kind: type) -> bool:

@@ -27,16 +27,17 @@ from odfbuild.odf.events import (
 )
 from odfbuild.odf.identity import DatasetId
 from odfbuild.odf.refs import DatasetAlias
+from odfbuild.planner.declared import in_effect
 from odfbuild.project.checks.findings import Findings
 from odfbuild.project.checks.sources import check_fetch, check_prepare, check_reading
+from odfbuild.suggest import Suggestions
 
 ENGINES = ("spark",)
 
 _Steps = tuple[str | int, ...]
 
 _RUNTIME = (Seed, AddData, ExecuteTransform)
-_DISABLING = (DisablePollingSource, DisablePushSource)
-_OF_ROOTS = (SetPollingSource, AddPushSource)
+_OF_ROOTS = (SetPollingSource, AddPushSource, DisablePollingSource, DisablePushSource)
 _SINGULAR = (
     SetPollingSource,
     SetTransform,
@@ -50,11 +51,13 @@ _SINGULAR = (
 
 def check_snapshot(snapshot: DatasetSnapshot, findings: Findings) -> None:
     """Add to the findings what is wrong with a definition as it was written."""
-    _check_singular(snapshot.metadata, findings)
-    _check_sources(snapshot.metadata, findings)
-    named = next((each for each in snapshot.metadata if isinstance(each, SetVocab)), SetVocab())
-    vocab, time_at = vocabulary(named), _written_time(snapshot.metadata, findings)
-    for at, event in enumerate(snapshot.metadata):
+    metadata = in_effect(snapshot.metadata)
+    _check_singular(metadata, findings)
+    _check_sources(metadata, findings)
+    _check_disabled(snapshot.metadata, findings)
+    named = next((each for each in metadata if isinstance(each, SetVocab)), SetVocab())
+    vocab, time_at = vocabulary(named), _written_time(metadata, findings)
+    for at, event in enumerate(metadata):
         path: _Steps = ("content", "metadata", at)
         _check_allowed(snapshot.kind, event, path, findings)
         if isinstance(event, SetPollingSource):
@@ -114,6 +117,24 @@ def _check_sources(metadata: Sequence[MetadataEvent], findings: Findings) -> Non
         names.add(event.source_name)
 
 
+def _check_disabled(metadata: Sequence[MetadataEvent], findings: Findings) -> None:
+    """Warn of the end of a push source that is declared under a name much like it."""
+    names = [event.source_name for event in metadata if isinstance(event, AddPushSource)]
+    for at, event in enumerate(metadata):
+        if not isinstance(event, DisablePushSource) or event.source_name in names:
+            continue
+        meant = Suggestions(names).nearest(event.source_name)
+        if meant is not None:
+            findings.warn(
+                "no-such-source",
+                ("content", "metadata", at, "sourceName"),
+                f"no push source named '{event.source_name}' is declared here",
+                "what is not declared is disabled anyway, and what is declared under another name "
+                "stays",
+                f"did you mean '{meant}'?",
+            )
+
+
 def _check_allowed(
     kind: DatasetKind, event: MetadataEvent, path: _Steps, findings: Findings
 ) -> None:
@@ -125,14 +146,6 @@ def _check_allowed(
             f"{name} cannot be declared",
             "it records what happened when a dataset was created, filled or transformed",
             "remove it: odfbuild apply writes it",
-        )
-    elif isinstance(event, _DISABLING):
-        findings.refuse(
-            "event-not-allowed",
-            (*path, "kind"),
-            f"{name} cannot be declared",
-            "a definition says what should be, and a source that is left out is disabled",
-            "remove it, and the source with it",
         )
     elif kind is DatasetKind.ROOT and isinstance(event, SetTransform):
         findings.refuse(
