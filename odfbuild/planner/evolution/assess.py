@@ -31,7 +31,12 @@ from odfbuild.planner.evolution.rules.schemas import (
     without_times,
 )
 from odfbuild.planner.evolution.rules.subject import Subject
-from odfbuild.planner.evolution.rules.upstream import InputChange, Upstream, united
+from odfbuild.planner.evolution.rules.upstream import (
+    UPSTREAM_COLUMN_REMOVED,
+    InputChange,
+    Upstream,
+    united,
+)
 from odfbuild.planner.plan.changes import Assessment, ChangeClass, ColumnChange, Hit, SchemaChange
 from odfbuild.planner.plan.policy import Policy
 from odfbuild.sql.query_class import QueryClass
@@ -232,7 +237,7 @@ class _Work:
             if subject.has_columns:
                 hits += [*upstream.passed_hits(passed), *upstream.type_hits(passed)]
         unreadable = bool(subject.changes) and subject.rewrite.unreadable is not None
-        told = unreadable or any(each.code == "ODF305" for each in hits)
+        told = unreadable or any(each.code == UPSTREAM_COLUMN_REMOVED.code for each in hits)
         if not told and subject.has_columns:
             hits += unknown_hits(subject, columns)
         if told:

@@ -7,6 +7,13 @@ from odfbuild.errors import Diagnostic, Level
 from odfbuild.odf.refs import DatasetAlias
 from odfbuild.planner.evolution.rules.catalogue import catalogue, rule, severity_by_class
 from odfbuild.planner.evolution.rules.hits import hit
+from odfbuild.planner.evolution.rules.policy import (
+    ACCEPTANCE_EXPIRED,
+    ACCEPTANCE_UNUSED,
+    PROTECTED_TARGET,
+    UNKNOWN_RULE,
+)
+from odfbuild.planner.evolution.rules.rule import Rule
 from odfbuild.planner.plan.changes import Assessment, Hit, Judged, Verdict
 from odfbuild.planner.plan.policy import Acceptance, Policy, Severity
 from odfbuild.suggest import did_you_mean
@@ -114,7 +121,7 @@ class Gate:
             return
         means = "--gate off" if waved is None else f"--allow {waved}"
         found = hit(
-            "ODF404",
+            PROTECTED_TARGET,
             judged.dataset,
             f"{means} does not let {judged.code} pass: the target is protected",
             column=judged.column,
@@ -126,15 +133,15 @@ class Gate:
 
     def _unknown(self) -> Iterator[Diagnostic | None]:
         for code in sorted(set(self.policy.gates.rules) - set(catalogue())):
-            yield self._note("ODF405", f"gates: there is no rule {code}", _nearest(code))
+            yield self._note(UNKNOWN_RULE, f"gates: there is no rule {code}", _nearest(code))
         for each in self.policy.accepted:
             if each.code not in catalogue():
                 message = f"accept: there is no rule {each.code}"
-                yield self._note("ODF405", message, _nearest(each.code), each)
+                yield self._note(UNKNOWN_RULE, message, _nearest(each.code), each)
         for allowed in self.allowed:
             if allowed.code not in catalogue():
                 message = f"--allow {allowed.text}: there is no rule {allowed.code}"
-                yield self._note("ODF405", message, _nearest(allowed.code))
+                yield self._note(UNKNOWN_RULE, message, _nearest(allowed.code))
 
     def _of_acceptances(
         self, known: Collection[DatasetAlias], considered: Collection[DatasetAlias] | None
@@ -145,23 +152,23 @@ class Gate:
             about = f"{each.code} of {each.dataset}{f' ({each.column})' if each.column else ''}"
             if number in self._expired:
                 message = f"the acceptance of {about} ran out on {each.until}"
-                yield self._note("ODF401", message, rule("ODF401").ways[0], each)
+                yield self._note(ACCEPTANCE_EXPIRED, message, ACCEPTANCE_EXPIRED.ways[0], each)
             elif number not in self._used and (
                 considered is None or each.dataset in considered or each.dataset not in known
             ):
                 message = f"the acceptance of {about} matches nothing"
-                yield self._note("ODF402", message, rule("ODF402").ways[0], each)
+                yield self._note(ACCEPTANCE_UNUSED, message, ACCEPTANCE_UNUSED.ways[0], each)
 
     def _note(
-        self, code: str, what: str, fix: str, given: Acceptance | None = None
+        self, of: Rule, what: str, fix: str, given: Acceptance | None = None
     ) -> Diagnostic | None:
-        severity = self.policy.gates.rules.get(code, rule(code).severity)
+        severity = self.policy.gates.rules.get(of.code, of.severity)
         if severity is Severity.OFF:
             return None
         return Diagnostic(
-            code=code,
+            code=of.code,
             what=what,
-            why=rule(code).explanation,
+            why=of.explanation,
             fix=fix,
             span=None if given is None else given.span,
             level=Level.ERROR if severity is Severity.ERROR else Level.WARNING,

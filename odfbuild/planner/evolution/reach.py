@@ -12,6 +12,7 @@ from odfbuild.planner.evolution.columns.derive import Made
 from odfbuild.planner.evolution.columns.resolve import Resolver
 from odfbuild.planner.evolution.columns.use import ALL, Reach, Reader, affected, readers_of
 from odfbuild.planner.evolution.rules.hits import class_of
+from odfbuild.planner.evolution.rules.queries import QUERY_CHANGED
 from odfbuild.planner.evolution.rules.schemas import Columns
 from odfbuild.planner.evolution.rules.subject import Subject
 from odfbuild.planner.plan.changes import Assessment, ChangeClass, Hit
@@ -20,7 +21,7 @@ from odfbuild.sql.text.statement import steps_of
 _OF_COLUMNS = frozenset(
     [f"ODF{number}" for number in (*range(201, 211), 213, 302, 306, 307, 308)]
 )  # what they are about, the changes of the schema name
-_VALUES = "ODF301"
+_VALUES = QUERY_CHANGED.code
 
 
 class Reaches:

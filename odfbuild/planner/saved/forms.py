@@ -102,7 +102,8 @@ def _add_plan(to: Codec) -> None:
     to.record(SourceSpan, excerpt=Member("excerpt", shown), instance=Member("instance", cut))
     quoted = Form(redacted, TEXT.read)
     texts = {name: Member(name, quoted) for name in ("what", "why", "fix")}
-    to.record(Diagnostic, code="code", level="level", span="source", **texts)
+    order = {"code": "code", "level": "level", "span": "source"}
+    to.record(Diagnostic, **order, **texts)
     to.record(Hit, change="class")
     to.record(SchemaChange, before="before", after="after", unknown="unknown", columns="diff")
     to.record(

@@ -208,7 +208,9 @@ def test_a_hit_offers_the_command_that_accepts_it() -> None:
 # Laws
 
 _rules = st.sampled_from(sorted(catalogue()))
-_hits = st.lists(_rules.map(lambda code: hit(code, alias("src"), "x", column="c")), max_size=6)
+_hits = st.lists(
+    _rules.map(lambda code: hit(catalogue()[code], alias("src"), "x", column="c")), max_size=6
+)
 _severities = st.sampled_from(list(Severity))
 _LADDER = (Severity.OFF, Severity.WARN, Severity.ERROR)
 

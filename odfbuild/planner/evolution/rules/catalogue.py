@@ -15,13 +15,11 @@ from odfbuild.planner.plan.policy import Severity
 @cache
 def catalogue() -> Mapping[str, Rule]:
     """Return every rule by its code, in the order of the codes."""
-    from odfbuild.planner.evolution.rules.texts.definitions import DEFINITIONS, INPUTS
-    from odfbuild.planner.evolution.rules.texts.policy import POLICY
-    from odfbuild.planner.evolution.rules.texts.queries import QUERIES
-    from odfbuild.planner.evolution.rules.texts.schemas import SCHEMAS
+    from odfbuild.planner.evolution.rules import definitions, policy, queries, schemas, upstream
 
-    rules = (*DEFINITIONS, *INPUTS, *SCHEMAS, *QUERIES, *POLICY)
-    return {each.code: each for each in sorted(rules, key=lambda rule: rule.code)}
+    families = (definitions, schemas, queries, upstream, policy)
+    rules = (rule for family in families for rule in family.RULES)
+    return {each.code: each for each in sorted(rules, key=lambda each: each.code)}
 
 
 def rule(code: str) -> Rule:

@@ -1,4 +1,4 @@
-"""Checks of the rules on definitions: ODF101 to ODF121.  Pure."""
+"""ODF1xx: rules on definitions and their inputs, and which of them a change meets.  Pure."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
@@ -25,9 +25,289 @@ from odfbuild.planner.declared import Declared
 from odfbuild.planner.diff import Change
 from odfbuild.planner.evolution.rules.hits import hit
 from odfbuild.planner.evolution.rules.renames import Renamed, find_renames
+from odfbuild.planner.evolution.rules.rule import Rule
 from odfbuild.planner.evolution.rules.subject import Subject
 from odfbuild.planner.plan.changes import Affected, Assessment, ChangeClass, Hit, Usage
 from odfbuild.planner.plan.policy import Severity
+
+KIND_CHANGED = Rule(
+    code="ODF101",
+    name="kind-changed",
+    title="a root dataset became a derivative one, or the other way round",
+    change=ChangeClass.BREAKING,
+    severity=Severity.ERROR,
+    explanation="The kind is part of the first block of a chain and stays for good. Readers "
+    "rely on it, too: a root is a source of facts, a derivative can be recomputed.",
+    before="kind: Root",
+    after="kind: Derivative",
+    ways=("declare the new form under another name",),
+)
+VOCABULARY_CHANGED = Rule(
+    code="ODF102",
+    name="vocabulary-changed",
+    title="the system columns have other names",
+    change=ChangeClass.BREAKING,
+    severity=Severity.ERROR,
+    explanation="Queries name the event time and the operation by the columns that the "
+    "vocabulary gives. Before the first data it changes without a word; with data only a new "
+    "chain takes other names.",
+    before="- kind: SetVocab\n  eventTimeColumn: date",
+    after="- kind: SetVocab\n  eventTimeColumn: day",
+    ways=("put the SetVocab event back", "declare the new form under another name"),
+)
+MERGE_STRATEGY_CHANGED = Rule(
+    code="ODF103",
+    name="merge-strategy-changed",
+    title="new rows are merged into the history in another way",
+    change=ChangeClass.BREAKING,
+    severity=Severity.ERROR,
+    explanation="Append keeps every row, Ledger one of each key, Snapshot corrects what "
+    "changed. Readers of the rows so far were told one of these, and the rows to come follow "
+    "another.",
+    before="merge: {kind: Append}",
+    after="merge: {kind: Ledger, primaryKey: [id]}",
+    ways=("keep the strategy", "publish the new form as {dataset}.v2"),
+)
+PRIMARY_KEY_CHANGED = Rule(
+    code="ODF104",
+    name="primary-key-changed",
+    title="rows are told apart by other columns",
+    change=ChangeClass.BREAKING,
+    severity=Severity.ERROR,
+    explanation="The key says which rows are one thing over time. Under another key, rows that "
+    "were one become several, or the other way round, against a history written under the "
+    "old key.",
+    before="merge: {kind: Snapshot, primaryKey: [city]}",
+    after="merge: {kind: Snapshot, primaryKey: [city, year]}",
+    ways=("keep the key", "publish the new form as {dataset}.v2"),
+)
+COMPARE_COLUMNS_CHANGED = Rule(
+    code="ODF105",
+    name="compare-columns-changed",
+    title="a snapshot looks at other columns to see what changed",
+    change=ChangeClass.RESTATING,
+    severity=Severity.WARN,
+    explanation="Columns that are not compared change without a correction. The next snapshot "
+    "writes corrections for differences that were left alone before, or leaves alone what "
+    "it corrected.",
+    before="merge: {kind: Snapshot, primaryKey: [id], compareColumns: [price]}",
+    after="merge: {kind: Snapshot, primaryKey: [id], compareColumns: [price, stock]}",
+    ways=("tell the readers of {dataset}",),
+)
+SOURCE_DISABLED = Rule(
+    code="ODF106",
+    name="source-disabled",
+    title="a source that fed the dataset is no longer declared",
+    change=ChangeClass.BREAKING,
+    severity=Severity.ERROR,
+    explanation="No new rows come from it. All readers keep what there is, and wait for more "
+    "in vain.",
+    before="- kind: SetPollingSource\n  fetch: {kind: Url, url: https://example.org/a.csv}",
+    after="(no SetPollingSource)",
+    ways=("keep the source", "remove the dataset and what reads it"),
+)
+SOURCE_CHANGED = Rule(
+    code="ODF107",
+    name="source-changed",
+    title="the rows are fetched from elsewhere",
+    change=ChangeClass.DATA_ONLY,
+    severity=Severity.OFF,
+    explanation="Another address, pattern or kind of source. What was read stays; how far the "
+    "old source was read says nothing of the new one, so rows may come again.",
+    before="fetch: {kind: Url, url: https://example.org/a.csv}",
+    after="fetch: {kind: Url, url: https://example.org/b.csv}",
+    ways=("tell the readers of {dataset}",),
+)
+READ_CHANGED = Rule(
+    code="ODF108",
+    name="read-changed",
+    title="the same bytes are read as other values",
+    change=ChangeClass.RESTATING,
+    severity=Severity.WARN,
+    explanation="Another format or other options, such as the separator, the word for null or "
+    "the form of dates. Rows to come may hold other values than such rows held so far.",
+    before="read: {kind: Csv, header: true, nullValue: ''}",
+    after="read: {kind: Csv, header: true, nullValue: 'n/a'}",
+    ways=("tell the readers of {dataset}",),
+)
+PREPARATION_CHANGED = Rule(
+    code="ODF109",
+    name="preparation-changed",
+    title="the bytes are prepared in another way before they are read",
+    change=ChangeClass.RESTATING,
+    severity=Severity.WARN,
+    explanation="What unpacks or filters a file decides which rows there are to read.",
+    before="prepare: [{kind: Decompress, format: Gzip}]",
+    after="prepare: [{kind: Decompress, format: Zip, subPath: a.csv}]",
+    ways=("tell the readers of {dataset}",),
+)
+PREPROCESS_CHANGED = Rule(
+    code="ODF110",
+    name="preprocess-changed",
+    title="another query shapes the rows before they are merged",
+    change=ChangeClass.RESTATING,
+    severity=Severity.WARN,
+    explanation="Rows that were merged stay as they are; rows to come are made by the new "
+    "query. If the columns change, ODF2xx say so as well.",
+    before="preprocess: {kind: Sql, engine: spark, query: select id, price from input}",
+    after="preprocess: {kind: Sql, engine: spark, query: select id, price / 100 as price "
+    "from input}",
+    ways=("publish the new form as {dataset}.v2",),
+)
+LICENCE_CHANGED = Rule(
+    code="ODF111",
+    name="licence-changed",
+    title="the data is under another licence",
+    change=ChangeClass.METADATA,
+    severity=Severity.WARN,
+    explanation="No value changes, but what readers may do with them does.",
+    before="- kind: SetLicense\n  shortName: CC-BY",
+    after="- kind: SetLicense\n  shortName: Proprietary",
+    ways=("tell the readers of {dataset}",),
+)
+LICENCE_REMOVED = Rule(
+    code="ODF112",
+    name="licence-removed",
+    title="the definition no longer names a licence",
+    change=ChangeClass.METADATA,
+    severity=Severity.WARN,
+    explanation="A chain cannot take a licence back: the one in force goes on. So this is told "
+    "where two revisions are compared; a plan for a workspace has nothing to append.",
+    before="- kind: SetLicense\n  shortName: CC-BY",
+    after="(no SetLicense)",
+    ways=("put the SetLicense event back",),
+)
+INFO_CHANGED = Rule(
+    code="ODF113",
+    name="info-changed",
+    title="the description or the keywords changed",
+    change=ChangeClass.METADATA,
+    severity=Severity.OFF,
+    explanation="Nothing that a query could see changes.",
+    before="- kind: SetInfo\n  description: Rates",
+    after="- kind: SetInfo\n  description: Exchange rates",
+    ways=("nothing has to be done",),
+)
+ATTACHMENTS_CHANGED = Rule(
+    code="ODF114",
+    name="attachments-changed",
+    title="the attached documents changed",
+    change=ChangeClass.METADATA,
+    severity=Severity.OFF,
+    explanation="Nothing that a query could see changes.",
+    before="- kind: SetAttachments\n  attachments: {kind: Embedded, items: [...]}",
+    after="(no SetAttachments)",
+    ways=("nothing has to be done",),
+)
+DATASET_RETIRED = Rule(
+    code="ODF115",
+    name="dataset-retired",
+    title="a dataset is no longer declared",
+    change=ChangeClass.RETIRE,
+    severity=Severity.ERROR,
+    explanation="Between two revisions the definition went away. In a workspace nothing is "
+    "deleted, and a chain may also have been copied there: then it is only noted, and warned "
+    "of while a declared dataset still reads it. `gates: {ODF115: error}` refuses that.",
+    before="datasets/rates.yaml",
+    after="(no such file)",
+    ways=("declare it again", "remove what reads it, too"),
+)
+DATASET_RENAMED = Rule(
+    code="ODF116",
+    name="dataset-renamed",
+    title="a dataset went and one like it came under another name",
+    change=ChangeClass.RETIRE,
+    severity=Severity.ERROR,
+    explanation="Without a `moved:` entry the new name starts a new chain, all is computed "
+    "again, and the history stays behind under the old name. With it, the chain goes on.",
+    before="name: org.example.rates",
+    after="name: org.example.exchange-rates",
+    ways=(
+        "moved: [{{from: {dataset}, to: {other}}}] in odfbuild.yaml",
+        "odfbuild mv {dataset} {other}",
+    ),
+)
+INPUT_ADDED = Rule(
+    code="ODF117",
+    name="input-added",
+    title="a derivative dataset reads one more dataset",
+    change=ChangeClass.RESTATING,
+    severity=Severity.WARN,
+    explanation="Rows to come are made from more than the rows so far. The watermark follows "
+    "the slowest input, so the new one can hold it back.",
+    before="inputs: [{datasetRef: trades}]",
+    after="inputs: [{datasetRef: trades}, {datasetRef: rates}]",
+    ways=("publish the new form as {dataset}.v2",),
+)
+INPUT_REMOVED = Rule(
+    code="ODF118",
+    name="input-removed",
+    title="a derivative dataset no longer reads a dataset",
+    change=ChangeClass.BREAKING,
+    severity=Severity.ERROR,
+    explanation="Rows made from it stay, and nothing corrects them any more when that dataset "
+    "corrects its own; `on_query_change: restate` takes them back.",
+    before="inputs: [{datasetRef: trades}, {datasetRef: rates}]",
+    after="inputs: [{datasetRef: trades}]",
+    ways=("keep the input {other}", "publish the new form as {dataset}.v2"),
+)
+INPUTS_REORDERED = Rule(
+    code="ODF119",
+    name="inputs-reordered",
+    title="the inputs are named in another order",
+    change=ChangeClass.DATA_ONLY,
+    severity=Severity.OFF,
+    explanation="The order of inputs decides the order of rows that come in one step, hence "
+    "their offsets; their values stay the same.",
+    before="inputs: [{datasetRef: trades}, {datasetRef: rates}]",
+    after="inputs: [{datasetRef: rates}, {datasetRef: trades}]",
+    ways=("nothing has to be done",),
+)
+INPUT_ALIAS_CHANGED = Rule(
+    code="ODF120",
+    name="input-alias-changed",
+    title="the query calls an input by another name",
+    change=ChangeClass.METADATA,
+    severity=Severity.OFF,
+    explanation="The name and its uses in the query changed together, so the result is the same.",
+    before="inputs: [{datasetRef: trades}]\nquery: select id from trades",
+    after="inputs: [{datasetRef: trades, alias: t}]\nquery: select id from t",
+    ways=("nothing has to be done",),
+)
+SOURCE_ADDED = Rule(
+    code="ODF121",
+    name="source-added",
+    title="the dataset gets one more source",
+    change=ChangeClass.DATA_ONLY,
+    severity=Severity.OFF,
+    explanation="Rows may now come from there, too.",
+    before="(no AddPushSource)",
+    after="- kind: AddPushSource\n  sourceName: manual",
+    ways=("nothing has to be done",),
+)
+RULES = (
+    KIND_CHANGED,
+    VOCABULARY_CHANGED,
+    MERGE_STRATEGY_CHANGED,
+    PRIMARY_KEY_CHANGED,
+    COMPARE_COLUMNS_CHANGED,
+    SOURCE_DISABLED,
+    SOURCE_CHANGED,
+    READ_CHANGED,
+    PREPARATION_CHANGED,
+    PREPROCESS_CHANGED,
+    LICENCE_CHANGED,
+    LICENCE_REMOVED,
+    INFO_CHANGED,
+    ATTACHMENTS_CHANGED,
+    DATASET_RETIRED,
+    DATASET_RENAMED,
+    INPUT_ADDED,
+    INPUT_REMOVED,
+    INPUTS_REORDERED,
+    INPUT_ALIAS_CHANGED,
+    SOURCE_ADDED,
+)
 
 
 def retired_hits(
@@ -63,13 +343,15 @@ def _retired(
     if renamed is not None:
         message = f"{renamed.new} looks like {alias} under another name"
         span = declared[renamed.new].span()
-        found = hit("ODF116", alias, message, other=renamed.new, span=span, severity=severity)
+        found = hit(
+            DATASET_RENAMED, alias, message, other=renamed.new, span=span, severity=severity
+        )
     else:
         read = f", and {_listed(readers)} it" if readers else ""
         message = f"it is no longer declared{read}"
         if not readers and not against:
             severity = Severity.OFF
-        found = hit("ODF115", alias, message, severity=severity)
+        found = hit(DATASET_RETIRED, alias, message, severity=severity)
     return Assessment(
         change=ChangeClass.RETIRE,
         hits=(found,),
@@ -117,7 +399,7 @@ def _kind(subject: Subject, state: ChainState) -> Iterator[Hit]:
     kind = subject.declared.snapshot.kind
     if kind is not state.kind:
         message = f"was a {state.kind.value}, is declared as a {kind.value}"
-        yield hit("ODF101", subject.alias, message, span=subject.span("kind"))
+        yield hit(KIND_CHANGED, subject.alias, message, span=subject.span("kind"))
 
 
 def _vocab(subject: Subject, state: ChainState) -> Iterator[Hit]:
@@ -139,7 +421,7 @@ def _vocab(subject: Subject, state: ChainState) -> Iterator[Hit]:
     for name in now.__slots__:
         if getattr(now, name) != getattr(was, name):
             message = f"the column {getattr(was, name)!r} is to be called {getattr(now, name)!r}"
-            yield hit("ODF102", subject.alias, message, span=subject.span(*path))
+            yield hit(VOCABULARY_CHANGED, subject.alias, message, span=subject.span(*path))
             return
 
 
@@ -148,22 +430,22 @@ def _of_event(subject: Subject, state: ChainState, change: Change) -> Iterator[H
     span = subject.span(*at)
     match change.event:
         case SetInfo():
-            yield hit("ODF113", alias, "its description or keywords change", span=span)
+            yield hit(INFO_CHANGED, alias, "its description or keywords change", span=span)
         case SetAttachments():
-            yield hit("ODF114", alias, "its attachments change", span=span)
+            yield hit(ATTACHMENTS_CHANGED, alias, "its attachments change", span=span)
         case SetLicense() as new:
             was = "none" if state.license is None else state.license.short_name
-            yield hit("ODF111", alias, f"the licence: {was} -> {new.short_name}", span=span)
+            yield hit(LICENCE_CHANGED, alias, f"the licence: {was} -> {new.short_name}", span=span)
         case DisablePollingSource():
-            yield hit("ODF106", alias, "it is no longer polled", span=span)
+            yield hit(SOURCE_DISABLED, alias, "it is no longer polled", span=span)
         case DisablePushSource(source_name=name):
-            yield hit("ODF106", alias, f"the push source {name!r} ends", span=span)
+            yield hit(SOURCE_DISABLED, alias, f"the push source {name!r} ends", span=span)
         case SetPollingSource() as source:
             yield from _source(subject, state.polling, source, change.index)
         case AddPushSource() as source:
             yield from _source(subject, state.push.get(source.source_name), source, change.index)
         case SetTransform() if state.transform is None:
-            yield hit("ODF121", alias, "it gets a transform", span=span)
+            yield hit(SOURCE_ADDED, alias, "it gets a transform", span=span)
         case _:
             pass
 
@@ -176,18 +458,18 @@ def _source(
 ) -> Iterator[Hit]:
     at = ("metadata", index or 0)
     if old is None:
-        yield hit("ODF121", subject.alias, "it gets one more source", span=subject.span(*at))
+        yield hit(SOURCE_ADDED, subject.alias, "it gets one more source", span=subject.span(*at))
         return
     if isinstance(new, SetPollingSource) and isinstance(old, SetPollingSource):
         yield from _fetched(subject, old, new, at)
     if _unshaped(old.read) != _unshaped(new.read):
         message = _read_change(old.read, new.read)
-        yield hit("ODF108", subject.alias, message, span=subject.span(*at, "read"))
+        yield hit(READ_CHANGED, subject.alias, message, span=subject.span(*at, "read"))
     if (old.preprocess is None) != (new.preprocess is None):
         gains = "is" if old.preprocess is None else "is no longer"
         message = f"a preprocess query {gains} between reading and merging"
         place = at if new.preprocess is None else (*at, "preprocess")
-        yield hit("ODF110", subject.alias, message, span=subject.span(*place))
+        yield hit(PREPROCESS_CHANGED, subject.alias, message, span=subject.span(*place))
     if subject.has_columns:
         yield from _merge(subject, old.merge, new.merge, at)
 
@@ -200,11 +482,11 @@ def _fetched(
         message = "it is fetched from elsewhere"
         if kinds[0] != kinds[1]:
             message = f"it is fetched in another way: {kinds[0]} -> {kinds[1]}"
-        yield hit("ODF107", subject.alias, message, span=subject.span(*at, "fetch"))
+        yield hit(SOURCE_CHANGED, subject.alias, message, span=subject.span(*at, "fetch"))
     if (old.prepare or ()) != (new.prepare or ()):
         place = at if new.prepare is None else (*at, "prepare")
         message = "what is fetched is prepared in another way"
-        yield hit("ODF109", subject.alias, message, span=subject.span(*place))
+        yield hit(PREPARATION_CHANGED, subject.alias, message, span=subject.span(*place))
 
 
 def _unshaped(read: ReadStep) -> object:
@@ -236,23 +518,30 @@ def _merge(
     alias, span = subject.alias, subject.span(*at, "merge")
     if type(old) is not type(new):
         names = [type(each).__name__.removeprefix("MergeStrategy") for each in (old, new)]
-        yield hit("ODF103", alias, f"the merge strategy: {names[0]} -> {names[1]}", span=span)
+        yield hit(
+            MERGE_STRATEGY_CHANGED,
+            alias,
+            f"the merge strategy: {names[0]} -> {names[1]}",
+            span=span,
+        )
         return
     keys = [getattr(each, "primary_key", ()) for each in (old, new)]
     if keys[0] != keys[1]:
         was, now = (", ".join(each) or "none" for each in keys)
-        yield hit("ODF104", alias, f"the primary key: {was} -> {now}", span=span)
+        yield hit(PRIMARY_KEY_CHANGED, alias, f"the primary key: {was} -> {now}", span=span)
     compared = [getattr(each, "compare_columns", None) for each in (old, new)]
     if compared[0] != compared[1]:
         was, now = ("all" if each is None else ", ".join(each) for each in compared)
-        yield hit("ODF105", alias, f"the columns compared: {was} -> {now}", span=span)
+        yield hit(
+            COMPARE_COLUMNS_CHANGED, alias, f"the columns compared: {was} -> {now}", span=span
+        )
 
 
 def _licence_removed(subject: Subject, state: ChainState) -> Iterator[Hit]:
     declared = any(isinstance(e, SetLicense) for e in subject.declared.snapshot.metadata)
     if subject.against and state.license is not None and not declared:
         message = f"the licence {state.license.short_name} is no longer declared"
-        yield hit("ODF112", subject.alias, message, span=subject.span())
+        yield hit(LICENCE_REMOVED, subject.alias, message, span=subject.span())
 
 
 def input_hits(
@@ -269,18 +558,18 @@ def input_hits(
     for number, ref in enumerate(now):
         if ref not in was:
             span = subject.span(*at, number, "datasetRef")
-            yield hit("ODF117", subject.alias, f"it also reads {_called(ref, names)}", span=span)
+            yield hit(INPUT_ADDED, subject.alias, f"it also reads {_called(ref, names)}", span=span)
     for ref in was:
         if ref not in now:
             name = _called(ref, names)
             span = subject.declared.key_span(at)
             message = f"it no longer reads {name}"
             why = _TAKEN_BACK if subject.restates else None
-            yield hit("ODF118", subject.alias, message, why=why, other=name, span=span)
+            yield hit(INPUT_REMOVED, subject.alias, message, why=why, other=name, span=span)
     kept = [[ref for ref in one if ref in other] for one, other in ((was, now), (now, was))]
     if kept[0] != kept[1]:
         span = subject.declared.key_span(at)
-        yield hit("ODF119", subject.alias, "its inputs are reordered", span=span)
+        yield hit(INPUTS_REORDERED, subject.alias, "its inputs are reordered", span=span)
     yield from _aliases(subject, was, new, at)
 
 
@@ -296,7 +585,7 @@ def _aliases(
         old = was.get(each.dataset_ref)
         if old is not None and old.alias != each.alias:
             message = f"the query calls {old.alias} now {each.alias}"
-            yield hit("ODF120", subject.alias, message, span=subject.span(*at, number))
+            yield hit(INPUT_ALIAS_CHANGED, subject.alias, message, span=subject.span(*at, number))
 
 
 def _called(

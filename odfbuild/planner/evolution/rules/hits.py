@@ -4,13 +4,13 @@ from collections.abc import Sequence
 
 from odfbuild.errors import SourceSpan
 from odfbuild.odf.refs import DatasetAlias
-from odfbuild.planner.evolution.rules.catalogue import rule
+from odfbuild.planner.evolution.rules.rule import Rule
 from odfbuild.planner.plan.changes import ChangeClass, Hit, Judged
 from odfbuild.planner.plan.policy import Severity
 
 
 def hit(
-    code: str,
+    rule: Rule,
     dataset: DatasetAlias,
     message: str,
     *,
@@ -25,19 +25,18 @@ def hit(
     `why` is the rule's explanation unless there is more to say; `other` the other name that the
     rule's ways on speak of; `severity` another one than the rule's own.
     """
-    known = rule(code)
     names = {"dataset": dataset, "column": column, "other": other}
     return Hit(
-        code=code,
-        name=known.name,
+        code=rule.code,
+        name=rule.name,
         dataset=dataset,
         column=column,
-        change=known.change,
-        severity=known.severity if severity is None else severity,
+        change=rule.change,
+        severity=rule.severity if severity is None else severity,
         judged=Judged.PASSED,
         message=message,
-        why=known.explanation if why is None else why,
-        ways=(*(way.format_map(names) for way in known.ways), *_accept(code, dataset, column)),
+        why=rule.explanation if why is None else why,
+        ways=(*(way.format_map(names) for way in rule.ways), *_accept(rule, dataset, column)),
         span=span,
     )
 
@@ -47,8 +46,8 @@ def class_of(hits: Sequence[Hit], least: ChangeClass = ChangeClass.NONE) -> Chan
     return max([least, *(each.change for each in hits)], key=lambda each: each.rank)
 
 
-def _accept(code: str, dataset: DatasetAlias, column: str | None) -> tuple[str, ...]:
-    if rule(code).severity is Severity.OFF or code.startswith("ODF4"):
+def _accept(rule: Rule, dataset: DatasetAlias, column: str | None) -> tuple[str, ...]:
+    if rule.severity is Severity.OFF or rule.code.startswith("ODF4"):
         return ()
     part = "" if column is None else f" --column {column}"
-    return (f"odfbuild accept {code} {dataset}{part} --until DATE",)
+    return (f"odfbuild accept {rule.code} {dataset}{part} --until DATE",)

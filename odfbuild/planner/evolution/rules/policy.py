@@ -1,4 +1,4 @@
-"""What the limits of the policy say of a whole plan: ODF403.  Pure."""
+"""ODF4xx: rules on the policy itself, and what its limits say of a plan.  Pure."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
@@ -9,8 +9,77 @@ from odfbuild.odf.refs import DatasetAlias
 from odfbuild.planner.declared import Declared
 from odfbuild.planner.diff import Change
 from odfbuild.planner.evolution.rules.hits import hit
+from odfbuild.planner.evolution.rules.rule import Rule
 from odfbuild.planner.plan.changes import Assessment, ChangeClass
-from odfbuild.planner.plan.policy import OnQueryChange
+from odfbuild.planner.plan.policy import OnQueryChange, Severity
+
+ACCEPTANCE_EXPIRED = Rule(
+    code="ODF401",
+    name="acceptance-expired",
+    title="an acceptance ran out while what it is about is still there",
+    change=ChangeClass.NONE,
+    severity=Severity.WARN,
+    explanation="What was accepted until a day is refused again after it. This tells where the "
+    "entry stands; what counts is the finding itself.",
+    before="accept: [{code: ODF201, dataset: a, until: 2026-12-31}]   # on 2026-12-31",
+    after="accept: [{code: ODF201, dataset: a, until: 2026-12-31}]   # on 2027-01-01",
+    ways=("give it a later day, or remove the entry and what it is about",),
+)
+ACCEPTANCE_UNUSED = Rule(
+    code="ODF402",
+    name="acceptance-unused",
+    title="an acceptance matches nothing",
+    change=ChangeClass.NONE,
+    severity=Severity.WARN,
+    explanation="The change was applied, taken back or never there, or the entry names "
+    "something else. Left standing it would accept the next such change unseen.",
+    before="accept: [{code: ODF201, dataset: a, column: fee, until: 2026-12-31}]",
+    after="accept: []",
+    ways=("remove the entry, or correct its code, dataset and column",),
+)
+TOO_MANY_ROWS_RESTATED = Rule(
+    code="ODF403",
+    name="too-many-rows-restated",
+    title="the plan restates more rows than `max_restated_rows` allows",
+    change=ChangeClass.RESTATING,
+    severity=Severity.ERROR,
+    explanation="With `on_query_change: restate` a changed query makes corrections for the "
+    "whole history. The limit counts the rows that all restated datasets of a plan have so "
+    "far.",
+    before="gates: {max_restated_rows: 10000000}   # 9,000,000 rows",
+    after="gates: {max_restated_rows: 10000000}   # 12,000,000 rows",
+    ways=("on_query_change: forward for {dataset}", "raise max_restated_rows in gates"),
+)
+PROTECTED_TARGET = Rule(
+    code="ODF404",
+    name="protected-target",
+    title="what a protected target has to refuse was waved through on the command line",
+    change=ChangeClass.NONE,
+    severity=Severity.ERROR,
+    explanation="For a target with `protect: true` only odfbuild.yaml accepts a finding, as "
+    "that is reviewed: --allow and --gate off are not honoured there.",
+    before="odfbuild plan --target dev --allow ODF201:a",
+    after="odfbuild plan --target prod --allow ODF201:a",
+    ways=("odfbuild accept the finding, and have it reviewed",),
+)
+UNKNOWN_RULE = Rule(
+    code="ODF405",
+    name="unknown-rule",
+    title="a gate, an acceptance or --allow names a rule that does not exist",
+    change=ChangeClass.NONE,
+    severity=Severity.WARN,
+    explanation="It has no effect, which is hardly what was meant.",
+    before="gates: {ODF201: warn}",
+    after="gates: {ODF2O1: warn}",
+    ways=("correct the code; odfbuild help lists all rules",),
+)
+RULES = (
+    ACCEPTANCE_EXPIRED,
+    ACCEPTANCE_UNUSED,
+    TOO_MANY_ROWS_RESTATED,
+    PROTECTED_TARGET,
+    UNKNOWN_RULE,
+)
 
 
 def restating_hits(
@@ -35,7 +104,7 @@ def restating_hits(
     where = next(each for each in declared if each.alias == largest)
     others = f", with {len(rows) - 1} more" if len(rows) > 1 else ""
     message = f"{total:,} rows are restated{others}: {limit:,} are allowed"
-    over = hit("ODF403", largest, message, span=where.span())
+    over = hit(TOO_MANY_ROWS_RESTATED, largest, message, span=where.span())
     known = found[largest]
     return {**found, largest: replace(known, hits=(*known.hits, over))}
 

@@ -1,4 +1,4 @@
-"""Which rules on queries a change meets: ODF301 to ODF304, ODF310 to ODF314, ODF110.  Pure."""
+"""ODF3xx: rules on how a query may change, and which of them a change meets.  Pure."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
@@ -13,11 +13,134 @@ from odfbuild.odf.events import (
 )
 from odfbuild.odf.opaque import is_opaque
 from odfbuild.planner.evolution.columns.derive import Makes
+from odfbuild.planner.evolution.rules.definitions import PREPROCESS_CHANGED
 from odfbuild.planner.evolution.rules.hits import hit
+from odfbuild.planner.evolution.rules.rule import Rule
 from odfbuild.planner.evolution.rules.subject import Subject
-from odfbuild.planner.plan.changes import ColumnChange, Hit
+from odfbuild.planner.plan.changes import ChangeClass, ColumnChange, Hit
+from odfbuild.planner.plan.policy import Severity
 from odfbuild.sql.query_class import QueryClass
 from odfbuild.sql.text.statement import QueryStep
+
+_PUBLISH = "publish the new form as {dataset}.v2"
+
+QUERY_CHANGED = Rule(
+    code="ODF301",
+    name="query-changed",
+    title="the columns stay, their values are computed in another way",
+    change=ChangeClass.RESTATING,
+    severity=Severity.WARN,
+    explanation="Rows so far stay as they are unless the defaults in odfbuild.yaml say "
+    "`on_query_change: restate`; rows to come are made by the new query.",
+    before="query: select id, price * 2 as price from trades",
+    after="query: select id, price * 3 as price from trades",
+    ways=("set on_query_change for {dataset}", _PUBLISH),
+)
+QUERY_EXTENDED = Rule(
+    code="ODF302",
+    name="query-extended",
+    title="the query gives more columns and leaves all others as they were",
+    change=ChangeClass.ADDITIVE,
+    severity=Severity.OFF,
+    explanation="The select list grew; what it had and which rows there are did not change. "
+    "Rows so far have null in the new columns.",
+    before="query: select id from trades",
+    after="query: select id, price from trades",
+    ways=("nothing has to be done",),
+)
+ENGINE_CHANGED = Rule(
+    code="ODF303",
+    name="engine-changed",
+    title="another engine runs the query",
+    change=ChangeClass.RESTATING,
+    severity=Severity.WARN,
+    explanation="Engines differ in rounding, casts and the order of rows, so the same text can "
+    "give other values.",
+    before="transform: {kind: Sql, engine: datafusion, query: ...}",
+    after="transform: {kind: Sql, engine: spark, query: ...}",
+    ways=("keep the engine", _PUBLISH),
+)
+ENGINE_VERSION_CHANGED = Rule(
+    code="ODF304",
+    name="engine-version-changed",
+    title="the changed query is recorded for another version of the engine",
+    change=ChangeClass.DATA_ONLY,
+    severity=Severity.OFF,
+    explanation="Steps to come run on that version, and so does their verification.",
+    before="transform: {kind: Sql, engine: spark, version: 4.2.0+odfbuild.1, query: ...}",
+    after="transform: {kind: Sql, engine: spark, version: 4.3.0+odfbuild.1, query: ...}",
+    ways=("nothing has to be done",),
+)
+QUERY_CLASS_WORSENED = Rule(
+    code="ODF310",
+    name="query-class-worsened",
+    title="each step of the query has to look at more than new rows",
+    change=ChangeClass.DATA_ONLY,
+    severity=Severity.WARN,
+    explanation="From least to most: linear, state, join, keyed, whole. A linear query costs "
+    "what the new rows cost; a whole one costs the whole history at every step.",
+    before="query: select id, price from trades",
+    after="query: select id, price from trades order by price limit 10",
+    ways=("leave that part to the readers of {dataset}", _PUBLISH),
+)
+ROWS_RESHAPED = Rule(
+    code="ODF311",
+    name="rows-reshaped",
+    title="filters, joins or groups changed: the columns stay, the rows do not",
+    change=ChangeClass.RESTATING,
+    severity=Severity.WARN,
+    explanation="The select list is the same, but other rows come out of it, or each stands "
+    "for something else. Rows so far stay unless `on_query_change: restate` is set.",
+    before="query: select id, price from trades where price > 0",
+    after="query: select id, price from trades where price > 10",
+    ways=("set on_query_change for {dataset}", _PUBLISH),
+)
+QUERY_UNREADABLE = Rule(
+    code="ODF312",
+    name="query-unreadable",
+    title="the query cannot be read, so what it means is unknown",
+    change=ChangeClass.BREAKING,
+    severity=Severity.ERROR,
+    explanation="Unknown counts as breaking. Nothing can be said of the columns and rows that "
+    "come out.",
+    before="query: select id from trades",
+    after="query: select id form trades",
+    ways=("correct the query; put names that are SQL words in backticks",),
+)
+TEMPORAL_TABLES_CHANGED = Rule(
+    code="ODF313",
+    name="temporal-tables-changed",
+    title="an input is kept as a table of latest values in another way",
+    change=ChangeClass.RESTATING,
+    severity=Severity.WARN,
+    explanation="Which version of a row the query meets depends on the key by which versions "
+    "replace each other.",
+    before="temporalTables: [{name: rates, primaryKey: [pair]}]",
+    after="temporalTables: [{name: rates, primaryKey: [pair, market]}]",
+    ways=(_PUBLISH,),
+)
+QUERY_REFORMATTED = Rule(
+    code="ODF314",
+    name="query-reformatted",
+    title="only spaces, comments or the case of keywords changed",
+    change=ChangeClass.METADATA,
+    severity=Severity.OFF,
+    explanation="The words of the query are the same, so its result is.",
+    before="query: select id from trades",
+    after="query: |\n  SELECT id  -- the key\n  FROM trades",
+    ways=("nothing has to be done",),
+)
+RULES = (
+    QUERY_CHANGED,
+    QUERY_EXTENDED,
+    ENGINE_CHANGED,
+    ENGINE_VERSION_CHANGED,
+    QUERY_CLASS_WORSENED,
+    ROWS_RESHAPED,
+    QUERY_UNREADABLE,
+    TEMPORAL_TABLES_CHANGED,
+    QUERY_REFORMATTED,
+)
 
 _CLASSES = ("linear", "state", "join", "keyed", "whole")
 _RESTATES = ".restate"
@@ -33,7 +156,7 @@ def query_hits(
     yield from _engine(subject, old, new)
     if (old.temporal_tables or ()) != (new.temporal_tables or ()):
         span = subject.query_key_span("temporalTables")
-        yield hit("ODF313", subject.alias, "its temporal tables change", span=span)
+        yield hit(TEMPORAL_TABLES_CHANGED, subject.alias, "its temporal tables change", span=span)
     if old.queries != new.queries:
         yield from _text(subject, columns)
 
@@ -62,13 +185,13 @@ def _engine(subject: Subject, old: TransformSql, new: TransformSql) -> Iterator[
     span = subject.query_key_span("engine")
     if old.engine != new.engine:
         message = f"the engine: {old.engine} -> {new.engine}"
-        yield hit("ODF303", subject.alias, message, span=span)
+        yield hit(ENGINE_CHANGED, subject.alias, message, span=span)
         return
     versions = [(each.version or "").removesuffix(_RESTATES) for each in (old, new)]
     if all(versions) and versions[0] != versions[1]:
         message = f"the version of {new.engine}: {versions[0]} -> {versions[1]}"
         span = subject.query_key_span("version", "engine")
-        yield hit("ODF304", subject.alias, message, span=span)
+        yield hit(ENGINE_VERSION_CHANGED, subject.alias, message, span=span)
 
 
 def _text(subject: Subject, columns: Sequence[ColumnChange] | None) -> Iterator[Hit]:
@@ -79,22 +202,26 @@ def _text(subject: Subject, columns: Sequence[ColumnChange] | None) -> Iterator[
         yield _unreadable(subject, steps)
     elif rewrite.form:
         if not subject.renames_inputs:
-            yield hit("ODF314", subject.alias, "only the form of its query changes", span=span)
+            yield hit(
+                QUERY_REFORMATTED, subject.alias, "only the form of its query changes", span=span
+            )
     elif rewrite.same:
         grown = [each.path for each in columns or () if each.kind == "added"]
         if grown:
             message = f"its query also gives {', '.join(grown)}"
-            yield hit("ODF302", subject.alias, message, span=span)
+            yield hit(QUERY_EXTENDED, subject.alias, message, span=span)
         elif columns == ():
-            yield hit("ODF314", subject.alias, "only the form of its query changes", span=span)
+            yield hit(
+                QUERY_REFORMATTED, subject.alias, "only the form of its query changes", span=span
+            )
     elif subject.makes().source is not None:
-        yield hit("ODF110", subject.alias, "its preprocess query changes", span=span)
+        yield hit(PREPROCESS_CHANGED, subject.alias, "its preprocess query changes", span=span)
     elif rewrite.values:
         message = "its values are computed in another way" + _then(subject)
-        yield _unset(subject, hit("ODF301", subject.alias, message, span=span))
+        yield _unset(subject, hit(QUERY_CHANGED, subject.alias, message, span=span))
     else:
         message = "its query selects or groups rows in another way" + _then(subject)
-        yield _unset(subject, hit("ODF311", subject.alias, message, span=span))
+        yield _unset(subject, hit(ROWS_RESHAPED, subject.alias, message, span=span))
 
 
 def _unset(subject: Subject, found: Hit) -> Hit:
@@ -116,7 +243,7 @@ def _unreadable(subject: Subject, steps: Sequence[QueryStep]) -> Hit:
     at = None if rewrite.place is None or not rewrite.now else (rewrite.step, rewrite.place)
     whose = "the query" if rewrite.now else "the query in force so far"
     message = f"{whose} cannot be read: {rewrite.unreadable}"
-    return hit("ODF312", subject.alias, message, span=subject.query_span(steps, at))
+    return hit(QUERY_UNREADABLE, subject.alias, message, span=subject.query_span(steps, at))
 
 
 def class_of_query(makes: Makes, inputs: Mapping[str, DataSchema | None]) -> QueryClass | None:
@@ -137,7 +264,7 @@ def class_hits(
     because = f", because of {after.because}" if after.because else ""
     message = f"its query was {before.name} and is {after.name}{because}"
     span = subject.query_span(subject.makes().steps)
-    yield hit("ODF310", subject.alias, message, span=span)
+    yield hit(QUERY_CLASS_WORSENED, subject.alias, message, span=span)
 
 
 def _cost(query: QueryClass) -> int:

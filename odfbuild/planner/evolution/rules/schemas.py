@@ -1,4 +1,4 @@
-"""Which rules on schemas a change meets: ODF201 to ODF213, and what a chain cannot do.  Pure."""
+"""ODF2xx: rules on columns, which of them a change meets, and what a chain cannot do.  Pure."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -19,18 +19,201 @@ from odfbuild.odf.schema.types import is_optional
 from odfbuild.planner.evolution.columns.compare import is_nested, top_column
 from odfbuild.planner.evolution.columns.derive import Made, Makes
 from odfbuild.planner.evolution.rules.hits import hit
+from odfbuild.planner.evolution.rules.rule import Rule
 from odfbuild.planner.evolution.rules.subject import Subject
-from odfbuild.planner.plan.changes import ColumnChange, Hit, SchemaChange
+from odfbuild.planner.plan.changes import ChangeClass, ColumnChange, Hit, SchemaChange
+from odfbuild.planner.plan.policy import Severity
 
-_CODES = {
-    "removed": "ODF201",
-    "renamed": "ODF202",
-    "retyped": "ODF203",
-    "widened": "ODF204",
-    "required": "ODF205",
-    "optional": "ODF206",
-    "reordered": "ODF207",
-    "added": "ODF208",
+_BESIDE = "put the new form beside it, under another column name"
+_PUBLISH = "publish the new form as {dataset}.v2"
+_ANEW = "begin a new chain: odfbuild rebuild {dataset} --full --downstream"
+
+COLUMN_REMOVED = Rule(
+    code="ODF201",
+    name="column-removed",
+    title="a column is no longer produced",
+    change=ChangeClass.BREAKING,
+    severity=Severity.ERROR,
+    explanation="Queries that name it fail, or read null from then on: a chain keeps an "
+    "optional column for good, and rows to come have no value there. A required column "
+    "cannot be given up on the same chain.",
+    before="query: select id, fee from trades",
+    after="query: select id from trades",
+    ways=("keep the column {column}", _PUBLISH),
+)
+COLUMN_RENAMED = Rule(
+    code="ODF202",
+    name="column-renamed",
+    title="a column has another name",
+    change=ChangeClass.BREAKING,
+    severity=Severity.ERROR,
+    explanation="One column goes while another of the same type, made of the same things, "
+    "comes. Queries name columns, so to them the old one is removed.",
+    before="query: select id, fee from trades",
+    after="query: select id, fee as commission from trades",
+    ways=("produce both names: {column} and {other}", _PUBLISH),
+)
+COLUMN_RETYPED = Rule(
+    code="ODF203",
+    name="column-retyped",
+    title="a column has another type",
+    change=ChangeClass.BREAKING,
+    severity=Severity.ERROR,
+    explanation="Rows so far keep the old type, and readers were built for it. A chain's "
+    "columns never change their type, so this can only be done under another name.",
+    before="schema: [id BIGINT, price STRING]",
+    after="schema: [id BIGINT, price DOUBLE]",
+    ways=("keep the type of {column}: cast it in the query", _BESIDE, _PUBLISH, _ANEW),
+)
+COLUMN_WIDENED = Rule(
+    code="ODF204",
+    name="column-widened",
+    title="a column has a wider type, which old readers cope with",
+    change=ChangeClass.ADDITIVE,
+    severity=Severity.WARN,
+    explanation="Every old value is one of the new type and means the same there: a longer "
+    "integer, a decimal with more digits, a finer unit. The columns of a chain keep their "
+    "type all the same, so it takes a new dataset.",
+    before="schema: [id INT]",
+    after="schema: [id BIGINT]",
+    ways=("keep the type of {column}: cast it in the query", _BESIDE, _PUBLISH),
+)
+COLUMN_MADE_REQUIRED = Rule(
+    code="ODF205",
+    name="column-made-required",
+    title="a column that could be null no longer can",
+    change=ChangeClass.BREAKING,
+    severity=Severity.ERROR,
+    explanation="Rows so far may hold null there, and history is permanent: the promise would "
+    "be untrue of it. Rows to come without a value would be refused.",
+    before="schema: [id BIGINT]",
+    after="schema: [id BIGINT NOT NULL]",
+    ways=("leave {column} optional", _PUBLISH),
+)
+COLUMN_MADE_OPTIONAL = Rule(
+    code="ODF206",
+    name="column-made-optional",
+    title="a column that was never null now can be",
+    change=ChangeClass.BREAKING,
+    severity=Severity.ERROR,
+    explanation="Readers that were promised a value may meet null. The chain keeps the column "
+    "required.",
+    before="schema: [id BIGINT NOT NULL]",
+    after="schema: [id BIGINT]",
+    ways=("leave {column} required", "fill it: coalesce({column}, ...)", _PUBLISH),
+)
+COLUMNS_REORDERED = Rule(
+    code="ODF207",
+    name="columns-reordered",
+    title="the columns stand in another order",
+    change=ChangeClass.RESTATING,
+    severity=Severity.WARN,
+    explanation="Columns are told apart by name, and a chain keeps its order. But a file "
+    "without header is bound by position, and so is UNION ALL: there, values move to other "
+    "columns.",
+    before="schema: [id BIGINT, price DOUBLE]",
+    after="schema: [price DOUBLE, id BIGINT]",
+    ways=("put new columns at the end",),
+)
+COLUMN_ADDED = Rule(
+    code="ODF208",
+    name="column-added",
+    title="there is a new optional column",
+    change=ChangeClass.ADDITIVE,
+    severity=Severity.OFF,
+    explanation="Rows so far read as null there; no query that was right becomes wrong.",
+    before="schema: [id BIGINT]",
+    after="schema: [id BIGINT, price DOUBLE]",
+    ways=("nothing has to be done",),
+)
+COLUMN_ADDED_REQUIRED = Rule(
+    code="ODF209",
+    name="column-added-required",
+    title="there is a new column that may not be null",
+    change=ChangeClass.BREAKING,
+    severity=Severity.ERROR,
+    explanation="Rows so far have no value for it, and files without it can no longer be "
+    "read. A schema may only gain optional columns.",
+    before="schema: [id BIGINT]",
+    after="schema: [id BIGINT, price DOUBLE NOT NULL]",
+    ways=("make {column} optional: leave out NOT NULL", _PUBLISH),
+)
+EVENT_TIME_RETYPED = Rule(
+    code="ODF210",
+    name="event-time-retyped",
+    title="the event time column has another type",
+    change=ChangeClass.BREAKING,
+    severity=Severity.ERROR,
+    explanation="Event time is what windows and watermarks are made of: a DATE and a TIMESTAMP "
+    "fall into different windows. A chain keeps the type.",
+    before="schema: [event_time DATE, id BIGINT]",
+    after="schema: [event_time TIMESTAMP, id BIGINT]",
+    ways=("cast {column} back in the query", _PUBLISH),
+)
+EVENT_TIME_LOST = Rule(
+    code="ODF211",
+    name="event-time-lost",
+    title="the event time is no longer among the columns that are read or selected",
+    change=ChangeClass.BREAKING,
+    severity=Severity.ERROR,
+    explanation="A root then takes the time of the fetch for the time of each row; a "
+    "derivative cannot run at all, as every record needs an event time.",
+    before="query: select event_time, id from trades",
+    after="query: select id from trades",
+    ways=("keep {column}",),
+)
+SCHEMA_UNKNOWN = Rule(
+    code="ODF212",
+    name="schema-unknown",
+    title="what the columns will be cannot be told",
+    change=ChangeClass.BREAKING,
+    severity=Severity.ERROR,
+    explanation="The definition changed in a way that is not understood without the engine or "
+    "the data. Unknown counts as breaking, since nobody could say that it is not.",
+    before="read: {kind: Csv, header: true, schema: [id BIGINT]}",
+    after="read: {kind: Csv, header: true, inferSchema: true}",
+    ways=("declare the columns", "odfbuild lock {dataset}, which asks the engine"),
+)
+COLUMN_TYPE_UNKNOWN = Rule(
+    code="ODF213",
+    name="column-type-unknown",
+    title="the type of a changed column cannot be told",
+    change=ChangeClass.BREAKING,
+    severity=Severity.ERROR,
+    explanation="The column is still there, but the expression that makes it changed to one "
+    "whose type is known to the engine only.",
+    before="query: select price from trades",
+    after="query: select schema_of_json(price) as price from trades",
+    ways=(
+        "write the type: cast(... as ...) as {column}",
+        "odfbuild lock {dataset}, which asks the engine",
+    ),
+)
+RULES = (
+    COLUMN_REMOVED,
+    COLUMN_RENAMED,
+    COLUMN_RETYPED,
+    COLUMN_WIDENED,
+    COLUMN_MADE_REQUIRED,
+    COLUMN_MADE_OPTIONAL,
+    COLUMNS_REORDERED,
+    COLUMN_ADDED,
+    COLUMN_ADDED_REQUIRED,
+    EVENT_TIME_RETYPED,
+    EVENT_TIME_LOST,
+    SCHEMA_UNKNOWN,
+    COLUMN_TYPE_UNKNOWN,
+)
+
+_BY_KIND = {
+    "removed": COLUMN_REMOVED,
+    "renamed": COLUMN_RENAMED,
+    "retyped": COLUMN_RETYPED,
+    "widened": COLUMN_WIDENED,
+    "required": COLUMN_MADE_REQUIRED,
+    "optional": COLUMN_MADE_OPTIONAL,
+    "reordered": COLUMNS_REORDERED,
+    "added": COLUMN_ADDED,
 }
 _TABLE_ORDER = ("reordered", "")
 _STAYS = frozenset({"retyped", "widened", "required", "optional"})
@@ -60,10 +243,16 @@ def schema_hits(
         yield _column(subject, columns, change, time)
     if _loses_time(columns):
         message = f"no column {time!r} is read or selected any more"
-        yield hit("ODF211", subject.alias, message, column=time, span=_whole(subject))
+        yield hit(EVENT_TIME_LOST, subject.alias, message, column=time, span=_whole(subject))
     for name in columns.untyped:
         message = f"the type of {name} cannot be told"
-        yield hit("ODF213", subject.alias, message, column=name, span=_span(subject, columns, name))
+        yield hit(
+            COLUMN_TYPE_UNKNOWN,
+            subject.alias,
+            message,
+            column=name,
+            span=_span(subject, columns, name),
+        )
 
 
 def without_times(
@@ -86,7 +275,7 @@ def unknown_hits(subject: Subject, columns: Columns) -> Iterator[Hit]:
     """Yield ODF212 if the columns cannot be told, before or after."""
     if columns.change.unknown is not None:
         message = f"its columns cannot be told: {columns.change.unknown}"
-        yield hit("ODF212", subject.alias, message, span=_whole(subject))
+        yield hit(SCHEMA_UNKNOWN, subject.alias, message, span=_whole(subject))
 
 
 def _loses_time(columns: Columns) -> bool:
@@ -97,14 +286,14 @@ def _loses_time(columns: Columns) -> bool:
 
 
 def _column(subject: Subject, columns: Columns, change: ColumnChange, time: str) -> Hit:
-    code = _CODES[change.kind]
+    rule = _BY_KIND[change.kind]
     if change.path == time and change.kind in ("retyped", "widened"):
-        code = "ODF210"
+        rule = EVENT_TIME_RETYPED
     if change.kind == "added" and (change.after or "").endswith(" NOT NULL"):
-        code = "ODF209"
+        rule = COLUMN_ADDED_REQUIRED
     renamed = change.kind == "renamed"
     return hit(
-        code,
+        rule,
         subject.alias,
         _message(change),
         column=change.path or None,

@@ -1,4 +1,4 @@
-"""Which rules a query meets because its inputs change: ODF305 to ODF309.  Pure."""
+"""ODF305 to ODF309: rules on inputs that change, and which of them a query meets.  Pure."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -9,10 +9,82 @@ from odfbuild.odf.refs import DatasetAlias
 from odfbuild.planner.evolution.columns.compare import is_nested, top_column
 from odfbuild.planner.evolution.columns.derive import Made, MadeColumn
 from odfbuild.planner.evolution.rules.hits import hit
+from odfbuild.planner.evolution.rules.rule import Rule
+from odfbuild.planner.evolution.rules.schemas import COLUMN_MADE_OPTIONAL, COLUMN_MADE_REQUIRED
 from odfbuild.planner.evolution.rules.subject import Subject
-from odfbuild.planner.plan.changes import ColumnChange, Hit
+from odfbuild.planner.plan.changes import ChangeClass, ColumnChange, Hit
+from odfbuild.planner.plan.policy import Severity
 from odfbuild.sql.text.shape import Place
 from odfbuild.sql.text.statement import QueryStep
+
+UPSTREAM_COLUMN_REMOVED = Rule(
+    code="ODF305",
+    name="upstream-column-removed",
+    title="a query uses a column that its input no longer has",
+    change=ChangeClass.BREAKING,
+    severity=Severity.ERROR,
+    explanation="A change of another dataset takes away what this query reads, in its select "
+    "list or in a filter, join or grouping. The query itself did not change, and will fail or "
+    "read null.",
+    before="# trades: select id, amount, fee\nquery: select amount - fee as net from trades",
+    after="# trades: select id, amount\nquery: select amount - fee as net from trades",
+    ways=("keep {column} in {other}", "change the query of {dataset}"),
+)
+STAR_GAINS_COLUMN = Rule(
+    code="ODF306",
+    name="star-gains-column",
+    title="an input has a new column, which `select *` takes in",
+    change=ChangeClass.ADDITIVE,
+    severity=Severity.WARN,
+    explanation="The dataset grows a column that nobody decided on here. A query that has run "
+    "keeps to the columns that its inputs had then, and takes in the new one when it changes.",
+    before="# trades: id, price\nquery: select * from trades",
+    after="# trades: id, price, note\nquery: select * from trades",
+    ways=("name the columns instead of *", "exclude it: select * except ({column})"),
+)
+STAR_LOSES_COLUMN = Rule(
+    code="ODF307",
+    name="star-loses-column",
+    title="an input lost a column, and `select *` with it",
+    change=ChangeClass.BREAKING,
+    severity=Severity.ERROR,
+    explanation="The query is the same and goes on to run; its result silently lacks a column "
+    "that readers may name.",
+    before="# trades: id, price\nquery: select * from trades",
+    after="# trades: id\nquery: select * from trades",
+    ways=("keep {column} in {other}", "produce {column} in {dataset} itself"),
+)
+UPSTREAM_RETYPED = Rule(
+    code="ODF308",
+    name="upstream-retyped",
+    title="a column changes its type because one of an input does",
+    change=ChangeClass.BREAKING,
+    severity=Severity.ERROR,
+    explanation="The query passes the type of its input on, so a change there is a change "
+    "here, and for all that read this dataset.",
+    before="# trades: price STRING\nquery: select price from trades",
+    after="# trades: price DOUBLE\nquery: select price from trades",
+    ways=("cast {column} to its old type in the query", "keep the type in {other}"),
+)
+UPSTREAM_TYPE_USED = Rule(
+    code="ODF309",
+    name="upstream-type-used",
+    title="a query uses a column of an input whose type changes",
+    change=ChangeClass.RESTATING,
+    severity=Severity.WARN,
+    explanation="The columns of the result keep their types, but comparing, joining or "
+    "computing with another type can select other rows and give other values.",
+    before="# trades: day STRING\nquery: select id from trades where day > '2024'",
+    after="# trades: day DATE\nquery: select id from trades where day > '2024'",
+    ways=("cast {column} to its old type in the query",),
+)
+RULES = (
+    UPSTREAM_COLUMN_REMOVED,
+    STAR_GAINS_COLUMN,
+    STAR_LOSES_COLUMN,
+    UPSTREAM_RETYPED,
+    UPSTREAM_TYPE_USED,
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,7 +149,7 @@ class Upstream:
                     f"which changes: {change.before} -> {change.after}"
                 )
                 yield hit(
-                    "ODF309",
+                    UPSTREAM_TYPE_USED,
                     self.subject.alias,
                     message,
                     column=change.path,
@@ -93,7 +165,7 @@ class Upstream:
         if change.kind == "renamed":
             message = f"{change.path} of {source.dataset} is to be called {change.after}"
         yield hit(
-            "ODF305",
+            UPSTREAM_COLUMN_REMOVED,
             self.subject.alias,
             message,
             column=change.path,
@@ -103,18 +175,22 @@ class Upstream:
 
     def _passed(self, change: ColumnChange, source: InputChange) -> Hit:
         name = source.dataset
-        code, message = "ODF308", f"{change.path}: {change.before} -> {change.after}, as in {name}"
+        types = f"{change.before} -> {change.after}"
+        rule, message = UPSTREAM_RETYPED, f"{change.path}: {types}, as in {name}"
         if change.kind in ("removed", "renamed"):
-            code, message = "ODF307", f"{change.path} is gone, as from {name}"
+            rule, message = STAR_LOSES_COLUMN, f"{change.path} is gone, as from {name}"
         elif change.kind == "added":
-            code, message = "ODF306", f"{change.path} ({change.after}) comes from {name}"
+            rule, message = STAR_GAINS_COLUMN, f"{change.path} ({change.after}) comes from {name}"
         elif change.kind == "optional":
-            code, message = "ODF206", f"{change.path} may be null, as in {name}"
+            rule, message = COLUMN_MADE_OPTIONAL, f"{change.path} may be null, as in {name}"
         elif change.kind == "required":
-            code, message = "ODF205", f"{change.path} may no longer be null, as in {name}"
+            rule, message = (
+                COLUMN_MADE_REQUIRED,
+                f"{change.path} may no longer be null, as in {name}",
+            )
         made = self.made.column(top_column(change.path))
         return hit(
-            code,
+            rule,
             self.subject.alias,
             message,
             column=change.path,
