@@ -5,7 +5,7 @@ from dataclasses import dataclass, field, replace
 
 from odfbuild.app.disabled_sources import disabled_notes, disabled_sources
 from odfbuild.app.load_project import known_names, load, wrong_of
-from odfbuild.app.plan.cache import engines
+from odfbuild.app.plan.cache import at_rest, engines
 from odfbuild.app.plan.divergence import rewritten_inputs
 from odfbuild.app.plan.file_snapshot import ProjectFiles, read_at_once
 from odfbuild.app.plan.late_files import files_again, files_notes
@@ -76,6 +76,7 @@ def _data_plan(project: Opened, files: ProjectFiles) -> Data:
             judging=Judging(Policy(today=project.policy.today), "off"),
             rewritten=rewritten_inputs(project.workspace, current),
             disabled=disabled,
+            at_rest=at_rest(project, current),
             again=files_again(found.declared, seen.passed),
         ),
     )

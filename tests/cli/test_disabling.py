@@ -43,6 +43,8 @@ def test_a_source_is_ended_once_and_stays_so(run: Inside, source: str, end: str)
     vocab = "    - kind: SetVocab\n      eventTimeColumn: t\n"
     left_out = source.split("    - kind: ", maxsplit=1)[0]
     lay_out(run.project, {"datasets/src.yaml": left_out + vocab})
+    assert "No changes" in run("plan").out
+    lay_out(run.project, {"datasets/src.yaml": source})
     assert "append" in run("plan").out
 
 

@@ -64,3 +64,13 @@ def test_what_is_known_of_a_step_is_a_cache(run: Inside) -> None:
         assert code(run) == 2
     assert run("apply", "--yes").code == 0
     assert code(run) == 0
+
+
+@pytest.mark.parametrize("first,then", [("run", "run"), ("apply --yes", "run"), ("run", "apply")])
+def test_run_knows_of_steps_that_changed_nothing(run: Inside, first: str, then: str) -> None:
+    assert run(*first.split()).code == 0
+    done = run(then)
+    assert done.code == 0
+    assert "transform:out" not in done.out + done.err
+    lay_out(run.project, {"data/3.csv": "t,k,v\n2023-01-02,c,3\n"})
+    assert "transform:out" in run("run").err

@@ -6,7 +6,7 @@ are unchanged nothing is read but stat facts and heads.  A lost record costs tim
 
 import json
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -33,7 +33,7 @@ from odfbuild.project.fingerprint import Fingerprint, is_unchanged
 from odfbuild.project.opened import Opened
 from odfbuild.state.disabled import disabled_folders
 from odfbuild.state.files.folder import make_workspace_folder
-from odfbuild.state.memory.empty_steps import EMPTY_STEPS
+from odfbuild.state.memory.empty_steps import EMPTY_STEPS, recall_empty_steps
 from odfbuild.state.memory.plans import (
     Answer,
     Settled,
@@ -101,6 +101,12 @@ def known(project: Opened) -> Known | None:
         if source.news != news:
             return None
     return Known(before, folder)
+
+
+def at_rest(project: Opened, current: Mapping[DatasetAlias, ChainState]) -> Collection[DatasetId]:
+    """Return the derivatives whose next step changes nothing, as no head has moved since."""
+    heads = {state.dataset: state.head for state in current.values()}
+    return recall_empty_steps(project.workspace.root, heads, engines()["spark"])
 
 
 def engines() -> dict[str, str]:

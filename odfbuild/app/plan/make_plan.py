@@ -1,6 +1,6 @@
 """Make plans: files and chains in, a plan out."""
 
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from odfbuild.app.disabled_sources import disabled_notes, disabled_sources
@@ -14,7 +14,7 @@ from odfbuild.app.load_project import (
     wrong_of,
 )
 from odfbuild.app.outside_use import uses_of
-from odfbuild.app.plan.cache import Known, Seen, engines, remember
+from odfbuild.app.plan.cache import Known, Seen, at_rest, engines, remember
 from odfbuild.app.plan.divergence import rewritten_inputs
 from odfbuild.app.plan.file_snapshot import ProjectFiles, read_at_once
 from odfbuild.app.plan.late_files import files_again, files_notes
@@ -24,7 +24,6 @@ from odfbuild.errors import Diagnostic, Level, OdfBuildError, ProjectErrors
 from odfbuild.executors.ingest.fetch.late_files import PassedOver
 from odfbuild.odf.chain.state import ChainState
 from odfbuild.odf.events import SetPollingSource
-from odfbuild.odf.identity import DatasetId
 from odfbuild.odf.refs import DatasetAlias
 from odfbuild.planner.declared import Declared
 from odfbuild.planner.diff.chain_definitions import imagined
@@ -39,7 +38,6 @@ from odfbuild.project.checks.secrets import literal_secrets
 from odfbuild.project.git.revision import at_revision
 from odfbuild.project.load import Project
 from odfbuild.project.opened import Opened
-from odfbuild.state.memory.empty_steps import recall_empty_steps
 
 _NONE_PASSED: Mapping[DatasetAlias, PassedOver] = {}
 
@@ -260,7 +258,7 @@ def _planned(
             examined=examined(loaded.declared, current),
             rewritten={} if against else rewritten_inputs(project.workspace, current),
             disabled=disabled,
-            at_rest=() if against else _at_rest(project, current),
+            at_rest=() if against else at_rest(project, current),
             again=files_again(loaded.declared, passed),
         ),
     )
@@ -278,11 +276,6 @@ def _planned(
         target=project.target,
         workspace=project.config.target(project.target).workspace,
     )
-
-
-def _at_rest(project: Opened, current: Mapping[DatasetAlias, ChainState]) -> Collection[DatasetId]:
-    heads = {state.dataset: state.head for state in current.values()}
-    return recall_empty_steps(project.workspace.root, heads, engines()["spark"])
 
 
 def _idle_moves(project: Opened, declared: Sequence[Declared]) -> Iterator[Diagnostic]:
