@@ -10,12 +10,10 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 
-import typer.main
-
 from docs.architecture_page import architecture_page
 from docs.bill_of_materials import licence_table, of_this_project, sbom_text
 from docs.project_page import project_page
-from odfbuild.cli.main import app
+from odfbuild.cli.main import command_line
 from odfbuild.planner.evolution.rules.page import rules_page
 
 sys.path.insert(0, str(Path(__file__).parent))
@@ -63,7 +61,7 @@ def _commands() -> str:
 
 def _names() -> Iterator[tuple[str, ...]]:
     """Yield all commands in the order of the help, those of a group by group and command."""
-    top = typer.main.get_command(app)
+    top = command_line()
     for name, command in getattr(top, "commands", {}).items():
         members = getattr(command, "commands", None)
         yield from ((name, each) for each in members) if members else ((name,),)

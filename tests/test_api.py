@@ -7,13 +7,13 @@ from pathlib import Path
 import pytest
 
 import odfbuild
-from odfbuild.cli.commands.author.init import init_project
+from odfbuild.cli.commands.author.init import init
 
 
 def test_a_project_is_planned_from_python(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    init_project(tmp_path / "shop")
+    init(tmp_path / "shop")
     capsys.readouterr()
     project = odfbuild.open_project(tmp_path / "shop")
     plan = odfbuild.plan(project)

@@ -26,7 +26,7 @@ LAYERS: tuple[frozenset[str], ...] = (
 )
 PURE = ("odf", "planner", "sql")
 ENTRIES = 16  # of a folder at most
-WIDE = {"cli/declarations": 19, "executors/engine/spark": 17}  # never to grow
+WIDE = {"executors/engine/spark": 17}  # never to grow
 EFFECTS = frozenset(
     {"os", "io", "pathlib", "socket", "sqlite3", "subprocess", "time", "random", "secrets"}
     | {"pyspark", "shutil", "tempfile"}

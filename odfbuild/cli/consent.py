@@ -1,15 +1,17 @@
 """Consent of a person before anything is changed, targets that are protected, plans that fit."""
 
+from __future__ import annotations
+
 import select
 import sys
 from typing import TYPE_CHECKING
 
-from odfbuild import app
 from odfbuild.cli.arguments.context import Given
 from odfbuild.cli.exits import UsageRefusedError
 from odfbuild.errors import PlanError
 
 if TYPE_CHECKING:
+    from odfbuild import app
     from odfbuild.planner.saved import SavedPlan
 
 
@@ -69,7 +71,7 @@ def refuse_unplanned(project: app.Opened, given: Given, command: str = "plan") -
     refuse_unnamed(project, given, "apply" if command == "plan" else command)
 
 
-def refuse_unfit(plan: "SavedPlan", project: app.Opened) -> None:
+def refuse_unfit(plan: SavedPlan, project: app.Opened) -> None:
     """Refuse what was planned for another project, target or workspace, or for none at all.
 
     Raises UnfitPlanError.

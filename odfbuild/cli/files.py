@@ -1,5 +1,7 @@
 """Files that commands read and write: of users, of the package, reports."""
 
+from __future__ import annotations
+
 import os
 import stat
 import sys

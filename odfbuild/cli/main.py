@@ -14,28 +14,9 @@ import typer
 from typer.core import TyperGroup
 from typer.exceptions import Exit, TyperException
 
-from odfbuild.cli.arguments.options import ProjectGroup
-from odfbuild.cli.declarations import (
-    act,
-    author,
-    checks,
-    edit,
-    help,
-    ingest,
-    lineage,
-    look,
-    manage,
-    read,
-    render,
-    runs,
-)
-from odfbuild.cli.declarations import maintenance as keep
-from odfbuild.cli.declarations import plan as decide
-from odfbuild.cli.declarations import watermark as mark
-from odfbuild.cli.declarations.ci import ci_app
-from odfbuild.cli.declarations.engine import engine_app
-from odfbuild.cli.declarations.groups import inspect_app, key_app, ref_app
-from odfbuild.cli.declarations.lineage import lineage_app
+from odfbuild.cli.arguments.command import ProjectGroup
+from odfbuild.cli.commands import REGISTRY
+from odfbuild.cli.loader import commands_of
 from odfbuild.cli.terminal.console import as_usual
 from odfbuild.cli.terminal.signals import ended_by, heed_no_more, heeding
 from odfbuild.cli.terminal.streams import end_early, failure, open_streams, reader_is_gone
@@ -63,7 +44,7 @@ _SELDOM = 200_000
 _PRINTING = frozenset({"show", "sql", "log", "diff", "explain-row", "inspect", "list"})
 _COMPLETE = "_ODFBUILD_COMPLETE"  # what a shell asks
 
-app = typer.Typer(
+_options = typer.Typer(
     name="odfbuild",
     cls=ProjectGroup,
     help="Plan and build Open Data Fabric datasets from a folder of YAML definitions.",
@@ -73,7 +54,7 @@ app = typer.Typer(
 )
 
 
-@app.callback(invoke_without_command=True)
+@_options.callback(invoke_without_command=True)
 def _globals(
     context: typer.Context,
     version: Annotated[bool, typer.Option("--version", help="Print the version and end.")] = False,
@@ -86,18 +67,6 @@ def _globals(
     if context.invoked_subcommand is None:
         typer.echo(context.get_help(), err=True)
         raise Exit(EXIT_USAGE)
-
-
-for each in (author, edit, checks, decide, act, ingest, keep, manage, mark, look, lineage, read):
-    app.add_typer(each.commands)
-for each in (runs, render, help):
-    app.add_typer(each.commands)
-app.add_typer(inspect_app, name="inspect")
-app.add_typer(lineage_app, name="lineage")
-app.add_typer(ref_app, name="ref")
-app.add_typer(key_app, name="key")
-app.add_typer(engine_app, name="engine")
-app.add_typer(ci_app, name="ci")
 
 
 def program() -> None:
@@ -154,7 +123,7 @@ def _ended() -> int:
         if (asked := os.environ.get(_COMPLETE)) is not None:
             code = _complete(asked)
         else:
-            _run(sys.argv[1:])
+            code = _run(sys.argv[1:])
         sys.stdout.flush()
     except Exit as done:
         code = done.exit_code
@@ -189,22 +158,25 @@ def _tell_damage(said: str | None) -> None:
             damage.tell_damage(said)
 
 
-def _run(arguments: list[str]) -> None:
+def _run(arguments: list[str]) -> int:
     """Run a command; typer's own entry would turn interrupts and broken pipes into its words."""
-    with _command().make_context("odfbuild", arguments) as context:
-        _command().invoke(context)
+    with command_line().make_context("odfbuild", arguments) as context:
+        code: int = command_line().invoke(context)
+    return code
 
 
 @cache
-def _command() -> TyperGroup:
+def command_line() -> TyperGroup:
     """Return what reads command lines: made once, for who runs several in one process."""
-    return typer.main.get_group(app)
+    top = typer.main.get_group(_options)
+    top.commands.update(commands_of(REGISTRY))
+    return top
 
 
 def _complete(asked: str) -> int:
-    from odfbuild.cli.arguments.options import answer_shell
+    from odfbuild.cli.arguments.completion import answer_shell
 
-    return answer_shell(app, asked)
+    return answer_shell(command_line(), asked)
 
 
 def _settled(code: int) -> int:

@@ -1,5 +1,7 @@
 """All problems of a project, where a command met the first of them."""
 
+from __future__ import annotations
+
 import os
 from collections.abc import Mapping
 from pathlib import Path
@@ -8,10 +10,10 @@ from typing import TYPE_CHECKING
 from odfbuild.cli.arguments.context import Given
 from odfbuild.cli.arguments.project import open_given
 from odfbuild.errors import Diagnostic, OdfBuildError, ProjectErrors
-from odfbuild.odf.identity import DatasetId
-from odfbuild.odf.refs import DatasetAlias
 
 if TYPE_CHECKING:
+    from odfbuild.odf.identity import DatasetId
+    from odfbuild.odf.refs import DatasetAlias
     from odfbuild.project.config.project_file import Config
 
 
@@ -49,7 +51,7 @@ def all_problems(
     )
 
 
-def _granted(given: Given, against: str) -> "Config":
+def _granted(given: Given, against: str) -> Config:
     """Return what a revision switches on; nothing, where that cannot be told."""
     from odfbuild.app.load_project import granted_at
     from odfbuild.project.config.project_file import Config

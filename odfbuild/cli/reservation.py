@@ -1,19 +1,23 @@
 """What a command does while another run works on the same datasets: wait, skip or fail."""
 
+from __future__ import annotations
+
 import sys
 import time
 from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from typing import TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
-from odfbuild import app
 from odfbuild.cli.arguments.options import OnBusy
 from odfbuild.cli.terminal.console import printable
 from odfbuild.odf.refs import DatasetAlias
 from odfbuild.planner.plan import Move, Plan
 from odfbuild.planner.plan.subset import fitting, reads_of
 from odfbuild.state.lease import BusyError, Lease, Worker, take_lease, who
+
+if TYPE_CHECKING:
+    from odfbuild import app
 
 _REPLANNED = 10
 Made = TypeVar("Made")

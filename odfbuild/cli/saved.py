@@ -1,12 +1,13 @@
 """Saved plans of every kind: written whole, read strictly, printed in any format, stale or not."""
 
+from __future__ import annotations
+
 import sys
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from odfbuild import app
 from odfbuild.cli import exits
 from odfbuild.cli.arguments.context import Given
 from odfbuild.cli.arguments.project import open_given
@@ -16,10 +17,6 @@ from odfbuild.cli.formats.outputs import Manner, Output, plan_output
 from odfbuild.cli.terminal.streams import as_it_is
 from odfbuild.errors import Diagnostic, Level, ProjectError
 from odfbuild.host.json_text import parse_json
-from odfbuild.odf.identity import Multihash
-from odfbuild.odf.refs import DatasetAlias
-from odfbuild.planner.maintenance.batch import HousekeepingPlan
-from odfbuild.planner.maintenance.undo import Undo
 from odfbuild.planner.plan import GitState, Plan
 from odfbuild.planner.saved import (
     SavedPlan,
@@ -30,6 +27,13 @@ from odfbuild.planner.saved import (
     to_json,
 )
 from odfbuild.planner.saved.codec import DamagedPlanError, NotAPlanError
+
+if TYPE_CHECKING:
+    from odfbuild import app
+    from odfbuild.odf.identity import Multihash
+    from odfbuild.odf.refs import DatasetAlias
+    from odfbuild.planner.maintenance.batch import HousekeepingPlan
+    from odfbuild.planner.maintenance.undo import Undo
 
 MAX_BYTES = 1 << 30
 _NAMED = 5

@@ -1,5 +1,7 @@
 """Definitions and datasets that a command could not read: it goes on with the others."""
 
+from __future__ import annotations
+
 import sys
 from collections.abc import Collection
 from dataclasses import replace
@@ -9,11 +11,11 @@ from odfbuild.cli import exits
 from odfbuild.cli.terminal.console import hint
 from odfbuild.errors import StateError
 from odfbuild.odf.refs import DatasetAlias
-from odfbuild.state.workspace import Workspace
 
 if TYPE_CHECKING:
     from odfbuild.project.load import Project
     from odfbuild.project.opened import Opened
+    from odfbuild.state.workspace import Workspace
 
 _WATCHED: list[Workspace] = []
 _OPENED: list[Workspace] = []
@@ -25,7 +27,7 @@ class WrongDefinitionError(StateError):
     code = "wrong-definition"
 
 
-def load_readable(project: "Opened") -> "Project":
+def load_readable(project: Opened) -> Project:
     """Load the definitions of a project; those that are wrong are reported as by `plan`.
 
     Raises ProjectErrors where no definition can be read, or the settings are wrong.
@@ -37,7 +39,7 @@ def load_readable(project: "Opened") -> "Project":
     return loaded
 
 
-def report_wrong(loaded: "Project") -> None:
+def report_wrong(loaded: Project) -> None:
     """Write to stderr what is wrong with definitions of a project that was loaded partly."""
     if loaded.wrong or loaded.unread:
         from odfbuild.cli.render.diagnostics import render_diagnostics
@@ -48,13 +50,13 @@ def report_wrong(loaded: "Project") -> None:
         sys.stderr.flush()
 
 
-def read_code(loaded: "Project | None", code: int = exits.DONE) -> int:
+def read_code(loaded: Project | None, code: int = exits.DONE) -> int:
     """Return the exit code of a command that showed what it could read."""
     whole = loaded is None or not (loaded.wrong or loaded.unread)
     return code if whole else exits.ERROR
 
 
-def refuse_wrong(loaded: "Project", alias: DatasetAlias) -> None:
+def refuse_wrong(loaded: Project, alias: DatasetAlias) -> None:
     """Raise WrongDefinitionError if a dataset that a command was asked for is not sound."""
     if alias in loaded.wrong:
         raise WrongDefinitionError(

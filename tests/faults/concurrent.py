@@ -36,7 +36,7 @@ from odfbuild.cli import reservation as busy
 from odfbuild.cli.arguments.context import Given
 from odfbuild.cli.commands.apply.apply import ApplyOptions, apply_project
 from odfbuild.cli.commands.apply.run import RunOptions, run_data
-from odfbuild.cli.commands.author.mv import move_dataset
+from odfbuild.cli.commands.author.mv import mv
 from odfbuild.errors import OdfBuildError
 from odfbuild.executors.engine.spark import engine as spark
 from odfbuild.executors.runs.record import Asking
@@ -259,7 +259,7 @@ def _do_run(project: app.Opened, _: "World") -> None:
 
 
 def _move_files(project: app.Opened, _: "World") -> None:
-    _ended(move_dataset(Given(directory=project.root), "src", "called", lock_timeout=10))
+    _ended(mv(Given(directory=project.root), "src", "called", lock_timeout=10))
 
 
 @contextmanager

@@ -5,9 +5,7 @@ import re
 from collections.abc import Iterator
 from pathlib import Path
 
-import typer.main
-
-from odfbuild.cli.main import app
+from odfbuild.cli.main import command_line
 from tests.projects import REPOSITORY
 
 PAGE = (REPOSITORY / "docs" / "security.md").read_text("utf-8")
@@ -43,7 +41,7 @@ def test_the_table_has_every_command_once() -> None:
 
 
 def commands() -> Iterator[str]:
-    for name, command in getattr(typer.main.get_command(app), "commands", {}).items():
+    for name, command in getattr(command_line(), "commands", {}).items():
         members = getattr(command, "commands", None)
         yield from (f"{name} {each}" for each in members) if members else (name,)
 

@@ -1,162 +1,14 @@
-"""Options that many commands take, and their completion in shells.
+"""Options and arguments that several commands share, each declared once."""
 
-The options of a project go before a command or after it: what comes later wins, and variables add
-up.  So they are no parameters of the commands; each adds to one Given, which a command asks for.
-
-A shell asks at every press of a key, so names are told from the files as they lie: those of the
-workspace, and what stands after `name:` in definitions.  No YAML is read and no chain.
-"""
-
-import os
-import re
-import sys
-from collections.abc import Iterator, Mapping
-from dataclasses import replace
 from enum import StrEnum
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Literal
 
 import typer
-import typer.main
-from typer import completion
-from typer.core import TyperCommand, TyperGroup, TyperOption
 
-from odfbuild.cli import exits
-from odfbuild.cli.arguments.context import given
-from odfbuild.cli.terminal.console import COLOURS, ask_colour, ask_quiet
-from odfbuild.host.files import MOST, open_regular, read_regular
-
-
-class ProjectCommand(TyperCommand):
-    """A command that takes the options of a project, too."""
-
-    def __init__(self, name: str | None, *, params: list[Any] | None = None, **more: Any) -> None:
-        super().__init__(name, params=[*(params or []), *_project_options({})], **more)
-
-
-class ProjectGroup(TyperGroup):
-    """A group whose options of a project may also come from the environment."""
-
-    def __init__(self, *, params: list[Any] | None = None, **more: Any) -> None:
-        options = _project_options(
-            {
-                "--project-dir": "ODFBUILD_PROJECT_DIR",
-                "--target": "ODFBUILD_TARGET",
-                "--quiet": "ODFBUILD_QUIET",
-                "--color": "ODFBUILD_COLOR",
-            }
-        )
-        super().__init__(params=[*(params or []), *options], **more)
-
-
-def _project_options(environment: Mapping[str, str]) -> list[TyperOption]:
-    """Return the options of a project; each puts its value into the context's Given."""
-    return [
-        _option(
-            ["-C", "--project-dir"],
-            environment,
-            "The project folder. Default: the nearest parent with an odfbuild.yaml.",
-            lambda known, value: replace(known, directory=Path(value)),
-            metavar="DIR",
-        ),
-        _option(
-            ["-t", "--target"],
-            environment,
-            "The target to build. Default: the project's.",
-            lambda known, value: replace(known, target=value),
-            metavar="NAME",
-        ),
-        _option(
-            ["--var"],
-            {},
-            "The value of a variable of the project; may be repeated.",
-            lambda known, value: replace(known, variables=(*known.variables, *value)),
-            metavar="K=V",
-            multiple=True,
-        ),
-        _option(
-            ["--vars-file"],
-            {},
-            "A YAML file with values of variables; may be repeated.",
-            lambda known, value: replace(
-                known, vars_files=(*known.vars_files, *(Path(each) for each in value))
-            ),
-            metavar="FILE",
-            multiple=True,
-        ),
-        *_manners(environment),
-    ]
-
-
-def _manners(environment: Mapping[str, str]) -> list[TyperOption]:
-    """Return the options about how it is told."""
-    return [
-        TyperOption(
-            param_decls=["-q", "--quiet"],
-            type=bool,
-            is_flag=True,
-            envvar=environment.get("--quiet"),
-            help="Tell no progress, notes and hints; warnings and errors stay.",
-            callback=_hush,
-            expose_value=False,
-        ),
-        TyperOption(
-            param_decls=["--color"],
-            type=str,
-            envvar=environment.get("--color"),
-            help="Whether to use colours. Default: auto, on terminals.",
-            metavar="|".join(COLOURS),
-            callback=_paint,
-            expose_value=False,
-        ),
-    ]
-
-
-def _hush(_context: typer.Context, _parameter: Any, value: Any) -> Any:
-    if value:
-        ask_quiet()
-    return value
-
-
-def _paint(_context: typer.Context, _parameter: Any, value: Any) -> Any:
-    if value is not None:
-        if value not in COLOURS:
-            raise typer.BadParameter(f"--color {value}: it is one of {', '.join(COLOURS)}")
-        ask_colour(value)
-    return value
-
-
-def _option(
-    names: list[str],
-    environment: Mapping[str, str],
-    text: str,
-    put: Any,
-    *,
-    metavar: str,
-    **more: Any,
-) -> TyperOption:
-    def keep(context: typer.Context, _parameter: Any, value: Any) -> Any:
-        if value is not None and value != ():
-            root = context.find_root()
-            root.obj = put(given(context), value)
-        return value
-
-    return TyperOption(
-        param_decls=names,
-        type=str,
-        envvar=environment.get(names[-1]),
-        help=text,
-        metavar=metavar,
-        callback=keep,
-        expose_value=False,
-        **more,
-    )
-
-
-def complete_names(context: typer.Context, incomplete: str) -> list[str]:
-    """Return the datasets that a name or selector may become, for the completion of shells."""
-
-    return dataset_names(context, incomplete)
+from odfbuild.cli.arguments.completion import complete_names
+from odfbuild.cli.formats.outputs import Output
+from odfbuild.cli.formats.rows import TABLE_ROWS, RowFormat
 
 
 class OnBusy(StrEnum):
@@ -167,6 +19,57 @@ class OnBusy(StrEnum):
     FAIL = "fail"
 
 
+# datasets
+
+Name = Annotated[str, typer.Argument(help="The name of a dataset.", autocompletion=complete_names)]
+Selection = Annotated[
+    list[str] | None,
+    typer.Argument(
+        metavar="[SEL]...",
+        help="Datasets: name, glob*, +up, down+, tag:x, path:dir, state:stale and more. "
+        "Default: all of them.",
+        autocompletion=complete_names,
+    ),
+]
+CheckSelection = Annotated[
+    list[str] | None,
+    typer.Argument(
+        metavar="[SEL]...", help="Datasets. Default: all.", autocompletion=complete_names
+    ),
+]
+ExistingSelection = Annotated[
+    list[str],
+    typer.Argument(
+        metavar="SEL...",
+        help="Datasets of the workspace, by name or selector.",
+        autocompletion=complete_names,
+    ),
+]
+Exclude = Annotated[
+    list[str] | None,
+    typer.Option("--exclude", metavar="SEL", help="Leave out what this selects; repeatable."),
+]
+PlanExclude = Annotated[
+    list[str] | None,
+    typer.Option("--exclude", metavar="SEL", help="Leave these out; may be repeated."),
+]
+
+# how a command works
+
+Yes = Annotated[bool, typer.Option("-y", "--yes", envvar="ODFBUILD_YES", help="Do not ask.")]
+Jobs = Annotated[int, typer.Option("-j", "--jobs", min=1, help="Steps at a time.")]
+Check = Annotated[
+    bool, typer.Option("--check", help="Write nothing; end with 3 if something would change.")
+]
+LockTimeout = Annotated[
+    float,
+    typer.Option(
+        "--lock-timeout",
+        envvar="ODFBUILD_LOCK_TIMEOUT",
+        min=0,
+        help="Seconds to wait for a dataset that another process is changing.",
+    ),
+]
 Busy = Annotated[
     OnBusy,
     typer.Option(
@@ -176,6 +79,11 @@ Busy = Annotated[
         "follows from them out, or end.",
     ),
 ]
+
+# what is printed
+
+TextFormat = Annotated[Literal["text", "json"], typer.Option("-o", "--output")]
+TableFormat = Annotated[Literal["table", "json"], typer.Option("-o", "--output")]
 SafeCsv = Annotated[
     bool,
     typer.Option(
@@ -183,98 +91,131 @@ SafeCsv = Annotated[
         help="With -o csv: put ' before texts that a spreadsheet would compute, as =, +, -, @ do.",
     ),
 ]
-Name = Annotated[str, typer.Argument(help="The name of a dataset.", autocompletion=complete_names)]
-BlockName = Annotated[
-    str,
+Reports = Annotated[
+    list[str] | None,
     typer.Option(
-        "--at",
-        metavar="BLOCK",
-        help="As of this block: head, another reference, a sequence number, or a hash or "
-        "six characters of its start or end.",
+        "--report", metavar="FMT=FILE", help="Write junit or json to a file, too; repeatable."
     ),
 ]
 
-VARIABLE = "_ODFBUILD_COMPLETE"
-"""What a script asks is in this variable; `main` looks for it."""
-_PROGRAM = "odfbuild"
-_MOST_FILES = 5_000
-_HEAD = 4_096  # bytes of a definition in which its name stands
-_WORKSPACE = re.compile(r"\bworkspace:\s*[\"']?([^\s\"',}]+)")
-_NAME = re.compile(r"^\s+name:\s*[\"']?([A-Za-z0-9][A-Za-z0-9./-]*)", re.MULTILINE)
-_PLAIN = re.compile(r"[A-Za-z0-9][A-Za-z0-9./-]*")  # shells evaluate what they are answered
-_LEADING = re.compile(r"^(?:.*[,@]|[0-9]*\+)?")  # of a selector, before a name
+# plans
 
+Gate = Annotated[
+    str,
+    typer.Option(
+        "--gate",
+        metavar="strict|default|off",
+        help="strict refuses warnings, too; off refuses nothing.",
+    ),
+]
+Allow = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--allow", metavar="CODE[:SEL]", help="Let a rule pass this once; may be repeated."
+    ),
+]
+MetadataOnly = Annotated[
+    bool,
+    typer.Option("--metadata-only", "--no-data", help="Append definitions, run nothing."),
+]
+PlanFile = Annotated[
+    Path, typer.Argument(metavar="FILE", help="A plan that `plan --out FILE` saved; - is stdin.")
+]
+PlanOutput = Annotated[Output, typer.Option("-o", "--output")]
+MaxBytes = Annotated[
+    int, typer.Option("--max-bytes", min=1_000, help="The most bytes of markdown.")
+]
+Explain = Annotated[
+    bool, typer.Option("--explain", help="Give every reason, and what stands behind it.")
+]
+Verbose = Annotated[bool, typer.Option("-v", "--verbose", help="Print the whole blocks to append.")]
 
-def show_script(shell: str) -> int:
-    """Print the script that makes a shell complete the program."""
-    script = getattr(completion, "get_completion_script")  # noqa: B009 - it is not re-exported
-    sys.stdout.write(script(prog_name=_PROGRAM, complete_var=VARIABLE, shell=shell) + "\n")
-    return exits.DONE
+# runs
 
+RunOutput = Annotated[
+    Literal["text", "json", "ndjson"],
+    typer.Option(
+        "-o",
+        "--output",
+        help="How it is told what is done: in words, as one document, or as events, a line each.",
+    ),
+]
+RunReports = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--report",
+        metavar="FMT=FILE",
+        help="Write to a file, too: json, what -o json prints; openlineage, the events of the run "
+        "as OpenLineage has them, a line each. May be repeated.",
+    ),
+]
+NoProgress = Annotated[bool, typer.Option("--no-progress", help="Plain lines only.")]
+FailFast = Annotated[
+    bool,
+    typer.Option(
+        "--fail-fast/--keep-going",
+        help="Begin nothing more once a step failed, or go on with what does not depend on it.",
+    ),
+]
+Pools = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--pool",
+        metavar="NAME=N",
+        help="Let N steps at a time use a pool: a tag of datasets, or `default` for those without "
+        "one; may be repeated, and goes before `pools:` of odfbuild.yaml.",
+    ),
+]
 
-def answer_shell(app: typer.Typer, instruction: str) -> int:
-    """Answer what a script asks, such as `complete_bash`; the line is in the environment."""
-    words: Any = completion
-    words.completion_init()
-    command = typer.main.get_command(app)
-    code: int = words.shell_complete(command, {}, _PROGRAM, VARIABLE, instruction)
-    return code
+# rewrites of chains
 
+DryRun = Annotated[bool, typer.Option("--dry-run", help="Say what would happen, and end.")]
+Out = Annotated[
+    Path | None,
+    typer.Option("--out", metavar="FILE", help="Save it for `apply FILE`, and do nothing now."),
+]
+Downstream = Annotated[
+    bool,
+    typer.Option(
+        "--downstream",
+        help="In the same plan make anew what is made of them and cannot go on afterwards.",
+    ),
+]
 
-def dataset_names(context: typer.Context, incomplete: str) -> list[str]:
-    """Return what a name or selector that was begun may become; nothing outside of a project."""
-    lead = _LEADING.match(incomplete)
-    before = "" if lead is None else lead[0]
-    begun = incomplete.removeprefix(before)
-    root = _root(given(context).directory)
-    if root is None:
-        return []
-    found = {each.lower(): each for each in (*_in_workspaces(root), *_declared(root))}
-    fitting = (found[each] for each in sorted(found) if found[each].startswith(begun))
-    return [f"{before}{each}" for each in fitting if _PLAIN.fullmatch(each)]
+# rows
 
-
-def _root(directory: Path | None) -> Path | None:
-    if directory is not None:
-        return directory if (directory / "odfbuild.yaml").is_file() else None
-    here = Path.cwd()
-    return next(
-        (each for each in (here, *here.parents) if (each / "odfbuild.yaml").is_file()), None
-    )
-
-
-def _in_workspaces(root: Path) -> Iterator[str]:
-    """Yield the names in all workspaces that the settings speak of."""
-    try:
-        settings = read_regular(root / "odfbuild.yaml", MOST).decode("utf-8", "replace")
-    except OSError:
-        return
-    for folder in {".odfbuild", *_WORKSPACE.findall(settings)}:
-        try:
-            names = os.listdir(root / folder / "names")  # noqa: PTH208 - thousands of them
-        except OSError:
-            continue
-        for name in names:
-            if not name.startswith("."):
-                yield name.replace("%2F", "/")
-
-
-def _declared(root: Path) -> Iterator[str]:
-    for file in _definitions(root):
-        try:
-            with open_regular(file) as opened:
-                text = opened.read(_HEAD).decode("utf-8", "replace")
-        except OSError:
-            continue
-        if "DatasetSnapshot" in text and (name := _NAME.search(text)) is not None:
-            yield name[1]
-
-
-def _definitions(root: Path) -> Iterator[Path]:
-    left = _MOST_FILES
-    for folder, folders, names in os.walk(root):
-        folders[:] = [each for each in folders if not each.startswith(".")]
-        for name in names:
-            if name.endswith((".yaml", ".yml")) and left:
-                left -= 1
-                yield Path(folder, name)
+AsAt = Annotated[
+    str | None,
+    typer.Option(
+        "--as-at",
+        metavar="TIME|BLOCK",
+        help="What was known then: blocks up to this one, or up to this system time.",
+    ),
+]
+AsOf = Annotated[
+    str | None,
+    typer.Option(
+        "--as-of",
+        metavar="TIME",
+        help="What should have been known then: of each key the row in force at this event time.",
+    ),
+]
+Key = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--key",
+        metavar="COLUMN",
+        help="With --as-of: whose versions rows are. Default: the primary key of the source.",
+    ),
+]
+Log = Annotated[
+    bool, typer.Option("--log", help="The changelog: offset, operation and system time, too.")
+]
+RowOutput = Annotated[
+    RowFormat | None,
+    typer.Option("-o", "--output", help="The format. Default: that of the file, else table."),
+]
+To = Annotated[
+    Path | None, typer.Option("--to", metavar="FILE", help="Write the rows to this file.")
+]
+ALL_ROWS = f"Default: {TABLE_ROWS} in a table, else all."

@@ -1,5 +1,7 @@
 """Open the project that the options of a command name."""
 
+from __future__ import annotations
+
 import sys
 from collections.abc import Callable
 from contextlib import suppress

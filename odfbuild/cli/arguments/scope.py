@@ -13,10 +13,10 @@ from odfbuild import app
 from odfbuild.cli.exits import UsageRefusedError
 from odfbuild.cli.terminal.console import hint
 from odfbuild.errors import ProjectErrors
-from odfbuild.odf.refs import DatasetAlias
 
 if TYPE_CHECKING:
     from odfbuild.executors.runs.options import Manner
+    from odfbuild.odf.refs import DatasetAlias
     from odfbuild.planner.declared import Declared
     from odfbuild.planner.evolution.gate import Allowance
 

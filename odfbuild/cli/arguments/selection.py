@@ -5,6 +5,8 @@ Only what the selectors ask for is found out: a plan for `state:` and `change:`,
 definitions.
 """
 
+from __future__ import annotations
+
 import sys
 from collections.abc import Callable, Container, Iterable, Mapping, Sequence
 from contextlib import suppress
@@ -12,14 +14,13 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from odfbuild import app
-from odfbuild.app.load_project import locked_columns
 from odfbuild.errors import Diagnostic
 from odfbuild.odf.identity import DatasetId
 from odfbuild.odf.refs import DatasetAlias, InvalidNameError
-from odfbuild.planner.declared import Declared
 from odfbuild.project.opened import refuse_damaged
 
 if TYPE_CHECKING:
+    from odfbuild.planner.declared import Declared
     from odfbuild.planner.evolution.columns.use import ColumnUse
     from odfbuild.planner.plan import Plan
     from odfbuild.planner.select.facts import Facts
@@ -37,7 +38,7 @@ def chosen(
     selectors: Selectors,
     exclude: Selectors = (),
     *,
-    plan: "Callable[[], Plan] | None" = None,
+    plan: Callable[[], Plan] | None = None,
 ) -> frozenset[DatasetAlias]:
     """Return the declared datasets that selectors mean; without any, all of them.
 
@@ -56,7 +57,7 @@ def chosen_existing(
     project: app.Opened,
     selectors: Selectors,
     exclude: Selectors = (),
-    load: Callable[[app.Opened], "Project"] | None = None,
+    load: Callable[[app.Opened], Project] | None = None,
 ) -> frozenset[DatasetAlias]:
     """Return the datasets of the workspace that selectors mean, declared or not.
 
@@ -78,13 +79,13 @@ def chosen_existing(
 
 def chosen_readable(
     project: app.Opened, selectors: Selectors, exclude: Selectors = ()
-) -> "tuple[frozenset[DatasetAlias], Project | None]":
+) -> tuple[frozenset[DatasetAlias], Project | None]:
     """Return what `chosen_existing` does, and the definitions that could be read, if any were."""
     from odfbuild.cli.unreadable import load_readable
 
     read: list[Project] = []
 
-    def load(opened: app.Opened) -> "Project":
+    def load(opened: app.Opened) -> Project:
         read.append(load_readable(opened))
         return read[-1]
 
@@ -92,7 +93,7 @@ def chosen_readable(
 
 
 def _refuse_damaged(
-    project: app.Opened, selector: "Selector", known: Container[DatasetAlias]
+    project: app.Opened, selector: Selector, known: Container[DatasetAlias]
 ) -> None:
     """Raise the damage of a dataset that is named and cannot be found for it."""
     from odfbuild.planner.select.tree import Name, atoms
@@ -105,7 +106,7 @@ def _refuse_damaged(
                     refuse_damaged(project, alias)
 
 
-def _asks_definitions(selector: "Selector") -> bool:
+def _asks_definitions(selector: Selector) -> bool:
     """Say whether a selector means anything but names."""
     from odfbuild.planner.select.select import Fact, needs
     from odfbuild.planner.select.tree import By, atoms
@@ -115,7 +116,7 @@ def _asks_definitions(selector: "Selector") -> bool:
     return methods or Fact.INPUTS in needs(selector)
 
 
-def parse_selectors(project: app.Opened, selectors: Selectors, exclude: Selectors) -> "Selector":
+def parse_selectors(project: app.Opened, selectors: Selectors, exclude: Selectors) -> Selector:
     """Return several selectors as one: their union, without what any of the others means.
 
     Raises SelectorError with everything that is wrong in any of them.
@@ -142,10 +143,10 @@ def parse_selectors(project: app.Opened, selectors: Selectors, exclude: Selector
 
 def _choose(
     project: app.Opened,
-    selector: "Selector",
+    selector: Selector,
     declared: Sequence[Declared],
     known: Mapping[DatasetAlias, DatasetId],
-    plan: "Callable[[], Plan] | None",
+    plan: Callable[[], Plan] | None,
     *,
     existing: bool = False,
 ) -> frozenset[DatasetAlias]:
@@ -164,8 +165,9 @@ def _choose(
     return found.datasets
 
 
-def column_use(project: app.Opened, declared: Sequence[Declared]) -> "ColumnUse":
+def column_use(project: app.Opened, declared: Sequence[Declared]) -> ColumnUse:
     """Return what the queries of a project say of columns; each is read when it is asked for."""
+    from odfbuild.app.load_project import locked_columns
     from odfbuild.planner.evolution.columns.use import ColumnUse
 
     return ColumnUse(declared, project.workspace.states(), locked_columns(project.root, declared))
@@ -174,9 +176,9 @@ def column_use(project: app.Opened, declared: Sequence[Declared]) -> "ColumnUse"
 def _facts(
     project: app.Opened,
     declared: Sequence[Declared],
-    asked: "frozenset[Fact]",
-    plan: "Callable[[], Plan] | None",
-) -> "Facts":
+    asked: frozenset[Fact],
+    plan: Callable[[], Plan] | None,
+) -> Facts:
     from odfbuild.planner.select.facts import Facts, facts_of
     from odfbuild.planner.select.select import Fact
     from odfbuild.planner.select.tree import StateFlag
@@ -203,7 +205,7 @@ def _facts(
     return facts
 
 
-def _flagged(facts: "Facts", flag: "StateFlag", aliases: Iterable[DatasetAlias]) -> "Facts":
+def _flagged(facts: Facts, flag: StateFlag, aliases: Iterable[DatasetAlias]) -> Facts:
     flagged = {alias: facts.state.get(alias, frozenset()) | {flag} for alias in aliases}
     return replace(facts, state={**facts.state, **flagged})
 

@@ -1,1 +1,153 @@
-"""The bodies of commands, in groups as the help shows them."""
+"""The commands and their registry: name, module and help of each, in the order of the help.
+
+A command is a function in its module, called as the command is: `explain_row` for `explain-row`,
+`list_` where Python has a `list`.  Its first parameter is a Given, if it takes the options of a
+project; it returns the exit code.  `help` is the first line of its docstring, so that all commands
+can be listed without a module of theirs.
+"""
+
+# ruff: noqa: E501 - a line a command, however long
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+
+@dataclass(frozen=True, slots=True)
+class RegisteredCommand:
+    """A command: its name, its module below this package, its help, and settings of its parser."""
+
+    name: str
+    module: str
+    help: str
+    settings: Mapping[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class RegisteredGroup:
+    """Commands behind one word; `default` is the one that is meant where none is named.
+
+    With `no_args_is_help` the word alone shows the help.
+    """
+
+    name: str
+    help: str
+    commands: tuple[RegisteredCommand, ...]
+    default: str | None = None
+    no_args_is_help: bool = False
+
+
+# fmt: off
+REGISTRY: tuple[RegisteredCommand | RegisteredGroup, ...] = (
+    RegisteredCommand("init", "author.init", "Lay out a new project with a small example in it."),
+    RegisteredCommand("upgrade", "author.upgrade", "Rewrite manifests of older specifications. Comments and layout are kept."),
+    RegisteredCommand("schema", "author.schema", "Print a JSON Schema for editors; without a kind, list the kinds there are."),
+    RegisteredCommand("convert", "author.convert", "Turn a manifest into YAML, JSON or FlatBuffers; what it is, its content says."),
+    RegisteredCommand("fmt", "author.fmt", "Lay out definitions in one way: indentation, order of keys, blank lines. Comments stay."),
+    RegisteredCommand("mv", "author.mv", "Rename a dataset: its definition, the inputs that read it, and a moved: entry."),
+    RegisteredCommand("accept", "author.accept", "Accept a finding of the gate, in odfbuild.yaml, for review in git."),
+    RegisteredCommand("new", "author.new", "Write the definition of a dataset, with a schema that is guessed from a sample."),
+    RegisteredCommand("check", "check.check", "Say what is wrong with the project, all of it at once. Needs no network and no engine."),
+    RegisteredCommand("test", "check.test", "Run the fixtures of queries, and the checks on the rows of the workspace."),
+    RegisteredCommand("lock", "check.lock", "Write odfbuild.lock: revisions and hashes of packages, the columns of every dataset."),
+    RegisteredGroup(
+        "deps",
+        "Fetch the packages of the project.",
+        (
+            RegisteredCommand("install", "check.deps", "Fetch what odfbuild.lock pins into packages/."),
+            RegisteredCommand("update", "check.deps", "Look revisions up anew, pin them in odfbuild.lock, and fetch them."),
+        ),
+        no_args_is_help=True,
+    ),
+    RegisteredCommand("plan", "plan.plan", "Say which blocks would be appended, what would run, and why. Changes nothing."),
+    RegisteredCommand("apply", "apply.apply", "Plan, ask, and do what was planned; or carry out exactly a saved plan."),
+    RegisteredCommand("verify", "check.verify", "Rehash every block and data file, and recheck links, rules, rows and what was read."),
+    RegisteredCommand("ingest", "apply.ingest", "Push files into a root dataset through one of its push sources, each as one commit."),
+    RegisteredCommand("reset", "apply.reset", "Make an earlier block the last one of datasets; what came after it is given up."),
+    RegisteredCommand("compact", "apply.compact", "Rewrite chains with their slices merged, or without their data; readers may diverge."),
+    RegisteredCommand("rebuild", "apply.rebuild", "Make all data of derivative datasets anew from their inputs, or only lost files of them."),
+    RegisteredCommand("retire", "apply.retire", "Take away datasets that are no longer declared; their files stay until gc."),
+    RegisteredCommand("import", "author.import_", "Take an existing chain into the workspace, and write its definition."),
+    RegisteredCommand("gc", "manage.gc", "Free the space of what nothing reaches any more."),
+    RegisteredCommand("completion", "manage.completion", "Print the script that makes a shell complete commands, options and names."),
+    RegisteredCommand("version", "manage.version", "Print the versions of odfbuild, Python, the engine and the specification."),
+    RegisteredCommand("doctor", "check.doctor", "Say whether this machine and the workspace are well, and what to do if not."),
+    RegisteredCommand("watermark", "apply.watermark", "Show the watermark of a dataset, or move that of a root forward; it never goes back.", {"ignore_unknown_options": True}),
+    RegisteredCommand("list", "author.list", "List the datasets of the project: kind, tags, owner, file, inputs, class of query."),
+    RegisteredCommand("graph", "author.graph", "Draw which dataset reads which."),
+    RegisteredCommand("explain", "plan.explain", "Say why a dataset will or will not run, down to files and lines."),
+    RegisteredCommand("diff", "plan.diff", "Show what differs between two states of a dataset: definition and schema, or rows."),
+    RegisteredCommand("drift", "plan.drift", "Say where chains are not what this project made of them. Reads only; exit code 2 if so."),
+    RegisteredCommand("explain-row", "read.explain_row", "Say which rows a record was made of and why, by which queries, down to the sources."),
+    RegisteredCommand("impact", "read.impact", "Say which datasets and columns a change of a dataset, or of one column, would touch."),
+    RegisteredCommand("status", "read.status", "Say where datasets stand: head, watermark, lag, last result, who holds a lock."),
+    RegisteredCommand("log", "read.log", "Show the metadata chain of a dataset, newest block first."),
+    RegisteredCommand("show", "read.show", "Show rows of a dataset, as recorded or as they stand."),
+    RegisteredCommand("sql", "read.sql", "Query datasets by name with Spark SQL; nothing is changed."),
+    RegisteredCommand("run", "apply.run", "Take in what sources have and derive what follows, without a change of definitions."),
+    RegisteredCommand("runs", "apply.runs", "List past runs; show one: its steps, how long they took, heads before and after."),
+    RegisteredCommand("undo", "apply.undo", "Set every dataset back to where a run found it; what it made is given up."),
+    RegisteredCommand("render", "author.render", "Print the YAML of datasets after templating, with what it includes."),
+    RegisteredCommand("help", "plan.help", "Explain a rule of the gate, an error, or the exit codes."),
+    RegisteredGroup(
+        "inspect",
+        "Look at one block, schema, query or saved plan.",
+        (
+            RegisteredCommand("block", "plan.inspect", "Show one block whole, as a manifest or byte by byte."),
+            RegisteredCommand("schema", "plan.inspect", "Show the columns of a dataset, system columns included."),
+            RegisteredCommand("query", "plan.inspect", "Show the query that makes a dataset: engine, inputs and steps as they are in force."),
+            RegisteredCommand("plan", "plan.inspect", "Print a saved plan in any format; a warning says if it is stale."),
+        ),
+    ),
+    RegisteredGroup(
+        "lineage",
+        "Show where a dataset comes from and what was made of it; note what chains cannot know.",
+        (
+            RegisteredCommand("show", "read.lineage", "Show the lineage of a dataset. `odfbuild lineage NAME` is short for this."),
+            RegisteredCommand("add", "read.lineage", "Note that a dataset was made of another, which may be anywhere."),
+            RegisteredCommand("remove", "read.lineage", "Take back what was noted with `add`. What chains tell stays."),
+            RegisteredCommand("home", "read.lineage", "Show or set the home of a dataset: the place, index or repository that keeps it."),
+            RegisteredCommand("import", "read.lineage", "Take in relations and homes from files: all of them, or nothing."),
+            RegisteredCommand("export", "read.lineage", "Print all relations and homes as CSV, or what one dataset was made of as in its document."),
+        ),
+        default="show",
+        no_args_is_help=True,
+    ),
+    RegisteredGroup(
+        "ref",
+        "Name blocks: branches that share all objects with the dataset.",
+        (
+            RegisteredCommand("list", "manage.ref", "List the references of a dataset, and how far each is from the head."),
+            RegisteredCommand("set", "manage.ref", "Make a reference to a block, or move one forward. The head is moved by apply only."),
+            RegisteredCommand("delete", "manage.ref", "Delete a reference. Blocks and data stay."),
+        ),
+    ),
+    RegisteredGroup(
+        "key",
+        "Look at private keys, take them elsewhere, and bring them in.",
+        (
+            RegisteredCommand("list", "manage.key", "List the private keys of the workspace, and warn of those that others can read."),
+            RegisteredCommand("export", "manage.key", "Write the private key of a dataset to a file that only you can read."),
+            RegisteredCommand("import", "manage.key", "Take a private key into the workspace. One that is sealed stays so."),
+        ),
+    ),
+    RegisteredGroup(
+        "engine",
+        "Keep the engine running, or go over to another version of it.",
+        (
+            RegisteredCommand("upgrade", "manage.engine", "Run again what other versions of the engine made; if all is equal, record this one."),
+            RegisteredCommand("start", "manage.engine", "Start an engine that stays for the commands to come; each saves the start of its own."),
+            RegisteredCommand("stop", "manage.engine", "End the engine that stays, once no command uses it."),
+            RegisteredCommand("status", "manage.engine", "Tell whether an engine stays, who uses it, and why commands do not if they do not."),
+        ),
+    ),
+    RegisteredGroup(
+        "ci",
+        "Write what a pull request or a run of CI shows of a saved plan.",
+        (
+            RegisteredCommand("comment", "plan.ci", "Write the body of one pull request comment, as markdown."),
+            RegisteredCommand("summary", "plan.ci", "Write a summary of a run, as markdown: append it to $GITHUB_STEP_SUMMARY."),
+        ),
+    ),
+)
+# fmt: on

@@ -1,17 +1,21 @@
 """Findings of a check and of a lock file, as text and as the formats of programs.  Pure."""
 
+from __future__ import annotations
+
 import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from difflib import SequenceMatcher
 from enum import StrEnum
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from odfbuild.cli.render.diagnostics import render_diagnostic
 from odfbuild.cli.terminal.console import printable
 from odfbuild.errors import Diagnostic, Level, SourceSpan
 from odfbuild.project.lock import LOCK_FILE, LockedSchema
-from odfbuild.project.lock.state import LockDifference
+
+if TYPE_CHECKING:
+    from odfbuild.project.lock.state import LockDifference
 
 _WORDS = {
     "missing": ("+", "is not in it"),

@@ -3,15 +3,20 @@
 Most formats for programs are lists of these.
 """
 
+from __future__ import annotations
+
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
 
 from odfbuild.cli.render.words import accepted_text
 from odfbuild.errors import Diagnostic, Level, SourceSpan, bounded
-from odfbuild.odf.refs import DatasetAlias
-from odfbuild.planner.plan import Plan
 from odfbuild.planner.plan.changes import Hit, Judged
 from odfbuild.redaction import redacted
+
+if TYPE_CHECKING:
+    from odfbuild.odf.refs import DatasetAlias
+    from odfbuild.planner.plan import Plan
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -1,5 +1,7 @@
 """Where a project lies in its git repository."""
 
+from __future__ import annotations
+
 from pathlib import Path
 
 from odfbuild.project.git import GitError, WorkTree

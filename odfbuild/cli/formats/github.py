@@ -5,12 +5,17 @@
 In values `%`, CR and LF are escaped, in properties also `:` and `,`.
 """
 
+from __future__ import annotations
+
 from collections.abc import Iterable
+from typing import TYPE_CHECKING
 
 from odfbuild.cli.formats.findings import Finding, message_lines, of_diagnostics, of_plan
 from odfbuild.errors import Diagnostic, Level, SourceSpan
-from odfbuild.planner.plan import Plan
 from odfbuild.planner.plan.changes import Judged
+
+if TYPE_CHECKING:
+    from odfbuild.planner.plan import Plan
 
 _COMMANDS = {Level.ERROR: "error", Level.WARNING: "warning", Level.NOTE: "notice"}
 _DATA = {"%": "%25", "\r": "%0D", "\n": "%0A"}

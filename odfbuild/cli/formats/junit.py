@@ -4,17 +4,22 @@ Pure.  What the gate refuses is a failure, what is accepted a skipped case, a wa
 passes and says so.
 """
 
+from __future__ import annotations
+
 import re
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 from xml.etree.ElementTree import Element, SubElement, indent, tostring
 
 from odfbuild.cli.formats.findings import Finding, message_lines, of_diagnostics, of_plan
 from odfbuild.cli.render.diagnostics import excerpt_lines, place_text
 from odfbuild.cli.render.words import accepted_text, marks_of
 from odfbuild.errors import Diagnostic, Level, SourceSpan
-from odfbuild.planner.plan import Plan
 from odfbuild.planner.plan.changes import Judged
+
+if TYPE_CHECKING:
+    from odfbuild.planner.plan import Plan
 
 _FORBIDDEN = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 _PROJECT = "project"

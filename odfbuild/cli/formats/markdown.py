@@ -5,8 +5,11 @@ there is too much, those that the gate refuses come first, every dataset that is
 share, and what was left out is counted.
 """
 
+from __future__ import annotations
+
 import re
 from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING
 
 from odfbuild.cli.formats.truncation import SMALLEST, Fold, fit_folds, fit_lines, size_of
 from odfbuild.cli.render.diagnostics import place_text, render_diagnostic
@@ -22,9 +25,11 @@ from odfbuild.cli.render.plan import (
 from odfbuild.cli.render.words import Mark, class_word, kind_word, marks_of, name_text
 from odfbuild.cli.terminal.console import printable
 from odfbuild.errors import Diagnostic, Level
-from odfbuild.odf.refs import DatasetAlias
-from odfbuild.planner.plan import OutsideUse, Plan
 from odfbuild.planner.plan.changes import Judged
+
+if TYPE_CHECKING:
+    from odfbuild.odf.refs import DatasetAlias
+    from odfbuild.planner.plan import OutsideUse, Plan
 
 MAX_BYTES = 60_000
 MIN_BYTES = 1_000

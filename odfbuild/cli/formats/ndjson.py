@@ -4,14 +4,18 @@ The events of a plan are `plan`, `dataset`, `step`, `note`, and at the end `summ
 in them are those of the plan's JSON.
 """
 
+from __future__ import annotations
+
 import json
 from collections.abc import Iterable, Iterator, Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from odfbuild.errors import Diagnostic
-from odfbuild.planner.plan import Plan
 from odfbuild.planner.saved import to_json
 from odfbuild.planner.saved.forms import diagnostic_json
+
+if TYPE_CHECKING:
+    from odfbuild.planner.plan import Plan
 
 _LISTS = {"datasets": "dataset", "steps": "step", "notes": "note"}
 _LAST = ("gate", "summary", "plan_hash")

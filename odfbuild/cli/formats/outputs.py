@@ -1,5 +1,7 @@
 """The formats in which a plan, or what keeps one from being made, is printed and written."""
 
+from __future__ import annotations
+
 import sys
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -60,7 +62,7 @@ def parse_reports(texts: Sequence[str]) -> tuple[ReportFile, ...]:
     return tuple(map(_parse_report, texts))
 
 
-def plan_output(plan: "Plan", output: Output, manner: Manner) -> str:
+def plan_output(plan: Plan, output: Output, manner: Manner) -> str:
     """Return a plan in one of the formats."""
     match output:
         case Output.TEXT:
@@ -89,7 +91,7 @@ def plan_output(plan: "Plan", output: Output, manner: Manner) -> str:
             return github.render(plan, prefix=_prefix(manner))
 
 
-def problems_output(found: "Sequence[Diagnostic]", output: Output, manner: Manner) -> str:
+def problems_output(found: Sequence[Diagnostic], output: Output, manner: Manner) -> str:
     """Return the problems of a project in one of the formats; as text they go elsewhere."""
     match output:
         case Output.TEXT:
@@ -151,14 +153,14 @@ def _parse_report(text: str) -> ReportFile:
     return ReportFile(Output(name), Path(path))
 
 
-def _plan_text(plan: "Plan", manner: Manner) -> str:
+def _plan_text(plan: Plan, manner: Manner) -> str:
     from odfbuild.cli.render.plan import blocks_text, plan_text
 
     text = plan_text(plan, colour=manner.colour, explain=manner.explain, every=manner.every)
     return text + blocks_text(plan) if manner.blocks else text
 
 
-def _plan_json(plan: "Plan") -> str:
+def _plan_json(plan: Plan) -> str:
     import json
 
     from odfbuild.cli.terminal.console import printable_json
@@ -167,7 +169,7 @@ def _plan_json(plan: "Plan") -> str:
     return printable_json(json.dumps(to_json(plan), indent=2, ensure_ascii=False)) + "\n"
 
 
-def _problems_json(found: "Sequence[Diagnostic]") -> str:
+def _problems_json(found: Sequence[Diagnostic]) -> str:
     import json
 
     from odfbuild.planner.saved.forms import diagnostic_json

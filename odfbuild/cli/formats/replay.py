@@ -1,5 +1,7 @@
 """What verification and replays found, as lines, as JSON values and as findings.  Pure."""
 
+from __future__ import annotations
+
 import json
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
@@ -17,7 +19,7 @@ if TYPE_CHECKING:
     from odfbuild.odf.refs import DatasetAlias
 
 
-def checked_lines(name: str, width: int, checked: "Checked") -> Iterator[str]:
+def checked_lines(name: str, width: int, checked: Checked) -> Iterator[str]:
     """Yield the line of a dataset, then what does not hold of it."""
     found = checked.found
     mark = "ok" if checked.passed else "FAILED"
@@ -42,7 +44,7 @@ def checked_lines(name: str, width: int, checked: "Checked") -> Iterator[str]:
         yield from (f"  {line}" for line in _recomputed_lines(full))
 
 
-def _recomputed_lines(recomputed: "Recomputed") -> Iterator[str]:
+def _recomputed_lines(recomputed: Recomputed) -> Iterator[str]:
     """Yield what does not hold of the rows that stand, and the first of them."""
     if recomputed.untried is not None:
         yield printable(f"not computed in full: {recomputed.untried}")
@@ -53,7 +55,7 @@ def _recomputed_lines(recomputed: "Recomputed") -> Iterator[str]:
             yield printable(f"  {sign}  {row_text(row)}")
 
 
-def _count(replayed: "Sequence[Replayed]") -> str:
+def _count(replayed: Sequence[Replayed]) -> str:
     if not replayed:
         return ""
     tried = sum(each.untried is None for each in replayed)
@@ -65,7 +67,7 @@ def _steps(count: int) -> str:
     return "1 step was" if count == 1 else f"{count:,} steps were"
 
 
-def replayed_lines(replayed: "Replayed") -> Iterator[str]:
+def replayed_lines(replayed: Replayed) -> Iterator[str]:
     """Yield what does not hold of a step that was run again, its first other row last."""
     for what in replayed.findings:
         yield printable(f"block {replayed.sequence}, {replayed.block}: {what}")
@@ -73,14 +75,14 @@ def replayed_lines(replayed: "Replayed") -> Iterator[str]:
         yield from (printable(f"  {line}") for line in _row_lines(replayed.row))
 
 
-def _row_lines(row: "DifferingRow") -> Iterator[str]:
+def _row_lines(row: DifferingRow) -> Iterator[str]:
     columns = f" in {', '.join(row.columns)}" if row.columns else ""
     yield f"the first row that differs is that of offset {row.offset:,}{columns}:"
     for sign, each in (("- recorded", row.recorded), ("+ computed", row.computed)):
         yield f"{sign}  {'no such row' if each is None else row_text(each)}"
 
 
-def checked_json(name: str, checked: "Checked") -> Mapping[str, Any]:
+def checked_json(name: str, checked: Checked) -> Mapping[str, Any]:
     """Return what was found of a dataset."""
     found = checked.found
     return {
@@ -101,7 +103,7 @@ def checked_json(name: str, checked: "Checked") -> Mapping[str, Any]:
     }
 
 
-def _recomputed_json(recomputed: "Recomputed") -> Mapping[str, Any]:
+def _recomputed_json(recomputed: Recomputed) -> Mapping[str, Any]:
     """Return how the rows that stand compare with the query in full; `not_run` says why not."""
     return {
         "block": str(recomputed.block),
@@ -114,7 +116,7 @@ def _recomputed_json(recomputed: "Recomputed") -> Mapping[str, Any]:
     }
 
 
-def replayed_json(replayed: "Replayed") -> Mapping[str, Any]:
+def replayed_json(replayed: Replayed) -> Mapping[str, Any]:
     """Return what came of running a step again; `not_run` says why it was not."""
     row = replayed.row
     return {
@@ -140,7 +142,7 @@ def json_text(document: Mapping[str, Any]) -> str:
     return json.dumps(document, indent=2, ensure_ascii=False, allow_nan=False)
 
 
-def junit_findings(name: "DatasetAlias | None", checked: "Checked") -> "Iterator[Finding]":
+def junit_findings(name: DatasetAlias | None, checked: Checked) -> Iterator[Finding]:
     """Yield what does not hold of a dataset as CI systems are told."""
     for finding in checked.found.findings:
         place = "" if finding.block is None else f"block {finding.block}: "
@@ -155,7 +157,7 @@ def junit_findings(name: "DatasetAlias | None", checked: "Checked") -> "Iterator
         yield _finding(name, "recompute", lines[0], "\n".join(lines[1:]))
 
 
-def _finding(name: "DatasetAlias | None", code: str, message: str, why: str) -> "Finding":
+def _finding(name: DatasetAlias | None, code: str, message: str, why: str) -> Finding:
     from odfbuild.cli.formats.findings import Finding
     from odfbuild.errors import Level
 

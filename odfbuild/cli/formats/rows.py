@@ -1,5 +1,7 @@
 """Rows on their way out: in which format, to standard output or a file, a batch at a time."""
 
+from __future__ import annotations
+
 import io
 import os
 import sys
@@ -101,17 +103,17 @@ def destination(
 
 def shown_uuids(
     to: Destination,
-    schema: "pa.Schema",
-    batches: "Iterable[pa.RecordBatch]",
-    paths: "Collection[ValuePath]",
-) -> "tuple[pa.Schema, Iterable[pa.RecordBatch]]":
+    schema: pa.Schema,
+    batches: Iterable[pa.RecordBatch],
+    paths: Collection[ValuePath],
+) -> tuple[pa.Schema, Iterable[pa.RecordBatch]]:
     """Return rows with these bytes as UUIDs: as text, or with that type in files."""
     from odfbuild.cli.render.uuids import with_uuids_in_batches
 
     return with_uuids_in_batches(schema, batches, paths, as_text=not to.is_binary)
 
 
-def write_out(to: Destination, schema: "pa.Schema", batches: "Iterable[pa.RecordBatch]") -> None:
+def write_out(to: Destination, schema: pa.Schema, batches: Iterable[pa.RecordBatch]) -> None:
     """Write rows of a schema; a file is there as a whole or, if anything fails, as it was."""
     if to.path is not None:
         with _file(to.path) as file:
@@ -127,7 +129,7 @@ def write_out(to: Destination, schema: "pa.Schema", batches: "Iterable[pa.Record
 
 
 def _write(
-    to: Destination, schema: "pa.Schema", batches: "Iterable[pa.RecordBatch]", file: IO[bytes]
+    to: Destination, schema: pa.Schema, batches: Iterable[pa.RecordBatch], file: IO[bytes]
 ) -> None:
     if to.output is RowFormat.PARQUET:
         import pyarrow.parquet as pq
@@ -151,7 +153,7 @@ def _write(
         text.detach()
 
 
-def _rows(batches: "Iterable[pa.RecordBatch]") -> Iterator[tuple[object, ...]]:
+def _rows(batches: Iterable[pa.RecordBatch]) -> Iterator[tuple[object, ...]]:
     from odfbuild.executors.data.views import faults_named
 
     for batch in batches:

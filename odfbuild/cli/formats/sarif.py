@@ -1,19 +1,23 @@
 """SARIF 2.1.0, as code scanning shows it: a result a finding, at its place in the files.  Pure."""
 
+from __future__ import annotations
+
 import json
 from collections.abc import Iterable, Iterator, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
 
 from odfbuild.cli.formats.findings import Finding, message_lines, of_diagnostics, of_plan
 from odfbuild.errors import Diagnostic, Level, SourceSpan, bounded
 from odfbuild.odf.identity import sha3_256
 from odfbuild.planner.evolution.rules.catalogue import catalogue
-from odfbuild.planner.evolution.rules.rule import Rule
-from odfbuild.planner.plan import Plan
 from odfbuild.planner.plan.changes import Judged
 from odfbuild.planner.plan.policy import Severity
 from odfbuild.version import __version__
+
+if TYPE_CHECKING:
+    from odfbuild.planner.evolution.rules.rule import Rule
+    from odfbuild.planner.plan import Plan
 
 SCHEMA = "https://json.schemastore.org/sarif-2.1.0.json"
 _LEVELS = {Level.ERROR: "error", Level.WARNING: "warning", Level.NOTE: "note"}

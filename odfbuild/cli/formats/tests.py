@@ -1,19 +1,23 @@
 """Outcomes of tests, for text, JSON and JUnit alike.  Pure."""
 
+from __future__ import annotations
+
 import unicodedata
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from odfbuild.cli.formats.junit import Case
 from odfbuild.cli.render.diagnostics import render_diagnostic
 from odfbuild.cli.render.words import count
 from odfbuild.cli.terminal.console import printable
 from odfbuild.errors import Level, SourceSpan
-from odfbuild.executors.testing.compare import Difference, Row
-from odfbuild.executors.testing.fixtures import Failure, Ran
 from odfbuild.executors.testing.results import Result, cell, result_diagnostic
 from odfbuild.redaction import excerpt
+
+if TYPE_CHECKING:
+    from odfbuild.executors.testing.compare import Difference, Row
+    from odfbuild.executors.testing.fixtures import Failure, Ran
 
 _SHOWN: Final = 10
 _WIDEST: Final = 40

@@ -3,6 +3,8 @@
 Pure.  Sizes are bytes of UTF-8.
 """
 
+from __future__ import annotations
+
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass

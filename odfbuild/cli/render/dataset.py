@@ -1,24 +1,28 @@
 """A dataset and the blocks of its chain as text."""
 
+from __future__ import annotations
+
 from collections.abc import Collection, Iterator, Mapping
 from contextlib import suppress
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from odfbuild.app.inspection.diff import Names
 from odfbuild.cli.render.words import count
 from odfbuild.cli.terminal.console import printable
 from odfbuild.errors import ProtocolError
 from odfbuild.odf.chain.schema import schema_of
-from odfbuild.odf.chain.state import ChainState
 from odfbuild.odf.events import MetadataBlock, SetDataSchema, SetTransform
-from odfbuild.odf.identity import DatasetId, Multihash
 from odfbuild.odf.manifest.writer import to_mapping
 from odfbuild.odf.manifest.yaml import yaml_text
 from odfbuild.odf.refs import DatasetAlias
 from odfbuild.odf.schema.ddl import to_ddl
-from odfbuild.planner.declared import Declared
 from odfbuild.planner.staleness import records
 from odfbuild.redaction import blanked
+
+if TYPE_CHECKING:
+    from odfbuild.app.inspection.diff import Names
+    from odfbuild.odf.chain.state import ChainState
+    from odfbuild.odf.identity import DatasetId, Multihash
+    from odfbuild.planner.declared import Declared
 
 
 def block_text(block_hash: Multihash, block: MetadataBlock) -> str:

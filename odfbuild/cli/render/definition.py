@@ -1,5 +1,7 @@
 """Definitions of new datasets as text: what was guessed is said in comments.  Pure."""
 
+from __future__ import annotations
+
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any

@@ -1,5 +1,7 @@
 """Diagnostics as plain text: what is wrong, the line it is about, why, and the way out."""
 
+from __future__ import annotations
+
 import unicodedata
 from collections.abc import Iterable, Iterator
 

@@ -1,12 +1,13 @@
 """Differences of events, schemas and rows as lines."""
 
+from __future__ import annotations
+
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from dataclasses import replace
 from difflib import unified_diff
 from typing import TYPE_CHECKING, Any
 
-from odfbuild.app.inspection.diff import Names
 from odfbuild.cli.render.rows import cell_text
 from odfbuild.cli.render.words import count
 from odfbuild.cli.terminal.console import printable
@@ -26,10 +27,10 @@ from odfbuild.odf.opaque import is_opaque
 from odfbuild.odf.schema.ddl import to_ddl
 
 if TYPE_CHECKING:
-    from odfbuild.app.inspection.diff import RowChange, RowDifference
+    from odfbuild.app.inspection.diff import Names, RowChange, RowDifference
 
 
-def row_lines(found: "RowDifference") -> Iterator[str]:
+def row_lines(found: RowDifference) -> Iterator[str]:
     """Yield the rows that differ, and how many there are."""
     for change in found.shown:
         times = "" if change.times == 1 else f"  ({change.times:,} times)"
@@ -48,7 +49,7 @@ def row_lines(found: "RowDifference") -> Iterator[str]:
     yield f"{count(total, 'row')} {differ} in {where}: {', '.join(parts)}{more}."
 
 
-def _line(change: "RowChange", key: tuple[str, ...]) -> str:
+def _line(change: RowChange, key: tuple[str, ...]) -> str:
     if change.before is None:
         assert change.after is not None  # noqa: S101 - one of the two is there
         return f"+ {row_text(change.after)}"

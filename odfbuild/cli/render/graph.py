@@ -3,6 +3,8 @@
 Every text from outside is escaped as the language wants it.
 """
 
+from __future__ import annotations
+
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
@@ -99,7 +101,7 @@ def dot(drawing: Drawing) -> str:
     return "".join(f"{line}\n" for line in (*lines, "}"))
 
 
-def _dot_edge(edge: "_ColumnEdge") -> str:
+def _dot_edge(edge: _ColumnEdge) -> str:
     target = f"{_quoted(str(edge.reader))}:c{edge.number}"
     if edge.source is None:
         label = f", taillabel={_quoted(edge.column)}"
@@ -134,7 +136,7 @@ def mermaid(drawing: Drawing) -> str:
     return "".join(f"{line}\n" for line in lines)
 
 
-def _mermaid_edge(edge: "_ColumnEdge", ids: Mapping[DatasetAlias, str]) -> str:
+def _mermaid_edge(edge: _ColumnEdge, ids: Mapping[DatasetAlias, str]) -> str:
     target = f"{ids[edge.reader]}c{edge.number}"
     if edge.source is None:
         return f"{ids[edge.dataset]} -. {_label(edge.column)} .-> {target}"

@@ -1,5 +1,7 @@
 """Lineage as text, CSV, JSON, Graphviz, Mermaid and documents of datasets."""
 
+from __future__ import annotations
+
 import csv
 import io
 import json

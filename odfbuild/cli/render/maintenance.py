@@ -1,12 +1,13 @@
 """Plans of resets, compactions, rebuilds and undos as text."""
 
+from __future__ import annotations
+
 from collections import Counter
 from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING
 
 from odfbuild.cli.render.words import bytes_text, count, kind_word
 from odfbuild.odf.events import DatasetKind
-from odfbuild.odf.timestamp import Timestamp
-from odfbuild.planner.maintenance.batch import HousekeepingPlan
 from odfbuild.planner.maintenance.rewrite import (
     COMPACT,
     FULL,
@@ -17,6 +18,10 @@ from odfbuild.planner.maintenance.rewrite import (
     Stranded,
 )
 from odfbuild.planner.maintenance.undo import Back, Undo
+
+if TYPE_CHECKING:
+    from odfbuild.odf.timestamp import Timestamp
+    from odfbuild.planner.maintenance.batch import HousekeepingPlan
 
 
 def maintenance_lines(plan: Undo | HousekeepingPlan) -> Iterator[str]:

@@ -1,11 +1,16 @@
 """What a plan says of all that a project asks for outside of itself: pure."""
 
+from __future__ import annotations
+
 from collections.abc import Iterator
+from typing import TYPE_CHECKING
 
 from odfbuild.cli.terminal.console import printable
-from odfbuild.odf.refs import DatasetAlias
-from odfbuild.planner.plan import OutsideUse, Plan
 from odfbuild.redaction import excerpt
+
+if TYPE_CHECKING:
+    from odfbuild.odf.refs import DatasetAlias
+    from odfbuild.planner.plan import OutsideUse, Plan
 
 _MOST_USERS = 3
 _LONGEST = 100

@@ -4,9 +4,12 @@ A line a dataset, below it what is appended, which columns differ, which rules a
 that they are about, who reads it, what runs and why.  The last lines say what matters most.
 """
 
+from __future__ import annotations
+
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING
 
 from odfbuild.cli.render.diagnostics import excerpt_lines, place_text, render_diagnostic
 from odfbuild.cli.render.outside_use import outside_lines, run_lines
@@ -30,11 +33,13 @@ from odfbuild.cli.render.words import (
 from odfbuild.cli.terminal.console import Paint, Tone, printable
 from odfbuild.errors import Diagnostic, Level
 from odfbuild.odf.identity import InvalidMultihashError, Multihash
-from odfbuild.odf.refs import DatasetAlias
 from odfbuild.planner.plan import Append, Ingest, Move, Plan, Planned, Step, Transform
 from odfbuild.planner.plan.changes import Affected, Assessment, Hit, Judged
 from odfbuild.planner.plan.reasons import InputMayAdvance
 from odfbuild.planner.plan.summary import steps_by_target
+
+if TYPE_CHECKING:
+    from odfbuild.odf.refs import DatasetAlias
 
 _INDENT = "  "
 

@@ -1,17 +1,22 @@
 """Progress of a run: a live line a step on a terminal, plain lines elsewhere; all on stderr."""
 
+from __future__ import annotations
+
 import sys
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
 from odfbuild.cli.render.run import outcome_text
 from odfbuild.cli.terminal.console import colours, is_quiet, printable
-from odfbuild.executors.engine.context import Round
 from odfbuild.executors.runs.report import Failed, Interrupted, Outcome, Skipped
 from odfbuild.executors.runs.scheduler import Progress, Unwatched
-from odfbuild.planner.plan import Step
+
+if TYPE_CHECKING:
+    from odfbuild.executors.engine.context import Round
+    from odfbuild.planner.plan import Step
 
 
 @dataclass(slots=True)

@@ -1,5 +1,7 @@
 """What a record was made of, row by row: as a tree for people, and as values of JSON.  Pure."""
 
+from __future__ import annotations
+
 from collections import deque
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final
@@ -13,12 +15,12 @@ from odfbuild.odf.identity import DatasetId, Multihash
 from odfbuild.odf.manifest.writer import to_mapping
 from odfbuild.odf.opaque import is_opaque
 from odfbuild.odf.refs import DatasetAlias
-from odfbuild.sql.columns import QueryColumns
-from odfbuild.sql.columns.output import ColumnRef
 from odfbuild.sql.text.statement import steps_of
 
 if TYPE_CHECKING:
     from odfbuild.executors.engine.provenance.derive import Cause, Derivation
+    from odfbuild.sql.columns import QueryColumns
+    from odfbuild.sql.columns.output import ColumnRef
 
 
 Names = Mapping[DatasetId, DatasetAlias]
@@ -164,7 +166,7 @@ def _shown(row: Mapping[str, Any]) -> Mapping[str, Any]:
     return {name: value for name, value in row.items() if name not in {"offset", "system_time"}}
 
 
-def _is_one(derived: "Derivation") -> bool:
+def _is_one(derived: Derivation) -> bool:
     """Tell whether one row was made of one row, and there is no more to say."""
     return derived.cause is not None and derived.cause.offsets == derived.why
 
@@ -197,7 +199,7 @@ def _looked_at(each: Explained) -> Iterator[str]:
             yield f"{read.alias}: among offsets {span}"
 
 
-def _cause(cause: "Cause") -> str:
+def _cause(cause: Cause) -> str:
     if cause.query:
         return "because the query changed"
     if cause.watermark:
@@ -260,7 +262,7 @@ def _row_json(each: Explained, names: Names, block: Any) -> Mapping[str, Any]:
     }
 
 
-def _made_json(made: MadeOf, names: Names, derived: "Derivation | None") -> Mapping[str, Any]:
+def _made_json(made: MadeOf, names: Names, derived: Derivation | None) -> Mapping[str, Any]:
     return {
         "dataset": _name(made.read.dataset, names),
         "id": str(made.read.dataset),
@@ -272,7 +274,7 @@ def _made_json(made: MadeOf, names: Names, derived: "Derivation | None") -> Mapp
     }
 
 
-def _cause_json(cause: "Cause | None") -> Mapping[str, Any] | None:
+def _cause_json(cause: Cause | None) -> Mapping[str, Any] | None:
     if cause is None:
         return None
     offsets = {alias: _spans_json(found) for alias, found in cause.offsets.items()}

@@ -1,5 +1,7 @@
 """Rows as text: a table, JSON, NDJSON or CSV; all but a table a row at a time."""
 
+from __future__ import annotations
+
 import json
 import math
 import re

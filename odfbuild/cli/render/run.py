@@ -1,9 +1,11 @@
 """The outcome of a run as text and as JSON."""
 
+from __future__ import annotations
+
 import json
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
-from typing import Any, Final, TypeVar
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from odfbuild import app
 from odfbuild.cli.render.words import count
@@ -12,10 +14,12 @@ from odfbuild.errors import Diagnostic, Level, ProjectErrors, SourceSpan
 from odfbuild.executors.engine.context import RECORDED_KEY, Drifted, Round, Told
 from odfbuild.executors.runs.report import Done, Failed, Interrupted, Outcome, Report, Skipped
 from odfbuild.odf.events import AddPushSource, SetPollingSource
-from odfbuild.odf.refs import DatasetAlias
-from odfbuild.planner.declared import Declared
-from odfbuild.planner.plan import Plan, Step
 from odfbuild.planner.saved.forms import diagnostic_json
+
+if TYPE_CHECKING:
+    from odfbuild.odf.refs import DatasetAlias
+    from odfbuild.planner.declared import Declared
+    from odfbuild.planner.plan import Plan, Step
 
 _LISTED = 10
 _SHOWN = 5  # columns of each kind

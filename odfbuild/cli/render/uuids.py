@@ -1,5 +1,7 @@
 """UUIDs in the rows of a dataset, also in structs, lists and maps, for those who show them."""
 
+from __future__ import annotations
+
 from collections.abc import Callable, Collection, Iterable, Mapping
 from typing import TYPE_CHECKING, Any, Final
 from uuid import UUID
@@ -56,12 +58,12 @@ def _text(value: bytes) -> str:
 
 
 def with_uuids_in_batches(
-    schema: "pa.Schema",
-    batches: "Iterable[pa.RecordBatch]",
+    schema: pa.Schema,
+    batches: Iterable[pa.RecordBatch],
     paths: Collection[ValuePath],
     *,
     as_text: bool,
-) -> "tuple[pa.Schema, Iterable[pa.RecordBatch]]":
+) -> tuple[pa.Schema, Iterable[pa.RecordBatch]]:
     """Return rows with these bytes as UUIDs: as text, or with that type.
 
     A value of another length than 16 bytes is no UUID: as text it is in hex, else it is refused
@@ -72,7 +74,7 @@ def with_uuids_in_batches(
         return schema, batches
     import pyarrow as pa
 
-    def typed(kind: "pa.DataType") -> pa.Schema:
+    def typed(kind: pa.DataType) -> pa.Schema:
         return pa.schema([f.with_type(_replaced(f.type, found[f.name], kind)) for f in schema])
 
     shown = typed(pa.string() if as_text else pa.uuid())
@@ -119,17 +121,17 @@ def _replaced(kind: Any, paths: frozenset[ValuePath], by: Any) -> Any:
     return pa.large_list(item) if pa.types.is_large_list(kind) else pa.list_(item)
 
 
-def uuids_of_dataset(project: "app.Opened", dataset: "DatasetId") -> frozenset[ValuePath]:
+def uuids_of_dataset(project: app.Opened, dataset: DatasetId) -> frozenset[ValuePath]:
     """Return where a dataset has UUIDs as of its head; none if it has no head."""
     state = project.workspace.dataset(dataset).state()
     return frozenset() if state is None else uuids_of(project, state)
 
 
-def uuids_of(project: "app.Opened", state: "ChainState") -> frozenset[ValuePath]:
+def uuids_of(project: app.Opened, state: ChainState) -> frozenset[ValuePath]:
     """Return where a dataset has UUIDs."""
     from odfbuild.planner.queries import uuid_columns
 
-    def lookup(ref: "DatasetRef") -> "ChainState | None":
+    def lookup(ref: DatasetRef) -> ChainState | None:
         found = project.workspace.open(ref)
         return None if found is None else found.state()
 

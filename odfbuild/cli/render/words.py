@@ -1,12 +1,13 @@
 """The words in which plans are told: marks, reasons, numbers.  Pure."""
 
+from __future__ import annotations
+
 from collections.abc import Collection, Mapping, Sequence
 from enum import Enum
-from typing import assert_never
+from typing import TYPE_CHECKING, assert_never
 
 from odfbuild.cli.terminal.console import printable
 from odfbuild.odf.events import DatasetKind
-from odfbuild.odf.refs import DatasetAlias
 from odfbuild.planner.plan import Append, Foreseen, Plan, Planned, Step
 from odfbuild.planner.plan.changes import Affected, Assessment, ChangeClass, ColumnChange, Judged
 from odfbuild.planner.plan.reasons import (
@@ -25,6 +26,9 @@ from odfbuild.planner.plan.reasons import (
 )
 from odfbuild.planner.plan.summary import steps_by_target
 from odfbuild.planner.staleness import records
+
+if TYPE_CHECKING:
+    from odfbuild.odf.refs import DatasetAlias
 
 
 class Mark(Enum):

@@ -1,19 +1,23 @@
 """Events on standard output, a line each, written out when they happen."""
 
+from __future__ import annotations
+
 import json
 import os
 import sys
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from odfbuild import app
 from odfbuild.cli.terminal.console import printable_json
 from odfbuild.errors import OdfBuildError
 from odfbuild.executors.runs.record import Asking, Events
 from odfbuild.planner.saved.forms import diagnostic_json
 from odfbuild.state.runs import Ended
+
+if TYPE_CHECKING:
+    from odfbuild import app
 
 FAILED = "failed"
 
@@ -44,7 +48,7 @@ def tell_idle(project: app.Opened, command: str, *, gate_passed: bool = True) ->
 @contextmanager
 def telling_events(
     project: app.Opened, command: str, steps: int
-) -> "Iterator[tuple[Events, Counter[str]]]":
+) -> Iterator[tuple[Events, Counter[str]]]:
     """Tell of a command that leaves no record: its begin, and its end with what was counted.
 
     It failed if the block counted any `failed`, or ended with an error, which is told, too.

@@ -1,15 +1,34 @@
 """odfbuild apply, and apply --resume."""
 
+from __future__ import annotations
+
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, assert_never
+from typing import TYPE_CHECKING, Annotated, assert_never
+
+import typer
 
 from odfbuild import app
 from odfbuild.cli import exits
 from odfbuild.cli.arguments.context import Given
-from odfbuild.cli.arguments.options import OnBusy
+from odfbuild.cli.arguments.options import (
+    Allow,
+    Busy,
+    FailFast,
+    Gate,
+    Jobs,
+    LockTimeout,
+    MetadataOnly,
+    NoProgress,
+    OnBusy,
+    PlanExclude,
+    Pools,
+    RunOutput,
+    RunReports,
+    Yes,
+)
 from odfbuild.cli.arguments.project import again_if_changed, open_given
 from odfbuild.cli.arguments.scope import Scope, scoped
 from odfbuild.cli.commands.plan.plan import no_changes
@@ -23,13 +42,12 @@ from odfbuild.cli.render.plan import plan_text
 from odfbuild.cli.render.run import report_json, report_text, told_of
 from odfbuild.cli.render.words import count
 from odfbuild.cli.reservation import names_of, reserved, reserved_for
+from odfbuild.cli.saved import saved_file
 from odfbuild.cli.terminal.console import hint
 from odfbuild.cli.terminal.events import say, say_event, tell_idle
 from odfbuild.cli.unreadable import told_damage
 from odfbuild.errors import Diagnostic, Level, ProjectErrors
 from odfbuild.executors.runs.report import Done, Report
-from odfbuild.executors.runs.resume import Resumed
-from odfbuild.odf.refs import DatasetAlias
 from odfbuild.planner.exclusion import LeftOut, reasons
 from odfbuild.planner.maintenance.batch import HousekeepingPlan
 from odfbuild.planner.maintenance.undo import Undo
@@ -39,6 +57,8 @@ from odfbuild.project.config.project_file import load_config
 
 if TYPE_CHECKING:
     from odfbuild.app.plan.file_snapshot import ProjectFiles
+    from odfbuild.executors.runs.resume import Resumed
+    from odfbuild.odf.refs import DatasetAlias
     from odfbuild.planner.declared import Declared
 
 
@@ -179,6 +199,78 @@ def run_reports(texts: Sequence[str]) -> Reports:
 
         begin_events(files[0])
     return reports
+
+
+def apply(
+    given: Given,
+    what: Annotated[
+        list[str] | None,
+        typer.Argument(
+            metavar="[FILE | SEL...]",
+            help="A plan that `plan --out FILE` saved; or datasets, by name or selector.",
+        ),
+    ] = None,
+    exclude: PlanExclude = None,
+    gate: Gate = "default",
+    allow: Allow = None,
+    metadata_only: MetadataOnly = False,
+    yes: Yes = False,
+    jobs: Jobs = 4,
+    no_progress: NoProgress = False,
+    output: RunOutput = "text",
+    report: RunReports = None,
+    lock_timeout: LockTimeout = 10.0,
+    on_busy: Busy = OnBusy.WAIT,
+    fail_fast: FailFast = False,
+    pool: Pools = None,
+    resume: Annotated[
+        str | None,
+        typer.Option(
+            "--resume",
+            metavar="RUN",
+            help="Do what is left of the plan of a run that failed or was killed; see `runs`.",
+        ),
+    ] = None,
+    partial: Annotated[
+        bool,
+        typer.Option(
+            "--partial",
+            help="Of a saved plan, or of a run, do what still fits where datasets moved since.",
+        ),
+    ] = False,
+) -> int:
+    """Plan, ask, and do what was planned; or carry out exactly a saved plan."""
+    given_what = tuple(what or ())
+    file = saved_file(given_what)
+    scope = Scope(
+        select=() if file is not None else given_what,
+        exclude=tuple(exclude or ()),
+        gate=gate,
+        allow=tuple(allow or ()),
+        metadata_only=metadata_only,
+    )
+    if file is not None and not scope.is_plain:
+        raise typer.BadParameter("a saved plan is carried out as it is, with no other options")
+    if resume is not None and (file is not None or not scope.is_plain):
+        raise typer.BadParameter("--resume does what is left of one run, with no other options")
+    if partial and file is None and resume is None:
+        raise typer.BadParameter("--partial goes with a saved plan, or with --resume")
+    options = ApplyOptions(
+        file=file,
+        scope=scope,
+        yes=yes,
+        jobs=jobs,
+        progress=not no_progress,
+        lock_timeout=lock_timeout,
+        output=output,
+        reports=run_reports(report or ()),
+        resume=resume,
+        partial=partial,
+        fail_fast=fail_fast,
+        pools=tuple(pool or ()),
+        on_busy=on_busy,
+    )
+    return apply_project(given, options)
 
 
 def apply_project(given: Given, options: ApplyOptions) -> int:
@@ -371,13 +463,13 @@ class Running:
 
     command: str = "apply"
     settle: bool = False
-    declared: "Sequence[Declared] | None" = None
+    declared: Sequence[Declared] | None = None
     left_out: bool = False
     damaged: bool = False
     follows: str | None = None
     slices: int | None = None
     begun: Callable[[str], None] = _unheard
-    files: "ProjectFiles | None" = None
+    files: ProjectFiles | None = None
 
 
 def carry_out(project: app.Opened, plan: Plan, options: ApplyOptions, doing: Running) -> int:

@@ -1,17 +1,21 @@
 """odfbuild ingest: push files into a root dataset, each as one commit."""
 
+from __future__ import annotations
+
 import json
 import sys
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from time import time_ns
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
 
 from odfbuild import app
 from odfbuild.cli import exits
 from odfbuild.cli.arguments.context import Given
-from odfbuild.cli.arguments.options import OnBusy
+from odfbuild.cli.arguments.options import Busy, LockTimeout, Name, OnBusy, TextFormat
 from odfbuild.cli.arguments.project import open_given
 from odfbuild.cli.arguments.timestamp import moment
 from odfbuild.cli.consent import refuse_unnamed
@@ -56,8 +60,78 @@ class _Result:
     """What became of one file: what was pushed, or why it was not; neither if it was not tried."""
 
     file: str
-    pushed: "Pushed | None" = None
+    pushed: Pushed | None = None
     error: OdfBuildError | None = None
+
+
+def ingest(
+    given: Given,
+    name: Name,
+    files: Annotated[
+        list[str],
+        typer.Argument(
+            metavar="FILE...",
+            help="Files, each one commit, in this order; - is standard input. What ends with .gz, "
+            ".bz2, .xz or .zst is unpacked.",
+        ),
+    ],
+    source: Annotated[
+        str | None,
+        typer.Option(
+            "--source",
+            metavar="NAME",
+            help="The push source. Default: the only one, or the one named default.",
+        ),
+    ] = None,
+    format: Annotated[
+        str | None,
+        typer.Option(
+            "--format",
+            "--media-type",
+            metavar="FORMAT",
+            help="csv, tsv, json, ndjson, geojson, ndgeojson, parquet, esrishapefile, or a media "
+            "type such as text/csv. Default: by the file's name, else what the source reads.",
+        ),
+    ] = None,
+    event_time: Annotated[
+        str | None,
+        typer.Option(
+            "--event-time",
+            metavar="TIME",
+            help="Of rows without one: 2024-03-01T12:00:00Z, 2024-03-01, -12h, -1d. Default: now.",
+        ),
+    ] = None,
+    id: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--id",
+            metavar="ID",
+            help="A push with an id that the dataset has already changes nothing, so it can be "
+            "tried again; once for each file, in their order.",
+        ),
+    ] = None,
+    id_from_content: Annotated[
+        bool, typer.Option("--id-from-content", help="The id is the hash of the file's bytes.")
+    ] = False,
+    output: TextFormat = "text",
+    lock_timeout: LockTimeout = 10.0,
+    on_busy: Busy = OnBusy.WAIT,
+    called: Annotated[str | None, typer.Option("--called", hidden=True)] = None,
+) -> int:
+    """Push files into a root dataset through one of its push sources, each as one commit."""
+    options = IngestOptions(
+        files=tuple(files),
+        source=source,
+        format=format,
+        event_time=event_time,
+        ids=tuple(id or ()),
+        ids_from_content=id_from_content,
+        json=output == "json",
+        lock_timeout=lock_timeout,
+        on_busy=on_busy,
+        called=called,
+    )
+    return ingest_files(given, name, options)
 
 
 def ingest_files(given: Given, name: str, options: IngestOptions) -> int:
@@ -176,7 +250,7 @@ def _workspace(project: app.Opened) -> str:
     return project.config.target(project.target).workspace.removeprefix("./")
 
 
-def _line(done: "Pushed") -> str:
+def _line(done: Pushed) -> str:
     id = "" if done.id is None else f", id {done.id}"
     if done.repeated:
         return f"  = {done.name}: was pushed before{id}"

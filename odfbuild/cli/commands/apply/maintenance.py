@@ -1,5 +1,7 @@
 """odfbuild reset, compact and rebuild: say what will happen and to whom, ask, and do it."""
 
+from __future__ import annotations
+
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager

@@ -1,5 +1,7 @@
 """odfbuild rebuild --restore: say which files are lost, make them again, and say what became."""
 
+from __future__ import annotations
+
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -11,11 +13,11 @@ from odfbuild.cli.arguments.context import Given
 from odfbuild.cli.arguments.project import open_given
 from odfbuild.cli.render.words import count
 from odfbuild.cli.terminal.console import printable, printable_json
-from odfbuild.odf.identity import DatasetId
-from odfbuild.odf.refs import DatasetAlias
 
 if TYPE_CHECKING:
     from odfbuild.executors.verify.restoration import LostFile, Restored
+    from odfbuild.odf.identity import DatasetId
+    from odfbuild.odf.refs import DatasetAlias
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,8 +25,8 @@ class _Found:
     """A lost file of a dataset, and what became of it, or would."""
 
     name: DatasetAlias
-    lost: "LostFile"
-    restored: "Restored"
+    lost: LostFile
+    restored: Restored
 
     @property
     def is_restored(self) -> bool:

@@ -1,15 +1,51 @@
 """odfbuild retire: say what is taken away and what stays, ask, and do it."""
 
+from __future__ import annotations
+
 from collections.abc import Sequence
 
 from odfbuild.app.undo import prepare_retirement
 from odfbuild.cli import exits
 from odfbuild.cli.arguments.context import Given
+from odfbuild.cli.arguments.options import (
+    Busy,
+    DryRun,
+    Exclude,
+    ExistingSelection,
+    LockTimeout,
+    OnBusy,
+    Out,
+    TextFormat,
+    Yes,
+)
 from odfbuild.cli.arguments.project import open_given
 from odfbuild.cli.arguments.selection import chosen_existing
 from odfbuild.cli.commands.apply.undo import UndoOptions, take_back_or_tell
 from odfbuild.cli.consent import refuse_unplanned
 from odfbuild.cli.reservation import reserved
+
+
+def retire(
+    given: Given,
+    selection: ExistingSelection,
+    exclude: Exclude = None,
+    output: TextFormat = "text",
+    dry_run: DryRun = False,
+    out: Out = None,
+    yes: Yes = False,
+    lock_timeout: LockTimeout = 10.0,
+    on_busy: Busy = OnBusy.WAIT,
+) -> int:
+    """Take away datasets that are no longer declared; their files stay until gc."""
+    options = UndoOptions(
+        out=out,
+        dry_run=dry_run,
+        yes=yes,
+        as_json=output == "json",
+        lock_timeout=lock_timeout,
+        on_busy=on_busy,
+    )
+    return retire_selected(given, selection, exclude or [], options)
 
 
 def retire_selected(

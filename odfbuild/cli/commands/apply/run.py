@@ -1,21 +1,40 @@
 """odfbuild run: take in what sources have, and derive what follows: once, or again and again."""
 
+from __future__ import annotations
+
 import sys
 import time
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING, Annotated
+
+import typer
 
 from odfbuild import app
 from odfbuild.app.plan.late_files import UNREAD
 from odfbuild.app.run import Data, data_plan
 from odfbuild.cli import exits
 from odfbuild.cli.arguments.context import Given
+from odfbuild.cli.arguments.options import (
+    Busy,
+    Exclude,
+    FailFast,
+    Jobs,
+    LockTimeout,
+    NoProgress,
+    OnBusy,
+    Pools,
+    RunOutput,
+    RunReports,
+    Selection,
+)
 from odfbuild.cli.arguments.project import again_if_changed, open_given
 from odfbuild.cli.commands.apply.apply import (
     ApplyOptions,
     Running,
     answer_idle,
     carry_out,
+    run_reports,
     tell_left_out,
 )
 from odfbuild.cli.consent import refuse_unnamed
@@ -26,10 +45,12 @@ from odfbuild.cli.render.plan import plan_text
 from odfbuild.cli.reservation import reserved_for
 from odfbuild.cli.terminal.console import hint
 from odfbuild.errors import Diagnostic, Level, OdfBuildError, ProjectErrors, StateError
-from odfbuild.odf.refs import DatasetAlias
-from odfbuild.planner.exclusion import LeftOut
-from odfbuild.planner.plan import Plan
 from odfbuild.planner.plan.subset import restrict
+
+if TYPE_CHECKING:
+    from odfbuild.odf.refs import DatasetAlias
+    from odfbuild.planner.exclusion import LeftOut
+    from odfbuild.planner.plan import Plan
 
 _NAMED = 5
 _IDLE = "Nothing to run: sources and inputs have nothing new.\n"
@@ -57,6 +78,65 @@ class _Seen:
     left_out: Collection[DatasetAlias | None] = frozenset()
     unread: Sequence[Diagnostic] = ()
     error: str | None = None
+
+
+def run(
+    given: Given,
+    selection: Selection = None,
+    exclude: Exclude = None,
+    until_idle: Annotated[
+        bool,
+        typer.Option("--until-idle", help="Go on until sources and inputs have nothing new."),
+    ] = False,
+    max_slices: Annotated[
+        int | None,
+        typer.Option(
+            "--max-slices", metavar="N", min=1, help="Take in N slices of each source at most."
+        ),
+    ] = None,
+    watch: Annotated[
+        bool, typer.Option("--watch", help="Begin again after a pause, until ^C.")
+    ] = False,
+    interval: Annotated[
+        float, typer.Option("--interval", min=0.1, help="Seconds of the pause with --watch.")
+    ] = 10.0,
+    jobs: Jobs = 4,
+    fail_fast: FailFast = False,
+    pool: Pools = None,
+    no_progress: NoProgress = False,
+    output: RunOutput = "text",
+    report: RunReports = None,
+    lock_timeout: LockTimeout = 10.0,
+    on_busy: Busy = OnBusy.WAIT,
+) -> int:
+    """Take in what sources have and derive what follows, without a change of definitions."""
+    if until_idle and max_slices is not None:
+        raise typer.BadParameter("--until-idle takes in everything, --max-slices does not")
+    if output == "json" and (watch or until_idle):
+        raise typer.BadParameter(
+            "-o json is one document: leave out --watch and --until-idle, or write -o ndjson"
+        )
+    reports = run_reports(report or ())
+    if reports.wants("json") and (watch or until_idle):
+        raise typer.BadParameter("--report json is one document: leave out --watch, --until-idle")
+    options = RunOptions(
+        select=tuple(selection or ()),
+        exclude=tuple(exclude or ()),
+        until_idle=until_idle,
+        slices=max_slices,
+        watch=interval if watch else None,
+        apply=ApplyOptions(
+            jobs=jobs,
+            progress=not no_progress,
+            lock_timeout=lock_timeout,
+            on_busy=on_busy,
+            output=output,
+            reports=reports,
+            fail_fast=fail_fast,
+            pools=tuple(pool or ()),
+        ),
+    )
+    return run_data(given, options)
 
 
 def run_data(given: Given, options: RunOptions, pause: Callable[[float], None] = time.sleep) -> int:

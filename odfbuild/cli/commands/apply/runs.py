@@ -1,19 +1,23 @@
 """odfbuild runs: past runs, one run, and what it did to one dataset."""
 
+from __future__ import annotations
+
 import json
 import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
 
 from odfbuild.cli import exits
 from odfbuild.cli.arguments.context import Given
+from odfbuild.cli.arguments.options import TableFormat
 from odfbuild.cli.arguments.project import open_given
 from odfbuild.cli.render.words import count
 from odfbuild.cli.terminal.console import printable, printable_json
 from odfbuild.errors import Diagnostic, Level, StateError
 from odfbuild.odf.refs import DatasetAlias
-from odfbuild.odf.timestamp import Timestamp
 from odfbuild.state.runs import (
     DamagedRunError,
     Ended,
@@ -24,6 +28,9 @@ from odfbuild.state.runs import (
     list_runs,
     read_events,
 )
+
+if TYPE_CHECKING:
+    from odfbuild.odf.timestamp import Timestamp
 
 _UNDO = "undo"
 _NOT_RESUMED = (_UNDO, "retire")
@@ -85,10 +92,26 @@ _NAMED = 5
 Event = Mapping[str, Any]
 
 
-def show_runs(
-    given: Given, run: str | None, name: str | None, limit: int | None, *, as_json: bool
+def runs(
+    given: Given,
+    run: Annotated[
+        str | None,
+        typer.Argument(
+            metavar="[RUN]", help="The id of a run, a part of it that no other has, or `last`."
+        ),
+    ] = None,
+    name: Annotated[
+        str | None,
+        typer.Argument(metavar="[NAME]", help="A dataset: what the run did to it, in order."),
+    ] = None,
+    limit: Annotated[
+        int | None,
+        typer.Option("-n", "--limit", min=1, help="The newest N. Default: 20 in a table."),
+    ] = None,
+    output: TableFormat = "table",
 ) -> int:
-    """Print past runs, newest first; or one of them; or what it did to one dataset."""
+    """List past runs; show one: its steps, how long they took, heads before and after."""
+    as_json = output == "json"
     project = open_given(given)
     root = project.workspace.root
     if run is None:

@@ -1,22 +1,29 @@
 """odfbuild undo: say where heads go back to and who diverges, ask, and do it."""
 
+from __future__ import annotations
+
 import sys
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
 
-from odfbuild import app
+import typer
+
 from odfbuild.app.undo import prepare_undo, take_back
 from odfbuild.cli import exits
 from odfbuild.cli.arguments.context import Given
-from odfbuild.cli.arguments.options import OnBusy
+from odfbuild.cli.arguments.options import Busy, DryRun, LockTimeout, OnBusy, Out, TextFormat, Yes
 from odfbuild.cli.arguments.project import open_given
 from odfbuild.cli.consent import confirm, refuse_unplanned
 from odfbuild.cli.render.words import count
 from odfbuild.cli.reservation import reserved
 from odfbuild.cli.saved import print_saved, save_plan
 from odfbuild.executors.runs.record import Asking
-from odfbuild.odf.refs import DatasetAlias
-from odfbuild.planner.maintenance.undo import Undo
+
+if TYPE_CHECKING:
+    from odfbuild import app
+    from odfbuild.odf.refs import DatasetAlias
+    from odfbuild.planner.maintenance.undo import Undo
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -29,6 +36,33 @@ class UndoOptions:
     as_json: bool = False
     lock_timeout: float = 10.0
     on_busy: str = OnBusy.WAIT
+
+
+def undo(
+    given: Given,
+    run: Annotated[
+        str,
+        typer.Argument(
+            metavar="RUN", help="The id of a run, a part of it that no other has, or `last`."
+        ),
+    ],
+    output: TextFormat = "text",
+    dry_run: DryRun = False,
+    out: Out = None,
+    yes: Yes = False,
+    lock_timeout: LockTimeout = 10.0,
+    on_busy: Busy = OnBusy.WAIT,
+) -> int:
+    """Set every dataset back to where a run found it; what it made is given up."""
+    options = UndoOptions(
+        out=out,
+        dry_run=dry_run,
+        yes=yes,
+        as_json=output == "json",
+        lock_timeout=lock_timeout,
+        on_busy=on_busy,
+    )
+    return undo_run(given, run, options)
 
 
 def undo_run(given: Given, run: str, options: UndoOptions) -> int:

@@ -1,17 +1,41 @@
 """odfbuild watermark: show the watermark of a dataset, or move it forward."""
 
+from __future__ import annotations
+
 import sys
 from time import time_ns
+from typing import Annotated
+
+import typer
 
 from odfbuild import app
 from odfbuild.cli import exits
 from odfbuild.cli.arguments.context import Given
+from odfbuild.cli.arguments.options import LockTimeout, Name
 from odfbuild.cli.arguments.project import open_given
 from odfbuild.cli.arguments.timestamp import moment
 from odfbuild.cli.consent import refuse_unnamed
 from odfbuild.executors.ingest.fetch.local import SOURCE_NAME
 from odfbuild.executors.ingest.manual_watermark import NotARootError, move_watermark
 from odfbuild.odf.timestamp import Timestamp
+
+
+def watermark(
+    given: Given,
+    name: Name,
+    to: Annotated[
+        str | None,
+        typer.Argument(
+            metavar="[TIME]",
+            help="2024-03-01T12:00:00Z, 2024-03-01, or how long ago: -90m, -12h, -1d, -2w.",
+        ),
+    ] = None,
+    lock_timeout: LockTimeout = 10.0,
+) -> int:
+    """Show the watermark of a dataset, or move that of a root forward; it never goes back."""
+    if to is None:
+        return show_watermark(given, name)
+    return set_watermark(given, name, to, lock_timeout)
 
 
 def show_watermark(given: Given, name: str) -> int:

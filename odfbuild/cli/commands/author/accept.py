@@ -1,13 +1,17 @@
 """odfbuild accept: write into the project file that people agreed to one finding of the gate."""
 
+from __future__ import annotations
+
 import sys
 from datetime import date, timedelta
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Annotated
 
-from odfbuild import app
+import typer
+
 from odfbuild.app.load_project import load
 from odfbuild.cli import exits
 from odfbuild.cli.arguments.context import Given
+from odfbuild.cli.arguments.options import Name
 from odfbuild.cli.arguments.project import open_given
 from odfbuild.cli.commands.author.upgrade import UsageError
 from odfbuild.cli.files import editing, replace_file
@@ -16,9 +20,7 @@ from odfbuild.errors import OdfBuildError
 from odfbuild.host.files import read_regular
 from odfbuild.odf.refs import DatasetAlias
 from odfbuild.planner.evolution.rules.catalogue import catalogue, find_rule
-from odfbuild.planner.evolution.rules.rule import Rule
 from odfbuild.planner.plan.changes import ChangeClass
-from odfbuild.planner.plan.policy import Acceptance
 from odfbuild.project import PROJECT_FILE
 from odfbuild.project.config.project_file import parse_config
 from odfbuild.project.config.settings import parse_day
@@ -27,6 +29,9 @@ from odfbuild.project.yaml.edit import Add, Change, Put, edited_bytes
 from odfbuild.suggest import did_you_mean
 
 if TYPE_CHECKING:
+    from odfbuild import app
+    from odfbuild.planner.evolution.rules.rule import Rule
+    from odfbuild.planner.plan.policy import Acceptance
     from odfbuild.project.load import Project
 
 
@@ -45,10 +50,21 @@ class UnknownDatasetError(OdfBuildError):
     code = "unknown-dataset"
 
 
-def accept_finding(
-    given: Given, code: str, name: str, *, column: str | None, until: str | None, reason: str | None
+def accept(
+    given: Given,
+    code: Annotated[str, typer.Argument(help="The rule, such as ODF201.")],
+    name: Name,
+    column: Annotated[
+        str | None,
+        typer.Option("--column", metavar="PATH", help="The column, such as address.street."),
+    ] = None,
+    until: Annotated[
+        str | None,
+        typer.Option("--until", metavar="DATE", help="The last day. Default: in 90 days."),
+    ] = None,
+    reason: Annotated[str | None, typer.Option("--reason", help="Why it is accepted.")] = None,
 ) -> int:
-    """Accept what a rule finds in a dataset until a day, that day included; by default 90 more.
+    """Accept a finding of the gate, in odfbuild.yaml, for review in git.
 
     An acceptance of the same finding that ran out is renewed; one that holds stays as it is unless
     another day or reason is given.
@@ -99,7 +115,7 @@ def _rule(code: str) -> Rule:
     return found
 
 
-def _dataset(project: app.Opened, loaded: "Project", name: str, rule: Rule) -> DatasetAlias:
+def _dataset(project: app.Opened, loaded: Project, name: str, rule: Rule) -> DatasetAlias:
     """Return a declared dataset by its name; one that retires is declared no more."""
     wanted = DatasetAlias.parse(name)
     declared = {each.alias: each.alias for each in loaded.declared}

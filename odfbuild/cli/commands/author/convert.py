@@ -1,11 +1,15 @@
 """odfbuild convert: blocks, events and snapshots from YAML, JSON or bytes into one of these."""
 
+from __future__ import annotations
+
 import json
 import sys
 from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any, Literal
+
+import typer
 
 from odfbuild.cli import exits
 from odfbuild.cli.files import read_bounded, refuse_taken, write_new
@@ -20,7 +24,7 @@ from odfbuild.odf.wire.blocks import block_hash
 from odfbuild.project.checks.findings import Findings
 from odfbuild.project.yaml import Document, decode, read_documents
 
-MAX_BYTES = 64 << 20
+MAX_MANIFEST_BYTES = 64 << 20
 
 
 class ConvertRefusedError(OdfBuildError):
@@ -35,10 +39,22 @@ class NotOneManifestError(ProjectError):
     code = "not-one-manifest"
 
 
-def convert_file(
-    file: Path, output: str, *, out: Path | None, kind: str | None, version: int | None
+def convert(
+    file: Annotated[Path, typer.Argument(help="A block, an event or a snapshot; - is stdin.")],
+    output: Annotated[Literal["yaml", "json", "fb"], typer.Option("-o", "--output")] = "yaml",
+    out: Annotated[
+        Path | None, typer.Option("--out", help="Write to a new file, not to stdout.")
+    ] = None,
+    kind: Annotated[
+        Literal["DatasetSnapshot", "MetadataBlock", "MetadataEvent"] | None,
+        typer.Option("--kind", help="What bytes are that are no block; text says it itself."),
+    ] = None,
+    manifest_version: Annotated[
+        int | None,
+        typer.Option("--manifest-version", metavar="N", help="Write a block in version 2 or 3."),
+    ] = None,
 ) -> int:
-    """Write what a file holds in another form to standard output, or to a new file."""
+    """Turn a manifest into YAML, JSON or FlatBuffers; what it is, its content says."""
     if output == "fb" and out is None and sys.stdout.isatty():
         raise ConvertRefusedError(
             what="bytes are not written to a terminal",
@@ -47,9 +63,9 @@ def convert_file(
         )
     if out is not None:
         refuse_taken(out)
-    data = read_bounded(file, MAX_BYTES)
+    data = read_bounded(file, MAX_MANIFEST_BYTES)
     given = _read(data, str(file), kind)
-    what = _in_version(given, version)
+    what = _in_version(given, manifest_version)
     text = _written(what, output, data if what == given else None)
     _say_what_is_lost(given, data, what, output)
     if out is not None:

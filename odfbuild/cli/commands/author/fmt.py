@@ -1,13 +1,19 @@
 """odfbuild fmt: lay out definitions in one way, keeping their comments."""
 
+from __future__ import annotations
+
 import sys
 from collections.abc import Iterator, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Annotated
+
+import typer
 
 from odfbuild.cli import exits
 from odfbuild.cli.arguments.context import Given
+from odfbuild.cli.arguments.options import Check
 from odfbuild.cli.files import definitions_in, editing, read_definition, replace_file
 from odfbuild.cli.render.diagnostics import render_diagnostics
 from odfbuild.cli.terminal.console import printable
@@ -25,8 +31,15 @@ class _File:
     after: bytes
 
 
-def format_files(given: Given, paths: Sequence[Path], *, check: bool) -> int:
-    """Lay out files, or all definitions of the project; with `check`, only list those that differ.
+def fmt(
+    given: Given,
+    paths: Annotated[
+        list[Path] | None,
+        typer.Argument(metavar="[PATH]...", help="Files or folders. Default: the whole project."),
+    ] = None,
+    check: Check = False,
+) -> int:
+    """Lay out definitions in one way: indentation, order of keys, blank lines. Comments stay.
 
     What is laid out in an unusual way is left alone with a warning.
     """

@@ -1,28 +1,42 @@
 """odfbuild graph."""
 
+from __future__ import annotations
+
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Annotated, Literal
+
+import typer
 
 from odfbuild.cli.arguments.context import Given
+from odfbuild.cli.arguments.options import Exclude, Selection
 from odfbuild.cli.arguments.project import open_given
 from odfbuild.cli.arguments.selection import chosen, column_use
 from odfbuild.cli.render.graph import Drawing, Node, dot, mermaid, tree
 from odfbuild.cli.unreadable import load_readable, read_code
-from odfbuild.odf.refs import DatasetAlias
-from odfbuild.planner.declared import Declared
 from odfbuild.planner.select.facts import selection_graph
-from odfbuild.planner.select.select import SelectionGraph
+
+if TYPE_CHECKING:
+    from odfbuild.odf.refs import DatasetAlias
+    from odfbuild.planner.declared import Declared
+    from odfbuild.planner.select.select import SelectionGraph
 
 _WRITERS: Mapping[str, Callable[[Drawing], str]] = {"text": tree, "dot": dot, "mermaid": mermaid}
 
 
-def show_graph(
-    given: Given, selectors: Sequence[str], exclude: Sequence[str], *, columns: bool, output: str
+def graph(
+    given: Given,
+    selection: Selection = None,
+    exclude: Exclude = None,
+    columns: Annotated[
+        bool, typer.Option("--columns", help="Say which column is made of which, where known.")
+    ] = False,
+    output: Annotated[Literal["text", "dot", "mermaid"], typer.Option("-o", "--output")] = "text",
 ) -> int:
-    """Print the graph of the chosen datasets: what reads what, and column by column if asked."""
+    """Draw which dataset reads which."""
     project = open_given(given)
     loaded = load_readable(project)
-    wanted = chosen(project, loaded.declared, selectors, exclude)
+    wanted = chosen(project, loaded.declared, selection or (), exclude or ())
     declared = loaded.sound
     graph = selection_graph(declared, project.workspace.names())
     use = column_use(project, declared) if columns else None

@@ -1,10 +1,15 @@
 """odfbuild import: take an existing chain into the workspace, and write the definition of it."""
 
+from __future__ import annotations
+
 import os
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path, PurePosixPath
+from typing import TYPE_CHECKING, Annotated
+
+import typer
 
 from odfbuild import app
 from odfbuild.app.import_chain import (
@@ -32,20 +37,22 @@ from odfbuild.cli.render.words import bytes_text, count, kind_word
 from odfbuild.cli.reservation import reserved
 from odfbuild.cli.terminal.console import hint, printable
 from odfbuild.errors import Diagnostic, Level, ProjectErrors
-from odfbuild.odf.chain.state import ChainState
-from odfbuild.odf.events import DatasetSnapshot
-from odfbuild.odf.identity import DatasetId
 from odfbuild.odf.manifest import to_yaml
 from odfbuild.odf.refs import DatasetAlias
 from odfbuild.planner.declared import normalize
 from odfbuild.planner.diff import diff
 from odfbuild.planner.diff.chain_definitions import UndeclarableError, snapshot_of
-from odfbuild.project.load import Project
 from odfbuild.project.read import read_manifests
 from odfbuild.project.yaml.format import UnformattableError, formatted
 from odfbuild.state.copy import peek
 from odfbuild.state.disabled import disable, enable, mark_of
 from odfbuild.state.memory.applied import record_applied
+
+if TYPE_CHECKING:
+    from odfbuild.odf.chain.state import ChainState
+    from odfbuild.odf.events import DatasetSnapshot
+    from odfbuild.odf.identity import DatasetId
+    from odfbuild.project.load import Project
 
 _SHOWN = 5
 
@@ -67,6 +74,45 @@ class Manner:
     definition: bool = True
     with_inputs: bool = False
     with_sources: bool = False
+
+
+def import_(
+    given: Given,
+    folder: Annotated[
+        Path,
+        typer.Argument(
+            metavar="FOLDER|NAME",
+            help="The folder of a dataset, made by odfbuild or kamu; or a dataset of the workspace "
+            "that has no definition.",
+        ),
+    ],
+    name: Annotated[
+        str | None,
+        typer.Argument(
+            metavar="[NAME]", help="What it shall be called. Default: as it is called there."
+        ),
+    ] = None,
+    no_definition: Annotated[
+        bool, typer.Option("--no-definition", help="Only take the chain in; write no YAML.")
+    ] = False,
+    with_inputs: Annotated[
+        bool,
+        typer.Option("--with-inputs", help="First take in what it reads, from the folders beside."),
+    ] = False,
+    with_sources: Annotated[
+        bool,
+        typer.Option(
+            "--with-sources",
+            help="Use its source, which may run programs and fetch from servers; also of a dataset "
+            "that was imported before. Default: it is not used.",
+        ),
+    ] = False,
+) -> int:
+    """Take an existing chain into the workspace, and write its definition."""
+    manner = Manner(
+        definition=not no_definition, with_inputs=with_inputs, with_sources=with_sources
+    )
+    return import_dataset(given, folder, name, manner)
 
 
 def import_dataset(given: Given, folder: Path, name: str | None, manner: Manner) -> int:

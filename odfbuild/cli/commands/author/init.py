@@ -1,10 +1,14 @@
 """odfbuild init and schema."""
 
+from __future__ import annotations
+
 import sys
 from collections.abc import Mapping
 from importlib.resources.abc import Traversable
 from pathlib import Path
-from typing import Final
+from typing import Annotated, Final
+
+import typer
 
 from odfbuild.cli import exits
 from odfbuild.cli.files import AlreadyThereError, json_schemas, packaged
@@ -39,8 +43,18 @@ class UnknownSchemaError(OdfBuildError):
     code = "unknown-schema"
 
 
-def init_project(directory: Path, template: str = DEFAULT_TEMPLATE) -> int:
-    """Copy a project template into a folder, over nothing that is there.
+def init(
+    directory: Annotated[Path, typer.Argument(help="Where the project goes.")] = Path(),
+    template: Annotated[
+        str,
+        typer.Option(
+            "--template",
+            metavar="NAME",
+            help="What is laid out: minimal, etl, many-datasets, ci-github or ci-gitlab.",
+        ),
+    ] = "minimal",
+) -> int:
+    """Lay out a new project with a small example in it.
 
     The JSON Schema that its files name for editors is laid beside them.
     """
@@ -78,25 +92,6 @@ def _laid_out(template: str) -> dict[str, bytes]:
         for name, source in _files(packaged(f"project_template/{layer}"), ""):
             files[name] = source.read_bytes().replace(_VERSION_MARK, __version__.encode())
     return files
-
-
-def show_json_schema(kind: str | None) -> int:
-    """Print a JSON Schema as it is shipped, or the names of all."""
-    from odfbuild.suggest import did_you_mean
-
-    known = json_schemas()
-    if kind is None:
-        sys.stdout.write("".join(f"{each}\n" for each in known))
-        return exits.DONE
-    found = {each.lower(): each for each in known}.get(kind.lower())
-    if found is None:
-        raise UnknownSchemaError(
-            what=f"there is no schema of a {excerpt(kind, 100)!r}",
-            why=f"there are those of {', '.join(known)}",
-            fix=did_you_mean(kind, known) or "odfbuild schema lists them",
-        )
-    sys.stdout.write(known[found].read_text("utf-8"))
-    return exits.DONE
 
 
 def _files(folder: Traversable, prefix: str) -> list[tuple[str, Traversable]]:

@@ -1,24 +1,46 @@
 """odfbuild list."""
 
+from __future__ import annotations
+
 import sys
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Annotated, Any, Literal
+
+import typer
 
 from odfbuild.cli import exits
 from odfbuild.cli.arguments.context import Given
+from odfbuild.cli.arguments.options import Exclude, SafeCsv, Selection
 from odfbuild.cli.arguments.project import open_given
 from odfbuild.cli.arguments.selection import chosen, chosen_readable, column_use
 from odfbuild.cli.render.rows import check_safe_csv, write_rows
 from odfbuild.cli.unreadable import is_damaged, load_readable, read_code
-from odfbuild.odf.chain.state import ChainState
 from odfbuild.odf.events import SetTransform
 from odfbuild.odf.identity import DatasetId
-from odfbuild.odf.refs import DatasetAlias
-from odfbuild.planner.declared import Declared
-from odfbuild.planner.evolution.columns.use import ColumnUse
+
+if TYPE_CHECKING:
+    from odfbuild.odf.chain.state import ChainState
+    from odfbuild.odf.refs import DatasetAlias
+    from odfbuild.planner.declared import Declared
+    from odfbuild.planner.evolution.columns.use import ColumnUse
 
 _Row = Mapping[str, Any]
 _TABLE = ("name", "kind", "tags", "owner", "file", "inputs", "query")
+
+
+def list_(
+    given: Given,
+    selection: Selection = None,
+    exclude: Exclude = None,
+    workspace: Annotated[
+        bool, typer.Option("-w", "--workspace", help="List what the workspace holds instead.")
+    ] = False,
+    output: Annotated[Literal["table", "json", "csv"], typer.Option("-o", "--output")] = "table",
+    safe_csv: SafeCsv = False,
+) -> int:
+    """List the datasets of the project: kind, tags, owner, file, inputs, class of query."""
+    show = list_workspace if workspace else list_datasets
+    return show(given, selection or (), exclude or (), output, safe_csv=safe_csv)
 
 
 def list_datasets(

@@ -5,16 +5,20 @@ old name, no plan is made; the same command again does what is left.  It has the
 names, so that no run works on the dataset meanwhile, and no other command edits files.
 """
 
+from __future__ import annotations
+
 import re
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING, Annotated
 
-from odfbuild import app
+import typer
+
 from odfbuild.app.load_project import load
 from odfbuild.cli import exits
 from odfbuild.cli.arguments.context import Given
-from odfbuild.cli.arguments.options import OnBusy
+from odfbuild.cli.arguments.options import Busy, LockTimeout, OnBusy
 from odfbuild.cli.arguments.project import open_given
 from odfbuild.cli.commands.author.accept import UnknownDatasetError
 from odfbuild.cli.files import editing, replace_files
@@ -25,14 +29,17 @@ from odfbuild.host.files import read_regular
 from odfbuild.odf.events import SetTransform
 from odfbuild.odf.identity import DatasetId
 from odfbuild.odf.refs import DatasetAlias
-from odfbuild.planner.declared import Declared
-from odfbuild.planner.plan.policy import Moved
 from odfbuild.project import PROJECT_FILE
 from odfbuild.project.files.places import places_of
 from odfbuild.project.opened import refuse_damaged
 from odfbuild.project.template.rendered import RenderedSource
 from odfbuild.project.yaml.edit import Add, Change, Put, edited_bytes
 from odfbuild.suggest import did_you_mean
+
+if TYPE_CHECKING:
+    from odfbuild import app
+    from odfbuild.planner.declared import Declared
+    from odfbuild.planner.plan.policy import Moved
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,10 +51,14 @@ class _Step:
     shown: str
 
 
-def move_dataset(
-    given: Given, old: str, new: str, *, lock_timeout: float, on_busy: str = OnBusy.WAIT
+def mv(
+    given: Given,
+    old: Annotated[str, typer.Argument(help="The dataset as it is called.")],
+    new: Annotated[str, typer.Argument(help="What it shall be called.")],
+    lock_timeout: LockTimeout = 10.0,
+    on_busy: Busy = OnBusy.WAIT,
 ) -> int:
-    """Give a dataset another name in its definition, in inputs and in the project file.
+    """Rename a dataset: its definition, the inputs that read it, and a moved: entry.
 
     All files are changed or none; what a process that was killed left undone is done.  Raises
     ProjectErrors with every place that a template writes.

@@ -1,13 +1,16 @@
 """odfbuild new: a definition guessed from a sample, or of known columns."""
 
+from __future__ import annotations
+
 import os
 import re
 import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path, PurePosixPath
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
-from odfbuild import app
+import typer
+
 from odfbuild.app.load_project import load, locked_schemas
 from odfbuild.cli import exits
 from odfbuild.cli.arguments.context import Given
@@ -25,6 +28,7 @@ from odfbuild.redaction import hiding
 from odfbuild.suggest import did_you_mean
 
 if TYPE_CHECKING:
+    from odfbuild import app
     from odfbuild.executors.ingest.sample.model import Sample, SampledColumn
     from odfbuild.project.load import Project
 
@@ -33,7 +37,7 @@ _FEWEST_DIGITS = 4
 _NUMBERS = re.compile(r"[0-9]+(?:[-_][0-9]+)*")
 
 
-def guessed_root(name: str, sample: "Sample", fetch: Mapping[str, str], file: str) -> Root:
+def guessed_root(name: str, sample: Sample, fetch: Mapping[str, str], file: str) -> Root:
     """Return a root that reads what the sample shows; `file` is how it is called."""
     time = _time(sample.columns)
     merge, note = _merge(sample, time)
@@ -69,7 +73,7 @@ def unknown_root(name: str) -> Root:
     )
 
 
-def _read(sample: "Sample") -> Mapping[str, Any]:
+def _read(sample: Sample) -> Mapping[str, Any]:
     columns = sample.columns if sample.read_as is None else sample.read_as
     given = dict(sample.read)
     return {"kind": given.pop("kind"), "schema": [each.ddl for each in columns], **given}
@@ -87,13 +91,13 @@ def _pattern(fetch: Mapping[str, str]) -> Mapping[str, str]:
     return {**fetch, "path": str(path.with_name(f"{stem[: longest.start()]}*{dot}{suffix}"))}
 
 
-def _time(columns: "Sequence[SampledColumn]") -> "SampledColumn | None":
+def _time(columns: Sequence[SampledColumn]) -> SampledColumn | None:
     """Return the first column of times that is never null, else the first one."""
     times = [each for each in columns if each.is_time]
     return next((each for each in times if None not in each.values), next(iter(times), None))
 
 
-def _merge(sample: "Sample", time: "SampledColumn | None") -> tuple[Mapping[str, Any], str]:
+def _merge(sample: Sample, time: SampledColumn | None) -> tuple[Mapping[str, Any], str]:
     """Return how rows are merged, and why that was guessed."""
     key = next((each for each in sample.columns if each.is_key), None)
     if key is None:
@@ -119,10 +123,23 @@ class OutsideError(ProjectError):
     code = "outside-project"
 
 
-def new_dataset(
-    given: Given, name: str, origin: str | None, *, root: bool, derivative: bool
+def new(
+    given: Given,
+    name: Annotated[str, typer.Argument(help="What the dataset shall be called.")],
+    root: Annotated[bool, typer.Option("--root", help="It takes data in from outside.")] = False,
+    derivative: Annotated[
+        bool, typer.Option("--derivative", help="It is made from other datasets.")
+    ] = False,
+    origin: Annotated[
+        str | None,
+        typer.Option(
+            "--from",
+            metavar="FILE|URL|DATASETS",
+            help="A file or URL to guess columns from; of a derivative, what it reads: A,B.",
+        ),
+    ] = None,
 ) -> int:
-    """Write a definition that loads; nothing is written when it would not.
+    """Write the definition of a dataset, with a schema that is guessed from a sample.
 
     `origin` is a file or URL with a sample for a root, names of datasets for a derivative.
     """
@@ -148,7 +165,7 @@ def new_dataset(
     return exits.DONE
 
 
-def _free(loaded: "Project", name: str) -> DatasetAlias:
+def _free(loaded: Project, name: str) -> DatasetAlias:
     alias = DatasetAlias.parse(name)
     declared = next((each for each in loaded.declared if each.alias == alias), None)
     if declared is not None:
@@ -193,7 +210,7 @@ def _root(project: app.Opened, alias: DatasetAlias, origin: str | None) -> Root:
     return guessed_root(str(alias), _with_epochs(sample), fetch, shown)
 
 
-def _of_url(url: str) -> "Sample":
+def _of_url(url: str) -> Sample:
     from odfbuild.executors.ingest.fetch.request import Request, printable, url_secrets
     from odfbuild.executors.ingest.sample import take_sample
     from odfbuild.version import __version__
@@ -209,13 +226,13 @@ def _of_url(url: str) -> "Sample":
         return take_sample(data, PurePosixPath(shown).name, whole=whole)
 
 
-def _with_epochs(sample: "Sample") -> "Sample":
+def _with_epochs(sample: Sample) -> Sample:
     from odfbuild.executors.ingest.sample.union import with_epochs
 
     return with_epochs(sample)
 
 
-def _of_files(project: app.Opened, origin: str) -> "tuple[Sample, str, str]":
+def _of_files(project: app.Opened, origin: str) -> tuple[Sample, str, str]:
     """Return a sample of a file, or of all that a pattern names; its path, and how it is called."""
     import glob
 
@@ -250,7 +267,7 @@ def _spread(files: Sequence[Path]) -> Sequence[Path]:
     return [files[n * last // (_MOST_FILES - 1)] for n in range(_MOST_FILES)]
 
 
-def _of_file(project: app.Opened, file: Path) -> "tuple[Sample, str]":
+def _of_file(project: app.Opened, file: Path) -> tuple[Sample, str]:
     """Return a sample of a file, and its path within the project."""
     from odfbuild.executors.ingest.sample import MAX_SAMPLE, take_sample
 
@@ -267,9 +284,7 @@ def _of_file(project: app.Opened, file: Path) -> "tuple[Sample, str]":
     return sample, real.relative_to(root).as_posix()
 
 
-def _inputs(
-    project: app.Opened, loaded: "Project", name: str, origin: str | None
-) -> Sequence[Input]:
+def _inputs(project: app.Opened, loaded: Project, name: str, origin: str | None) -> Sequence[Input]:
     names = [each.strip() for each in (origin or "").split(",") if each.strip()]
     if not names:
         raise UsageError(
@@ -304,7 +319,7 @@ def _short(alias: DatasetAlias, others: Sequence[Input]) -> str:
 
 
 def _columns(
-    project: app.Opened, loaded: "Project"
+    project: app.Opened, loaded: Project
 ) -> Mapping[DatasetAlias, tuple[tuple[str, ...] | None, str]]:
     """Return the columns of every declared dataset as far as they are known, and its event time."""
     from odfbuild.planner.evolution.columns.derive import makes_of_events

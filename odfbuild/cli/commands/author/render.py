@@ -1,35 +1,48 @@
 """odfbuild render."""
 
+from __future__ import annotations
+
 import sys
 from collections.abc import Iterable, Iterator, Sequence
+from typing import TYPE_CHECKING, Annotated
 
-from odfbuild import app
+import typer
+
 from odfbuild.cli.arguments.context import Given
+from odfbuild.cli.arguments.options import Exclude, Selection
 from odfbuild.cli.arguments.project import open_given
 from odfbuild.cli.arguments.selection import chosen
 from odfbuild.cli.terminal.console import printable
 from odfbuild.cli.unreadable import load_readable, read_code
-from odfbuild.planner.declared import Declared
 from odfbuild.project import PROJECT_FILE
-from odfbuild.project.config.defaults import Default
-from odfbuild.project.config.project_file import Config
 from odfbuild.project.config.quantities import lag_text
-from odfbuild.project.load import Project
 from odfbuild.project.template.rendered import LineOrigin
 from odfbuild.project.template.standalone import Line, written_out
 
+if TYPE_CHECKING:
+    from odfbuild import app
+    from odfbuild.planner.declared import Declared
+    from odfbuild.project.config.defaults import Default
+    from odfbuild.project.config.project_file import Config
+    from odfbuild.project.load import Project
 
-def render_definitions(
-    given: Given, selectors: Sequence[str], exclude: Sequence[str], *, trace: bool
+
+def render(
+    given: Given,
+    selection: Selection = None,
+    exclude: Exclude = None,
+    trace: Annotated[
+        bool, typer.Option("--trace", help="Say which line of which file made each line.")
+    ] = False,
 ) -> int:
-    """Print definitions as they are after templating, in topological order.
+    """Print the YAML of datasets after templating, with what it includes.
 
     With `trace`, each line says which line of which file made it, and the traits that the project
     gives are listed with the defaults that they come from.
     """
     opened = open_given(given)
     project = load_readable(opened)
-    for number, each in enumerate(_wanted(opened, project, selectors, exclude)):
+    for number, each in enumerate(_wanted(opened, project, selection or (), exclude or ())):
         divider = [] if number == 0 else ["---"]
         _write([*divider, *_definition(project, each, trace=trace)])
     return read_code(project)

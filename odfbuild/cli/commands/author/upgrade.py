@@ -1,17 +1,23 @@
 """odfbuild upgrade: rewrite manifests of older specifications, in place and file by file."""
 
+from __future__ import annotations
+
 import sys
 from collections.abc import Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Annotated
+
+import typer
 
 from odfbuild.cli import exits
+from odfbuild.cli.arguments.options import Check
 from odfbuild.cli.files import definitions_in, editing, read_definition, refusal_of, replace_file
 from odfbuild.cli.render.diagnostics import render_diagnostics
 from odfbuild.cli.terminal.console import printable
 from odfbuild.errors import Diagnostic, ProjectError, ProjectErrors
-from odfbuild.project.upgrade import Upgrade, upgrade
+from odfbuild.project import upgrade as manifests
 from odfbuild.project.yaml import decode
 
 _WHY = "what is not read cannot be upgraded"
@@ -28,7 +34,7 @@ class UsageError(ProjectError):
 class _File:
     path: Path
     data: bytes
-    upgrade: Upgrade
+    upgrade: manifests.Upgrade
 
     @property
     def changes(self) -> bool:
@@ -39,8 +45,16 @@ class _File:
         return mark + self.upgrade.text.encode()
 
 
-def upgrade_paths(paths: Sequence[Path], *, check: bool, to_stdout: bool) -> int:
-    """Rewrite files and all definitions in folders; say what changed and what could not.
+def upgrade(
+    paths: Annotated[
+        list[Path], typer.Argument(help="Files, or folders with all definitions in them.")
+    ],
+    check: Check = False,
+    to_stdout: Annotated[
+        bool, typer.Option("--stdout", help="Print the one file named instead of writing it.")
+    ] = False,
+) -> int:
+    """Rewrite manifests of older specifications. Comments and layout are kept.
 
     With `check` nothing is written; with `to_stdout` the one file is printed instead.
     """
@@ -91,7 +105,7 @@ def _read(paths: Sequence[Path]) -> tuple[list[_File], list[Diagnostic]]:
     for path in dict.fromkeys(paths):
         try:
             data = _bytes(path)
-            new = upgrade(decode(data, str(path)), str(path))
+            new = manifests.upgrade(decode(data, str(path)), str(path))
         except ProjectErrors as error:
             problems += error.found
             continue

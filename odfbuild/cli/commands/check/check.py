@@ -1,11 +1,14 @@
 """odfbuild check: everything that is wrong with a project, in one run."""
 
+from __future__ import annotations
+
 import sys
 from collections.abc import Collection, Iterator, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Annotated, Literal
 
-from odfbuild import app
+import typer
+
 from odfbuild.app.check import (
     broken_datasets,
     examine_all,
@@ -17,14 +20,13 @@ from odfbuild.app.load_project import granted_at, load
 from odfbuild.app.plan.sources import name_findings
 from odfbuild.cli import exits
 from odfbuild.cli.arguments.context import Given
+from odfbuild.cli.arguments.options import CheckSelection
 from odfbuild.cli.arguments.project import open_given
 from odfbuild.cli.arguments.selection import chosen
 from odfbuild.cli.formats.check import Format, Report, report_text
 from odfbuild.cli.problems import all_problems
 from odfbuild.cli.terminal.streams import as_it_is
 from odfbuild.errors import Diagnostic, Level, ProjectErrors
-from odfbuild.odf.refs import DatasetAlias
-from odfbuild.planner.declared import Declared
 from odfbuild.project.checks.secrets import literal_secrets
 from odfbuild.project.config.project_file import find_project
 from odfbuild.project.lock import read_lock
@@ -32,6 +34,9 @@ from odfbuild.project.lock.state import Definitions, LockDifference, differences
 from odfbuild.project.packages import package_differences
 
 if TYPE_CHECKING:
+    from odfbuild import app
+    from odfbuild.odf.refs import DatasetAlias
+    from odfbuild.planner.declared import Declared
     from odfbuild.project.load import Project
 
 
@@ -39,17 +44,32 @@ _FETCHING = frozenset({"unsupported-source"})
 """Codes of problems that make nothing else look wrong."""
 
 
-def check_project(
+def check(
     given: Given,
-    selectors: Sequence[str],
-    *,
-    fix: bool,
-    locked: bool,
-    engine: bool,
-    output: str,
-    against: str | None = None,
+    selection: CheckSelection = None,
+    fix: Annotated[
+        bool, typer.Option("--fix", help="First rewrite manifests of older specifications.")
+    ] = False,
+    locked: Annotated[
+        bool, typer.Option("--locked", help="End with 3 if odfbuild.lock is out of date.")
+    ] = False,
+    engine: Annotated[
+        bool, typer.Option("--engine", help="Ask the engine about queries and sources.")
+    ] = False,
+    against: Annotated[
+        str | None,
+        typer.Option(
+            "--against",
+            metavar="git:REV",
+            help="A reviewed revision: what the project switches on by itself (Python, the "
+            "environment) is on only if it is on there.",
+        ),
+    ] = None,
+    output: Annotated[
+        Literal["text", "json", "github", "sarif"], typer.Option("-o", "--output")
+    ] = "text",
 ) -> int:
-    """Print all that is wrong or doubtful; end with 1 for errors, 3 for an outdated lock file.
+    """Say what is wrong with the project, all of it at once. Needs no network and no engine.
 
     With `fix`, manifests of older specifications are rewritten first.  `against` is a revision of
     git: of what the project switches on by itself, only that is on which is on there.
@@ -62,12 +82,12 @@ def check_project(
         loaded = load(project, granted=granted)
         read_lock(project.root)
     except ProjectErrors as error:
-        report = Report(datasets=None, found=_found(given, selectors, error, against))
+        report = Report(datasets=None, found=_found(given, selection or (), error, against))
         root = find_project(Path.cwd(), given.directory).absolute()
     else:
-        report = _checked(project, loaded, selectors, locked=locked, engine=engine)
+        report = _checked(project, loaded, selection or (), locked=locked, engine=engine)
         root = project.root
-    with as_it_is(output == Format.GITHUB):
+    with as_it_is(output == "github"):
         sys.stdout.write(report_text(report, Format(output), _prefix(root)))
     if report.errors:
         return exits.ERROR
@@ -108,7 +128,7 @@ def _upgrade(project: app.Opened) -> None:
 
 def _checked(
     project: app.Opened,
-    loaded: "Project",
+    loaded: Project,
     selectors: Sequence[str],
     *,
     locked: bool,
@@ -146,7 +166,7 @@ def _checked(
 
 def _test_findings(
     project: app.Opened,
-    loaded: "Project",
+    loaded: Project,
     wanted: Collection[DatasetAlias],
     *,
     everything: bool,
@@ -168,7 +188,7 @@ def _test_findings(
 
 
 def _notes(
-    project: app.Opened, loaded: "Project", selected: Sequence[Declared], *, everything: bool
+    project: app.Opened, loaded: Project, selected: Sequence[Declared], *, everything: bool
 ) -> Iterator[Diagnostic]:
     """Yield what was noted when the files were read, of the files of selected datasets only."""
     files = {each.file for each in selected}
@@ -181,7 +201,7 @@ def _notes(
 
 def _outdated(
     project: app.Opened,
-    loaded: "Project",
+    loaded: Project,
     wanted: Collection[DatasetAlias],
     *,
     everything: bool,

@@ -1,23 +1,30 @@
 """odfbuild deps: fetch the packages of a project, and pin newer ones."""
 
+from __future__ import annotations
+
 import sys
 from collections.abc import Mapping
 from dataclasses import replace
+from typing import Annotated
+
+import typer
 
 from odfbuild.app.load_project import check_packages
 from odfbuild.cli import exits
 from odfbuild.cli.arguments.context import Given
 from odfbuild.cli.arguments.project import open_given
 from odfbuild.cli.terminal.console import printable
+from odfbuild.project import packages
 from odfbuild.project.lock import Lock, LockedPackage, read_lock, write_lock
-from odfbuild.project.packages import check_name, install, pin
 
 
-def install_packages(given: Given) -> int:
-    """Bring `packages/` to what the lock file pins; print one line for each package."""
+def install(
+    given: Given,
+) -> int:
+    """Fetch what odfbuild.lock pins into packages/."""
     project = open_given(given)
     check_packages(project, project.config)
-    done = install(project.root, project.config, read_lock(project.root))
+    done = packages.install(project.root, project.config, read_lock(project.root))
     width = max((len(each.name) for each in done), default=0)
     for each in done:
         word = "installed" if each.done else "as pinned"
@@ -27,19 +34,22 @@ def install_packages(given: Given) -> int:
     return exits.DONE
 
 
-def update_packages(given: Given, name: str | None) -> int:
-    """Resolve revisions anew, of one package or all, and write what they are now to the lock."""
+def update(
+    given: Given,
+    name: Annotated[str | None, typer.Argument(help="One package. Default: all.")] = None,
+) -> int:
+    """Look revisions up anew, pin them in odfbuild.lock, and fetch them."""
     project = open_given(given)
     check_packages(project, project.config)
     if name is not None:
-        check_name(project.config, name)
+        packages.check_name(project.config, name)
     lock = read_lock(project.root) or Lock()
-    packages = pin(
+    pinned = packages.pin(
         project.root, project.config, lock, anew=lambda each: name is None or each == name
     )
-    if packages != lock.packages:
-        write_lock(project.root, replace(lock, packages=packages))
-    sys.stdout.write(pins_text(lock.packages, packages))
+    if pinned != lock.packages:
+        write_lock(project.root, replace(lock, packages=pinned))
+    sys.stdout.write(pins_text(lock.packages, pinned))
     return exits.DONE
 
 

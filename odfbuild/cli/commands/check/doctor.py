@@ -1,9 +1,14 @@
 """odfbuild doctor: what is well and what is not, a line each, with its way out."""
 
+from __future__ import annotations
+
 import json
 import sys
 from collections.abc import Iterator
 from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
 
 from odfbuild.app.inspection.doctor import (
     Check,
@@ -15,16 +20,26 @@ from odfbuild.app.inspection.doctor import (
 )
 from odfbuild.cli import exits
 from odfbuild.cli.arguments.context import Given
+from odfbuild.cli.arguments.options import TextFormat
 from odfbuild.cli.arguments.project import open_given
 from odfbuild.cli.render.words import count
 from odfbuild.cli.terminal.console import printable, printable_json
 from odfbuild.cli.unreadable import told_damage
 from odfbuild.errors import ProjectError
-from odfbuild.project.opened import Opened
+
+if TYPE_CHECKING:
+    from odfbuild.project.opened import Opened
 
 
-def tell_health(given: Given, *, engine: bool, as_json: bool) -> int:
-    """Print how the machine is, and the project if there is one; 1 if something is bad."""
+def doctor(
+    given: Given,
+    engine: Annotated[
+        bool, typer.Option("--engine", help="Start the engine, too, and ask it something.")
+    ] = False,
+    output: TextFormat = "text",
+) -> int:
+    """Say whether this machine and the workspace are well, and what to do if not."""
+    as_json = output == "json"
     found: list[Check] = []
     for each in _looks(given, engine=engine):
         found.append(each)

@@ -1,14 +1,17 @@
 """odfbuild lock: work out the columns of datasets, and write them into the lock file."""
 
+from __future__ import annotations
+
 import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
 
-from odfbuild import app
 from odfbuild.app.check import ENGINE, ask_engine, broken_datasets, examine_all, query_findings
 from odfbuild.app.load_project import check_packages, load
 from odfbuild.cli import exits
 from odfbuild.cli.arguments.context import Given
+from odfbuild.cli.arguments.options import Check, CheckSelection
 from odfbuild.cli.arguments.project import open_given
 from odfbuild.cli.arguments.selection import chosen
 from odfbuild.cli.commands.check.deps import pins_text
@@ -16,15 +19,22 @@ from odfbuild.cli.formats.check import datasets_text, outdated_text, schemas_tex
 from odfbuild.errors import ProjectErrors
 from odfbuild.executors.engine.columns import ColumnsOf
 from odfbuild.executors.engine.protocol import engine_version
-from odfbuild.odf.events import DataSchema
-from odfbuild.odf.refs import DatasetAlias
 from odfbuild.project.lock import LOCK_FILE, Lock, LockedSchema, read_lock, write_lock
 from odfbuild.project.lock.state import Definitions
 from odfbuild.project.packages import package_differences, pin
 
+if TYPE_CHECKING:
+    from odfbuild import app
+    from odfbuild.odf.events import DataSchema
+    from odfbuild.odf.refs import DatasetAlias
 
-def lock_project(given: Given, selectors: Sequence[str], *, check: bool) -> int:
-    """Write which packages are pinned and which columns there are; or only say what would change.
+
+def lock(
+    given: Given,
+    selection: CheckSelection = None,
+    check: Check = False,
+) -> int:
+    """Write odfbuild.lock: revisions and hashes of packages, the columns of every dataset.
 
     Raises ProjectErrors with all queries that are refused; then the schemas stay as they were.
     """
@@ -37,7 +47,7 @@ def lock_project(given: Given, selectors: Sequence[str], *, check: bool) -> int:
         outdated = bool(found)
     else:
         lock = _pinned(project, lock)
-    schemas = _schemas(project, lock, selectors)
+    schemas = _schemas(project, lock, selection or ())
     sys.stdout.write(schemas_text(lock.schemas, schemas))
     if schemas != lock.schemas:
         outdated = True

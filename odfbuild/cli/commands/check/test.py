@@ -1,47 +1,64 @@
 """odfbuild test: fixtures for queries, checks on rows."""
 
+from __future__ import annotations
+
 import json
 import sys
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass
-from typing import Final
+from typing import TYPE_CHECKING, Annotated, Final, Literal
 
-from odfbuild import app
+import typer
+
 from odfbuild.app.test import Testing, data_tests, prepared, unit_tests
 from odfbuild.cli import exits
 from odfbuild.cli.arguments.context import Given
+from odfbuild.cli.arguments.options import CheckSelection, PlanExclude, Reports
 from odfbuild.cli.arguments.project import open_given
 from odfbuild.cli.exits import UsageRefusedError
 from odfbuild.cli.files import parse_reports
 from odfbuild.cli.formats.tests import FAILED, PASSED, SKIPPED, WARNED, Tested, of_check, of_fixture
 from odfbuild.cli.render.words import count
 from odfbuild.cli.terminal.console import printable, printable_json
-from odfbuild.odf.refs import DatasetAlias
-from odfbuild.planner.declared import Declared
+
+if TYPE_CHECKING:
+    from odfbuild import app
+    from odfbuild.odf.refs import DatasetAlias
+    from odfbuild.planner.declared import Declared
 
 _WORDS: Final = {PASSED: "ok     ", FAILED: "FAILED ", WARNED: "warned ", SKIPPED: "skipped"}
 _LEVELS: Final = {FAILED: "error", WARNED: "warning"}
 _REPORTS: Final = {"junit": "a test case for each test", "json": "what -o json prints"}
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class TestOptions:
-    """What was asked of `test`; `output` is text, json or ndjson, `reports` are FMT=FILE."""
-
-    unit: bool = True
-    data: bool = True
-    merged: bool = False
-    jobs: int = 4
-    output: str = "text"
-    reports: tuple[str, ...] = ()
-
-
-def test_project(
-    given: Given, selectors: Sequence[str], exclude: Sequence[str], options: TestOptions
+def test(
+    given: Given,
+    selection: CheckSelection = None,
+    exclude: PlanExclude = None,
+    unit: Annotated[
+        bool, typer.Option("--unit", help="Only the fixtures of queries, below tests/unit.")
+    ] = False,
+    data: Annotated[
+        bool, typer.Option("--data", help="Only the checks on rows, below tests/data.")
+    ] = False,
+    batches: Annotated[
+        bool,
+        typer.Option(
+            "--batches",
+            help="Run each fixture once more with all of its batches in one, which must give the "
+            "same rows.",
+        ),
+    ] = False,
+    jobs: Annotated[int, typer.Option("-j", "--jobs", min=1, help="Fixtures at a time.")] = 4,
+    output: Annotated[
+        Literal["text", "json", "ndjson"],
+        typer.Option("-o", "--output", help="How it is told what was found."),
+    ] = "text",
+    report: Reports = None,
 ) -> int:
-    """Run tests and tell what became of each; 7 if any failed."""
-    reports = parse_reports(options.reports, _REPORTS)
-    if options.merged and not options.unit:
+    """Run the fixtures of queries, and the checks on the rows of the workspace."""
+    unit, data = unit or not data, data or not unit
+    reports = parse_reports(report or (), _REPORTS)
+    if batches and not unit:
         raise UsageRefusedError(
             what="--batches is about fixtures, and --data leaves them out",
             why="checks look at the rows that there are",
@@ -50,11 +67,12 @@ def test_project(
     project = open_given(given)
     testing = prepared(
         project,
-        _choosing(project, selectors, exclude),
-        unit=options.unit,
-        data=options.data,
+        _choosing(project, selection or (), exclude or ()),
+        unit=unit,
+        data=data,
     )
-    tested = list(_WRITERS[options.output](_tests(testing, options), testing))
+    tests = _tests(testing, merged=batches, jobs=jobs)
+    tested = list(_WRITERS[output](tests, testing))
     for format, text in (("json", _document), ("junit", _junit)):
         if reports.wants(format):
             reports.write(format, text(tested))
@@ -72,8 +90,8 @@ def _choosing(
     return lambda declared: chosen(project, declared, selectors, exclude)
 
 
-def _tests(testing: Testing, options: TestOptions) -> Iterator[Tested]:
-    for ran in unit_tests(testing, merged=options.merged, jobs=options.jobs):
+def _tests(testing: Testing, *, merged: bool, jobs: int) -> Iterator[Tested]:
+    for ran in unit_tests(testing, merged=merged, jobs=jobs):
         yield of_fixture(ran)
     for result in data_tests(testing):
         yield of_check(result)

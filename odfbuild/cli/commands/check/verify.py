@@ -1,14 +1,18 @@
 """odfbuild verify: recheck datasets, run their steps again, and say what does not hold."""
 
+from __future__ import annotations
+
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from time import time_ns
-from typing import Final
+from typing import TYPE_CHECKING, Annotated, Final, Literal
 
-from odfbuild import app
+import typer
+
 from odfbuild.cli import exits
 from odfbuild.cli.arguments.context import Given
+from odfbuild.cli.arguments.options import PlanExclude, Reports, Selection
 from odfbuild.cli.arguments.project import open_given
 from odfbuild.cli.arguments.timestamp import moment
 from odfbuild.cli.exits import UsageRefusedError
@@ -21,65 +25,110 @@ from odfbuild.odf.identity import DatasetId, InvalidMultihashError, Multihash
 from odfbuild.odf.refs import DatasetAlias
 from odfbuild.odf.timestamp import Timestamp
 
+if TYPE_CHECKING:
+    from odfbuild import app
+
 _REPORTS = {"junit": "a test case for each dataset", "json": "what -o json prints"}
 _MEANING = "it is the system time, or a block, after which data is verified"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class VerifyOptions:
-    """What was asked of `verify`; `output` is text, json, ndjson or junit, `reports` FMT=FILE."""
-
-    replay: bool = False
-    recompute: bool = False
-    recursive: bool = False
-    since: str | None = None
-    head: str | None = None
-    accept_head: bool = False
-    jobs: int = 4
-    output: str = "text"
-    reports: tuple[str, ...] = ()
-
-
-def verify_selected(
-    given: Given, selectors: Sequence[str], exclude: Sequence[str], options: VerifyOptions
+def verify(
+    given: Given,
+    selection: Selection = None,
+    exclude: PlanExclude = None,
+    replay: Annotated[
+        bool,
+        typer.Option(
+            "--replay",
+            help="Run every step of derivatives again, and compare offsets, watermark and rows. "
+            "What was ingested is not fetched again: sources do not keep what they once had.",
+        ),
+    ] = False,
+    recompute: Annotated[
+        bool,
+        typer.Option(
+            "--recompute",
+            help="Run the query of every derivative once over all rows that it has read, and "
+            "compare that with the rows that stand.",
+        ),
+    ] = False,
+    recursive: Annotated[
+        bool,
+        typer.Option(
+            "--recursive",
+            help="Verify all that they are made of, too; each input has to be in the workspace.",
+        ),
+    ] = False,
+    since: Annotated[
+        str | None,
+        typer.Option(
+            "--since",
+            metavar="BLOCK|TIME",
+            help="Only the data of later blocks: than a block of the one dataset, or a system time "
+            "such as 2024-03-01T12:00:00Z, 2024-03-01 or -1d.",
+        ),
+    ] = None,
+    head: Annotated[
+        str | None,
+        typer.Option(
+            "--head", metavar="HASH", help="The block that the one dataset has to end with."
+        ),
+    ] = None,
+    accept_head: Annotated[
+        bool,
+        typer.Option(
+            "--accept-head",
+            help="Take the heads as they are, where somebody else set a chain back or rewrote it, "
+            "and remember them from now on.",
+        ),
+    ] = False,
+    jobs: Annotated[
+        int, typer.Option("-j", "--jobs", min=1, help="Datasets and steps at a time.")
+    ] = 4,
+    output: Annotated[
+        Literal["text", "json", "ndjson", "junit"],
+        typer.Option("-o", "--output", help="How it is told what was found."),
+    ] = "text",
+    report: Reports = None,
 ) -> int:
-    """Verify datasets, all of them by default; 7 if anything does not hold."""
+    """Rehash every block and data file, and recheck links, rules, rows and what was read."""
     from odfbuild.cli.arguments.selection import chosen_readable
 
-    reports = parse_reports(options.reports, _REPORTS)
+    reports = parse_reports(report or (), _REPORTS)
     project = open_given(given)
     known = project.workspace.names()
-    found_names, loaded = chosen_readable(project, selectors, exclude)
+    found_names, loaded = chosen_readable(project, selection or (), exclude or ())
     chosen = sorted(found_names)
     asked = Verification(
-        replay=options.replay,
-        recompute=options.recompute,
-        recursive=options.recursive,
-        since=_since(project, [known[name] for name in chosen], options.since),
-        jobs=options.jobs,
-        head=_pinned(chosen, options),
-        accept_head=options.accept_head,
+        replay=replay,
+        recompute=recompute,
+        recursive=recursive,
+        since=_since(project, [known[name] for name in chosen], since),
+        jobs=jobs,
+        head=_pinned(chosen, head, recursive=recursive),
+        accept_head=accept_head,
     )
     found = verify_datasets(project, [known[name] for name in chosen], asked)
-    shown = known if options.recursive else chosen
+    shown = known if recursive else chosen
     names = {known[name]: name for name in shown}
-    every = list(_WRITERS[options.output](found, _Asked(project, names, len(chosen))))
+    every = list(_WRITERS[output](found, _Asked(project, names, len(chosen))))
     if (problem := project.workspace.seen.problem) is not None:
         hint(f"the heads that were seen are not remembered: {problem}\n")
     for format, text in (("json", _json_text), ("junit", _junit_text)):
         if reports.wants(format):
             reports.write(format, text(every, names))
-    whole = selectors or exclude or not project.workspace.damage()
+    whole = selection or exclude or not project.workspace.damage()
     holds = whole and all(each.passed for each in every)
     return read_code(loaded) if holds else exits.NOT_VERIFIED
 
 
-def _pinned(chosen: Sequence[DatasetAlias], options: VerifyOptions) -> Multihash | None:
+def _pinned(
+    chosen: Sequence[DatasetAlias], text: str | None, *, recursive: bool
+) -> Multihash | None:
     """Read the block that the one dataset has to end with."""
-    text = options.head
     if text is None:
         return None
-    if len(chosen) != 1 or options.recursive:
+    if len(chosen) != 1 or recursive:
         raise UsageRefusedError(
             what=f"--head {text}: {len(chosen)} datasets are to be verified",
             why="a block is the head of one dataset",

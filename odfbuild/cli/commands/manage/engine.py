@@ -1,60 +1,79 @@
 """odfbuild engine: start, stop and status of a resident JVM, and the upgrade of the engine."""
 
+from __future__ import annotations
+
 import json
 import re
 import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Annotated
 
-from odfbuild import app
-from odfbuild.app.engine import (
-    IDLE,
-    Resident,
-    State,
-    Upgrade,
-    Upgraded,
-    outdated,
-    record,
-    replayed,
-    resident,
-    start,
-    stop,
-)
+import typer
+
+from odfbuild.app import engine
+from odfbuild.app.engine import IDLE, Resident, State, Upgrade, Upgraded
 from odfbuild.cli import exits
 from odfbuild.cli.arguments.context import Given
-from odfbuild.cli.arguments.options import OnBusy
+from odfbuild.cli.arguments.options import (
+    Busy,
+    Exclude,
+    Jobs,
+    LockTimeout,
+    OnBusy,
+    Selection,
+    TextFormat,
+    Yes,
+)
 from odfbuild.cli.arguments.project import open_given
 from odfbuild.cli.consent import confirm, refuse_unnamed
 from odfbuild.cli.exits import UsageRefusedError
 from odfbuild.cli.formats.replay import json_text, replayed_json, replayed_lines
 from odfbuild.cli.reservation import reserved
 
+if TYPE_CHECKING:
+    from odfbuild import app
+
 _IDLE = re.compile(r"([1-9][0-9]{0,5})([smh])")
 _UNITS = {"s": 1, "m": 60, "h": 3600}
 
 
-def start_engine(given: Given, idle: str | None) -> int:
-    """Start a resident engine, unless one is there."""
+def start(
+    given: Given,
+    idle: Annotated[
+        str | None,
+        typer.Option("--idle", metavar="TIME", help="End after so long unused: 90s, 15m, 8h."),
+    ] = None,
+) -> int:
+    """Start an engine that stays for the commands to come; each saves the start of its own."""
     seconds = IDLE if idle is None else _seconds(idle)
-    found, started = start(open_given(given), seconds)
+    found, started = engine.start(open_given(given), seconds)
     sys.stdout.write("Started. " if started else "It runs already. ")
     sys.stdout.write(f"{_words(found)}\n")
     return exits.DONE
 
 
-def stop_engine(given: Given, *, now: bool) -> int:
-    """Stop the resident engine, if there is one."""
-    found = stop(open_given(given), now=now)
+def stop(
+    given: Given,
+    now: Annotated[
+        bool, typer.Option("--now", help="Do not wait for commands that use it: they fail.")
+    ] = False,
+) -> int:
+    """End the engine that stays, once no command uses it."""
+    found = engine.stop(open_given(given), now=now)
     is_there = found.state is not State.NONE
     sys.stdout.write("Stopped.\n" if is_there else "No resident engine runs.\n")
     return exits.DONE
 
 
-def engine_status(given: Given, *, as_json: bool) -> int:
-    """Tell how the resident engine is, and why it is not used if it is not."""
-    found = resident(open_given(given))
-    text = json.dumps(_resident_document(found), indent=2) if as_json else _words(found)
+def status(
+    given: Given,
+    output: TextFormat = "text",
+) -> int:
+    """Tell whether an engine stays, who uses it, and why commands do not if they do not."""
+    found = engine.resident(open_given(given))
+    text = json.dumps(_resident_document(found), indent=2) if output == "json" else _words(found)
     sys.stdout.write(f"{text}\n")
     return exits.DONE
 
@@ -126,6 +145,31 @@ class UpgradeOptions:
     on_busy: str = OnBusy.WAIT
 
 
+def upgrade(
+    given: Given,
+    selection: Selection = None,
+    exclude: Exclude = None,
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="Run the steps again, and write nothing.")
+    ] = False,
+    yes: Yes = False,
+    jobs: Jobs = 4,
+    output: TextFormat = "text",
+    lock_timeout: LockTimeout = 10.0,
+    on_busy: Busy = OnBusy.WAIT,
+) -> int:
+    """Run again what other versions of the engine made; if all is equal, record this one."""
+    options = UpgradeOptions(
+        dry_run=dry_run,
+        yes=yes,
+        jobs=jobs,
+        json=output == "json",
+        lock_timeout=lock_timeout,
+        on_busy=on_busy,
+    )
+    return upgrade_engine(given, selection or [], exclude or [], options)
+
+
 def upgrade_engine(
     given: Given, selectors: Sequence[str], exclude: Sequence[str], options: UpgradeOptions
 ) -> int:
@@ -139,14 +183,14 @@ def upgrade_engine(
     if not options.dry_run:
         refuse_unnamed(project, given, _COMMAND)
     chosen = sorted(chosen_existing(project, selectors, exclude))
-    wanted = outdated(project, chosen)
+    wanted = engine.outdated(project, chosen)
     if options.dry_run or not wanted:
         return _upgraded(project, wanted, len(chosen), options)
     names = [each.alias for each in wanted]
     with reserved(project, names, command=_COMMAND, on_busy=options.on_busy) as mine:
         left = [each for each in chosen if each not in mine.busy]
         if mine.waited or mine.busy:
-            wanted = outdated(project, left)
+            wanted = engine.outdated(project, left)
         return _upgraded(project, wanted, len(left), options)
 
 
@@ -161,7 +205,7 @@ def _upgraded(
     if writes and not options.yes:
         confirm(_COMMAND)
     if writes:
-        record(project, wanted)
+        engine.record(project, wanted)
     _tell(found, chosen, options, written=writes)
     return exits.DONE if passed else exits.NOT_VERIFIED
 
@@ -172,7 +216,7 @@ def _replayed(
     """Run the steps again, and print a line for each dataset as it is done."""
     width = max((len(str(each.alias)) for each in wanted), default=0)
     found = []
-    for each in replayed(project, wanted, options.jobs):
+    for each in engine.replayed(project, wanted, options.jobs):
         found.append(each)
         if not options.json:
             sys.stdout.write("".join(f"{line}\n" for line in _lines(each, width)))

@@ -1,14 +1,19 @@
 """odfbuild gc: free the space of what nobody needs, or say what would go."""
 
+from __future__ import annotations
+
 import json
 import sys
 import time
 from collections.abc import Iterator
-from typing import Any
+from typing import Annotated, Any
+
+import typer
 
 from odfbuild.app.maintenance.collection import Collected, Collection, collect_garbage
 from odfbuild.cli import exits
 from odfbuild.cli.arguments.context import Given
+from odfbuild.cli.arguments.options import TextFormat
 from odfbuild.cli.arguments.project import open_given
 from odfbuild.cli.consent import refuse_unnamed
 from odfbuild.cli.exits import UsageRefusedError
@@ -25,10 +30,21 @@ _WORDS = {
 }
 
 
-def free_space(
-    given: Given, *, older_than: str, keep_runs: int, dry_run: bool, as_json: bool
+def gc(
+    given: Given,
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="Say what would go, and delete nothing.")
+    ] = False,
+    older_than: Annotated[
+        str,
+        typer.Option("--older-than", metavar="TIME", help="Keep what is younger, such as 30m."),
+    ] = "1d",
+    keep_runs: Annotated[
+        int, typer.Option("--keep-runs", min=0, help="Keep the records of so many runs.")
+    ] = 100,
+    output: TextFormat = "text",
 ) -> int:
-    """Delete what no reference reaches, what was left by work that was cut off, and old records.
+    """Free the space of what nothing reaches any more.
 
     Ends with 4 when a dataset was left alone, because it is being changed or is damaged.
     """
@@ -38,7 +54,7 @@ def free_space(
         refuse_unnamed(project, given, "gc")
     wanted = Collection(before=time.time() - age / 1_000, keep_runs=keep_runs, dry_run=dry_run)
     found = collect_garbage(project, wanted)
-    if as_json:
+    if output == "json":
         document = json.dumps(_document(found, dry_run=dry_run), indent=2, ensure_ascii=False)
         sys.stdout.write(printable_json(document) + "\n")
     else:

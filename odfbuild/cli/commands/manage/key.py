@@ -3,34 +3,51 @@
 They are not printed, and what asks for one says for what.
 """
 
+from __future__ import annotations
+
 import json
 import os
 import sys
 from collections.abc import Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
 
 from odfbuild import app
 from odfbuild.cli import exits
 from odfbuild.cli.arguments.context import Given
+from odfbuild.cli.arguments.options import TableFormat
 from odfbuild.cli.arguments.project import open_given
 from odfbuild.cli.files import read_bounded, refuse_taken, write_new
 from odfbuild.cli.render.diagnostics import render_diagnostics
 from odfbuild.errors import Diagnostic, Level, OdfBuildError, StateError
 from odfbuild.odf.identity import DatasetId
-from odfbuild.odf.refs import DatasetAlias
-from odfbuild.state.keys import KeptKey
+from odfbuild.state.keys import KeptKey, sealed
 from odfbuild.state.keys.sealed import (
     MAX_FILE_BYTES,
     OpenKey,
     SealedKey,
     key_text,
     parse_key,
-    seal,
     unseal,
 )
 
+if TYPE_CHECKING:
+    from odfbuild.odf.refs import DatasetAlias
+
 VARIABLE = "ODFBUILD_KEY_PASSPHRASE"
 _LONGEST = 4096
+PassphraseFd = Annotated[
+    int | None,
+    typer.Option(
+        "--passphrase-fd",
+        min=0,
+        metavar="FD",
+        help="Read the passphrase from this file descriptor. Default: the variable "
+        "ODFBUILD_KEY_PASSPHRASE, else the terminal is asked.",
+    ),
+]
 
 
 class PassphraseError(OdfBuildError):
@@ -108,14 +125,17 @@ class AlreadySealedError(StateError):
     code = "already-sealed"
 
 
-def list_keys(given: Given, *, as_json: bool) -> int:
-    """Print one line a key; warn of those that others can read."""
+def list_(
+    given: Given,
+    output: TableFormat = "table",
+) -> int:
+    """List the private keys of the workspace, and warn of those that others can read."""
     from odfbuild.cli.terminal.console import print_table
 
     project = open_given(given)
     kept = project.workspace.keys.kept()
     names = {id: alias for alias, id in project.workspace.names().items()}
-    if as_json:
+    if output == "json":
         listed = [_mapping(each, names.get(each.dataset)) for each in kept]
         sys.stdout.write(json.dumps(listed, indent=2) + "\n")
     else:
@@ -126,32 +146,44 @@ def list_keys(given: Given, *, as_json: bool) -> int:
     return exits.DONE
 
 
-def export_key(given: Given, name: str, file: Path, *, sealed: bool, descriptor: int | None) -> int:
-    """Write the key of a dataset to a new file that only its owner can read."""
+def export(
+    given: Given,
+    name: Annotated[str, typer.Argument(metavar="DATASET", help="A name, or a did:odf.")],
+    file: Annotated[Path, typer.Argument(help="The file to write; it must not be there yet.")],
+    seal: Annotated[bool, typer.Option("--seal", help="Encrypt it under a passphrase.")] = False,
+    passphrase_fd: PassphraseFd = None,
+) -> int:
+    """Write the private key of a dataset to a file that only you can read."""
     project = open_given(given)
     dataset = _dataset(project, name)
     key = project.workspace.keys.export(dataset)
     refuse_taken(file)
-    if sealed:
+    if seal:
         if isinstance(key, SealedKey):
             raise AlreadySealedError(
                 what=f"the key of {name} is sealed already",
                 why="it is kept as it came, and its passphrase stays the one that it has",
                 fix="export it without --seal",
             )
-        key = seal(key, passphrase(f"seal the key of {name}", new=True, descriptor=descriptor))
+        key = sealed.seal(
+            key, passphrase(f"seal the key of {name}", new=True, descriptor=passphrase_fd)
+        )
     write_new(file, key_text(key).encode(), mode=0o600)
     how = "sealed" if isinstance(key, SealedKey) else "not sealed: who reads it has the key"
     sys.stdout.write(f"{file}: the key of {dataset}, {how}\n")
     return exits.DONE
 
 
-def import_key(given: Given, file: Path, *, descriptor: int | None) -> int:
-    """Take a key from a file into the workspace, sealed if it is; a sealed one is opened once."""
+def import_(
+    given: Given,
+    file: Annotated[Path, typer.Argument(help="A file that `key export` wrote.")],
+    passphrase_fd: PassphraseFd = None,
+) -> int:
+    """Take a private key into the workspace. One that is sealed stays so."""
     project = open_given(given)
     key = parse_key(read_bounded(file, MAX_FILE_BYTES), str(file))
     if isinstance(key, SealedKey):
-        secret = passphrase(f"check the key in {file}", new=False, descriptor=descriptor)
+        secret = passphrase(f"check the key in {file}", new=False, descriptor=passphrase_fd)
         unseal(key, secret)
     elif str(file) != "-" and (mode := file.stat().st_mode) & 0o077:
         _say(_exposed(str(file), mode))

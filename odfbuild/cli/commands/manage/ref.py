@@ -1,24 +1,35 @@
 """odfbuild ref list, set and delete."""
 
+from __future__ import annotations
+
 import json
 import sys
+from typing import Annotated
+
+import typer
 
 from odfbuild import app
 from odfbuild.cli import exits
 from odfbuild.cli.arguments.context import Given
+from odfbuild.cli.arguments.options import LockTimeout, Name, TableFormat
 from odfbuild.cli.arguments.project import open_given
 from odfbuild.state.chain.refs import RefPosition, advance, find_block, positions, remove
 
+RefName = Annotated[str, typer.Argument(metavar="REF", help="The name of a reference.")]
 _COLUMNS = ("reference", "block", "number", "to the head")
 
 
-def list_refs(given: Given, name: str, *, as_json: bool) -> int:
-    """Print one line a reference, the head first."""
+def list_(
+    given: Given,
+    name: Name,
+    output: TableFormat = "table",
+) -> int:
+    """List the references of a dataset, and how far each is from the head."""
     from odfbuild.cli.terminal.console import print_table
 
     dataset = app.find_dataset(open_given(given), name)
     found = positions(dataset)
-    if as_json:
+    if output == "json":
         sys.stdout.write(json.dumps([_mapping(each) for each in found], indent=2) + "\n")
         return exits.DONE
     rows = [(each.name, str(each.block), _number(each), _distance(each)) for each in found]
@@ -26,9 +37,21 @@ def list_refs(given: Given, name: str, *, as_json: bool) -> int:
     return exits.DONE
 
 
-def set_ref(given: Given, name: str, ref: str, block: str, timeout: float) -> int:
-    """Make a reference, or move it forward."""
-    dataset = app.find_dataset(open_given(given, lock_timeout=timeout), name)
+def set_(
+    given: Given,
+    name: Name,
+    ref: RefName,
+    block: Annotated[
+        str,
+        typer.Argument(
+            help="head, another reference, a sequence number, or a hash or six characters of its "
+            "start or end."
+        ),
+    ] = "head",
+    lock_timeout: LockTimeout = 10.0,
+) -> int:
+    """Make a reference to a block, or move one forward. The head is moved by apply only."""
+    dataset = app.find_dataset(open_given(given, lock_timeout=lock_timeout), name)
     target = find_block(dataset, block)
     before = advance(dataset, ref, target)
     told = "new" if before is None else "as it was" if before == target else f"was {before}"
@@ -36,9 +59,14 @@ def set_ref(given: Given, name: str, ref: str, block: str, timeout: float) -> in
     return exits.DONE
 
 
-def delete_ref(given: Given, name: str, ref: str, timeout: float) -> int:
-    """Delete a reference; its blocks stay."""
-    dataset = app.find_dataset(open_given(given, lock_timeout=timeout), name)
+def delete(
+    given: Given,
+    name: Name,
+    ref: RefName,
+    lock_timeout: LockTimeout = 10.0,
+) -> int:
+    """Delete a reference. Blocks and data stay."""
+    dataset = app.find_dataset(open_given(given, lock_timeout=lock_timeout), name)
     sys.stdout.write(f"{ref} is deleted; it was {remove(dataset, ref)}\n")
     return exits.DONE
 

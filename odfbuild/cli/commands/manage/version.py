@@ -1,21 +1,26 @@
 """odfbuild version: of the program, and of what it builds with."""
 
+from __future__ import annotations
+
 import json
 import platform
 import sys
 from collections.abc import Mapping
 
 from odfbuild.cli import exits
+from odfbuild.cli.arguments.options import TextFormat
 from odfbuild.executors.engine.protocol import engine_version
 from odfbuild.version import __version__
 
 _ODF = "0.34.1"
 
 
-def show_version(*, as_json: bool) -> int:
-    """Print versions; nothing of an engine is loaded for it."""
+def version(
+    output: TextFormat = "text",
+) -> int:
+    """Print the versions of odfbuild, Python, the engine and the specification."""
     found = _versions()
-    if as_json:
+    if output == "json":
         sys.stdout.write(json.dumps({"format_version": "1.0", **found}, indent=2) + "\n")
     else:
         width = max(map(len, found))

@@ -1,13 +1,19 @@
 """odfbuild diff."""
 
+from __future__ import annotations
+
 import sys
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
+from typing import TYPE_CHECKING, Annotated
+
+import typer
 
 from odfbuild import app
 from odfbuild.app.inspection.diff import Names, Side, both_sides, names_of
 from odfbuild.cli import exits
 from odfbuild.cli.arguments.context import Given
+from odfbuild.cli.arguments.options import Name
 from odfbuild.cli.arguments.project import open_given
 from odfbuild.cli.render.diff import event_difference, row_lines
 from odfbuild.cli.render.uuids import uuids_of_dataset, with_uuids
@@ -15,9 +21,39 @@ from odfbuild.cli.render.words import column_text
 from odfbuild.cli.terminal.console import printable
 from odfbuild.cli.unreadable import load_readable, read_code, refuse_wrong
 from odfbuild.odf.refs import DatasetAlias
-from odfbuild.planner.declared import Declared
-from odfbuild.planner.plan.changes import ColumnChange
 from odfbuild.project.load import Project
+
+if TYPE_CHECKING:
+    from odfbuild.planner.declared import Declared
+    from odfbuild.planner.plan.changes import ColumnChange
+
+
+def diff(
+    given: Given,
+    name: Name,
+    before: Annotated[
+        str | None,
+        typer.Argument(
+            metavar="[A]",
+            help="A block (head, another reference, a number, a hash or six characters of it), "
+            "`declared`, or git:REVISION.  Default: head.",
+        ),
+    ] = None,
+    after: Annotated[
+        str | None,
+        typer.Argument(metavar="[B]", help="The same.  Default: declared, with --data the head."),
+    ] = None,
+    data: Annotated[
+        bool, typer.Option("--data", help="Compare the rows of two blocks instead.")
+    ] = False,
+    limit: Annotated[
+        int, typer.Option("-n", "--limit", min=0, help="With --data: show so many rows.")
+    ] = 20,
+) -> int:
+    """Show what differs between two states of a dataset: definition and schema, or rows."""
+    if data:
+        return show_row_difference(given, name, before, after, limit)
+    return show_difference(given, name, before, after)
 
 
 def show_difference(given: Given, name: str, before: str | None, after: str | None) -> int:

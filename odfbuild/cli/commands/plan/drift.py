@@ -1,19 +1,22 @@
 """odfbuild drift."""
 
+from __future__ import annotations
+
 import json
 import sys
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Annotated, Any
 
-from odfbuild import app
-from odfbuild.app.inspection.diff import Names
+import typer
+
 from odfbuild.app.inspection.drift import find_drift
 from odfbuild.app.load_project import unsure_of
 from odfbuild.app.plan.late_files import files_drift
 from odfbuild.cli import exits
 from odfbuild.cli.arguments.context import Given
+from odfbuild.cli.arguments.options import Exclude, Selection, TextFormat
 from odfbuild.cli.arguments.project import open_given
 from odfbuild.cli.arguments.selection import chosen
 from odfbuild.cli.commands.plan.ignored import is_ignored, read_ignored
@@ -21,29 +24,42 @@ from odfbuild.cli.render.diff import event_difference
 from odfbuild.cli.terminal.console import printable, printable_json
 from odfbuild.cli.unreadable import load_readable, read_code
 from odfbuild.odf.identity import DatasetId
-from odfbuild.odf.refs import DatasetAlias
-from odfbuild.planner.declared import Declared
-from odfbuild.planner.drift import Drift
 from odfbuild.planner.plan.policy import last_names
 from odfbuild.state.workspace import ReadOnlyWorkspace
 
+if TYPE_CHECKING:
+    from odfbuild import app
+    from odfbuild.app.inspection.diff import Names
+    from odfbuild.odf.refs import DatasetAlias
+    from odfbuild.planner.declared import Declared
+    from odfbuild.planner.drift import Drift
 
-def show_drift(
+
+def drift(
     given: Given,
-    selectors: Sequence[str],
-    exclude: Sequence[str],
-    ignore_file: Path | None,
-    output: str,
+    selection: Selection = None,
+    exclude: Exclude = None,
+    ignore_file: Annotated[
+        Path | None,
+        typer.Option(
+            "--ignore-file",
+            metavar="FILE",
+            help="A YAML list of {dataset, kind, until} that are known and let pass.",
+        ),
+    ] = None,
+    output: TextFormat = "text",
 ) -> int:
-    """Print all drift; the exit code tells whether there is any that the ignore file leaves."""
+    """Say where chains are not what this project made of them. Reads only; exit code 2 if so."""
     opened = open_given(given)
     project = replace(opened, workspace=ReadOnlyWorkspace(opened.workspace.root))
     ignored = () if ignore_file is None else read_ignored(ignore_file)
     loaded = load_readable(project)
     declared = loaded.sound
     only = None
-    if selectors or exclude:
-        only = chosen(project, loaded.declared, selectors, exclude) - loaded.wrong.keys()
+    if selection or exclude:
+        only = (
+            chosen(project, loaded.declared, selection or (), exclude or ()) - loaded.wrong.keys()
+        )
     moved = project.policy.moved
     untold = {*loaded.wrong, *unsure_of(loaded, project.workspace.names(), last_names(moved))}
     found = (

@@ -1,12 +1,15 @@
 """odfbuild explain."""
 
+from __future__ import annotations
+
 import sys
 from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING
 
 from odfbuild import app
-from odfbuild.app.inspection.diff import Names
 from odfbuild.app.plan.late_files import files_of, left_unread
 from odfbuild.cli.arguments.context import Given
+from odfbuild.cli.arguments.options import Name
 from odfbuild.cli.arguments.project import open_given
 from odfbuild.cli.arguments.selection import column_use
 from odfbuild.cli.render.dataset import input_lines, standing_text
@@ -17,7 +20,6 @@ from odfbuild.cli.terminal.console import printable
 from odfbuild.cli.unreadable import read_code, refuse_wrong, report_wrong
 from odfbuild.errors import ProjectErrors, StateError
 from odfbuild.executors.ingest.fetch.late_files import PassedOver
-from odfbuild.odf.chain.state import ChainState
 from odfbuild.odf.events import (
     AddPushSource,
     DatasetKind,
@@ -27,7 +29,6 @@ from odfbuild.odf.events import (
 )
 from odfbuild.odf.identity import DatasetId
 from odfbuild.odf.refs import DatasetAlias
-from odfbuild.planner.declared import Declared
 from odfbuild.planner.diff import in_force
 from odfbuild.planner.plan import Append, Ingest, Move, Plan, Step, Transform
 from odfbuild.planner.plan.changes import Assessment, ChangeClass, Judged
@@ -40,8 +41,13 @@ from odfbuild.planner.plan.reasons import (
 )
 from odfbuild.project.config.quantities import lag_text
 from odfbuild.project.opened import refuse_damaged
-from odfbuild.sql.query_class import QueryClass
 from odfbuild.suggest import did_you_mean
+
+if TYPE_CHECKING:
+    from odfbuild.app.inspection.diff import Names
+    from odfbuild.odf.chain.state import ChainState
+    from odfbuild.planner.declared import Declared
+    from odfbuild.sql.query_class import QueryClass
 
 _READS = {
     "linear": "the new rows",
@@ -59,8 +65,11 @@ class UnknownDatasetError(StateError):
     code = "unknown-dataset"
 
 
-def explain_dataset(given: Given, name: str) -> int:
-    """Print why a dataset will or will not run, and the facts that this rests on."""
+def explain(
+    given: Given,
+    name: Name,
+) -> int:
+    """Say why a dataset will or will not run, down to files and lines."""
     project = open_given(given)
     made = app.make_whole(project, app.Asked())
     loaded = made.loaded.declared

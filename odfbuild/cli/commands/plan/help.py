@@ -1,12 +1,15 @@
 """odfbuild help: what a rule, the code of an error or the exit codes mean."""
 
+from __future__ import annotations
+
 import re
 import sys
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from textwrap import shorten, wrap
+from typing import Annotated
 
-from typer.exceptions import Exit
+import typer
 
 from odfbuild.cli import exits
 from odfbuild.cli.files import packaged
@@ -72,11 +75,18 @@ _WIDTH = 100
 _CODE_WIDTH = 26
 
 
-def show_help(topic: str | None, command: Callable[[str], str | None]) -> int:
-    """Print a rule, a code, the codes, the exit codes, or without a topic the list of all rules.
-
-    `command` gives the help of a command, which is what others mean by the same word.
-    """
+def help_(
+    context: typer.Context,
+    topic: Annotated[
+        str | None,
+        typer.Argument(
+            metavar="[CODE|codes|exit-codes]",
+            help="A rule, such as ODF201, the code of an error, a command, or a list. "
+            "Default: the rules.",
+        ),
+    ] = None,
+) -> int:
+    """Explain a rule of the gate, an error, or the exit codes."""
     if topic is None:
         sys.stdout.write(f"{_TOPICS}\n{rule_list()}")
         return exits.DONE
@@ -95,7 +105,7 @@ def show_help(topic: str | None, command: Callable[[str], str | None]) -> int:
     if code is not None:
         sys.stdout.write(_code_text(code))
         return exits.DONE
-    text = command(topic.strip().lower())
+    text = _command_help(context, topic.strip().lower())
     if text is not None:
         sys.stdout.write(f"{text}\n")
         return exits.DONE
@@ -107,7 +117,17 @@ def show_help(topic: str | None, command: Callable[[str], str | None]) -> int:
         + (f"; {guess}" if guess else "")
         + f"\n{_TOPICS}\n{EXIT_CODES}\n{rule_list()}"
     )
-    raise Exit(exits.USAGE)
+    return exits.USAGE
+
+
+def _command_help(context: typer.Context, name: str) -> str | None:
+    """Return the help of a command, None if there is no such command."""
+    root = context.find_root()
+    known = getattr(root.command, "commands", {}).get(name)
+    if known is None:
+        return None
+    with known.make_context(name, [], parent=root, resilient_parsing=True) as own:
+        return str(own.get_help())
 
 
 def _code_text(code: ErrorCode) -> str:

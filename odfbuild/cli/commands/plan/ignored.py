@@ -6,10 +6,13 @@
 day) may be left out, then it passes for ever.
 """
 
+from __future__ import annotations
+
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import date
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from odfbuild.errors import ProjectError, ProjectErrors
 from odfbuild.host.files import MOST, read_regular
@@ -17,8 +20,10 @@ from odfbuild.planner.drift import Drift, DriftKind
 from odfbuild.planner.select.methods import like
 from odfbuild.project.config.settings import SettingsReader, parse_day
 from odfbuild.project.yaml import Document, Value, decode, read_documents
-from odfbuild.project.yaml.places import KeyPath as Steps
 from odfbuild.suggest import did_you_mean
+
+if TYPE_CHECKING:
+    from odfbuild.project.yaml.places import KeyPath as Steps
 
 _KEYS = ("dataset", "kind", "until")
 _KINDS = {each.value: each for each in DriftKind}

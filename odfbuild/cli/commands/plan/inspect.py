@@ -1,22 +1,36 @@
 """odfbuild inspect block, schema and query: one thing of a chain, whole."""
 
+from __future__ import annotations
+
 import json
 import sys
 from collections.abc import Collection, Iterator, Mapping
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Annotated, Any, Literal
+
+import typer
 
 from odfbuild import app
 from odfbuild.cli import exits
 from odfbuild.cli.arguments.context import Given
+from odfbuild.cli.arguments.options import (
+    Explain,
+    MaxBytes,
+    Name,
+    PlanFile,
+    PlanOutput,
+    TextFormat,
+    Verbose,
+)
 from odfbuild.cli.arguments.project import open_given
-from odfbuild.cli.commands.author.convert import MAX_BYTES, manifest_json
+from odfbuild.cli.commands.author.convert import MAX_MANIFEST_BYTES, manifest_json
 from odfbuild.cli.files import read_bounded
+from odfbuild.cli.formats.outputs import MAX_BYTES, Manner, Output, wants_colour
 from odfbuild.cli.render.uuids import uuids_of
+from odfbuild.cli.saved import show_saved
 from odfbuild.cli.terminal.console import printable, printable_json
 from odfbuild.errors import StateError
 from odfbuild.odf.chain.schema import schema_in_force
-from odfbuild.odf.chain.state import ChainState
 from odfbuild.odf.events import DataField, DataSchema, DatasetKind, TransformInput, TransformSql
 from odfbuild.odf.identity import DatasetId, InvalidMultihashError, Multihash
 from odfbuild.odf.manifest import to_manifest
@@ -24,14 +38,26 @@ from odfbuild.odf.manifest.bytes import from_bytes
 from odfbuild.odf.manifest.writer import to_mapping
 from odfbuild.odf.manifest.yaml import yaml_text
 from odfbuild.odf.opaque import refuse_opaque
-from odfbuild.odf.refs import DatasetAlias
 from odfbuild.odf.schema.value_paths import ITEM, KEY, VALUE, ValuePath, below, member
 from odfbuild.odf.wire.blocks import block_hash
 from odfbuild.redaction import BLANK, blanked, excerpt, redacted
 from odfbuild.state.chain.refs import AmbiguousBlockError, UnknownBlockError, find_block
-from odfbuild.state.workspace import Workspace
+
+if TYPE_CHECKING:
+    from odfbuild.odf.chain.state import ChainState
+    from odfbuild.odf.refs import DatasetAlias
+    from odfbuild.state.workspace import Workspace
 
 _LEAST = 6
+At = Annotated[
+    str,
+    typer.Option(
+        "--at",
+        metavar="BLOCK",
+        help="As of this block: head, another reference, a sequence number, or a hash or "
+        "six characters of its start or end.",
+    ),
+]
 
 
 class NotThereYetError(StateError):
@@ -40,8 +66,18 @@ class NotThereYetError(StateError):
     code = "not-there-yet"
 
 
-def show_block(given: Given, name: str, output: str) -> int:
-    """Print a block from a file, or from the workspace by its hash; as YAML without credentials."""
+def block(
+    given: Given,
+    name: Annotated[
+        str,
+        typer.Argument(
+            metavar="FILE|HASH",
+            help="A block file, or a hash in the workspace, or six characters of its start or end.",
+        ),
+    ],
+    output: Annotated[Literal["yaml", "json", "hex"], typer.Option("-o", "--output")] = "yaml",
+) -> int:
+    """Show one block whole, as a manifest or byte by byte."""
     data = _block_bytes(given, name)
     match output:
         case "hex":
@@ -60,8 +96,13 @@ def show_block(given: Given, name: str, output: str) -> int:
     return exits.DONE
 
 
-def show_schema(given: Given, name: str, at: str, output: str) -> int:
-    """Print the schema in force, its system columns included."""
+def schema(
+    given: Given,
+    name: Name,
+    at: At = "head",
+    output: Annotated[Literal["ddl", "arrow", "json"], typer.Option("-o", "--output")] = "ddl",
+) -> int:
+    """Show the columns of a dataset, system columns included."""
     project, state = _state(given, name, at)
     schema = schema_in_force(state)
     if schema is None:
@@ -116,8 +157,13 @@ def _column(field: DataField, uuids: Collection[ValuePath]) -> str:
         return f"{name} {type_name(field.type)} /* not in DDL */"
 
 
-def show_query(given: Given, name: str, at: str, output: str) -> int:
-    """Print the transform in force: engine, inputs, steps; of a root its preprocessing."""
+def query(
+    given: Given,
+    name: Name,
+    at: At = "head",
+    output: TextFormat = "text",
+) -> int:
+    """Show the query that makes a dataset: engine, inputs and steps as they are in force."""
     project, state = _state(given, name, at)
     inputs, transform = _query(name, state)
     if output == "json":
@@ -146,9 +192,22 @@ def _state(given: Given, name: str, at: str) -> tuple[app.Opened, ChainState]:
 # blocks
 
 
+def plan(
+    given: Given,
+    file: PlanFile,
+    output: PlanOutput = Output.TEXT,
+    max_bytes: MaxBytes = MAX_BYTES,
+    explain: Explain = False,
+    verbose: Verbose = False,
+) -> int:
+    """Print a saved plan in any format; a warning says if it is stale."""
+    manner = Manner(max_bytes=max_bytes, colour=wants_colour(), explain=explain, blocks=verbose)
+    return show_saved(given, file, output, manner)
+
+
 def _block_bytes(given: Given, name: str) -> bytes:
     if name == "-" or Path(name).is_file():
-        return read_bounded(Path(name), MAX_BYTES)
+        return read_bounded(Path(name), MAX_MANIFEST_BYTES)
     text = name.lower()
     if not (text.isascii() and text.isalnum() and len(text) >= _LEAST):
         raise _unknown_block(name)

@@ -7,11 +7,24 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import islice
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Annotated, Literal
+
+import typer
 
 from odfbuild import app
 from odfbuild.cli import exits
+from odfbuild.cli.arguments.completion import complete_names
 from odfbuild.cli.arguments.context import Given
+from odfbuild.cli.arguments.options import (
+    Allow,
+    Explain,
+    Gate,
+    MaxBytes,
+    MetadataOnly,
+    PlanExclude,
+    PlanOutput,
+    Verbose,
+)
 from odfbuild.cli.arguments.project import again_if_changed, open_given
 from odfbuild.cli.arguments.scope import Scope, scoped
 from odfbuild.cli.exits import UsageRefusedError
@@ -107,6 +120,102 @@ class PlanOptions:
         return self.is_repeatable and self.output is Output.TEXT
 
 
+def plan(
+    given: Given,
+    select: Annotated[
+        list[str] | None,
+        typer.Argument(
+            metavar="[SEL]...",
+            help="Datasets, by name or selector: +name is all that feeds it, name+ all that reads "
+            "it.",
+            autocompletion=complete_names,
+        ),
+    ] = None,
+    exclude: PlanExclude = None,
+    against: Annotated[
+        str | None,
+        typer.Option(
+            "--against",
+            metavar="git:REV",
+            help="Compare with the project in a revision of git; no workspace is looked at.",
+        ),
+    ] = None,
+    gate: Gate = "default",
+    allow: Allow = None,
+    metadata_only: MetadataOnly = False,
+    refresh: Annotated[
+        Literal["auto", "off"],
+        typer.Option("--refresh", help="Whether to look at local sources for new files."),
+    ] = "auto",
+    output: PlanOutput = Output.TEXT,
+    out: Annotated[
+        Path | None, typer.Option("--out", metavar="FILE", help="Save the plan for `apply FILE`.")
+    ] = None,
+    report: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--report",
+            metavar="FMT=FILE",
+            help="Write the plan in another format, too; may be repeated.",
+        ),
+    ] = None,
+    max_bytes: MaxBytes = MAX_BYTES,
+    detailed_exitcode: Annotated[
+        bool,
+        typer.Option("--detailed-exitcode", help="End with 2 when there are changes."),
+    ] = False,
+    data_diff: Annotated[
+        int | None,
+        typer.Option(
+            "--data-diff",
+            metavar="N",
+            min=1,
+            help="Run changed queries over the last N rows of each input, and say which rows would "
+            "come out otherwise. Starts an engine.",
+        ),
+    ] = None,
+    engine: Annotated[
+        bool,
+        typer.Option(
+            "--engine",
+            help="Ask the engine about new and changed queries, as apply does first. Starts one.",
+        ),
+    ] = False,
+    explain: Explain = False,
+    every: Annotated[
+        bool,
+        typer.Option(
+            "--all", help="List also each of many datasets that only have new data, beside changes."
+        ),
+    ] = False,
+    verbose: Verbose = False,
+) -> int:
+    """Say which blocks would be appended, what would run, and why. Changes nothing."""
+    scope = Scope(
+        select=tuple(select or ()),
+        exclude=tuple(exclude or ()),
+        gate=gate,
+        allow=tuple(allow or ()),
+        metadata_only=metadata_only,
+        refresh=refresh == "auto",
+        against=against,
+        engine=engine,
+    )
+    options = PlanOptions(
+        scope=scope,
+        output=output,
+        out=out,
+        reports=tuple(report or ()),
+        max_bytes=max_bytes,
+        changes_exit=detailed_exitcode,
+        explain=explain,
+        blocks=verbose,
+        every=every,
+        tried=data_diff,
+    )
+    return show_plan(given, options)
+
+
 def show_plan(given: Given, options: PlanOptions) -> int:
     """Print the plan, save it and write its reports; nothing else is changed."""
     reports = parse_reports(options.reports)
@@ -179,9 +288,9 @@ def _try(project: app.Opened, plan: Plan, rows: int) -> None:
 
 def no_changes(datasets: int) -> str:
     """Return the line for a project that has nothing to do."""
-    from odfbuild.cli.render.plan import no_changes as said
+    from odfbuild.cli.render import plan as text
 
-    return f"{said(datasets)}\n"
+    return f"{text.no_changes(datasets)}\n"
 
 
 def _repeated(known: app.Known, options: PlanOptions, manner: Manner) -> Answer | None:

@@ -1,14 +1,19 @@
 """odfbuild explain-row: which rows, blocks and sources a record comes from, or may come from."""
 
+from __future__ import annotations
+
 import json
 import sys
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
-from typing import Any, Final
+from typing import TYPE_CHECKING, Annotated, Any, Final
+
+import typer
 
 from odfbuild.app.inspection.explain import Explained, RowKey, Traced, explain, trace
 from odfbuild.cli import exits
 from odfbuild.cli.arguments.context import Given
+from odfbuild.cli.arguments.options import Name, TextFormat
 from odfbuild.cli.arguments.project import open_given
 from odfbuild.cli.render.diff import row_text
 from odfbuild.cli.render.provenance import (
@@ -23,7 +28,6 @@ from odfbuild.cli.render.rows import plain_row
 from odfbuild.cli.render.uuids import uuids_of_dataset, with_uuids
 from odfbuild.cli.render.words import count
 from odfbuild.cli.terminal.console import printable, printable_json
-from odfbuild.executors.engine.provenance.chain import Origin, Read, Step, Written
 from odfbuild.odf.events import (
     AddPushSource,
     FetchStepContainer,
@@ -36,6 +40,9 @@ from odfbuild.odf.manifest.writer import to_mapping
 from odfbuild.odf.opaque import is_opaque
 from odfbuild.odf.refs import DatasetAlias
 
+if TYPE_CHECKING:
+    from odfbuild.executors.engine.provenance.chain import Origin, Read, Step, Written
+
 MOST_BLOCKS: Final = 10
 
 Names = Mapping[DatasetId, DatasetAlias]
@@ -43,15 +50,25 @@ Names = Mapping[DatasetId, DatasetAlias]
 
 def explain_row(
     given: Given,
-    name: str,
-    offset: int,
-    *,
-    depth: int | None,
-    rows: int,
-    by_block: bool,
-    as_json: bool,
+    name: Name,
+    offset: Annotated[int, typer.Argument(min=0, help="The offset of a record.")],
+    depth: Annotated[
+        int | None,
+        typer.Option(min=1, metavar="N", help="So many steps back; by default to the roots."),
+    ] = None,
+    rows: Annotated[
+        int,
+        typer.Option(min=0, metavar="N", help="Follow so many rows of each input of a step."),
+    ] = 10,
+    by_block: Annotated[
+        bool,
+        typer.Option(
+            "--by-block", help="Tell what the chains alone tell, block by block: no engine runs."
+        ),
+    ] = False,
+    output: TextFormat = "text",
 ) -> int:
-    """Print where a record comes from: row by row, or block by block as the chains alone tell."""
+    """Say which rows a record was made of and why, by which queries, down to the sources."""
     project = open_given(given)
     traced = trace(project, name, offset)
     names = {id: alias for alias, id in project.workspace.names().items()}
@@ -63,7 +80,7 @@ def explain_row(
             key: replace(each, row=with_uuids(each.row, uuids[key.dataset]))
             for key, each in found.items()
         }
-    if as_json:
+    if output == "json":
         document = dict(traced_json(traced, names))
         if found is not None:
             blocks = {key: _block_json(e.written, e.merged) for key, e in found.items()}

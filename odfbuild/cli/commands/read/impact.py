@@ -1,13 +1,17 @@
 """odfbuild impact and lineage --columns: what the definitions say of columns."""
 
+from __future__ import annotations
+
 import json
 import sys
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Annotated, Any
 
-from odfbuild import app
+import typer
+
 from odfbuild.cli.arguments.context import Given
+from odfbuild.cli.arguments.options import TextFormat
 from odfbuild.cli.arguments.project import open_given
 from odfbuild.cli.arguments.selection import column_use
 from odfbuild.cli.exits import UsageRefusedError
@@ -19,12 +23,15 @@ from odfbuild.errors import PlanError
 from odfbuild.executors.runs.lineage import lineage_of
 from odfbuild.lineage.ids import node_id
 from odfbuild.odf.refs import DatasetAlias, InvalidNameError
-from odfbuild.planner.declared import Declared
 from odfbuild.planner.evolution.columns.use import ALL, ColumnUse, MadeOf
 from odfbuild.planner.plan.changes import Affected, Usage
 from odfbuild.planner.select.facts import selection_graph
-from odfbuild.project.load import Project
 from odfbuild.suggest import did_you_mean
+
+if TYPE_CHECKING:
+    from odfbuild import app
+    from odfbuild.planner.declared import Declared
+    from odfbuild.project.load import Project
 
 _Sources = Sequence[tuple[DatasetAlias, str]]
 
@@ -97,8 +104,12 @@ def show_columns(
     return read_code(loaded)
 
 
-def impact(given: Given, name: str, *, output: str) -> int:
-    """Print whom a change of a dataset or of one of its columns would touch."""
+def impact(
+    given: Given,
+    name: Annotated[str, typer.Argument(metavar="NAME[.COLUMN]", help="What would change.")],
+    output: TextFormat = "text",
+) -> int:
+    """Say which datasets and columns a change of a dataset, or of one column, would touch."""
     project = open_given(given)
     loaded = load_readable(project)
     dataset, column = _subject(loaded, name)

@@ -1,16 +1,21 @@
 """odfbuild lineage: where a dataset comes from, and what chains cannot know of that."""
 
+from __future__ import annotations
+
 import sys
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from time import time_ns
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Annotated, Literal
 from uuid import UUID
+
+import typer
 
 from odfbuild import app
 from odfbuild.cli import exits
 from odfbuild.cli.arguments.context import Given
+from odfbuild.cli.arguments.options import SafeCsv
 from odfbuild.cli.arguments.project import open_given
 from odfbuild.cli.arguments.timestamp import moment
 from odfbuild.cli.commands.read.views import is_time
@@ -43,6 +48,12 @@ _WRITERS: Mapping[str, Callable[[Shown], str]] = {
 }  # fmt: skip
 
 
+Subject = Annotated[
+    str, typer.Argument(metavar="NAME", help="A dataset: its name, a did:odf or a UUID.")
+]
+Source = Annotated[str, typer.Argument(metavar="SOURCE", help="What it was made of, likewise.")]
+
+
 class UnknownLineageError(StateError):
     """Nothing is known of a dataset, or of a relation between two."""
 
@@ -61,18 +72,46 @@ class RecordedLineageError(StateError):
     code = "recorded-lineage"
 
 
-def show_lineage(
+def show(
     given: Given,
-    name: str,
-    *,
-    up: bool,
-    down: bool,
-    depth: int,
-    as_at: str | None,
-    output: str,
-    safe_csv: bool,
+    name: Subject,
+    up: Annotated[bool, typer.Option("--up", help="Only what it was made of.")] = False,
+    down: Annotated[bool, typer.Option("--down", help="Only what was made of it.")] = False,
+    depth: Annotated[
+        int, typer.Option("--depth", min=0, help="At most so many steps; 0: all of them.")
+    ] = 0,
+    as_at: Annotated[
+        str | None,
+        typer.Option(
+            "--as-at",
+            metavar="TIME|BLOCK",
+            help="As chains told it by a time, or by a block of the dataset.",
+        ),
+    ] = None,
+    columns: Annotated[
+        bool, typer.Option("--columns", help="Column by column, as the definitions say.")
+    ] = False,
+    output: Annotated[
+        Literal["tree", "json", "dot", "mermaid", "csv", "html"], typer.Option("-o", "--output")
+    ] = "tree",
+    safe_csv: SafeCsv = False,
 ) -> int:
-    """Print what a dataset was made of and what was made of it, as far as chains and notes tell."""
+    """Show the lineage of a dataset. `odfbuild lineage NAME` is short for this."""
+    if up == down:
+        up = down = True
+    if columns:
+        from odfbuild.cli.commands.read.impact import show_columns
+
+        return show_columns(
+            given,
+            name,
+            up=up,
+            down=down,
+            depth=depth,
+            as_at=as_at,
+            output=output,
+            safe_csv=safe_csv,
+        )
     check_safe_csv(output, safe_csv=safe_csv)
     project = open_given(given)
     with _store(project) as store:
@@ -100,7 +139,7 @@ def show_lineage(
     return exits.DONE
 
 
-def _page(project: app.Opened, shown: Shown, as_at: str | None) -> "tuple[str, Project | None]":
+def _page(project: app.Opened, shown: Shown, as_at: str | None) -> tuple[str, Project | None]:
     """Return relations as a page; with the columns that definitions tell, but not as of a time.
 
     The definitions are returned if they were read.
@@ -127,8 +166,18 @@ def _page(project: app.Opened, shown: Shown, as_at: str | None) -> "tuple[str, P
     return document(chain_graph(shown, told, about)), loaded
 
 
-def add(given: Given, name: str, source: str, classifier: str, home: str | None) -> int:
-    """Note a relation, and where its source is kept."""
+def add(
+    given: Given,
+    name: Subject,
+    source: Source,
+    classifier: Annotated[
+        str, typer.Option("--as", metavar="CLASSIFIER", help="In which role it was used.")
+    ] = "source",
+    home: Annotated[
+        str | None, typer.Option("--home", metavar="HOME", help="Where the source is kept.")
+    ] = None,
+) -> int:
+    """Note that a dataset was made of another, which may be anywhere."""
     _check_words(classifier, home)
     project = open_given(given)
     with _store(project, writes=True) as store:
@@ -157,8 +206,12 @@ def _check_words(*words: str | None) -> None:
         )
 
 
-def remove(given: Given, name: str, source: str) -> int:
-    """Take back a relation that no chain tells."""
+def remove(
+    given: Given,
+    name: Subject,
+    source: Source,
+) -> int:
+    """Take back what was noted with `add`. What chains tell stays."""
     project = open_given(given)
     with _store(project, writes=True) as store:
         derived, origin = _subject(project, name), _subject(project, source)
@@ -178,8 +231,16 @@ def remove(given: Given, name: str, source: str) -> int:
     return exits.DONE
 
 
-def home(given: Given, name: str, home: str | None, *, replace: bool, clear: bool) -> int:
-    """Show, set or forget where a dataset is kept."""
+def home(
+    given: Given,
+    name: Subject,
+    home: Annotated[
+        str | None, typer.Argument(metavar="[HOME]", help="Where it is kept. Default: show it.")
+    ] = None,
+    replace: Annotated[bool, typer.Option("--replace", help="Also if it has another.")] = False,
+    clear: Annotated[bool, typer.Option("--clear", help="Forget it.")] = False,
+) -> int:
+    """Show or set the home of a dataset: the place, index or repository that keeps it."""
     if clear and home is not None:
         raise UsageRefusedError(
             what="--clear does not go with a home",
@@ -208,7 +269,18 @@ def home(given: Given, name: str, home: str | None, *, replace: bool, clear: boo
     return exits.DONE
 
 
-def take_in(given: Given, files: Sequence[Path], home: str | None, *, replace: bool) -> int:
+def import_(
+    given: Given,
+    files: Annotated[
+        list[Path], typer.Argument(help="CSV, or documents of datasets (EO3) in YAML or JSON.")
+    ],
+    home: Annotated[
+        str | None, typer.Option("--home", metavar="HOME", help="Where the sources are kept.")
+    ] = None,
+    replace: Annotated[
+        bool, typer.Option("--replace", help="The files are right where they differ.")
+    ] = False,
+) -> int:
     """Take in relations and homes from files: all of them, or nothing."""
     project = open_given(given)
     with _store(project, writes=True) as store:
@@ -245,12 +317,17 @@ def _read(
         ) from error
 
 
-def put_out(given: Given, name: str | None, *, eo3: bool, safe_csv: bool) -> int:
-    """Print all relations and homes as CSV, or what one dataset was made of as its document."""
+def export(
+    given: Given,
+    name: Annotated[str | None, typer.Argument(metavar="[NAME]", help="For eo3: whose.")] = None,
+    output: Annotated[Literal["csv", "eo3"], typer.Option("-o", "--output")] = "csv",
+    safe_csv: SafeCsv = False,
+) -> int:
+    """Print all relations and homes as CSV, or what one dataset was made of as in its document."""
     from odfbuild.cli.render.lineage import COLUMNS, csv_rows, eo3_document
 
-    check_safe_csv("eo3" if eo3 else "csv", safe_csv=safe_csv)
-    if eo3 == (name is None):
+    check_safe_csv(output, safe_csv=safe_csv)
+    if (output == "eo3") == (name is None):
         raise UsageRefusedError(
             what="-o eo3 is for one dataset, -o csv for all of them",
             why="a document holds the lineage of the dataset that it describes",

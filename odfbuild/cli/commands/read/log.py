@@ -1,18 +1,33 @@
 """odfbuild log."""
 
+from __future__ import annotations
+
 import sys
+from typing import TYPE_CHECKING, Annotated
+
+import typer
 
 from odfbuild import app
 from odfbuild.cli import exits
 from odfbuild.cli.arguments.context import Given
+from odfbuild.cli.arguments.options import Name
 from odfbuild.cli.arguments.project import open_given
 from odfbuild.errors import OdfBuildError
-from odfbuild.odf.identity import Multihash
 from odfbuild.state.chain.dataset import Dataset, ForeignChainError
 
+if TYPE_CHECKING:
+    from odfbuild.odf.identity import Multihash
 
-def show_log(given: Given, name: str, limit: int | None, ref: str) -> int:
-    """Print the chain of a reference, newest block first."""
+
+def log(
+    given: Given,
+    name: Name,
+    limit: Annotated[
+        int | None, typer.Option("-n", "--limit", min=1, help="The newest N blocks only.")
+    ] = None,
+    ref: Annotated[str, typer.Option("--ref", help="The chain of this reference.")] = "head",
+) -> int:
+    """Show the metadata chain of a dataset, newest block first."""
     from odfbuild.cli.render.dataset import block_text
     from odfbuild.state.chain.refs import back, find_ref
 

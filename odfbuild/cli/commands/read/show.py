@@ -1,20 +1,33 @@
 """odfbuild show: the rows of a dataset, as of some block, as a changelog or what it stands for."""
 
+from __future__ import annotations
+
 import sys
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
-from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Annotated
+
+import typer
 
 from odfbuild import app
 from odfbuild.cli import exits
 from odfbuild.cli.arguments.context import Given
+from odfbuild.cli.arguments.options import (
+    ALL_ROWS,
+    AsAt,
+    AsOf,
+    Key,
+    Log,
+    Name,
+    RowOutput,
+    SafeCsv,
+    To,
+)
 from odfbuild.cli.arguments.project import open_given
 from odfbuild.cli.exits import UsageRefusedError
 from odfbuild.cli.formats.rows import (
     TABLE_ROWS,
     Destination,
-    RowFormat,
     destination,
     shown_uuids,
     write_out,
@@ -29,46 +42,55 @@ if TYPE_CHECKING:
     from odfbuild.executors.data.views import DatasetView
 
 
-def show_rows(
+def show(
     given: Given,
-    name: str,
-    asked: "Asked",
-    *,
-    current: bool,
-    output: RowFormat | None,
-    path: Path | None,
-    limit: int | None,
-    safe_csv: bool,
+    name: Name,
+    current: Annotated[
+        bool, typer.Option("--current", help="The rows that nothing took back.")
+    ] = False,
+    log: Log = False,
+    as_at: AsAt = None,
+    as_of: AsOf = None,
+    key: Key = None,
+    output: RowOutput = None,
+    to: To = None,
+    safe_csv: SafeCsv = False,
+    limit: Annotated[
+        int | None, typer.Option("-n", "--limit", min=1, help=f"The last N rows. {ALL_ROWS}")
+    ] = None,
 ) -> int:
-    """Print the last rows of a dataset, or write them to a file.
+    """Show rows of a dataset, as recorded or as they stand.
 
     Without anything asked for these are the last ones of the changelog.
     """
-    if asked.log and current:
+    from odfbuild.cli.commands.read.views import Asked
+
+    asked = Asked(at=as_at, of=as_of, log=log, key=tuple(key or ()))
+    if log and current:
         raise UsageRefusedError(
             what="--log and --current do not go together",
             why="the one is what was recorded, the other what it stands for",
             fix="leave one of them out",
         )
-    to = destination(output, path, safe_csv=safe_csv)
+    goal = destination(output, to, safe_csv=safe_csv)
     project = open_given(given)
-    plain = not (current or asked.log or asked.at is not None or asked.of is not None)
-    view = _view(project, name, asked, plain=plain and not to.is_binary)
+    plain = not (current or log or as_at is not None or as_of is not None)
+    view = _view(project, name, asked, plain=plain and not goal.is_binary)
     schema, batches = view.columns(), view.batches()
-    if to.is_table and not schema.names:
+    if goal.is_table and not schema.names:
         sys.stdout.write(f"{app.find_name(project, name)} has no rows yet\n")
         return exits.DONE
-    if to.is_table or limit is not None:
+    if goal.is_table or limit is not None:
         most = limit or TABLE_ROWS
         found = view.last(most + 1)
         if limit is None and found.num_rows > most:
             tell_more("last", most)
         if not found.num_rows:
-            tell_none(to)
+            tell_none(goal)
         batches = iter(found.slice(max(0, found.num_rows - most)).to_batches())
-    if asked.log and not to.is_binary:
+    if log and not goal.is_binary:
         schema, batches = _signed(view, schema, batches)
-    write_out(to, *shown_uuids(to, schema, batches, view.uuids))
+    write_out(goal, *shown_uuids(goal, schema, batches, view.uuids))
     return exits.DONE
 
 
@@ -83,7 +105,7 @@ def tell_none(to: Destination) -> None:
         hint("no rows\n")
 
 
-def _view(project: app.Opened, name: str, asked: "Asked", *, plain: bool) -> "DatasetView":
+def _view(project: app.Opened, name: str, asked: Asked, *, plain: bool) -> DatasetView:
     from odfbuild.cli.commands.read.views import NoDataError, view_of
     from odfbuild.executors.data.views import DatasetView
     from odfbuild.odf.chain.state import vocabulary
@@ -98,8 +120,8 @@ def _view(project: app.Opened, name: str, asked: "Asked", *, plain: bool) -> "Da
 
 
 def _signed(
-    view: "DatasetView", schema: "pa.Schema", batches: "Iterable[pa.RecordBatch]"
-) -> "tuple[pa.Schema, Iterator[pa.RecordBatch]]":
+    view: DatasetView, schema: pa.Schema, batches: Iterable[pa.RecordBatch]
+) -> tuple[pa.Schema, Iterator[pa.RecordBatch]]:
     """Return the rows with the names of the operations in the place of their numbers.
 
     A number that is no operation stays, with a question mark.

@@ -1,13 +1,17 @@
 """odfbuild sql: one SELECT over datasets by name; nothing is changed."""
 
+from __future__ import annotations
+
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
 
-from odfbuild import app
-from odfbuild.app.inspection.query import answered
+import typer
+
 from odfbuild.cli import exits
 from odfbuild.cli.arguments.context import Given
+from odfbuild.cli.arguments.options import ALL_ROWS, AsAt, AsOf, Key, Log, RowOutput, SafeCsv, To
 from odfbuild.cli.arguments.project import open_given
 from odfbuild.cli.commands.read.show import tell_more, tell_none
 from odfbuild.cli.commands.read.views import Asked, is_time, view_of
@@ -16,17 +20,13 @@ from odfbuild.cli.files import read_bounded, refusal_of
 from odfbuild.cli.formats.rows import (
     TABLE_ROWS,
     Destination,
-    RowFormat,
     destination,
     shown_uuids,
     write_out,
 )
 from odfbuild.errors import Diagnostic, InvalidQueryError, OdfBuildError, ProjectErrors, SourceSpan
-from odfbuild.executors.data.frames import Frame
-from odfbuild.executors.data.views import DatasetView
 from odfbuild.executors.engine.analysis import PlacedQueryError
 from odfbuild.odf.refs import DatasetAlias
-from odfbuild.odf.schema.value_paths import ValuePath
 from odfbuild.planner.queries import copied_uuids
 from odfbuild.sql.analysis.query import QueryFacts, diagnostics, examine
 from odfbuild.sql.findings import Reason
@@ -35,34 +35,52 @@ from odfbuild.sql.text.shape import Place
 from odfbuild.sql.text.statement import QueryStep, SqlTextError
 from odfbuild.suggest import did_you_mean
 
+if TYPE_CHECKING:
+    from odfbuild import app
+    from odfbuild.executors.data.frames import Frame
+    from odfbuild.executors.data.views import DatasetView
+    from odfbuild.odf.schema.value_paths import ValuePath
+
 _MOST_BYTES = 1 << 20
 _REFUSED = (Reason.SYNTAX, Reason.UNKNOWN_INPUT, Reason.ENVIRONMENT, Reason.FOREIGN_CODE)
 
 
-def answer(
+def sql(
     given: Given,
-    text: str | None,
-    file: Path | None,
-    asked: Asked,
-    *,
-    output: RowFormat | None,
-    path: Path | None,
-    limit: int | None,
-    safe_csv: bool,
+    query: Annotated[
+        str | None,
+        typer.Argument(help="One SELECT; names of datasets with dots go in backticks."),
+    ] = None,
+    file: Annotated[
+        Path | None, typer.Option("-f", "--file", help="Read the query from this file; - is stdin.")
+    ] = None,
+    log: Log = False,
+    as_at: AsAt = None,
+    as_of: AsOf = None,
+    key: Key = None,
+    output: RowOutput = None,
+    to: To = None,
+    safe_csv: SafeCsv = False,
+    limit: Annotated[
+        int | None, typer.Option("-n", "--limit", min=1, help=f"The first N rows. {ALL_ROWS}")
+    ] = None,
 ) -> int:
-    """Print the answer to a question, or write it to a file."""
-    to = destination(output, path, safe_csv=safe_csv)
-    question, name = _question(text, file)
+    """Query datasets by name with Spark SQL; nothing is changed."""
+    from odfbuild.app.inspection.query import answered
+
+    asked = Asked(at=as_at, of=as_of, log=log, key=tuple(key or ()))
+    goal = destination(output, to, safe_csv=safe_csv)
+    question, name = _question(query, file)
     project = open_given(given)
     most = limit
-    if to.is_table and limit is None:
+    if goal.is_table and limit is None:
         most = TABLE_ROWS + 1  # one more tells that there are more
     views = _views(project, question, name, asked)
     try:
         with answered(project, question, views, most) as found:
             inputs = {each: (view.schema, view.uuids) for each, view in views.items()}
             uuids = copied_uuids((QueryStep(None, question),), inputs)
-            _print(found, to, uuids, cut=limit is None)
+            _print(found, goal, uuids, cut=limit is None)
     except PlacedQueryError as error:
         raise _placed(error, question, name) from None
     return exits.DONE

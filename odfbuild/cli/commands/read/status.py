@@ -1,28 +1,31 @@
 """odfbuild status: where the datasets of the workspace stand, and who is changing one just now."""
 
+from __future__ import annotations
+
 import sys
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from odfbuild import app
 from odfbuild.app.plan.late_files import files_of, left_unread
 from odfbuild.cli import exits
 from odfbuild.cli.arguments.context import Given
+from odfbuild.cli.arguments.options import Exclude, Selection, TableFormat
 from odfbuild.cli.arguments.project import open_given
 from odfbuild.cli.terminal.console import printable
 from odfbuild.cli.unreadable import is_damaged, read_code
-from odfbuild.executors.ingest.fetch.late_files import PassedOver
-from odfbuild.odf.chain.state import ChainState
-from odfbuild.odf.identity import DatasetId
-from odfbuild.odf.refs import DatasetAlias
-from odfbuild.odf.timestamp import Timestamp
 from odfbuild.planner.staleness import InputLag, Lag, lag_of
-from odfbuild.state.files.lock import Holder
 from odfbuild.state.memory.applied import Applied, recall_applied
 
 if TYPE_CHECKING:
+    from odfbuild import app
+    from odfbuild.executors.ingest.fetch.late_files import PassedOver
+    from odfbuild.odf.chain.state import ChainState
+    from odfbuild.odf.identity import DatasetId
+    from odfbuild.odf.refs import DatasetAlias
+    from odfbuild.odf.timestamp import Timestamp
     from odfbuild.project.load import Project
+    from odfbuild.state.files.lock import Holder
 
 _COLUMNS = ("dataset", "head", "watermark", "lag", "result")
 _RIGHT = [name == "lag" for name in _COLUMNS]
@@ -40,19 +43,22 @@ class _Standing:
     passed: PassedOver
 
 
-def show_status(
-    given: Given, selectors: Sequence[str], exclude: Sequence[str], *, as_json: bool
+def status(
+    given: Given,
+    selection: Selection = None,
+    exclude: Exclude = None,
+    output: TableFormat = "table",
 ) -> int:
-    """Print where each dataset stands: a line each, or as JSON."""
+    """Say where datasets stand: head, watermark, lag, last result, who holds a lock."""
     project = open_given(given)
-    chosen, loaded = _chosen(project, selectors, exclude)
+    chosen, loaded = _chosen(project, selection or (), exclude or ())
     found = _standing(project, chosen)
-    if as_json:
+    if output == "json":
         names = {id: alias for alias, id in project.workspace.names().items()}
         _print_json([_json(each, names) for each in found])
     else:
         _print_table(found)
-    damaged = is_damaged(project.workspace, chosen, all_of=not selectors)
+    damaged = is_damaged(project.workspace, chosen, all_of=not selection)
     return exits.ERROR if damaged else read_code(loaded)
 
 
@@ -80,7 +86,7 @@ def _standing(project: app.Opened, chosen: Collection[DatasetAlias]) -> list[_St
 
 def _chosen(
     project: app.Opened, selectors: Sequence[str], exclude: Sequence[str]
-) -> "tuple[Collection[DatasetAlias], Project | None]":
+) -> tuple[Collection[DatasetAlias], Project | None]:
     if not selectors and not exclude:
         return project.workspace.names(), None
     from odfbuild.cli.arguments.selection import chosen_readable

@@ -1,8 +1,11 @@
 """Which rows of a dataset are meant: up to which block or time, as recorded or as they stand."""
 
+from __future__ import annotations
+
 import re
 from dataclasses import dataclass
 from time import time_ns
+from typing import TYPE_CHECKING
 
 from odfbuild import app
 from odfbuild.cli.arguments.timestamp import moment
@@ -10,15 +13,17 @@ from odfbuild.cli.exits import UsageRefusedError
 from odfbuild.cli.render.uuids import uuids_of
 from odfbuild.errors import StateError
 from odfbuild.executors.data.checks.verified_files import data_files, slices_upto
-from odfbuild.executors.data.views import DatasetView, check_counts
 from odfbuild.odf.chain.schema import schema_in_force
-from odfbuild.odf.chain.state import ChainState
-from odfbuild.odf.events import AddPushSource, DataSchema, SetPollingSource
-from odfbuild.odf.identity import Multihash
 from odfbuild.odf.timestamp import Timestamp
-from odfbuild.state.chain.dataset import Dataset
 from odfbuild.state.chain.refs import back, find_block
 from odfbuild.suggest import did_you_mean
+
+if TYPE_CHECKING:
+    from odfbuild.executors.data.views import DatasetView
+    from odfbuild.odf.chain.state import ChainState
+    from odfbuild.odf.events import AddPushSource, DataSchema, SetPollingSource
+    from odfbuild.odf.identity import Multihash
+    from odfbuild.state.chain.dataset import Dataset
 
 _TIME = re.compile(r"-[0-9]+[smhdw]|[0-9]{4}-[0-9]{2}-[0-9]{2}.*", re.DOTALL)
 _AT = "--as-at takes a block, or the time up to which blocks count"
@@ -70,6 +75,8 @@ def view_of(project: app.Opened, name: str, asked: Asked) -> DatasetView:
     Raises UsageRefusedError for what is no time, StateError for a dataset, block or time that is
     not there, NoDataError, LostDataError and DamagedDataError.
     """
+    from odfbuild.executors.data.views import DatasetView, check_counts
+
     now = Timestamp.from_millis(time_ns() // 1_000_000)
     dataset = app.find_dataset(project, name)
     block = dataset.head() if asked.at is None else _block(dataset, asked.at, name, now)

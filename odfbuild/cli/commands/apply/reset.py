@@ -1,0 +1,80 @@
+"""odfbuild reset: set heads of datasets back to an earlier block."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from odfbuild.app.maintenance.rewrite import Reset
+from odfbuild.cli.arguments.completion import complete_names
+from odfbuild.cli.arguments.context import Given
+from odfbuild.cli.arguments.options import (
+    Busy,
+    Downstream,
+    DryRun,
+    Exclude,
+    LockTimeout,
+    OnBusy,
+    Out,
+    TextFormat,
+    Yes,
+)
+from odfbuild.cli.commands.apply.maintenance import Manner, housekeep, reset_at
+
+
+def reset(
+    given: Given,
+    selection: Annotated[
+        str,
+        typer.Argument(
+            metavar="SEL",
+            help="The dataset, or several by one selector.",
+            autocompletion=complete_names,
+        ),
+    ],
+    block: Annotated[
+        str | None,
+        typer.Argument(
+            metavar="[BLOCK]",
+            help="A reference, a sequence number, or a hash or six characters of its start or end.",
+        ),
+    ] = None,
+    sequence: Annotated[
+        int | None, typer.Option("--sequence", min=0, help="The sequence number of the block.")
+    ] = None,
+    as_at: Annotated[
+        str | None,
+        typer.Option(
+            "--as-at",
+            metavar="TIME",
+            help="The last block up to a system time such as 2024-03-01T12:00:00Z, 2024-03-01 or "
+            "-1d.",
+        ),
+    ] = None,
+    downstream: Downstream = False,
+    exclude: Exclude = None,
+    output: TextFormat = "text",
+    dry_run: DryRun = False,
+    out: Out = None,
+    yes: Yes = False,
+    lock_timeout: LockTimeout = 10.0,
+    on_busy: Busy = OnBusy.WAIT,
+) -> int:
+    """Make an earlier block the last one of datasets; what came after it is given up."""
+    if sum(each is not None for each in (block, sequence, as_at)) != 1:
+        raise typer.BadParameter(
+            "say which block is to be the last: BLOCK, --sequence N or --as-at TIME"
+        )
+    manner = Manner(
+        yes=yes,
+        dry_run=dry_run,
+        as_json=output == "json",
+        out=out,
+        lock_timeout=lock_timeout,
+        on_busy=on_busy,
+        downstream=downstream,
+    )
+    text = str(sequence) if block is None else block
+    wish = Reset(text) if as_at is None else reset_at(as_at)
+    return housekeep(given, [selection], exclude or [], wish, manner)

@@ -1,0 +1,40 @@
+"""odfbuild schema: the JSON Schemas of manifests, for editors."""
+
+from __future__ import annotations
+
+import sys
+from typing import Annotated
+
+import typer
+
+from odfbuild.cli import exits
+from odfbuild.cli.files import json_schemas
+from odfbuild.errors import OdfBuildError
+from odfbuild.redaction import excerpt
+
+
+class UnknownSchemaError(OdfBuildError):
+    """There is no JSON Schema of that name."""
+
+    code = "unknown-schema"
+
+
+def schema(
+    kind: Annotated[str | None, typer.Argument(help="What is described.")] = None,
+) -> int:
+    """Print a JSON Schema for editors; without a kind, list the kinds there are."""
+    from odfbuild.suggest import did_you_mean
+
+    known = json_schemas()
+    if kind is None:
+        sys.stdout.write("".join(f"{each}\n" for each in known))
+        return exits.DONE
+    found = {each.lower(): each for each in known}.get(kind.lower())
+    if found is None:
+        raise UnknownSchemaError(
+            what=f"there is no schema of a {excerpt(kind, 100)!r}",
+            why=f"there are those of {', '.join(known)}",
+            fix=did_you_mean(kind, known) or "odfbuild schema lists them",
+        )
+    sys.stdout.write(known[found].read_text("utf-8"))
+    return exits.DONE

@@ -1,1 +1,0 @@
-"""The commands as the command line declares them: arguments, options and help."""
