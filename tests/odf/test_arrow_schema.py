@@ -1,9 +1,17 @@
 """Raw Arrow schema bytes from outside."""
 
+import subprocess
+import sys
+
 import pytest
 from flatbuffers import Builder
 
-from odfbuild.odf.schema.arrow_bytes import InvalidArrowSchemaError, from_arrow_bytes
+from odfbuild.odf.events import DataField, DataSchema, DataTypeInt64
+from odfbuild.odf.schema.arrow_bytes import (
+    InvalidArrowSchemaError,
+    arrow_bytes,
+    from_arrow_bytes,
+)
 
 
 def test_fields_that_share_their_parts_cannot_multiply_the_work() -> None:
@@ -32,3 +40,12 @@ def test_fields_that_share_their_parts_cannot_multiply_the_work() -> None:
     builder.Finish(builder.EndObject())
     with pytest.raises(InvalidArrowSchemaError, match="far more fields than it has bytes"):
         from_arrow_bytes(bytes(builder.Output()))
+
+
+def test_the_reading_of_a_schema_loads_no_numpy() -> None:
+    data = arrow_bytes(DataSchema((DataField("id", DataTypeInt64()),)))
+    code = (
+        "import sys; from odfbuild.odf.schema.arrow_bytes import *;"
+        f"from_arrow_bytes({data!r}); sys.exit('numpy' in sys.modules)"
+    )
+    assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0

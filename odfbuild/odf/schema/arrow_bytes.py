@@ -13,12 +13,10 @@ Slots that hold their default (false, 0, and what is said in `_parameters`) are 
 """
 
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from struct import Struct
 from struct import error as StructError
-from typing import Any, TypeAlias, cast
-
-from flatbuffers import Builder
-from flatbuffers import number_types as numbers
-from flatbuffers.table import Table
+from typing import Any, TypeAlias
 
 from odfbuild.errors import ProtocolError
 from odfbuild.odf.events import (
@@ -101,6 +99,8 @@ def arrow_bytes(schema: DataSchema) -> bytes:
 
     Raises UnsupportedVariantError for types of a newer version of the format.
     """
+    from flatbuffers import Builder  # which imports numpy; readers do without
+
     refuse_opaque(schema)
     builder = Builder(256)
     offsets = [_put_field(builder, field.name, field.type) for field in schema.fields]
@@ -121,7 +121,7 @@ def from_arrow_bytes(data: bytes) -> DataSchema:
         raise InvalidArrowSchemaError("the bytes are too few")
     try:
         reading = _Reading(8 * len(data) + 1024)
-        fields = _tables(Table(data, root), 1)
+        fields = _Table(data, root).tables(1)
         return DataSchema(tuple(reading.field(field, 0) for field in fields))
     except (StructError, IndexError, TypeError, UnicodeDecodeError, OverflowError) as error:
         raise InvalidArrowSchemaError("the bytes cannot be read as one") from error
@@ -236,25 +236,76 @@ def _unit(unit: TimeUnit | None) -> int:
 # --- reading ---------------------------------------------------------------------------------
 
 
+_U8, _BOOLEAN, _U16 = Struct("<B"), Struct("<?"), Struct("<H")
+_I16, _I32, _U32 = Struct("<h"), Struct("<i"), Struct("<I")
+
+
+@dataclass(frozen=True, slots=True)
+class _Table:
+    """A table of a FlatBuffers buffer, at a place in its bytes; fields are asked for by slot."""
+
+    data: bytes
+    at: int
+
+    def number(self, slot: int, kind: Struct, default: int) -> int:
+        place = self._place(slot)
+        return default if place is None else self._get(kind, place)
+
+    def text(self, slot: int) -> str | None:
+        place = self._place(slot)
+        if place is None:
+            return None
+        start = place + self._get(_U32, place)
+        return self.data[start + 4 : start + 4 + self._get(_U32, start)].decode()
+
+    def table(self, slot: int) -> "_Table | None":
+        place = self._place(slot)
+        return None if place is None else _Table(self.data, place + self._get(_U32, place))
+
+    def tables(self, slot: int) -> "Iterator[_Table]":
+        """Yield the tables of a vector."""
+        place = self._place(slot)
+        if place is None:
+            return
+        start = place + self._get(_U32, place)
+        size = self._get(_U32, start)
+        if size * 4 > len(self.data):
+            raise InvalidArrowSchemaError("a vector is longer than the bytes")
+        for entry in range(start + 4, start + 4 + 4 * size, 4):
+            yield _Table(self.data, entry + self._get(_U32, entry))
+
+    def _place(self, slot: int) -> int | None:
+        """Return where a field lies, None of one that has its default."""
+        vtable = self.at - self._get(_I32, self.at)
+        entry = 4 + 2 * slot
+        if entry >= self._get(_U16, vtable):
+            return None
+        return self.at + offset if (offset := self._get(_U16, vtable + entry)) else None
+
+    def _get(self, kind: Struct, place: int) -> int:
+        if place < 0:
+            raise IndexError(place)
+        return int(kind.unpack_from(self.data, place)[0])
+
+
 class _Reading:
     """One pass over the fields; parts that are shared again and again cannot multiply the work."""
 
     def __init__(self, budget: int) -> None:
         self.left = budget
 
-    def field(self, field: Table, depth: int) -> DataField:
-        name = _text(field, 0) or ""
+    def field(self, field: _Table, depth: int) -> DataField:
+        name = field.text(0) or ""
         self._spend(16 + len(name), depth)
-        tag = _number(field, 2, numbers.Uint8Flags, 0)
-        place = field.Offset(4 + 2 * 3)
-        if not place:
+        tag = field.number(2, _U8, 0)
+        of = field.table(3)
+        if of is None:
             raise InvalidArrowSchemaError(f"field {name!r} has no type")
-        of = Table(field.Bytes, field.Indirect(place + field.Pos))
-        children = [self.field(child, depth + 1) for child in _tables(field, 5)]
+        children = [self.field(child, depth + 1) for child in field.tables(5)]
         data_type = _read_type(name, tag, of, children)
         if isinstance(data_type, DataTypeTimestamp):
             self._spend(len(data_type.timezone or ""), depth)
-        nullable = _number(field, 1, numbers.BoolFlags, 0)
+        nullable = field.number(1, _BOOLEAN, 0)
         return DataField(name, DataTypeOption(data_type) if nullable else data_type)
 
     def _spend(self, bytes_read: int, depth: int) -> None:
@@ -265,7 +316,7 @@ class _Reading:
             raise InvalidArrowSchemaError("it stands for far more fields than it has bytes")
 
 
-def _read_type(name: str, tag: int, of: Table, children: list[DataField]) -> DataType:
+def _read_type(name: str, tag: int, of: _Table, children: list[DataField]) -> DataType:
     reader = _READERS.get(tag)
     if reader is None:
         raise InvalidArrowSchemaError(f"field {name!r} is of an Arrow type that ODF lacks ({tag})")
@@ -275,54 +326,52 @@ def _read_type(name: str, tag: int, of: Table, children: list[DataField]) -> Dat
         raise InvalidArrowSchemaError(f"field {name!r} is of a malformed type") from error
 
 
-def _read_int(of: Table, _: list[DataField]) -> DataType:
-    signed = bool(_number(of, 1, numbers.BoolFlags, 0))
-    return _INT_TYPES[_number(of, 0, numbers.Int32Flags, 0), signed]
+def _read_int(of: _Table, _: list[DataField]) -> DataType:
+    signed = bool(of.number(1, _BOOLEAN, 0))
+    return _INT_TYPES[of.number(0, _I32, 0), signed]
 
 
-def _read_time_unit(of: Table, default: int) -> TimeUnit:
-    number = _number(of, 0, numbers.Int16Flags, default)
+def _read_time_unit(of: _Table, default: int) -> TimeUnit:
+    number = of.number(0, _I16, default)
     return dict(enumerate(_UNITS))[number]
 
 
-def _read_timestamp(of: Table, _: list[DataField]) -> DataType:
-    return DataTypeTimestamp(_read_time_unit(of, 0), _text(of, 1) or "")
+def _read_timestamp(of: _Table, _: list[DataField]) -> DataType:
+    return DataTypeTimestamp(_read_time_unit(of, 0), of.text(1) or "")
 
 
-def _read_decimal(of: Table, _: list[DataField]) -> DataType:
-    return DataTypeDecimal(
-        _number(of, 0, numbers.Int32Flags, 0), _number(of, 1, numbers.Int32Flags, 0)
-    )
+def _read_decimal(of: _Table, _: list[DataField]) -> DataType:
+    return DataTypeDecimal(of.number(0, _I32, 0), of.number(1, _I32, 0))
 
 
-def _read_list(_: Table, children: list[DataField]) -> DataType:
+def _read_list(_: _Table, children: list[DataField]) -> DataType:
     (item,) = children
     return DataTypeList(item.type)
 
 
-def _read_fixed_list(of: Table, children: list[DataField]) -> DataType:
+def _read_fixed_list(of: _Table, children: list[DataField]) -> DataType:
     (item,) = children
-    return DataTypeList(item.type, _number(of, 0, numbers.Int32Flags, 0))
+    return DataTypeList(item.type, of.number(0, _I32, 0))
 
 
-def _read_map(of: Table, children: list[DataField]) -> DataType:
+def _read_map(of: _Table, children: list[DataField]) -> DataType:
     (entries,) = children
     pairs = inner(entries.type)
     if not isinstance(pairs, DataTypeStruct):
         raise ValueError("entries of a map are structs")
     key, value = pairs.fields
-    keys_sorted = _number(of, 0, numbers.BoolFlags, 0)
+    keys_sorted = of.number(0, _BOOLEAN, 0)
     return DataTypeMap(key.type, value.type, True if keys_sorted else None)
 
 
-_READERS: dict[int, Callable[[Table, list[DataField]], DataType]] = {
+_READERS: dict[int, Callable[[_Table, list[DataField]], DataType]] = {
     _NULL: lambda _, __: DataTypeNull(),
     _INT: _read_int,
-    _FLOAT: lambda of, _: _FLOAT_TYPES[_number(of, 0, numbers.Int16Flags, 0)],
+    _FLOAT: lambda of, _: _FLOAT_TYPES[of.number(0, _I16, 0)],
     _BINARY: lambda _, __: DataTypeBinary(),
     _LARGE_BINARY: lambda _, __: DataTypeBinary(),
     _BINARY_VIEW: lambda _, __: DataTypeBinary(),
-    _FIXED_BINARY: lambda of, _: DataTypeBinary(_number(of, 0, numbers.Int32Flags, 0)),
+    _FIXED_BINARY: lambda of, _: DataTypeBinary(of.number(0, _I32, 0)),
     _UTF8: lambda _, __: DataTypeString(),
     _LARGE_UTF8: lambda _, __: DataTypeString(),
     _UTF8_VIEW: lambda _, __: DataTypeString(),
@@ -338,24 +387,3 @@ _READERS: dict[int, Callable[[Table, list[DataField]], DataType]] = {
     _MAP: _read_map,
     _STRUCT: lambda _, children: DataTypeStruct(tuple(children)),
 }
-
-
-def _number(table: Table, slot: int, flags: Any, default: int) -> int:
-    place = table.Offset(4 + 2 * slot)
-    return int(table.Get(flags, place + table.Pos)) if place else default
-
-
-def _text(table: Table, slot: int) -> str | None:
-    place = table.Offset(4 + 2 * slot)
-    return cast(bytes, table.String(place + table.Pos)).decode() if place else None
-
-
-def _tables(table: Table, slot: int) -> Iterator[Table]:
-    place = table.Offset(4 + 2 * slot)
-    if not place:
-        return
-    start, size = table.Vector(place), table.VectorLen(place)
-    if size * 4 > len(table.Bytes):
-        raise InvalidArrowSchemaError("a vector is longer than the bytes")
-    for number in range(size):
-        yield Table(table.Bytes, table.Indirect(start + 4 * number))
