@@ -260,6 +260,7 @@ CASES: dict[str, Callable[[int], None]] = {
     "start-up": start_up,
     "idle-1000": nothing_to_do(1000),
     "idle-5000": nothing_to_do(5000),
+    "idle-10000": nothing_to_do(10000),
     "changed-1000": one_changed(1000),
     "changed-10000": one_changed(10000),
     "manners-1000": manners(1000),

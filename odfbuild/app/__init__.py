@@ -6,8 +6,9 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from odfbuild.app.apply_plan import apply
     from odfbuild.app.load_project import load, load_at, locked_schemas
-    from odfbuild.app.plan.cache import Known, known
+    from odfbuild.app.plan.cache import Known, Part, known, looked_again
     from odfbuild.app.plan.make_plan import Asked, Made, make, make_whole
+    from odfbuild.app.plan.part import made_in_part
     from odfbuild.app.push_rows import Pusher, push
     from odfbuild.project.opened import Opened, find_dataset, find_name, open_project
 
@@ -17,6 +18,7 @@ __all__ = [
     "Known",
     "Made",
     "Opened",
+    "Part",
     "Pusher",
     "apply",
     "find_dataset",
@@ -25,6 +27,8 @@ __all__ = [
     "load",
     "load_at",
     "locked_schemas",
+    "looked_again",
+    "made_in_part",
     "make",
     "make_whole",
     "open_project",
@@ -36,6 +40,7 @@ _HOMES = {
     "Known": "odfbuild.app.plan.cache",
     "Made": "odfbuild.app.plan.make_plan",
     "Opened": "odfbuild.project.opened",
+    "Part": "odfbuild.app.plan.cache",
     "Pusher": "odfbuild.app.push_rows",
     "apply": "odfbuild.app.apply_plan",
     "find_dataset": "odfbuild.project.opened",
@@ -44,6 +49,8 @@ _HOMES = {
     "load": "odfbuild.app.load_project",
     "load_at": "odfbuild.app.load_project",
     "locked_schemas": "odfbuild.app.load_project",
+    "looked_again": "odfbuild.app.plan.cache",
+    "made_in_part": "odfbuild.app.plan.part",
     "make": "odfbuild.app.plan.make_plan",
     "make_whole": "odfbuild.app.plan.make_plan",
     "open_project": "odfbuild.project.opened",

@@ -40,9 +40,11 @@ def load(
     granted: Config | None = None,
     tolerated: Collection[str] = (),
     partly: bool = False,
+    only: Collection[str] | None = None,
 ) -> Project:
     """Return the datasets of a project; inputs may be any of `known`, by default the workspace's.
 
+    With `only`, of its own definitions those in these files are read.
     `granted` are the settings of a reviewed revision: only what they switch on is on.
     Raises ProjectErrors with all that is wrong, but for problems of the codes `tolerated`; what is
     wrong with one dataset is said in the project if it is loaded `partly`.
@@ -59,6 +61,7 @@ def load(
         granted=granted,
         tolerated=tolerated,
         partly=partly,
+        only=only,
     )
     problems = list(path_problems(permissions, project.root, loaded.declared))
     if not problems:

@@ -6,7 +6,7 @@ others (assess), whether its source has news or has to be asked, whether its inp
 """
 
 import json
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import date
 
@@ -115,11 +115,20 @@ def make_plan(
     return replace(plan, refused={**stopped, **compared.refused})
 
 
+def definition_text(each: Declared) -> str:
+    """Return the manifest of a dataset as JSON, on one line."""
+    form = to_mapping(each.snapshot)
+    return json.dumps(form, sort_keys=True, separators=(",", ":"), ensure_ascii=False)
+
+
 def project_hash(declared: Sequence[Declared]) -> str:
     """Return the sha3-256 multihash of all declared manifests, in the order given."""
-    forms = [to_mapping(each.snapshot) for each in declared]
-    text = json.dumps(forms, sort_keys=True, separators=(",", ":"), ensure_ascii=False)
-    return str(sha3_256(text.encode()))
+    return hash_of(map(definition_text, declared))
+
+
+def hash_of(definitions: Iterable[str]) -> str:
+    """Return the hash of a project, given its manifests as JSON in order."""
+    return str(sha3_256(f"[{','.join(definitions)}]".encode()))
 
 
 def op_columns(current: Mapping[DatasetAlias, ChainState]) -> frozenset[str]:

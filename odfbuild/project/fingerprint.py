@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 
 # the coarsest clocks in use (FAT, some network file systems) tick every two seconds
 _TICK = 2_000_000_000
+_END = ": "  # of the facts of a file
 _DEFINITIONS = (".yaml", ".yml", ".yaml.j2", ".yml.j2")
 _SOURCES = (".yaml", ".yml", ".j2", ".sql", ".py")
 _TESTS = ("tests/unit/", "tests/data/")
@@ -29,7 +30,7 @@ _BESIDE = ("odfbuild.lock", "profiles.yaml")
 
 @dataclass(frozen=True, slots=True)
 class Fingerprint:
-    """What the files looked like: a digest of their stat facts, and of young ones their content.
+    """What the files looked like: a line of stat facts of each, and of young ones their content.
 
     Take it before the files are read: what changes afterwards is then always noticed.
     """
@@ -65,6 +66,23 @@ def is_unchanged(root: Path, before: Fingerprint) -> bool:
     )
 
 
+def changed_files(root: Path, before: Fingerprint, now: Fingerprint) -> frozenset[str] | None:
+    """Return the files that may be others than at an earlier fingerprint of the same folders.
+
+    None if there are more or fewer of them.
+    """
+    lines, others = set(before.stats.split("\n")), set(now.stats.split("\n"))
+    came, gone = ({_name(line) for line in part} for part in (others - lines, lines - others))
+    if came != gone:
+        return None
+    again = (name for name, content in before.young if _content(root, name) != content)
+    return frozenset((*came, *again))
+
+
+def _name(line: str) -> str:
+    return line.partition(_END)[2].replace("\0", "\n")
+
+
 def project_files(root: Path, folders: Iterable[str]) -> list[str]:
     """Return the definitions in some folders of a project, relative to it, sorted.
 
@@ -79,20 +97,27 @@ def project_files(root: Path, folders: Iterable[str]) -> list[str]:
 
 
 def _look(root: Path, folders: tuple[str, ...], young_from: int | None) -> tuple[str, list[str]]:
+    """Return a line for each file, its name behind its facts, and the names of young files."""
     entries = dict(_walk(str(root), folders, _SOURCES))
     entries[PROJECT_FILE] = str(root / PROJECT_FILE)
-    digest = blake2b(digest_size=16)
+    lines = []
     young = []
     for name in sorted(entries):
         seen = _stat(entries[name])
         if seen is None:
-            digest.update(f"{name}\0missing\n".encode("utf-8", "surrogateescape"))
+            lines.append(f"missing{_END}{_line(name)}")
             continue
-        facts = f"{name}\0{seen.st_size} {seen.st_mtime_ns} {seen.st_ctime_ns} {seen.st_ino}\n"
-        digest.update(facts.encode("utf-8", "surrogateescape"))
+        lines.append(
+            f"{seen.st_size} {seen.st_mtime_ns} {seen.st_ctime_ns} {seen.st_ino}{_END}{_line(name)}"
+        )
         if young_from is not None and max(seen.st_mtime_ns, seen.st_ctime_ns) >= young_from:
             young.append(name)
-    return digest.hexdigest(), young
+    return "\n".join(lines), young
+
+
+def _line(name: str) -> str:
+    """Return a name on one line; no name has the sign that stands for a line end."""
+    return name.replace("\n", "\0")
 
 
 def _walk(

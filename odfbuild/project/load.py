@@ -70,6 +70,7 @@ def load_project(
     granted: Config | None = None,
     tolerated: Collection[str] = (),
     partly: bool = False,
+    only: Collection[str] | None = None,
 ) -> Project:
     """Return a project; `known` are the datasets of the workspace, which inputs may refer to.
 
@@ -79,7 +80,8 @@ def load_project(
     reason only is not told.  `permissions` are those of the machine; of what the project file
     switches on itself, only that counts which `granted` does too, the one of a reviewed revision.
     Problems of the codes `tolerated` are passed over: for who looks for others.  What is wrong with
-    one dataset is said in the project if it is loaded `partly`, and raised otherwise.
+    one dataset is said in the project if it is loaded `partly`, and raised otherwise.  With `only`,
+    of its own definitions those in these files are read.
     Raises ProjectErrors with the problems of all files and of the graph, sorted by place.
     """
     config = load_config(root) if config is None else config
@@ -95,7 +97,7 @@ def load_project(
     loading.found += admitted.found
     loading.notes += admitted.notes
     templates = _TEMPLATING.isdisjoint(doubtful) and not admitted.found
-    loading.add(_read(_home(root, config), config, names, homes, templates=templates))
+    loading.add(_read(_home(root, config), config, names, homes, templates=templates, only=only))
     for each in taken:
         loading.add(each.read(env or {}, config, homes, templates=templates))
     return loading.project(root, config, partly=partly)
@@ -216,8 +218,9 @@ def _read(
     packages: Mapping[str, Home],
     *,
     templates: bool,
+    only: Collection[str] | None = None,
 ) -> Reading:
-    reading = Reading(home, {**names, **_python(home, config)}, packages)
+    reading = Reading(home, {**names, **_python(home, config)}, packages, only)
     if templates:
         reading.read(config.generators)
     else:

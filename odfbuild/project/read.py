@@ -229,12 +229,14 @@ class _Part:
 class Reading:
     """What was read so far; `hidden` when some file may declare datasets that cannot be seen.
 
-    `wrong` has those of the errors that are of one dataset, by its name.
+    `wrong` has those of the errors that are of one dataset, by its name.  With `only`, of the files
+    of the home these are read.
     """
 
     home: Home
     names: Mapping[str, object]
     packages: Mapping[str, Home] = field(default_factory=dict)
+    only: Collection[str] | None = None
     found: list[Diagnostic] = field(default_factory=list)
     wrong: list[tuple[DatasetAlias, Diagnostic]] = field(default_factory=list)
     declared: list[Declared] = field(default_factory=list)
@@ -245,7 +247,7 @@ class Reading:
     def read(self, generators: Sequence[Generator]) -> None:
         """Read the files of the home, and what generators make of templates."""
         generated = {each.template for each in generators}
-        files = project_files(self.home.root, self.home.datasets)
+        files = self._files()
         self._plain_files([name for name in files if not name.endswith(_TEMPLATE)])
         for name in files:
             if name.endswith(_TEMPLATE) and name not in generated:
@@ -255,8 +257,13 @@ class Reading:
 
     def read_plain(self) -> None:
         """Read the files of the home that are no templates."""
-        files = project_files(self.home.root, self.home.datasets)
+        files = self._files()
         self._plain_files([name for name in files if not name.endswith(_TEMPLATE)])
+
+    def _files(self) -> list[str]:
+        if self.only is not None:
+            return sorted(self.only)
+        return project_files(self.home.root, self.home.datasets)
 
     def _plain_files(self, names: Sequence[str]) -> None:
         for part in in_halves(names, self._part, pack=self._packed, least=_MANY):

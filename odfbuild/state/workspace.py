@@ -12,7 +12,7 @@ import os
 import re
 import secrets
 import shutil
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import NoReturn
@@ -153,15 +153,6 @@ class Workspace:
                 found[read[0]] = read[1]
         return found
 
-    def lacks_a_head(self, heads: Mapping[DatasetId, Multihash]) -> bool:
-        """Tell whether the block of a head is not there."""
-        folder = f"{self._datasets}{os.sep}"
-        part = f"{os.sep}blocks{os.sep}"
-        return not all(
-            os.path.exists(f"{folder}{id.multibase}{part}{head}")  # noqa: PTH110
-            for id, head in heads.items()
-        )
-
     def names_mark(self) -> str:
         """Return what becomes another text when any dataset gets, changes or loses its name."""
         with suppress(FileNotFoundError), os.scandir(self._names) as entries:
@@ -218,22 +209,39 @@ class Workspace:
         found = ((name, held_by(self._datasets / name, notes / name)) for name in names)
         return {DatasetId(bytes.fromhex(name[5:])): by for name, by in found if by is not None}
 
-    def states(self) -> Mapping[DatasetAlias, ChainState]:
+    def states(
+        self, names: Mapping[DatasetAlias, DatasetId] | None = None
+    ) -> Mapping[DatasetAlias, ChainState]:
         """Return the state of every named dataset, from the index where that is up to date, and
         the blocks at its head say the same.
 
-        One without a head, or whose chain cannot be read, is noted, see `damage`.
+        One without a head, or whose chain cannot be read, is noted, see `damage`.  With `names`,
+        those datasets are meant, and of no others anything is read.
         """
-        heads = self.heads()
-        known = self.index.get_many(heads) if heads else {}
+        if names is None:
+            heads = self.heads()
+            known = self.index.get_many(heads) if heads else {}
+            names = self.names()
+        else:
+            known = self._known(names.values())
         states: dict[DatasetAlias, ChainState] = {}
-        for alias, id in self.names().items():
+        for alias, id in names.items():
             state = known.get(id)
             if state is None or not self._agrees(state):
                 state = self._state(alias, id)
             if state is not None:
                 states[alias] = state
         return states
+
+    def _known(self, ids: Collection[DatasetId]) -> dict[DatasetId, ChainState]:
+        """Return the states of datasets that the index has at their heads."""
+        found = {}
+        for id in ids:
+            state = self.index.get(id)
+            with suppress(OdfBuildError, OSError):  # which reading the chain will name
+                if state is not None and self.dataset(id).head() == state.head:
+                    found[id] = state
+        return found
 
     def _agrees(self, state: ChainState) -> bool:
         with suppress(OdfBuildError, OSError):  # which reading the chain will name

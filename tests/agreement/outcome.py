@@ -19,7 +19,7 @@ from tests.agreement.drawn import Drawn
 from tests.inside import lay_out
 from tests.projects import Done
 
-__all__ = ["Difference", "differences"]
+__all__ = ["Difference", "differences", "run_inside"]
 
 _DATASET = re.compile(r"^datasets/(\w+)\.yaml:.*error\[([\w-]+)\]", re.MULTILINE)
 
@@ -61,12 +61,12 @@ def differences(
 
 
 def _round(folder: Path) -> Iterator[Difference | str]:
-    checked, planned = _run(folder, "check"), _run(folder, "plan", "-o", "json")
+    checked, planned = run_inside(folder, "check"), run_inside(folder, "plan", "-o", "json")
     said = "".join(f"--- {n}\n{d.code}\n{d.out[-6000:]}{d.err[-3000:]}\n" for n, d in
-                   (("check", checked), ("plan", _run(folder, "plan"))))  # fmt: skip
+                   (("check", checked), ("plan", run_inside(folder, "plan"))))  # fmt: skip
     if checked.code != 0 and planned.code == 0:
         yield Difference("check refuses, plan passes", (), said)
-    applied = _run(folder, "apply", "--yes")
+    applied = run_inside(folder, "apply", "--yes")
     said += f"--- apply\n{applied.code}\n{applied.out[-1500:]}{applied.err[-3000:]}\n"
     for name, each in (("check", checked), ("plan", planned), ("apply", applied)):
         if "Traceback" in each.err or "bug" in each.err or each.code not in {0, 1, 3, 4}:
@@ -80,7 +80,7 @@ def _round(folder: Path) -> Iterator[Difference | str]:
     if not passed and not unfit and "FAILED" in applied.err + applied.out:
         yield Difference("a step of what plan left in fails", (), said)
     if passed and applied.code == 0:
-        again = _run(folder, "plan", "-o", "json")
+        again = run_inside(folder, "plan", "-o", "json")
         steps = ["?"] if again.code != 0 else _left(json.loads(again.out))
         if again.code != 0 or steps:
             yield Difference(
@@ -102,7 +102,8 @@ def _left(plan: Any) -> list[str]:
     return left
 
 
-def _run(folder: Path, command: str, *arguments: str) -> Done:
+def run_inside(folder: Path, command: str, *arguments: str) -> Done:
+    """Run a command in this process."""
     out, err = io.StringIO(), io.StringIO()
     code: object = None
     line = patch.object(sys, "argv", ["odfbuild", command, "-C", str(folder), *arguments])

@@ -11,6 +11,7 @@ import pytest
 
 from odfbuild.executors.ingest.fetch.download import Version, keep_version, kept_version
 from odfbuild.odf.refs import DatasetAlias
+from odfbuild.state.chain.head_table import HeadTable
 from odfbuild.state.files.checksum import checked_object, object_with_check_sum
 from odfbuild.state.memory import plans as settled
 from odfbuild.state.memory.applied import recall_applied, record_applied
@@ -22,7 +23,8 @@ from tests.state.test_runs import begun
 
 SETTLED = settled.Settled(
     versions="1", context="c", idle=True, folders=("data1", "data2"), stats="s", young=(),
-    heads="h", datasets=3, sources=(settled.SettledSource("url", "x", None, "v", "n"),),
+    names="n", heads=HeadTable("a h", "a 1 2 3 4", ("a",)), datasets=3,
+    sources=settled.source_line("m", "url", "x"),
 )  # fmt: skip
 SAID = settled.Answer(2, "3 to create\n")
 ALIAS = DatasetAlias.parse("src")
@@ -129,7 +131,7 @@ def test_a_flipped_bit_is_noticed(name: str, tmp_path: Path) -> None:
 def test_what_is_of_another_is_not_read(tmp_path: Path) -> None:
     settled.keep_answer(tmp_path, SETTLED, "plan", SAID)
     (path,) = (tmp_path / "answers").iterdir()
-    other = replace(SETTLED, heads="other")
+    other = replace(SETTLED, key="other")
     settled.keep_answer(tmp_path, other, "plan", settled.Answer(0, "nothing to do\n"))
     (theirs,) = (each for each in (tmp_path / "answers").iterdir() if each != path)
     path.write_bytes(theirs.read_bytes())

@@ -6,45 +6,44 @@ are unchanged nothing is read but stat facts and heads.  A lost record costs tim
 
 import json
 import os
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
+from time import time_ns
+from typing import Final
 
 from odfbuild.executors.engine.protocol import engine_version
-from odfbuild.executors.ingest.fetch.late_files import files_mark
-from odfbuild.executors.ingest.fetch.local import SOURCE_NAME, Listings, is_local, pending
+from odfbuild.executors.ingest.fetch.late_files import file_mark, files_mark
+from odfbuild.executors.ingest.fetch.local import Listings, is_local
 from odfbuild.host.files import MOST, read_regular
-from odfbuild.host.json_text import parse_json
 from odfbuild.odf.chain.state import ChainState
-from odfbuild.odf.events import (
-    EventTimeSourceFromPath,
-    FetchStep,
-    FetchStepFilesGlob,
-    FetchStepUrl,
-    SourceOrdering,
-    SourceState,
-)
+from odfbuild.odf.events import FetchStepFilesGlob, FetchStepUrl
 from odfbuild.odf.identity import DatasetId, Multihash, sha3_256
 from odfbuild.odf.refs import DatasetAlias
 from odfbuild.planner.declared import Declared, polling_of
 from odfbuild.project.config.permissions import policy_mark
-from odfbuild.project.fingerprint import Fingerprint, is_unchanged
+from odfbuild.project.fingerprint import Fingerprint, changed_files, fingerprint
 from odfbuild.project.opened import Opened
+from odfbuild.state.chain.head_table import HeadTable, head_stats, lacks_a_block
 from odfbuild.state.disabled import disabled_folders
 from odfbuild.state.files.folder import make_workspace_folder
 from odfbuild.state.memory.empty_steps import EMPTY_STEPS, recall_empty_steps
+from odfbuild.state.memory.plan_rows import PlanRows, keep_rows
 from odfbuild.state.memory.plans import (
     Answer,
     Settled,
-    SettledSource,
     answer,
     keep_answer,
     recall,
     record,
+    source_line,
+    source_of,
 )
 from odfbuild.state.memory.read_files import FOLDER
 from odfbuild.version import __version__
+
+_GLOB: Final = "glob"
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,8 +71,33 @@ class Known:
             keep_answer(self.cache, self.settled, question, Answer(code, text))
 
 
+@dataclass(frozen=True, slots=True)
+class Part:
+    """What changed since a plan was made of which rows are kept: files, heads by id, sources.
+
+    Sources are named by their numbers among the lines of the record.  `files_now`, `stats` and
+    `lines` are the files, the facts of heads and the sources as they were looked at, at `now` (ns).
+    """
+
+    settled: Settled
+    cache: Path
+    files: frozenset[str]
+    heads: frozenset[str]
+    sources: frozenset[int]
+    files_now: Fingerprint
+    stats: str
+    lines: tuple[str, ...]
+    now: int
+
+
 def known(project: Opened) -> Known | None:
-    """Say in a moment that nothing changed since a plan was made, or None: then one is made.
+    """Say in a moment that nothing changed since a plan was made, or None: then one is made."""
+    found = looked_again(project)
+    return found if isinstance(found, Known) else None
+
+
+def looked_again(project: Opened) -> Known | Part | None:
+    """Look at what a plan was made of: it is as it was, or changed in part; None for all else.
 
     Reads no YAML but the project file, builds no graph, starts no engine.
     """
@@ -83,24 +107,38 @@ def known(project: Opened) -> Known | None:
         return None
     if before.context != context(project):
         return None
-    if not is_unchanged(project.root, Fingerprint(before.folders, before.stats, before.young)):
+    then, now = Fingerprint(before.folders, before.stats, before.young), time_ns()
+    files_now = fingerprint(project.root, before.folders, now=now)
+    files = changed_files(project.root, then, files_now)
+    if files is None or (files and not before.rows):
         return None
-    names = project.workspace.names_mark() + sources_mark(project)
-    heads = project.workspace.heads()
-    if before.heads != heads_digest(heads, names) or project.workspace.lacks_a_head(heads):
+    if before.names != names_digest(project, project.workspace.names_mark()):
         return None
+    datasets = str(project.workspace.root / "datasets")
+    stats = head_stats(datasets)
+    heads = before.heads.changed(datasets, stats)
+    if heads is None or (heads and not before.rows) or lacks_a_block(datasets, before.heads, heads):
+        return None
+    lines = tuple(_lines_now(project, before.sources))
+    known_lines = before.sources.split("\n") if before.sources else []
+    pairs = enumerate(zip(known_lines, lines, strict=True))
+    sources = frozenset(number for number, (line, found) in pairs if line != found)
+    if not files and not heads and not sources:
+        return Known(before, folder)
+    if not before.rows:
+        return None
+    return Part(before, folder, files, heads, sources, files_now, stats, lines, now)
+
+
+def _lines_now(project: Opened, before: str) -> Iterator[str]:
+    """Yield the lines of the sources as they are now."""
     listings: Listings = {}
-    for source in before.sources:
-        step = _step(source)
-        if step is None:
-            return None
-        state = _state(source)
-        news = digest(pending(step, state, project.root, listings))
-        if isinstance(step, FetchStepFilesGlob) and state is not None:
-            news += files_mark(step, state, project.root, listings)
-        if source.news != news:
-            return None
-    return Known(before, folder)
+    root = str(project.root)
+    for line in before.split("\n") if before else ():
+        _, kind, where = source_of(line)
+        is_glob = kind == _GLOB
+        mark = files_mark(where, root, listings) if is_glob else file_mark(where, project.root)
+        yield source_line(mark, kind, where)
 
 
 def at_rest(project: Opened, current: Mapping[DatasetAlias, ChainState]) -> Collection[DatasetId]:
@@ -125,42 +163,6 @@ def cache(project: Opened) -> Path:
     user = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
     named = sha3_256(os.fsencode(root)).digest.hex()[:32]
     return Path(user) / "odfbuild" / "plans" / named
-
-
-def _step(source: SettledSource) -> FetchStep | None:
-    """Return where a source is looked for; None if the record does not say it."""
-    if source.kind == "glob":
-        return FetchStepFilesGlob(path=source.where)
-    if source.kind == "timed":
-        try:
-            path, pattern, form = parse_json(source.where)
-        except (ValueError, TypeError):
-            return None
-        return FetchStepFilesGlob(
-            path=path,
-            event_time=EventTimeSourceFromPath(pattern=pattern, timestamp_format=form),
-            order=SourceOrdering.BY_EVENT_TIME,
-        )
-    return FetchStepUrl(url=source.where)
-
-
-def timed_glob(step: FetchStepFilesGlob) -> str | None:
-    """Return what a look at files in the order of time needs, None if the order is another."""
-    if step.order is not SourceOrdering.BY_EVENT_TIME:
-        return None
-    source = step.event_time
-    assert isinstance(source, EventTimeSourceFromPath)  # noqa: S101 - else it is refused
-    return json.dumps([step.path, source.pattern, source.timestamp_format])
-
-
-def _state(source: SettledSource) -> SourceState | None:
-    if source.state_kind is None or source.state_value is None:
-        return None
-    return SourceState(SOURCE_NAME, source.state_kind, source.state_value)
-
-
-def digest(names: Sequence[str]) -> str:
-    return str(sha3_256("\0".join(names).encode("utf-8", "surrogateescape"))) if names else ""
 
 
 def context(project: Opened) -> str:
@@ -202,31 +204,31 @@ def versions() -> str:
     return f"{__version__} {engines()}"
 
 
-def heads_digest(heads: Mapping[DatasetId, Multihash], names: str) -> str:
-    """Return a digest of all heads, and of the mark of the names that datasets have."""
-    found = sorted(id.key + head.digest for id, head in heads.items())
-    return str(sha3_256(b"".join((*found, names.encode()))))
+def names_digest(project: Opened, names: str) -> str:
+    """Return a digest of the mark of the names that datasets have, and of what is remembered."""
+    return str(sha3_256(f"{names}{sources_mark(project)}".encode("utf-8", "surrogateescape")))
 
 
 @dataclass(frozen=True, slots=True)
 class Seen:
     """What a plan is made of, as it was looked at before; `names` is the mark of the names.
 
-    `context` is a digest of what the user gave, from before the definitions were read.
+    `context` is a digest of what the user gave, from before the definitions were read; `table` has
+    the heads with stat facts from before they were read, `marks` those of local sources.
     """
 
     context: str
     files: Fingerprint
     names: str
     heads: Mapping[DatasetId, Multihash]
+    table: HeadTable
     declared: Sequence[Declared]
     current: Mapping[DatasetAlias, ChainState]
-    looks: Mapping[DatasetAlias, object]
     marks: Mapping[DatasetAlias, str]
 
 
-def remember(project: Opened, seen: Seen, *, idle: bool) -> Known | None:
-    """Record what a plan was made of, of files that did not change meanwhile.
+def remember(project: Opened, seen: Seen, rows: PlanRows | None, *, idle: bool) -> Known | None:
+    """Record what a plan was made of, of files that did not change meanwhile, and its rows.
 
     None where nothing may be written, or chains changed while it was made.
     """
@@ -240,39 +242,39 @@ def remember(project: Opened, seen: Seen, *, idle: bool) -> Known | None:
         folders=seen.files.folders,
         stats=seen.files.stats,
         young=seen.files.young,
-        heads=heads_digest(seen.heads, seen.names + sources_mark(project)),
+        names=str(
+            sha3_256((seen.names + sources_mark(project)).encode("utf-8", "surrogateescape"))
+        ),
+        heads=seen.table,
         datasets=len(seen.declared),
-        sources=tuple(_sources(seen)),
+        sources="\n".join(_source_lines(seen)),
+        rows=rows is not None,
     )
-    folder = cache(project)
+    return keep(cache(project), settled, rows)
+
+
+def keep(folder: Path, settled: Settled, rows: PlanRows | None) -> Known | None:
+    """Put the record of a plan and its rows into a folder; None where nothing may be written."""
     with suppress(OSError):
         make_workspace_folder(folder.parent, folder)
-        record(folder, settled)
-        return Known(settled, folder)
+        kept = record(folder, replace(settled, rows=rows is not None))
+        keep_rows(folder, kept.key, rows)
+        return Known(kept, folder)
     return None
 
 
-def _sources(seen: Seen) -> list[SettledSource]:
-    found = []
-    for each in seen.declared:
-        source = polling_of(each)
-        if source is None or not is_local(source.fetch):
-            continue
-        state = seen.current.get(each.alias)
-        read = None if state is None else state.source_state.get(SOURCE_NAME)
-        look = seen.looks[each.alias]
-        news = digest(look) if isinstance(look, tuple) else "?"
-        news += seen.marks.get(each.alias, "")
-        found.append(_settled_source(source.fetch, read, news))
-    return found
+def _source_lines(seen: Seen) -> Iterator[str]:
+    found = (line_of(each, seen.marks) for each in seen.declared)
+    return (line for line in found if line is not None)
 
 
-def _settled_source(step: FetchStep, state: SourceState | None, news: str) -> SettledSource:
-    kind, value = (None, None) if state is None else (state.kind, state.value)
-    if isinstance(step, FetchStepFilesGlob):
-        timed = timed_glob(step)
-        return SettledSource(
-            "glob" if timed is None else "timed", timed or step.path, kind, value, news
-        )
-    assert isinstance(step, FetchStepUrl)  # noqa: S101 - no other kind is local
-    return SettledSource("url", step.url, kind, value, news)
+def line_of(each: Declared, marks: Mapping[DatasetAlias, str]) -> str | None:
+    """Return the line of the source of a dataset, None if it has no local one."""
+    source = polling_of(each)
+    if source is None or not is_local(source.fetch):
+        return None
+    fetch = source.fetch
+    if isinstance(fetch, FetchStepFilesGlob):
+        return source_line(marks[each.alias], _GLOB, fetch.path)
+    assert isinstance(fetch, FetchStepUrl)  # noqa: S101 - no other kind is local
+    return source_line(marks[each.alias], "url", fetch.url)

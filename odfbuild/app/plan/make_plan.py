@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from time import time_ns
 
 from odfbuild.app.disabled_sources import disabled_notes, disabled_sources
 from odfbuild.app.load_project import (
@@ -19,16 +20,18 @@ from odfbuild.app.plan.divergence import rewritten_inputs
 from odfbuild.app.plan.file_snapshot import ProjectFiles, read_at_once
 from odfbuild.app.plan.late_files import files_again, files_notes
 from odfbuild.app.plan.partial_inputs import partial_inputs
+from odfbuild.app.plan.rows import rows_of
 from odfbuild.app.plan.sources import Files, Links, linked_uses, look, with_foreseen
 from odfbuild.errors import Diagnostic, Level, OdfBuildError, ProjectErrors
 from odfbuild.executors.ingest.fetch.late_files import PassedOver
 from odfbuild.odf.chain.state import ChainState
 from odfbuild.odf.events import SetPollingSource
+from odfbuild.odf.identity import DatasetId, Multihash
 from odfbuild.odf.refs import DatasetAlias
 from odfbuild.planner.declared import Declared
 from odfbuild.planner.diff.chain_definitions import imagined
 from odfbuild.planner.evolution.gate import Allowance
-from odfbuild.planner.exclusion import LeftOut, Wrong, plannable, with_left_out
+from odfbuild.planner.exclusion import LeftOut, Plannable, Wrong, plannable, with_left_out
 from odfbuild.planner.make_plan import Judging, Wanted, make_plan, project_hash
 from odfbuild.planner.plan import Append, Plan
 from odfbuild.planner.plan.policy import last_names
@@ -38,6 +41,7 @@ from odfbuild.project.checks.secrets import literal_secrets
 from odfbuild.project.git.revision import at_revision
 from odfbuild.project.load import Project
 from odfbuild.project.opened import Opened
+from odfbuild.state.chain.head_table import HeadTable, head_stats
 
 _NONE_PASSED: Mapping[DatasetAlias, PassedOver] = {}
 
@@ -100,15 +104,54 @@ def make_whole(project: Opened, asked: Asked) -> Made:
         made, seen = _made(project, asked, files)
     if seen is None:
         return made
-    return replace(made, known=remember(project, seen, idle=_is_idle(made.plan)))
+    rows = rows_of(project, made.plan, seen.declared, seen.current)
+    return replace(made, known=remember(project, seen, rows, idle=is_idle(made.plan)))
 
 
 def _made(project: Opened, asked: Asked, files: ProjectFiles) -> tuple[Made, Seen | None]:
     """Return a plan, and what it was made of if it is one of the whole project."""
-    names, heads = project.workspace.names_mark(), project.workspace.heads()
+    names, heads, table = _heads(project)
     current = project.workspace.states()
     whole = load(project, known_names(project, current), partly=True)
-    wrong = wrong_of(project, whole)
+    found = work_out(project, asked, whole, current, wrong_of(project, whole))
+    rest = found.rest
+    seen = None
+    if (
+        asked == Asked() and not rest.left_out
+    ):  # of a plan that leaves something out, nothing follows for the whole
+        seen = Seen(
+            files.context,
+            files.files,
+            names,
+            heads,
+            table,
+            rest.declared,
+            rest.current,
+            found.looked.marks,
+        )
+    return Made(found.plan, whole, None, rest.left_out, files), seen
+
+
+@dataclass(frozen=True, slots=True)
+class WorkedOut:
+    """A plan, the datasets that it is of, and what was found of the files of sources."""
+
+    plan: Plan
+    rest: Plannable
+    looked: Files
+
+
+def work_out(
+    project: Opened,
+    asked: Asked,
+    whole: Project,
+    current: Mapping[DatasetAlias, ChainState],
+    wrong: Wrong,
+) -> WorkedOut:
+    """Plan the datasets of a project as it was read, but for those that cannot be planned.
+
+    Raises ProjectErrors.
+    """
     rest = plannable(whole.declared, current, wrong)
     links: Links = {}
     files_seen = Files()
@@ -131,22 +174,15 @@ def _made(project: Opened, asked: Asked, files: ProjectFiles) -> tuple[Made, See
         plan = _planned(project, asked, sound, rest.current, looks, passed)
     if links:
         plan = replace(plan, outside=(*plan.outside, *linked_uses(project, links)))
-    plan = with_foreseen(plan, project.workspace)
-    seen = None
-    if (
-        asked == Asked() and not rest.left_out
-    ):  # of a plan that leaves something out, nothing follows for the whole
-        seen = Seen(
-            files.context,
-            files.files,
-            names,
-            heads,
-            rest.declared,
-            rest.current,
-            looks,
-            files_seen.marks,
-        )
-    return Made(plan, whole, None, rest.left_out, files), seen
+    return WorkedOut(with_foreseen(plan, project.workspace), rest, files_seen)
+
+
+def _heads(project: Opened) -> tuple[str, Mapping[DatasetId, Multihash], HeadTable]:
+    """Return the mark of the names, the heads, and these with facts from before they were read."""
+    names, now = project.workspace.names_mark(), time_ns()
+    stats = head_stats(str(project.workspace.root / "datasets"))
+    heads = project.workspace.heads()
+    return names, heads, HeadTable.of(heads, stats, now=now)
 
 
 def _compared(project: Opened, asked: Asked, against: str) -> Made:
@@ -303,7 +339,7 @@ def _literal_secrets(
     return {alias: problems for alias, problems in found.items() if problems}
 
 
-def _is_idle(plan: Plan) -> bool:
+def is_idle(plan: Plan) -> bool:
     """Say whether there is nothing to do, to ask, to warn of or to judge."""
     judged = any(each.assessment is not None for each in plan.datasets.values())
     return not plan.steps and not plan.notes and not judged

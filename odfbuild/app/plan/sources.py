@@ -4,11 +4,17 @@ import os
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
+from pathlib import Path
 from typing import TypeAlias
 
 from odfbuild.app.outside_use import refused
 from odfbuild.errors import Diagnostic, OdfBuildError, ProjectErrors
-from odfbuild.executors.ingest.fetch.late_files import PassedOver, files_mark, passed_over
+from odfbuild.executors.ingest.fetch.late_files import (
+    PassedOver,
+    file_mark,
+    files_mark,
+    passed_over,
+)
 from odfbuild.executors.ingest.fetch.local import (
     SOURCE_NAME,
     EventTimeError,
@@ -95,7 +101,7 @@ Links: TypeAlias = dict[DatasetAlias, set[str]]
 
 @dataclass(frozen=True, slots=True)
 class Files:
-    """What a look found of files that are passed over, by dataset, and a mark of all such files.
+    """What a look found of files that are passed over, by dataset, and a mark of all files of each.
 
     `clear` has head and mark of the datasets where nothing was found, by id.
     """
@@ -141,6 +147,8 @@ def look(
             continue
         reach = _noting(project, fetch, each.alias, links)
         local = is_local(fetch)
+        if local and files is not None:
+            files.marks[each.alias] = source_mark(fetch, project.root, listings)
         try:
             names = pending(fetch, known, project.root, listings, reach) if local else ()
             refuse_names(fetch, known, names, project.root, listings, reach)
@@ -194,6 +202,14 @@ def _misnamed(error: FetchError, each: Declared, source: SetPollingSource) -> Di
     return replace(error.diagnostics()[0], span=each.span(("metadata", at, "fetch", *key)))
 
 
+def source_mark(fetch: FetchStep, root: Path, listings: Listings) -> str:
+    """Return what becomes another text when a file of a local source comes, changes or goes."""
+    if isinstance(fetch, FetchStepFilesGlob):
+        return files_mark(fetch.path, str(root), listings)
+    assert isinstance(fetch, FetchStepUrl)  # noqa: S101 - no other kind is local
+    return file_mark(fetch.url, root)
+
+
 def _note_files(
     project: Opened,
     each: Declared,
@@ -205,9 +221,7 @@ def _note_files(
     known = state.source_state.get(SOURCE_NAME)
     if not isinstance(source.fetch, FetchStepFilesGlob) or known is None:
         return
-    mark = files_mark(source.fetch, known, project.root, listings)
-    files.marks[each.alias] = mark
-    id, clear = state.dataset.multibase, (str(state.head), mark)
+    id, clear = state.dataset.multibase, (str(state.head), files.marks[each.alias])
     if files.clear.get(id) == clear:
         return
     rule = each.traits.ingest.reread

@@ -34,6 +34,7 @@ from odfbuild.cli.terminal.console import Paint, Tone, printable
 from odfbuild.errors import Diagnostic, Level
 from odfbuild.odf.identity import InvalidMultihashError, Multihash
 from odfbuild.planner.plan import Append, Ingest, Move, Plan, Planned, Step, Transform
+from odfbuild.planner.plan.at_rest import heads, looked_at
 from odfbuild.planner.plan.changes import Affected, Assessment, Hit, Judged
 from odfbuild.planner.plan.reasons import InputMayAdvance
 from odfbuild.planner.plan.summary import steps_by_target
@@ -115,8 +116,9 @@ def header_text(plan: Plan) -> str:
     """Return the line that says what is planned, from which files, against what."""
     folder = printable(plan.workspace.removeprefix("./"))
     workspace = f" (workspace {folder})" if folder else ""
-    heads = sum(each.based_on is not None for each in plan.datasets.values())
-    against = count(heads, "head") if plan.against is None else printable(plan.against)
+    against = (
+        count(heads(plan.datasets), "head") if plan.against is None else printable(plan.against)
+    )
     return (
         f"Target  {printable(plan.target)}{workspace}   Project {_project(plan)}   "
         f"Against {against}"
@@ -148,7 +150,9 @@ def is_judged(plan: Plan) -> bool:
     """Say whether there was something for the gate to judge."""
     found = plan.verdict
     about_policy = found.refused or found.warned or found.accepted or found.errors
-    return bool(about_policy) or any(e.assessment is not None for e in plan.datasets.values())
+    return bool(about_policy) or any(
+        each.assessment is not None for each in looked_at(plan.datasets).values()
+    )
 
 
 def gate_text(plan: Plan) -> str:

@@ -256,7 +256,8 @@ class _Table:
         if place is None:
             return None
         start = place + self._get(_U32, place)
-        return self.data[start + 4 : start + 4 + self._get(_U32, start)].decode()
+        end = start + 4 + self._get(_U32, start)
+        return self.data[start + 4 : end].decode()
 
     def table(self, slot: int) -> "_Table | None":
         place = self._place(slot)

@@ -4,7 +4,7 @@ It is made from the project and the heads alone, so equal input gives an equal p
 What cannot be known is symbolic: an input that does not exist yet stands as its alias.
 """
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TypeAlias
 
@@ -131,7 +131,7 @@ class Plan:
     project_hash: str
     datasets: Mapping[DatasetAlias, Planned] = field(default_factory=dict)
     steps: tuple[Step, ...]
-    unchanged: tuple[DatasetAlias, ...] = ()
+    unchanged: Sequence[DatasetAlias] = ()
     notes: tuple[Diagnostic, ...]
     verdict: Verdict = _NOTHING_TO_JUDGE
     project: str = ""

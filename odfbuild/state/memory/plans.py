@@ -9,38 +9,28 @@ import json
 import os
 import secrets
 import shutil
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from hashlib import blake2b
 from pathlib import Path
 
 from odfbuild.host.files import read_regular
 from odfbuild.host.json_text import parse_json
+from odfbuild.state.chain.head_table import HeadTable
 from odfbuild.state.files.checksum import checked_text, with_check_sum
 
 _FILE = "settled.json"
 _ANSWERS = "answers"
 
 
-@dataclass(frozen=True, slots=True)
-class SettledSource:
-    """A local source and how far it was read: the fetch kind, its path or url, the state.
-
-    `news` is a digest of the names that a look found; empty if there was nothing new.
-    """
-
-    kind: str
-    where: str
-    state_kind: str | None
-    state_value: str | None
-    news: str
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Settled:
-    """What held: versions, the fingerprint's parts, a digest of all heads, the sources.
+    """What held: versions, the fingerprint's parts, the table of heads, the sources.
 
     `context` is a digest of what else a plan depends on: the target, values of variables.  `idle`
-    tells that the plan had nothing to do, to ask or to warn of.
+    tells that the plan had nothing to do, to ask or to warn of.  `names` is a digest of the marks
+    of names and of what is remembered, `sources` has a line of each local source: its mark, its
+    kind and its path or url; `rows` tells that the rows of the plan were kept.  `key` is a digest
+    of all of it, set when it is recorded.
     """
 
     versions: str
@@ -49,15 +39,30 @@ class Settled:
     folders: tuple[str, ...]
     stats: str
     young: tuple[tuple[str, str], ...]
-    heads: str
+    names: str
+    heads: HeadTable
     datasets: int
-    sources: tuple[SettledSource, ...]
+    sources: str
+    rows: bool = False
+    key: str = ""
+
+
+def source_line(mark: str, kind: str, where: str) -> str:
+    """Return the line of a source; a path has no zero, which stands for its line ends."""
+    return f"{mark}\t{kind}\t{where}".replace("\n", "\0")
+
+
+def source_of(line: str) -> tuple[str, str, str]:
+    """Return mark, kind and place of a source from its line."""
+    mark, kind, where = line.split("\t", 2)
+    return mark, kind, where.replace("\0", "\n")
 
 
 def recall(cache: Path) -> Settled | None:
     """Return the record, or None if there is none that can be read."""
     try:
-        raw = parse_json(checked_text(read_regular(cache / _FILE), _FILE) or "")
+        whole = parse_json(checked_text(read_regular(cache / _FILE), _FILE) or "")
+        raw = whole["held"]
         found = Settled(
             versions=raw["versions"],
             context=raw["context"],
@@ -65,9 +70,12 @@ def recall(cache: Path) -> Settled | None:
             folders=tuple(raw["folders"]),
             stats=raw["stats"],
             young=tuple((name, content) for name, content in raw["young"]),
-            heads=raw["heads"],
+            names=raw["names"],
+            heads=HeadTable(raw["heads"], raw["head_stats"], tuple(raw["young_heads"])),
             datasets=raw["datasets"],
-            sources=tuple(SettledSource(*each) for each in raw["sources"]),
+            sources=raw["sources"],
+            rows=raw["rows"],
+            key=whole["key"],
         )
     except (OSError, ValueError, KeyError, TypeError):
         return None
@@ -76,44 +84,51 @@ def recall(cache: Path) -> Settled | None:
 
 def _is_typed(found: Settled) -> bool:
     """Tell whether fields that were read have values of their types."""
-    texts = (found.versions, found.context, found.stats, found.heads, *found.folders)
+    heads = found.heads
+    texts = (found.versions, found.context, found.stats, found.names, found.sources, found.key)
     young = (text for pair in found.young for text in pair)
-    sources = [(each.kind, each.where, each.news) for each in found.sources]
-    states = (text for each in found.sources for text in (each.state_kind, each.state_value))
     return (
         isinstance(found.idle, bool)
+        and isinstance(found.rows, bool)
         and isinstance(found.datasets, int)
-        and all(isinstance(each, str) for each in (*texts, *young, *sum(sources, ())))
-        and all(each is None or isinstance(each, str) for each in states)
+        and all(isinstance(each, str) for each in (*texts, *found.folders, *young))
+        and all(isinstance(each, str) for each in (heads.heads, heads.stats, *heads.young))
     )
 
 
-def record(cache: Path, settled: Settled) -> None:
-    """Write the record; a reader sees the old one or the new one whole.
+def record(cache: Path, settled: Settled) -> Settled:
+    """Write the record and return it with its key; a reader sees the old one or the new one whole.
 
     What was said of a plan that was made under other conditions is forgotten.
     """
     shutil.rmtree(cache / _ANSWERS, ignore_errors=True)
-    _put(cache / _FILE, with_check_sum(_text(settled), _FILE))
+    body = _body(settled)
+    text = json.dumps(body)
+    key = blake2b(text.encode("utf-8", "surrogateescape"), digest_size=16).hexdigest()
+    whole = f'{{"key": "{key}", "held": {text}}}'
+    put_text(cache / _FILE, with_check_sum(whole, _FILE))
+    return replace(settled, key=key)
 
 
-def _text(settled: Settled) -> str:
-    sources = [(s.kind, s.where, s.state_kind, s.state_value, s.news) for s in settled.sources]
-    body = {
+def _body(settled: Settled) -> dict[str, object]:
+    return {
         "versions": settled.versions,
         "context": settled.context,
         "idle": settled.idle,
         "folders": settled.folders,
         "stats": settled.stats,
         "young": settled.young,
-        "heads": settled.heads,
+        "names": settled.names,
+        "heads": settled.heads.heads,
+        "head_stats": settled.heads.stats,
+        "young_heads": settled.heads.young,
         "datasets": settled.datasets,
-        "sources": sources,
+        "sources": settled.sources,
+        "rows": settled.rows,
     }
-    return json.dumps(body)
 
 
-def _put(path: Path, text: str) -> None:
+def put_text(path: Path, text: str) -> None:
     """Write a text whole, beside others who do the same."""
     near = path.with_name(f".pending-{secrets.token_hex(8)}")
     try:
@@ -148,11 +163,11 @@ def keep_answer(cache: Path, settled: Settled, question: str, said: Answer) -> N
     folder = cache / _ANSWERS
     folder.mkdir(parents=True, exist_ok=True)
     name = _named(settled, question)
-    _put(folder / name, with_check_sum(f"{said.code}\n{said.text}", name))
+    put_text(folder / name, with_check_sum(f"{said.code}\n{said.text}", name))
 
 
 def _named(settled: Settled, question: str) -> str:
-    asked = f"{_text(settled)}\n{question}".encode("utf-8", "surrogateescape")
+    asked = f"{settled.key}\n{question}".encode("utf-8", "surrogateescape")
     return blake2b(asked, digest_size=16).hexdigest()
 
 

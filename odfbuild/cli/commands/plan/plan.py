@@ -233,8 +233,11 @@ def show_plan(given: Given, options: PlanOptions) -> int:
         nonlocal manner
         project = open_given(given)
         manner = replace(manner, root=project.root)
-        known = app.known(project) if options.is_repeatable else None
-        said = None if known is None else _repeated(known, options, manner)
+        found = app.looked_again(project) if options.is_repeatable else None
+        if isinstance(found, app.Part):
+            made = app.made_in_part(project, found)
+            return project, scoped(project, options.scope) if made is None else made
+        said = None if found is None else _repeated(found, options, manner)
         return project, scoped(project, options.scope) if said is None else said
 
     try:

@@ -25,7 +25,9 @@ from odfbuild.executors.ingest.fetch.local import (
     SOURCE_NAME,
     Listings,
     Reach,
+    file_of,
     fixed_part,
+    matching_paths,
     passed,
     position,
 )
@@ -77,21 +79,37 @@ class PassedOver:
         return bool(self.late or self.changed)
 
 
-def files_mark(
-    step: FetchStepFilesGlob,
-    state: SourceState | None,
-    project_dir: Path,
-    listings: Listings | None = None,
-) -> str:
-    """Return what becomes another text when a file that is passed over comes, changes or goes."""
-    found = hashlib.blake2b(digest_size=16)
-    for path in _passed(step, state, project_dir, listings):
-        with suppress(OSError):
-            at = os.stat(path)  # noqa: PTH116
-            young = time_ns() if _is_young(at) else ""  # then it is looked at once more
-            facts = f"{path}\0{at.st_size} {at.st_mtime_ns}{young}\0"
-            found.update(facts.encode(errors="surrogateescape"))
-    return found.hexdigest()
+def files_mark(pattern: str, project_dir: str, listings: Listings) -> str:
+    """Return what becomes another text when a file that matches a pattern comes, changes or goes.
+
+    The files are those of a FilesGlob, read or not; of a file that may change once more and keep
+    its time it is another one each time.
+    """
+    found = []
+    try:
+        for path in sorted(matching_paths(pattern, project_dir, listings)):
+            found.append(f"{path}\0{_facts(path)}")
+    except FetchError as error:
+        return f"{error.code} {time_ns()}"  # the fetch tells of it
+    whole = "\0".join(found).encode(errors="surrogateescape")
+    return hashlib.blake2b(whole, digest_size=16).hexdigest()
+
+
+def file_mark(url: str, project_dir: Path) -> str:
+    """Return what becomes another text when the file that a `file:` url names does."""
+    try:
+        return _facts(str(file_of(url, project_dir)))
+    except (FetchError, ValueError):
+        return "none"
+
+
+def _facts(path: str) -> str:
+    try:
+        at = os.stat(path)  # noqa: PTH116
+    except OSError:
+        return "none"
+    young = time_ns() if _is_young(at) else ""  # then it is looked at once more
+    return f"{at.st_size} {at.st_mtime_ns} {at.st_ino} {at.st_mode}{young}"
 
 
 def passed_over(

@@ -1,0 +1,201 @@
+"""Plans of projects of which a part changed: that part is planned, with all that it touches.
+
+What is said of a dataset depends on its definition, its chain, its source, and on the same of what
+it is made of.  So the datasets that changes reach are planned together with all that those are made
+of, and of the rest holds what the rows of the plan before say: nothing is said of it.  Where more
+may depend on more, or anything is wrong, there is no such plan, and all of the project is planned.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Final
+
+from odfbuild.app.load_project import load
+from odfbuild.app.plan.cache import Known, Part, keep, line_of
+from odfbuild.app.plan.file_snapshot import ProjectFiles
+from odfbuild.app.plan.make_plan import Asked, Made, WorkedOut, is_idle, work_out
+from odfbuild.app.plan.rows import Links, has_local_source, in_parts, is_alone, is_loud, place_of
+from odfbuild.errors import OdfBuildError, SourceSpan
+from odfbuild.odf.chain.state import ChainState
+from odfbuild.odf.events import DatasetKind
+from odfbuild.odf.identity import DatasetId, Multihash
+from odfbuild.odf.refs import DatasetAlias
+from odfbuild.planner.exclusion import Wrong
+from odfbuild.planner.make_plan import definition_text, hash_of
+from odfbuild.planner.plan import Based, Plan, Planned
+from odfbuild.planner.plan.at_rest import Names, WithRest
+from odfbuild.project.load import Project
+from odfbuild.project.opened import Opened
+from odfbuild.state.memory.plan_rows import PlanRows, recall_rows
+
+_DID: Final = "did:odf:"
+
+
+def made_in_part(project: Opened, part: Part) -> Made | None:
+    """Return the plan of a project, equal to that of `make_whole`; None where all is to be planned.
+
+    Of what it was made of, `loaded` has the part only.  Raises ProjectChangedError.
+    """
+    rows = recall_rows(part.cache, part.settled.key)
+    if rows is None or not part.files <= set(rows.files) or len(part.lines) != len(rows.sources):
+        return None
+    chosen = _chosen(part, rows)
+    if chosen is None:
+        return None
+    files = ProjectFiles(part.settled.context, part.files_now)
+    try:
+        found = _looked_at(project, rows, chosen)
+    except OdfBuildError:
+        return None
+    files.check(project)
+    if found is None:
+        return None
+    now = found.rows(rows)
+    plan = found.plan(part, rows, now)
+    known = _kept(project, part, found, now)
+    return Made(plan, found.loaded, known, files=files)
+
+
+def _chosen(part: Part, rows: PlanRows) -> list[int] | None:
+    """Return the datasets to look at, in order; None where these are all, or some are not known."""
+    start = {*rows.loud, *(rows.sources[number] for number in part.sources)}
+    start |= {number for number, file in enumerate(rows.files) if file in part.files}
+    if part.heads:
+        by_id = {id: number for number, id in enumerate(rows.ids)}
+        if not part.heads <= by_id.keys():
+            return None
+        start |= {by_id[id] for id in part.heads}
+    chosen = rows.around(start)
+    return sorted(chosen) if len(chosen) < len(rows.forms) else None
+
+
+@dataclass(frozen=True, slots=True)
+class _LookedAt:
+    """The datasets that were planned: their numbers among all, and what was made of them."""
+
+    numbers: Sequence[int]
+    loaded: Project
+    current: Mapping[DatasetAlias, ChainState]
+    links: Sequence[Links]
+    worked: WorkedOut
+
+    def rows(self, before: PlanRows) -> PlanRows:
+        """Return the rows of the plan; the places of all are made from the ones before."""
+        plan = self.worked.plan
+        targets = {step.target for step in plan.steps}
+        ids, holds, forms = list(before.ids), list(before.holds), list(before.forms)
+        chosen = set(self.numbers)
+        loud = [number for number in before.loud if number not in chosen]
+        places = list(before.places)
+        for number, each, links in zip(self.numbers, self.loaded.declared, self.links, strict=True):
+            state = self.current.get(each.alias)
+            ids[number] = None if state is None else state.dataset.multibase
+            holds[number] = links.holds
+            forms[number] = definition_text(each)
+            places[number] = place_of(plan, each.alias)
+            if is_loud(plan, each.alias, targets):
+                loud.append(number)
+        return replace(
+            before,
+            ids=ids,
+            holds=holds,
+            loud=sorted(loud),
+            forms=forms,
+            places=places,
+        )
+
+    def plan(self, part: Part, before: PlanRows, now: PlanRows) -> Plan:
+        """Return the plan of all datasets, those at rest as they were."""
+        plan = self.worked.plan
+        by_number = dict(zip(self.numbers, plan.datasets.items(), strict=True))
+        moving = plan.datasets.keys() - set(plan.unchanged)
+
+        def every() -> dict[DatasetAlias, Planned]:
+            heads = part.settled.heads.by_id()
+            found = {}
+            for number, name in enumerate(before.aliases):
+                if number in by_number:
+                    alias, planned = by_number[number]
+                else:
+                    alias, planned = DatasetAlias.parse(name), _planned(before, number, heads)
+                found[alias] = planned
+            return found
+
+        def unchanged() -> tuple[DatasetAlias, ...]:
+            return tuple(alias for alias in datasets if alias not in moving)
+
+        size = len(before.forms)
+        datasets = WithRest(plan.datasets, size, every)
+        return replace(
+            plan,
+            project_hash=hash_of(now.forms),
+            datasets=datasets,
+            unchanged=Names(size - len(moving), unchanged),
+        )
+
+
+def _planned(rows: PlanRows, number: int, heads: Mapping[str, str]) -> Planned:
+    """Return a dataset at rest, which is built."""
+    kind, line, column, length, excerpt = rows.place(number)
+    file, id = rows.files[number], rows.ids[number]
+    assert id is not None  # noqa: S101 - it is built
+    return Planned(
+        kind=DatasetKind(kind),
+        place=SourceSpan(file=file, line=line, column=column, length=length, excerpt=excerpt),
+        based_on=Based(DatasetId.parse(f"{_DID}{id}"), Multihash.parse(heads[id])),
+    )
+
+
+def _looked_at(project: Opened, rows: PlanRows, numbers: Sequence[int]) -> _LookedAt | None:
+    """Read and plan some of the datasets; None if it is not certain that this is enough."""
+    ids = {
+        DatasetAlias.parse(rows.aliases[number]): DatasetId.parse(f"{_DID}{id}")
+        for number in numbers
+        if (id := rows.ids[number]) is not None
+    }
+    current = project.workspace.states(ids)
+    if project.workspace.damage() or len(current) != len(ids):
+        return None
+    loaded = load(project, ids, partly=True, only={rows.files[number] for number in numbers})
+    if loaded.wrong or loaded.unread or loaded.notes or len(loaded.declared) != len(numbers):
+        return None
+    by_alias = {each.alias: number for number, each in zip(numbers, loaded.declared, strict=True)}
+    by_id = {state.dataset: alias for alias, state in current.items()}
+    links = [Links(each, current.get(each.alias), by_alias, by_id) for each in loaded.declared]
+    for number, each, found in zip(numbers, loaded.declared, links, strict=True):
+        same = str(each.alias) == rows.aliases[number] and each.file == rows.files[number]
+        local = has_local_source(each) == (number in rows.sources)
+        if not (same and local and is_alone(each) and found.is_whole):
+            return None
+        if found.reads != list(rows.reads[number]):
+            return None
+    if any(state.vocab.operation_type_column != "op" for state in current.values()):
+        return None
+    worked = work_out(project, Asked(), loaded, current, Wrong({}))
+    plan = worked.plan
+    if worked.rest.left_out or plan.refused or len(plan.datasets) != len(numbers):
+        return None
+    return _LookedAt(numbers, loaded, current, links, worked)
+
+
+def _kept(project: Opened, part: Part, found: _LookedAt, rows: PlanRows) -> Known | None:
+    """Remember the plan, where it says nothing but of single datasets."""
+    before, worked = part.settled, found.worked
+    if project.workspace.is_read_only or not in_parts(worked.plan):
+        return None
+    heads = {state.dataset.multibase: str(state.head) for state in found.current.values()}
+    at = {number: line for line, number in enumerate(rows.sources)}
+    lines = list(part.lines)
+    for number, each in zip(found.numbers, found.loaded.declared, strict=True):
+        line = line_of(each, worked.looked.marks)
+        if line is not None:
+            lines[at[number]] = line
+    settled = replace(
+        before,
+        idle=is_idle(worked.plan),
+        stats=part.files_now.stats,
+        young=part.files_now.young,
+        heads=before.heads.with_heads(heads, part.stats, now=part.now),
+        sources="\n".join(lines),
+    )
+    return keep(part.cache, settled, rows)

@@ -1,0 +1,109 @@
+"""The heads of all datasets and the stat facts of their files: who did not move is not read.
+
+As of definitions, size, times and inode stand for what a file holds; of files that were young when
+they were looked at, what they hold is compared.
+"""
+
+import os
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass
+from typing import Final
+
+from odfbuild.odf.identity import DatasetId, Multihash
+from odfbuild.state.chain.heads import HEAD
+from odfbuild.state.files.disk import read_file
+
+TICK: Final = 2_000_000_000  # ns, of the coarsest clock of a file system
+_END: Final = f"{os.sep}refs{os.sep}{HEAD}"
+
+
+@dataclass(frozen=True, slots=True)
+class HeadTable:
+    """A line of each dataset that has a head: id and head, and id and stat facts.
+
+    `young` are the ids of those whose head files may change once more and keep their times.
+    """
+
+    heads: str
+    stats: str
+    young: tuple[str, ...] = ()
+
+    @classmethod
+    def of(cls, heads: Mapping[DatasetId, Multihash], stats: str, *, now: int) -> "HeadTable":
+        """Return the table; the facts are from before the heads were read, `now` in ns."""
+        return cls._of({id.multibase: str(head) for id, head in heads.items()}, stats, now)
+
+    @classmethod
+    def _of(cls, heads: Mapping[str, str], stats: str, now: int) -> "HeadTable":
+        lines = sorted(f"{id} {head}" for id, head in heads.items())
+        young = (_id(line) for line in stats.split("\n") if line and _is_young(line, now - TICK))
+        return cls("\n".join(lines), stats, tuple(young))
+
+    def by_id(self) -> dict[str, str]:
+        """Return the heads by id, both as text."""
+        pairs = (line.split(" ") for line in self.heads.split("\n") if line)
+        return {id: head for id, head in pairs}  # noqa: C416 - pairs are lists
+
+    def changed(self, datasets: str, stats: str) -> frozenset[str] | None:
+        """Return the ids whose heads are others by now; None if there are more or fewer.
+
+        `stats` are the facts by now of the folder of datasets.
+        """
+        known = self.by_id()
+        suspects = set(self.young)
+        if stats != self.stats:
+            now, before = set(stats.split("\n")), set(self.stats.split("\n"))
+            came, gone = ({_id(line) for line in part} for part in (now - before, before - now))
+            if came != gone or not came <= known.keys():
+                return None
+            suspects |= came
+        return frozenset(
+            id for id in suspects if _read(f"{datasets}{os.sep}{id}{_END}") != known.get(id)
+        )
+
+    def with_heads(self, heads: Mapping[str, str], stats: str, *, now: int) -> "HeadTable":
+        """Return the table with other heads of some datasets, by id; facts as `of` takes them."""
+        return self._of({**self.by_id(), **heads}, stats, now)
+
+
+def lacks_a_block(datasets: str, table: HeadTable, changed: Collection[str]) -> bool:
+    """Tell whether the block at a head is not there; those that `changed` are read as they are."""
+    folder, part, exists = f"{datasets}{os.sep}", f"{os.sep}blocks{os.sep}", os.path.exists
+    for id, head in table.by_id().items():
+        at = (_read(f"{folder}{id}{_END}") or "") if id in changed else head
+        if not at or not exists(f"{folder}{id}{part}{at}"):
+            return True
+    return False
+
+
+def head_stats(datasets: str) -> str:
+    """Return the stat facts of the head files in the folder of datasets, a line each, in order."""
+    try:
+        names = sorted(os.listdir(datasets))  # noqa: PTH208
+    except OSError:
+        return ""
+    stat, lines, folder = os.stat, [], f"{datasets}{os.sep}"
+    for name in names:
+        try:
+            at = stat(f"{folder}{name}{_END}", follow_symlinks=False)
+        except OSError:
+            continue
+        lines.append(f"{name} {at.st_size} {at.st_mtime_ns} {at.st_ctime_ns} {at.st_ino}")
+    return "\n".join(lines)
+
+
+def _id(line: str) -> str:
+    return line.partition(" ")[0]
+
+
+def _is_young(line: str, since: int) -> bool:
+    _, _, mtime, ctime, _ = line.rsplit(" ", 4)
+    return max(int(mtime), int(ctime)) >= since
+
+
+def _read(path: str) -> str | None:
+    try:
+        data = read_file(path)
+    except OSError:
+        return None
+    return None if data is None else data.decode("ascii", "replace")

@@ -1,0 +1,270 @@
+"""Law of plans in part: what changed alone is planned, and what is printed is that of all."""
+
+import os
+import shutil
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from random import Random
+from unittest.mock import patch
+
+import pytest
+
+from odfbuild import app
+from odfbuild.app.plan import make_plan, part
+from odfbuild.executors.engine.spark import engine as spark
+from odfbuild.odf.refs import DatasetAlias
+from odfbuild.project import fingerprint
+from odfbuild.state.chain import head_table
+from odfbuild.state.workspace import Workspace
+from tests.agreement.drawn import Drawn
+from tests.agreement.engine import DuckEngine
+from tests.agreement.outcome import run_inside
+from tests.inside import lay_out
+from tests.texts import derivative, root
+
+_OLD = 10_000_000  # ns, after which files count as old here
+_FORMS = ((), ("-o", "json"), ("--explain", "--changes-exit"))
+
+
+class _Counted:
+    """How many plans were made, and how many of them in part."""
+
+    def __init__(self) -> None:
+        self.asked = self.made = 0
+        self._make = part.made_in_part
+
+    def __call__(self, project: app.Opened, changed: app.Part) -> app.Made | None:
+        found = self._make(project, changed)
+        self.asked += 1
+        self.made += found is not None
+        return found
+
+
+@contextmanager
+def without_memory() -> Iterator[None]:
+    """Have all of a project planned, and nothing remembered."""
+    with (
+        patch.object(app, "looked_again", lambda _: None, create=True),
+        patch.object(make_plan, "remember", lambda *_, **__: None),
+    ):
+        yield
+
+
+def _calm(folder: Path) -> None:
+    """Add datasets that nobody changes, of which most have nothing to do with the others."""
+    for number in range(4):
+        name = f"calm{number}"
+        lay_out(
+            folder,
+            {
+                f"datasets/{name}.yaml": root(
+                    name, fetch=f"{{kind: FilesGlob, path: 'data/{name}/*.csv'}}"
+                ),
+                f"datasets/{name}d.yaml": derivative(f"{name}d", name),
+                f"data/{name}/1.csv": "t,k,v\n2024-01-01,a,1\n",
+            },
+        )
+
+
+def _lay(folder: Path, drawn: Drawn) -> None:
+    for name, content in drawn.laid_out().items():
+        path = folder / name
+        if content is None:
+            path.unlink(missing_ok=True)
+        elif not path.exists() or path.read_bytes() != content:
+            lay_out(folder, {name: content})
+
+
+def _disturb(folder: Path, random: Random) -> str:
+    """Do to the project what no command does; return what, in words."""
+    heads = sorted((folder / ".odfbuild" / "datasets").glob("*/refs/head"))
+    definitions = sorted((folder / "datasets").glob("*.yaml"))
+    match random.randrange(8):
+        case 0 if heads:
+            head = random.choice(heads)
+            head.write_bytes(head.read_bytes())
+            return "a head is written again"
+        case 1 if heads:
+            os.utime(random.choice(heads))
+            return "a head is touched"
+        case 2 if definitions:
+            path = random.choice(definitions)
+            path.write_text(f"# a note\n{path.read_text('utf-8')}", "utf-8")
+            return "a definition has another line"
+        case 3:
+            (folder / "odfbuild.yaml").write_bytes((folder / "odfbuild.yaml").read_bytes() + b"\n")
+            return "the settings are written again"
+        case 4 if heads:
+            head = random.choice(heads)
+            blocks = head.parent.parent / "blocks"
+            head.write_text(random.choice(sorted(each.name for each in blocks.iterdir())), "ascii")
+            return "a head goes back"
+        case 5 if definitions:
+            path = random.choice(definitions)
+            path.rename(path.with_name(f"x{path.name}"))
+            return "a definition is in another file"
+        case 6 if definitions:
+            random.choice(definitions).write_text("kind: [\n", "utf-8")
+            return "a definition is no YAML"
+        case _:
+            return ""
+
+
+def _round(folder: Path, counted: _Counted, said: list[str]) -> None:
+    for form in _FORMS:
+        with (
+            patch.object(part, "made_in_part", counted),
+            patch.object(app, "made_in_part", counted, create=True),
+        ):
+            first, again = (run_inside(folder, "plan", *form) for _ in range(2))
+        with without_memory():
+            whole = run_inside(folder, "plan", *form)
+        assert first == whole, said
+        assert again == whole, said
+
+
+def check_seed(seed: int, folder: Path, rounds: int) -> tuple[int, int]:
+    """Check a random project; return how many plans of changes were made, and made in part."""
+    drawn, random, counted = Drawn(seed), Random(f"parts {seed}"), _Counted()
+    said: list[str] = [f"seed {seed}"]
+    with (
+        patch.object(spark, "SparkEngine", lambda *_, **__: DuckEngine()),
+        patch.object(fingerprint, "_TICK", _OLD),
+        patch.object(head_table, "TICK", _OLD),
+    ):
+        _calm(folder)
+        for _ in range(rounds):
+            _lay(folder, drawn)
+            _round(folder, counted, said)
+            if random.random() < 0.6:
+                run_inside(folder, "apply", "--yes")
+                said.append("apply")
+                _round(folder, counted, said)
+            if random.random() < 0.5:
+                said.append(_disturb(folder, random))
+                _round(folder, counted, said)
+            said += drawn.changed()
+    return counted.asked, counted.made
+
+
+@pytest.mark.parametrize("seed", [6, 10, 26, 30])
+def test_a_plan_in_part_is_that_of_all(seed: int, tmp_path: Path) -> None:
+    _, made = check_seed(seed, tmp_path / "project", 3)
+    assert made
+
+
+def _definition(folder: Path) -> Path:
+    return folder / "datasets" / "calm1d.yaml"
+
+
+def _edit(old: str, new: str) -> Callable[[Path], object]:
+    def change(folder: Path) -> None:
+        text = _definition(folder).read_text("utf-8")
+        assert old in text
+        _definition(folder).write_text(text.replace(old, new), "utf-8")
+
+    return change
+
+
+def _head(folder: Path, name: str) -> Path:
+    id = app.open_project(folder).workspace.names()[DatasetAlias.parse(name)]
+    return folder / ".odfbuild" / "datasets" / id.multibase / "refs" / "head"
+
+
+def _head_back(folder: Path) -> None:
+    head = _head(folder, "calm2")
+    dataset = Workspace(folder / ".odfbuild").open(DatasetAlias.parse("calm2"))
+    assert dataset is not None
+    head.write_text(str(list(dataset.blocks())[-2][0]), "ascii")
+
+
+def _bits(path: Path, at: int) -> None:
+    data = bytearray(path.read_bytes())
+    data[at % len(data)] ^= 1
+    path.write_bytes(data)
+
+
+IN_PART: dict[str, Callable[[Path], object]] = {
+    "a query is another": _edit("select t, k, v", "select t, k, v + 1 as v"),
+    "a query leaves rows out": _edit("from src", "from src where v > 1"),
+    "a comment is new": _edit("kind: DatasetSnapshot", "# a note\nkind: DatasetSnapshot"),
+    "a file is new": lambda at: lay_out(at, {"data/calm1/2.csv": "t,k,v\n2024-01-02,b,1\n"}),
+    "a file is late": lambda at: lay_out(at, {"data/calm1/0.csv": "t,k,v\n2024-01-02,b,1\n"}),
+    "a file is another": lambda at: lay_out(at, {"data/calm1/1.csv": "t,k,v\n2024-01-01,a,2\n"}),
+    "a head goes back": _head_back,
+}
+WHOLE: dict[str, Callable[[Path], object]] = {
+    "a definition went": lambda at: _definition(at).unlink(),
+    "a definition is new": lambda at: lay_out(at, {"datasets/n.yaml": derivative("n", "calm3")}),
+    "a definition is elsewhere": lambda at: _definition(at).rename(at / "datasets" / "x.yaml"),
+    "an input is another": _edit("datasetRef: calm1", "datasetRef: calm2"),
+    "a name is another": _edit("name: calm1d", "name: calm1x"),
+    "a column is unknown": _edit("select t, k, v", "select t, k, w"),
+    "a definition is no YAML": _edit("kind: DatasetSnapshot", "kind: ["),
+    "a definition is twice": lambda at: lay_out(
+        at, {"datasets/n.yaml": derivative("calm1d", "calm1")}
+    ),
+    "settings": lambda at: lay_out(at, {"odfbuild.yaml": "odfbuild: 1\nname: other\n"}),
+    "a default": lambda at: lay_out(
+        at, {"odfbuild.yaml": "odfbuild: 1\ndefaults:\n  '*': {tags: [x]}\n"}
+    ),
+    "a head is damaged": lambda at: _head(at, "calm2").write_text("x", "ascii"),
+    "a head went": lambda at: _head(at, "calm2").unlink(),
+    "a block went": lambda at: next(_head(at, "calm2").parents[1].glob("blocks/*")).unlink(),
+    "a name went": lambda at: (at / ".odfbuild" / "names" / "calm2").unlink(),
+}
+
+
+@pytest.fixture(scope="module")
+def built(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("built")
+    lay_out(folder, {"odfbuild.yaml": "odfbuild: 1\nname: calm\n"})
+    _calm(folder)
+    with patch.object(spark, "SparkEngine", lambda *_, **__: DuckEngine()):
+        assert run_inside(folder, "apply", "--yes").code == 0
+    return folder
+
+
+def _change(built: Path, folder: Path, change: Callable[[Path], object]) -> _Counted:
+    """Change a copy of a project that was planned, and check what is said of it."""
+    shutil.copytree(built, folder)
+    counted = _Counted()
+    with patch.object(spark, "SparkEngine", lambda *_, **__: DuckEngine()):
+        assert run_inside(folder, "plan").out.startswith("No changes")
+        change(folder)
+        _round(folder, counted, [])
+    return counted
+
+
+@pytest.mark.parametrize("name", IN_PART)
+def test_what_changed_alone_is_planned(name: str, built: Path, tmp_path: Path) -> None:
+    assert _change(built, tmp_path / "project", IN_PART[name]).made
+
+
+@pytest.mark.parametrize("name", WHOLE)
+def test_what_may_reach_more_has_all_planned(name: str, built: Path, tmp_path: Path) -> None:
+    assert not _change(built, tmp_path / "project", WHOLE[name]).made
+
+
+@pytest.mark.parametrize("at", [0, 9, 50, 700, -3])
+@pytest.mark.parametrize("name", ["plan-rows", "settled.json"])
+def test_of_damaged_rows_nothing_is_taken(name: str, at: int, built: Path, tmp_path: Path) -> None:
+    def change(folder: Path) -> None:
+        IN_PART["a query is another"](folder)
+        _bits(folder / ".odfbuild" / "cache" / name, at)
+
+    assert not _change(built, tmp_path / "project", change).made
+
+
+def test_rows_of_another_plan_are_not_taken(built: Path, tmp_path: Path) -> None:
+    def change(folder: Path) -> None:
+        rows = folder / ".odfbuild" / "cache" / "plan-rows"
+        before = rows.read_bytes()
+        IN_PART["a query is another"](folder)
+        run_inside(folder, "plan")
+        assert rows.read_bytes() != before
+        rows.write_bytes(before)
+        _edit("v + 1 as v", "v + 2 as v")(folder)
+
+    assert not _change(built, tmp_path / "project", change).made
