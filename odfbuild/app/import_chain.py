@@ -172,7 +172,7 @@ def refuse_other(project: Opened, found: Found, alias: DatasetAlias) -> None:
     """
     workspace, id = project.workspace, found.copied.dataset
     there = workspace.open(id)
-    names = {each: name for name, each in workspace.names().items()}
+    names = workspace.aliases()
     if there is not None and (names.get(id, alias) != alias or not _leads_on(found, there)):
         raise _already_here(found, there, names.get(id), alias)
     _refuse_name(workspace, alias, id)

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import Protocol
 
-from odfbuild.errors import SourceSpan
+from odfbuild.errors import PlanError, SourceSpan
 from odfbuild.odf.events import (
     AddPushSource,
     DatasetSnapshot,
@@ -23,6 +23,12 @@ from odfbuild.planner.plan.policy import Traits
 PathSteps = Sequence[str | int]
 
 _NO_TRAITS = Traits()
+
+
+class NotDeclaredError(PlanError):
+    """A definition is needed of a dataset that has none."""
+
+    code = "not-declared"
 
 
 class Spans(Protocol):

@@ -14,7 +14,7 @@ from typing import Literal, TypeAlias
 
 from odfbuild.errors import Diagnostic
 from odfbuild.odf.chain.schema import schema_in_force
-from odfbuild.odf.chain.state import ChainState, vocabulary
+from odfbuild.odf.chain.state import ChainState, input_name, vocabulary
 from odfbuild.odf.events import (
     AddPushSource,
     DataSchema,
@@ -80,7 +80,7 @@ def check_queries(
 
 def question(transform: SetTransform) -> Question:
     """Return what the facts of a transform depend on, beside the names of operation columns."""
-    aliases = tuple(source.alias or str(source.dataset_ref) for source in transform.inputs)
+    aliases = tuple(input_name(source) for source in transform.inputs)
     return steps_of(transform.transform), aliases
 
 
@@ -192,5 +192,5 @@ def _of_transform(state: ChainState, lookup: Lookup) -> frozenset[ValuePath]:
         found = lookup(each.dataset_ref)
         uuids = frozenset[ValuePath]() if found is None else uuid_columns(found, lookup)
         schema = None if found is None else schema_in_force(found)
-        inputs[each.alias or str(each.dataset_ref)] = (schema, uuids)
+        inputs[input_name(each)] = (schema, uuids)
     return copied_uuids(steps_of(state.transform.transform), inputs)

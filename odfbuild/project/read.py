@@ -20,8 +20,7 @@ from odfbuild.project.template import Templates
 from odfbuild.project.template.generate import Item, NameText, expand, name_of
 from odfbuild.project.template.rendered import RenderedSource
 from odfbuild.project.yaml import Document, Include, read_source
-from odfbuild.project.yaml.places import KeyPath as Steps
-from odfbuild.project.yaml.places import Places, Source
+from odfbuild.project.yaml.places import KeyPath, Places, Source
 from odfbuild.suggest import did_you_mean
 
 # of these problems, the key of an entry is the place, not its value
@@ -182,7 +181,7 @@ def _snapshot(document: Document, source: Source, findings: Findings) -> Dataset
     return None
 
 
-def _legacy(document: Document, source: Source) -> Collection[Steps]:
+def _legacy(document: Document, source: Source) -> Collection[KeyPath]:
     """Return what `upgrade` would rewrite: nothing in what a template makes."""
     from odfbuild.project.upgrade import legacy_paths
 
@@ -190,7 +189,7 @@ def _legacy(document: Document, source: Source) -> Collection[Steps]:
 
 
 def _refuse(
-    problems: Sequence[Problem], old: Collection[Steps], file: str, findings: Findings
+    problems: Sequence[Problem], old: Collection[KeyPath], file: str, findings: Findings
 ) -> None:
     """Add the problems of a manifest; where an older specification shows, `upgrade` is the fix."""
     way_out = f"odfbuild upgrade {file}"

@@ -153,6 +153,10 @@ class Workspace:
                 found[read[0]] = read[1]
         return found
 
+    def aliases(self) -> Mapping[DatasetId, DatasetAlias]:
+        """Return the names of all datasets by id, as `names` has them."""
+        return {id: alias for alias, id in self.names().items()}
+
     def names_mark(self) -> str:
         """Return what becomes another text when any dataset gets, changes or loses its name."""
         with suppress(FileNotFoundError), os.scandir(self._names) as entries:
@@ -165,7 +169,7 @@ class Workspace:
 
         `names`, `heads` and `states` go on without it.
         """
-        aliases = {id: alias for alias, id in self.names().items()} if self._wrong_chains else {}
+        aliases = self.aliases() if self._wrong_chains else {}
         found: dict[DatasetAlias | DatasetId | Path, OdfBuildError] = {
             _alias_of(name) or self._names / name: error
             for name, error in self._wrong_names.items()

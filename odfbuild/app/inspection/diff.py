@@ -38,7 +38,7 @@ from odfbuild.odf.events import (
 )
 from odfbuild.odf.identity import DatasetId, Multihash
 from odfbuild.odf.refs import DatasetAlias
-from odfbuild.planner.declared import Declared
+from odfbuild.planner.declared import Declared, NotDeclaredError
 from odfbuild.planner.diff import diff, vocabulary_event
 from odfbuild.planner.select.facts import selection_graph
 from odfbuild.planner.select.parse import parse_selector
@@ -54,14 +54,12 @@ if TYPE_CHECKING:
 Names = Callable[[DatasetAlias | DatasetId], DatasetAlias | DatasetId]
 
 DECLARED = "declared"
+PART_ROWS = 500_000
+_COMES = frozenset({0, 3})  # append, and the new half of a correction ("Operation Types")
 _GIT = "git:"
 _EMPTY = (SetInfo(), SetAttachments(AttachmentsEmbedded(())))
 
-
-class NotDeclaredError(StateError):
-    """A definition is asked for of a dataset that has none there."""
-
-    code = "not-declared"
+_Row: TypeAlias = Mapping[str, Any]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -81,7 +79,7 @@ class Side:
 
 def names_of(project: app.Opened) -> Names:
     """Return the function that gives names to the ids of the workspace."""
-    by_id = {id: alias for alias, id in project.workspace.names().items()}
+    by_id = project.workspace.aliases()
     return lambda ref: by_id.get(ref, ref) if isinstance(ref, DatasetId) else ref
 
 
@@ -229,12 +227,6 @@ def _changed(
         if above or diff(each.snapshot, current.get(each.alias), resolve, {}):
             changed.add(each.alias)
     return frozenset(changed)
-
-
-PART_ROWS = 500_000
-_COMES = frozenset({0, 3})  # append, and the new half of a correction ("Operation Types")
-
-_Row: TypeAlias = Mapping[str, Any]
 
 
 class UnrelatedBlocksError(StateError):

@@ -359,7 +359,7 @@ def _made_by(states: Mapping[DatasetAlias, ChainState]) -> Iterator[Check]:
 
 
 def _locks(project: Opened) -> Iterator[Check]:
-    names = {id: alias for alias, id in project.workspace.names().items()}
+    names = project.workspace.aliases()
     held = [f"{names.get(id, id)} by {holder}" for id, holder in project.workspace.locks().items()]
     yield _ok("locks", f"held: {_some(held)}" if held else "none is held")
 

@@ -48,7 +48,7 @@ def collect_garbage(project: Opened, wanted: Collection) -> Collected:
     What is being changed is left alone.
     """
     workspace = project.workspace
-    names = {id: alias for alias, id in workspace.names().items()}
+    names = workspace.aliases()
     datasets = [workspace.dataset(id) for id in workspace.heads()]
     heads = {each.id for each in datasets}
     broken = {id for id in names if id not in heads}

@@ -12,13 +12,7 @@ from odfbuild.odf.chain.state import ChainState
 from odfbuild.odf.events import DatasetKind, MetadataEvent, SetPollingSource, SetTransform
 from odfbuild.odf.identity import DatasetId
 from odfbuild.odf.refs import DatasetAlias
-from odfbuild.planner.declared import Declared
-
-
-class NotDeclaredError(PlanError):
-    """A chain would begin anew, and no definition says with what."""
-
-    code = "not-declared"
+from odfbuild.planner.declared import Declared, NotDeclaredError
 
 
 class NoSourceError(PlanError):

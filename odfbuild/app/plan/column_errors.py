@@ -12,7 +12,7 @@ from odfbuild.executors.engine.analysis import Analyser, QueryPlace
 from odfbuild.executors.engine.columns import Asker, ColumnsOf, place_in_query
 from odfbuild.executors.engine.protocol import engine_version
 from odfbuild.odf.chain.schema import schema_in_force
-from odfbuild.odf.chain.state import ChainState
+from odfbuild.odf.chain.state import ChainState, input_name
 from odfbuild.odf.events import (
     AddPushSource,
     DataField,
@@ -138,7 +138,7 @@ def _by_types(
     from odfbuild.sql.analysis.typed_findings import typed_findings
 
     (transform,) = (e for e in each.snapshot.metadata if isinstance(e, SetTransform))
-    named = {e.alias or str(e.dataset_ref): e.dataset_ref for e in transform.inputs}
+    named = {input_name(e): e.dataset_ref for e in transform.inputs}
     inputs = {alias: schema for alias, schema in made.inputs.items() if schema is not None}
     seen = {
         alias: times[ref]

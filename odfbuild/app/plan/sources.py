@@ -57,6 +57,13 @@ _SLICES = 10
 _BLOCKS = 100  # a chain of definitions only is not searched to its start
 
 
+_LINKS = 20  # links of a dataset that are named
+_PAST_ROW = 32  # bytes that are read of a row that a dataset has, roughly
+
+Links: TypeAlias = dict[DatasetAlias, set[str]]
+"""The links in a project that lead out of it, by the dataset that reads over them."""
+
+
 def with_foreseen(plan: Plan, workspace: Workspace) -> Plan:
     """Return the plan with the mean rows and bytes of the last slices of what will run.
 
@@ -95,10 +102,6 @@ def _foreseen(dataset: Dataset) -> Foreseen | None:
     return Foreseen(len(slices), rows // len(slices), size // len(slices))
 
 
-Links: TypeAlias = dict[DatasetAlias, set[str]]
-"""The links in a project that lead out of it, by the dataset that reads over them."""
-
-
 @dataclass(frozen=True, slots=True)
 class Files:
     """What a look found of files that are passed over, by dataset, and a mark of all files of each.
@@ -109,10 +112,6 @@ class Files:
     passed: dict[DatasetAlias, PassedOver] = field(default_factory=dict)
     marks: dict[DatasetAlias, str] = field(default_factory=dict)
     clear: dict[str, tuple[str, str]] = field(default_factory=dict)
-
-
-_LINKS = 20  # links of a dataset that are named
-_PAST_ROW = 32  # bytes that are read of a row that a dataset has, roughly
 
 
 def look(

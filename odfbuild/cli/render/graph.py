@@ -5,15 +5,20 @@ Every text from outside is escaped as the language wants it.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, TypeAlias
 
 from odfbuild.cli.terminal.console import printable
 from odfbuild.odf.events import DatasetKind
 from odfbuild.odf.refs import DatasetAlias
-from odfbuild.planner.evolution.columns.use import MadeOf
 
-_Columns = Mapping[DatasetAlias, tuple[MadeOf, ...] | None]
+if TYPE_CHECKING:
+    from odfbuild.planner.evolution.columns.use import MadeOf
+
+_ENTITIES = {"#": "#35;", '"': "#quot;", "<": "#lt;", ">": "#gt;", "&": "#amp;"}
+
+_Columns: TypeAlias = "Mapping[DatasetAlias, tuple[MadeOf, ...] | None]"
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,23 +95,24 @@ def _column_lines(drawing: Drawing, alias: DatasetAlias) -> Iterator[str]:
 
 def dot(drawing: Drawing) -> str:
     """Return the graph in the language of Graphviz."""
-    lines = [f"digraph {_quoted(drawing.name)} {{", "  rankdir=LR;", "  node [shape=box];"]
+    lines = []
     for node in drawing.nodes:
         made = drawing.columns.get(node.alias)
         shape = "cylinder" if node.kind is DatasetKind.ROOT else "box"
         look = f"shape={shape}" if not made else f"shape=record, label={_record(node, made)}"
-        lines.append(f"  {_quoted(str(node.alias))} [{look}];")
-    lines += [f"  {_quoted(str(a))} -> {_quoted(str(b))};" for a, b in _edges(drawing.nodes)]
-    lines += [f"  {_dot_edge(edge)}" for edge in _column_edges(drawing)]
-    return "".join(f"{line}\n" for line in (*lines, "}"))
+        lines.append(f"{graphviz_text(str(node.alias))} [{look}];")
+    edges = _edges(drawing.nodes)
+    lines += [f"{graphviz_text(str(a))} -> {graphviz_text(str(b))};" for a, b in edges]
+    lines += map(_dot_edge, _column_edges(drawing))
+    return graphviz(graphviz_text(drawing.name), lines)
 
 
 def _dot_edge(edge: _ColumnEdge) -> str:
-    target = f"{_quoted(str(edge.reader))}:c{edge.number}"
+    target = f"{graphviz_text(str(edge.reader))}:c{edge.number}"
     if edge.source is None:
-        label = f", taillabel={_quoted(edge.column)}"
-        return f"{_quoted(str(edge.dataset))} -> {target} [style=dashed{label}];"
-    return f"{_quoted(str(edge.dataset))}:c{edge.source} -> {target} [style=dashed];"
+        label = f", taillabel={graphviz_text(edge.column)}"
+        return f"{graphviz_text(str(edge.dataset))} -> {target} [style=dashed{label}];"
+    return f"{graphviz_text(str(edge.dataset))}:c{edge.source} -> {target} [style=dashed];"
 
 
 def _record(node: Node, made: Sequence[MadeOf]) -> str:
@@ -120,45 +126,58 @@ def _field(text: str) -> str:
     return "".join(f"\\{sign}" if sign in '\\{}|<> "' else sign for sign in printable(text))
 
 
-def _quoted(text: str) -> str:
-    escaped = printable(text).replace("\\", "\\\\").replace('"', '\\"')
-    return f'"{escaped}"'
-
-
 def mermaid(drawing: Drawing) -> str:
     """Return the graph in the language of Mermaid; nodes are numbered, names are labels."""
     ids = {node.alias: f"n{number}" for number, node in enumerate(drawing.nodes)}
-    lines = ["flowchart LR"]
+    lines: list[str] = []
     for node in drawing.nodes:
         lines += _mermaid_node(ids[node.alias], node, drawing.columns.get(node.alias))
-    lines += [f"  {ids[a]} --> {ids[b]}" for a, b in _edges(drawing.nodes)]
-    lines += [f"  {_mermaid_edge(edge, ids)}" for edge in _column_edges(drawing)]
-    return "".join(f"{line}\n" for line in lines)
+    lines += [f"{ids[a]} --> {ids[b]}" for a, b in _edges(drawing.nodes)]
+    lines += [_mermaid_edge(edge, ids) for edge in _column_edges(drawing)]
+    return mermaid_chart(lines)
 
 
 def _mermaid_edge(edge: _ColumnEdge, ids: Mapping[DatasetAlias, str]) -> str:
     target = f"{ids[edge.reader]}c{edge.number}"
     if edge.source is None:
-        return f"{ids[edge.dataset]} -. {_label(edge.column)} .-> {target}"
+        return f"{ids[edge.dataset]} -. {mermaid_text(edge.column)} .-> {target}"
     return f"{ids[edge.dataset]}c{edge.source} -.-> {target}"
 
 
 def _mermaid_node(id: str, node: Node, made: Sequence[MadeOf] | None) -> Iterator[str]:
-    label = _label(str(node.alias))
+    label = mermaid_text(str(node.alias))
     if made:
-        yield f"  subgraph {id}[{label}]"
-        yield from (f"    {id}c{number}[{_label(each.name)}]" for number, each in enumerate(made))
-        yield "  end"
+        yield f"subgraph {id}[{label}]"
+        yield from (
+            f"  {id}c{number}[{mermaid_text(each.name)}]" for number, each in enumerate(made)
+        )
+        yield "end"
     elif node.kind is DatasetKind.ROOT:
-        yield f"  {id}[({label})]"
+        yield f"{id}[({label})]"
     else:
-        yield f"  {id}[{label}]"
+        yield f"{id}[{label}]"
 
 
-def _label(text: str) -> str:
+def graphviz(name: str, statements: Iterable[str]) -> str:
+    """Return a graph of boxes from left to right, in the language of Graphviz."""
+    head = (f"digraph {name} {{", "  rankdir=LR;", "  node [shape=box];")
+    return "".join(f"{line}\n" for line in (*head, *(f"  {each}" for each in statements), "}"))
+
+
+def mermaid_chart(statements: Iterable[str]) -> str:
+    """Return a graph from left to right, in the language of Mermaid."""
+    return "".join(f"{line}\n" for line in ("flowchart LR", *(f"  {each}" for each in statements)))
+
+
+def graphviz_text(text: str) -> str:
+    """Return a text in quotes, as Graphviz reads it."""
+    escaped = printable(text).replace("\\", "\\\\").replace('"', '\\"')
+    return f'"{escaped}"'
+
+
+def mermaid_text(text: str) -> str:
     """Return a text in quotes, with what Mermaid or a browser would read as its own as entities."""
-    signs = {"#": "#35;", '"': "#quot;", "<": "#lt;", ">": "#gt;", "&": "#amp;"}
-    return f'"{"".join(signs.get(sign, sign) for sign in printable(text))}"'
+    return f'"{"".join(_ENTITIES.get(sign, sign) for sign in printable(text))}"'
 
 
 # both

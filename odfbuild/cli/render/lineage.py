@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 from uuid import UUID
 
+from odfbuild.cli.render.graph import graphviz, graphviz_text, mermaid_chart, mermaid_text
 from odfbuild.cli.terminal.console import printable, printable_json
 from odfbuild.errors import SourceSpan, StateError
 from odfbuild.host.files import read_regular
@@ -292,37 +293,24 @@ def relation_rows(shown: Shown) -> tuple[tuple[str, ...], list[tuple[str | None,
 def dot(shown: Shown) -> str:
     """Return the graph in the language of Graphviz, from sources to what is made of them."""
     ids = {dataset: f"n{n}" for n, dataset in enumerate(shown.datasets())}
-    lines = ["digraph lineage {", "  rankdir=LR;", "  node [shape=box];"]
+    lines = []
     for dataset, id_ in ids.items():
         look = ", style=bold" if dataset == shown.root else ""
-        lines.append(f"  {id_} [label={_quoted(_title(shown, dataset))}{look}];")
-    lines += [
-        f"  {ids[each.source_id]} -> {ids[each.derived_id]} [label={_quoted(each.classifier)}];"
-        for each in shown.relations()
-    ]
-    return "".join(f"{line}\n" for line in (*lines, "}"))
-
-
-def _quoted(text: str) -> str:
-    escaped = printable(text).replace("\\", "\\\\").replace('"', '\\"')
-    return f'"{escaped}"'
+        lines.append(f"{id_} [label={graphviz_text(_title(shown, dataset))}{look}];")
+    for each in shown.relations():
+        edge = f"{ids[each.source_id]} -> {ids[each.derived_id]}"
+        lines.append(f"{edge} [label={graphviz_text(each.classifier)}];")
+    return graphviz("lineage", lines)
 
 
 def mermaid(shown: Shown) -> str:
     """Return the graph in the language of Mermaid; datasets are numbered, names are labels."""
     ids = {dataset: f"n{n}" for n, dataset in enumerate(shown.datasets())}
-    lines = ["flowchart LR"]
-    lines += [f"  {id_}[{_label(_title(shown, dataset))}]" for dataset, id_ in ids.items()]
-    lines += [
-        f"  {ids[each.source_id]} -- {_label(each.classifier)} --> {ids[each.derived_id]}"
-        for each in shown.relations()
-    ]
-    return "".join(f"{line}\n" for line in lines)
-
-
-def _label(text: str) -> str:
-    signs = {"#": "#35;", '"': "#quot;", "<": "#lt;", ">": "#gt;", "&": "#amp;"}
-    return f'"{"".join(signs.get(sign, sign) for sign in printable(text))}"'
+    lines = [f"{id_}[{mermaid_text(_title(shown, dataset))}]" for dataset, id_ in ids.items()]
+    for each in shown.relations():
+        label = mermaid_text(each.classifier)
+        lines.append(f"{ids[each.source_id]} -- {label} --> {ids[each.derived_id]}")
+    return mermaid_chart(lines)
 
 
 def _nodes(root: LineageTree) -> Iterator[LineageTree]:

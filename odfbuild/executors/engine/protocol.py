@@ -5,10 +5,10 @@ one, then the data columns, rows in their final order; offsets and system time a
 """
 
 import importlib.metadata
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Protocol, TypeVar
+from typing import TYPE_CHECKING, Final, Protocol, TypeVar
 
 from odfbuild.executors.data.frames import Frame
 from odfbuild.odf.events import (
@@ -32,6 +32,9 @@ Item = TypeVar("Item")
 Result = TypeVar("Result")
 
 _REVISION = 2  # grows with every change of a pinned setting, of a class of queries or of row order
+
+POSITION_SHIFT: Final = 48
+"""Bits of a position that are the offset; those before are the number of the input."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -129,6 +132,11 @@ def system_columns(vocab: DatasetVocabulary) -> tuple[str, str, str]:
     return (vocab.offset_column, vocab.operation_type_column, vocab.system_time_column)
 
 
+def unseen_columns(vocabularies: Iterable[DatasetVocabulary]) -> tuple[str, ...]:
+    """Return the columns of inputs with these vocabularies that queries do not see."""
+    return tuple(dict.fromkeys(name for vocab in vocabularies for name in system_columns(vocab)))
+
+
 def seen_columns(work: TransformWork) -> dict[str, DataSchema]:
     """Return the columns of the inputs as a query sees them: without those of the event log."""
     found = {}
@@ -196,9 +204,6 @@ def engine_version(name: str) -> str | None:
     if name != "spark":
         return None
     return f"{importlib.metadata.version('pyspark')}+odfbuild.{_REVISION}"
-
-
-POSITION_SHIFT = 48  # the number of an input is above it in a position, the offset below
 
 
 class Again(Protocol):

@@ -19,7 +19,7 @@ from odfbuild.executors.engine.lost_race import until_committed
 from odfbuild.executors.engine.protocol import IngestRequest, TransformInputFrame, TransformWork
 from odfbuild.executors.ingest.commit import retires
 from odfbuild.odf.chain.schema import schema_in_force
-from odfbuild.odf.chain.state import ChainState, fold, vocabulary
+from odfbuild.odf.chain.state import ChainState, fold, input_name, vocabulary
 from odfbuild.odf.events import (
     DataSchema,
     DatasetKind,
@@ -97,7 +97,7 @@ def _of_transform(
         schema = None if state is None else schema_in_force(state)
         if state is None or schema is None:
             return None
-        alias = source.alias or str(source.dataset_ref)
+        alias = input_name(source)
         frames.append(
             TransformInputFrame(
                 alias=alias, paths=(), interval=None, schema=schema, vocab=state.vocab

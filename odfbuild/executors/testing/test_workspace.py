@@ -19,7 +19,7 @@ from odfbuild.executors.engine.protocol import Engine, engine_version
 from odfbuild.executors.testing.compare import Row
 from odfbuild.executors.transform.step import transform
 from odfbuild.odf.chain.schema import schema_in_force
-from odfbuild.odf.chain.state import ChainState
+from odfbuild.odf.chain.state import ChainState, input_name
 from odfbuild.odf.events import (
     AddData,
     DataSchema,
@@ -208,8 +208,7 @@ def _resolved(
     """Return the transform with the ids of the inputs, for the engine that is installed."""
     aliases = {each.name: each.alias for each in subject.inputs}
     named = tuple(
-        replace(each, dataset_ref=inputs[aliases[each.alias or str(each.dataset_ref)]].id)
-        for each in event.inputs
+        replace(each, dataset_ref=inputs[aliases[input_name(each)]].id) for each in event.inputs
     )
     version = engine_version(event.transform.engine)
     return replace(event, inputs=named, transform=replace(event.transform, version=version))

@@ -34,7 +34,7 @@ from odfbuild.executors.transform.continuity import unbroken
 from odfbuild.executors.transform.earlier_rows import check_earlier_rows
 from odfbuild.executors.transform.input_columns import accepted_schemas, check_inputs
 from odfbuild.odf.chain.schema import schema_in_force
-from odfbuild.odf.chain.state import ChainState
+from odfbuild.odf.chain.state import ChainState, input_name
 from odfbuild.odf.events import (
     Checkpoint,
     DataSchema,
@@ -261,7 +261,7 @@ def _open_inputs(site: Site, transform: SetTransform) -> list[tuple[str, Dataset
                 why="a transform reads the chains of its inputs",
                 fix="declare the input in the project and apply again",
             )
-        opened.append((source.alias or str(source.dataset_ref), dataset))
+        opened.append((input_name(source), dataset))
     return opened
 
 

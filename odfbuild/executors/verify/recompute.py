@@ -21,6 +21,7 @@ from odfbuild.executors.transform.step import execute
 from odfbuild.executors.verify.history import Past
 from odfbuild.executors.verify.replay import InputThen, RecordedStep, inputs_then, refusal
 from odfbuild.odf.chain.schema import schema_in_force
+from odfbuild.odf.chain.state import input_name
 from odfbuild.odf.events import OffsetInterval, SetTransform
 from odfbuild.odf.identity import Multihash
 from odfbuild.sql.analysis.query import examine
@@ -65,7 +66,7 @@ def _untried(step: RecordedStep, past: Past) -> str | None:
             if several
             else "its rows came of another engine, whose steps depend on portions"
         )
-    names = [each.alias or str(each.dataset_ref) for each in transform.inputs]
+    names = [input_name(each) for each in transform.inputs]
     operations = _operation_columns(step, past)
     if examine(steps_of(transform.transform), names, operations).names_op:
         return "its query reads the event log (it names the operation column), not rows that stand"

@@ -19,7 +19,7 @@ from odfbuild.executors.transform.step import FilesOf, Source, execute, needs_en
 from odfbuild.executors.verify.history import History, Past
 from odfbuild.executors.verify.replay_findings import row_findings, schema_findings
 from odfbuild.odf.chain.schema import schema_in_force
-from odfbuild.odf.chain.state import ChainState, last_block_of
+from odfbuild.odf.chain.state import ChainState, input_name, last_block_of
 from odfbuild.odf.events import (
     DataSlice,
     ExecuteTransform,
@@ -316,7 +316,7 @@ def inputs_then(step: RecordedStep, past: Past) -> tuple[InputThen, ...]:
 def _input(given: TransformInput, recorded: ExecuteTransformInput, past: Past) -> InputThen:
     at = last_block_of(recorded)
     history = past.history(recorded.dataset_id, at)
-    alias = given.alias or str(given.dataset_ref)
+    alias = input_name(given)
     if history is None:
         raise StateError(
             what=f"its input {alias} is not in the workspace",

@@ -33,6 +33,7 @@ from odfbuild.odf.events import (
     SetTransform,
     SetVocab,
     SourceState,
+    TransformInput,
 )
 from odfbuild.odf.identity import DatasetId, Multihash
 from odfbuild.odf.opaque import is_opaque
@@ -137,6 +138,11 @@ def _changed(state: ChainState, changes: Mapping[str, object]) -> ChainState:
     for name, value in changes.items():
         _PUT[name](new, value)
     return new
+
+
+def input_name(source: TransformInput) -> str:
+    """Return the name by which queries read an input: its alias, or else what it refers to."""
+    return source.alias or str(source.dataset_ref)
 
 
 def vocabulary(event: SetVocab) -> DatasetVocabulary:

@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING
 
 from odfbuild.errors import Diagnostic, Level
 from odfbuild.odf.chain.schema import schema_in_force
-from odfbuild.odf.chain.state import RESTATE, ChainState
+from odfbuild.odf.chain.state import RESTATE, ChainState, input_name
 from odfbuild.odf.events import (
     DataSchema,
     MergeStrategyChangelogStream,
@@ -300,7 +300,7 @@ class _Correcting:
         facts = examine(steps_of(transform.transform), _names(transform))
         if not facts.is_linear or facts.names_op:
             return None
-        return next((_name(each) for each in transform.inputs if self._reaches(each)), None)
+        return next((input_name(each) for each in transform.inputs if self._reaches(each)), None)
 
     def _reaches(self, source: TransformInput) -> bool:
         seen, left = set(), [source.dataset_ref]
@@ -372,7 +372,9 @@ def _key(transform: SetTransform, states: States) -> _Key | str:
     if waits(steps):
         return "rows appear when the watermark reaches them, also those of keys without new rows"
     read = examine(steps, _names(transform)).inputs
-    sources = {_name(each): each.dataset_ref for each in transform.inputs if _name(each) in read}
+    sources = {
+        input_name(each): each.dataset_ref for each in transform.inputs if input_name(each) in read
+    }
     known = dict(_seen(sources, states))
     found = key_columns(steps, known)
     if found is None:
@@ -407,8 +409,4 @@ def _seen(
 
 
 def _names(transform: SetTransform) -> tuple[str, ...]:
-    return tuple(map(_name, transform.inputs))
-
-
-def _name(each: TransformInput) -> str:
-    return each.alias or str(each.dataset_ref)
+    return tuple(map(input_name, transform.inputs))

@@ -30,7 +30,7 @@ from odfbuild.project.config.targets import (
 from odfbuild.project.config.variables import Variable, read_variables
 from odfbuild.project.files import is_own_folder, refuse_link_out
 from odfbuild.project.yaml import Document, Value, decode, read_documents
-from odfbuild.project.yaml.places import KeyPath as Steps
+from odfbuild.project.yaml.places import KeyPath
 from odfbuild.suggest import did_you_mean
 
 
@@ -66,7 +66,7 @@ def check_folders(
             )
 
 
-def _place_of_folder(value: Value, folder: str) -> Steps:
+def _place_of_folder(value: Value, folder: str) -> KeyPath:
     written = value.get("datasets") if isinstance(value, dict) else None
     if not isinstance(written, list):
         return ()
@@ -74,7 +74,7 @@ def _place_of_folder(value: Value, folder: str) -> Steps:
     return ("datasets", next(places, 0))
 
 
-def _is_inside(reading: SettingsReader, folder: Value, path: Steps) -> bool:
+def _is_inside(reading: SettingsReader, folder: Value, path: KeyPath) -> bool:
     if not isinstance(folder, str) or not is_outside(folder):
         return True
     reading.refuse(

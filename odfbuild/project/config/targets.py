@@ -15,7 +15,6 @@ from odfbuild.project.config.settings import Section, SettingsReader
 from odfbuild.project.files import refuse_link_out
 from odfbuild.project.yaml import Document, Value, decode, read_documents
 from odfbuild.project.yaml.places import KeyPath
-from odfbuild.project.yaml.places import KeyPath as Steps
 
 DEFAULT_WORKSPACE = "./.odfbuild"
 DEFAULT_TARGET = "dev"
@@ -246,7 +245,7 @@ def _secrets(value: Value, path: tuple[str, ...]) -> Iterator[tuple[str, ...]]:
             yield from _secrets(entry, inner)
 
 
-def _without(value: Value, left_out: frozenset[Steps], path: tuple[str, ...]) -> Value:
+def _without(value: Value, left_out: frozenset[KeyPath], path: tuple[str, ...]) -> Value:
     if not isinstance(value, dict):
         return value
     return {

@@ -24,7 +24,7 @@ from odfbuild.odf.refs import DatasetAlias
 from odfbuild.project.files import refuse_link_out
 from odfbuild.project.lock.columns import ColumnLineError, read_columns
 from odfbuild.project.yaml import Document, decode, read_documents
-from odfbuild.project.yaml.places import KeyPath as Steps
+from odfbuild.project.yaml.places import KeyPath
 
 _START = "\nschemas:\n"
 _COLUMN = r"(?:[A-Za-z_][A-Za-z0-9_]* [A-Z][A-Za-z0-9_(),<> ]*[A-Za-z0-9_)>]|'[ -&(-~]*')"
@@ -239,7 +239,7 @@ class _Reading:
         given = {"definition": "", "inputs": "", "engine": "", **texts}
         return LockedSchema(**given, columns=columns)
 
-    def _columns(self, path: Steps, value: Any) -> tuple[str, ...]:
+    def _columns(self, path: KeyPath, value: Any) -> tuple[str, ...]:
         if not isinstance(value, list):
             self._refuse(path, "the columns are not a list")
             return ()
@@ -251,18 +251,18 @@ class _Reading:
                 self._refuse((*path, at), str(error))
         return lines
 
-    def _hash(self, path: Steps, entries: Mapping[str, Any], key: str) -> None:
+    def _hash(self, path: KeyPath, entries: Mapping[str, Any], key: str) -> None:
         if not _HASH.fullmatch(str(entries.get(key))):
             self._refuse((*path, key), f"'{key}' is not a hash")
 
-    def _text(self, path: Steps, value: Any) -> str:
+    def _text(self, path: KeyPath, value: Any) -> str:
         if not isinstance(value, str):
             self._refuse(path, f"'{path[-1]}' is not a text")
             return ""
         return value
 
     def _mapping(
-        self, path: Steps, value: Any, allowed: tuple[str, ...] | None = None
+        self, path: KeyPath, value: Any, allowed: tuple[str, ...] | None = None
     ) -> dict[str, Any]:
         if not isinstance(value, dict):
             if value is not None or not path:
@@ -273,7 +273,7 @@ class _Reading:
                 self._refuse((*path, key), f"unknown key '{key}'", key=True)
         return {key: each for key, each in value.items() if allowed is None or key in allowed}
 
-    def _refuse(self, path: Steps, what: str, *, key: bool = False) -> None:
+    def _refuse(self, path: KeyPath, what: str, *, key: bool = False) -> None:
         span = self.places.key(path) if key else self.places.value(path)
         self.found.append(_refused(what, span))
 

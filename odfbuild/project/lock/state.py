@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from odfbuild.odf.chain.state import vocabulary
+from odfbuild.odf.chain.state import input_name, vocabulary
 from odfbuild.odf.events import (
     AddPushSource,
     DataSchema,
@@ -68,7 +68,7 @@ class Definitions:
     def inputs(self, alias: DatasetAlias) -> tuple[tuple[str, DatasetAlias | None], ...]:
         """Return the inputs of a dataset: as the query calls each, and what dataset it is."""
         return tuple(
-            (source.alias or str(source.dataset_ref), self._alias(source.dataset_ref))
+            (input_name(source), self._alias(source.dataset_ref))
             for event in self.declared[alias].snapshot.metadata
             if isinstance(event, SetTransform)
             for source in event.inputs

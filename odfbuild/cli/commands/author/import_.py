@@ -193,7 +193,7 @@ def _take_inputs(
     manner: Manner,
     around: frozenset[Path],
 ) -> None:
-    names = {id: known for known, id in project.workspace.names().items()}
+    names = project.workspace.aliases()
     missing = folders_of_inputs(folder, names)
     places = {place for place in missing.values() if place is not None}
     inside = around | {folder.absolute()}
@@ -251,7 +251,7 @@ def _defined(project: app.Opened, state: ChainState, alias: DatasetAlias) -> _De
 
     Raises MissingInputsError or UndeclarableError.
     """
-    names = {id: known for known, id in project.workspace.names().items()}
+    names = project.workspace.aliases()
     if missing := missing_inputs(state, names):
         raise refuse_without_inputs(alias, dict.fromkeys(missing))
     snapshot = snapshot_of(state, alias, names)
@@ -355,7 +355,7 @@ def _say_sources(alias: DatasetAlias, uses: Sequence[tuple[str, str]], manner: M
 
 
 def _notes(project: app.Opened, id: DatasetId, found: Found) -> Iterator[str]:
-    names = {each: alias for alias, each in project.workspace.names().items()}
+    names = project.workspace.aliases()
     if missing := missing_inputs(found.state, names):
         yield f"it reads what the workspace does not have: {', '.join(map(str, missing))}"
     if left := found.copied.left:

@@ -207,7 +207,7 @@ def _outdated(
     everything: bool,
 ) -> tuple[LockDifference, ...]:
     lock = read_lock(project.root)
-    names = {id: alias for alias, id in project.workspace.names().items()}
+    names = project.workspace.aliases()
     found = differences(lock, Definitions(loaded.declared, names))
     if everything:
         return (*package_differences(project.root, project.config, lock), *found)

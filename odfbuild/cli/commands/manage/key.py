@@ -134,7 +134,7 @@ def list_(
 
     project = open_given(given)
     kept = project.workspace.keys.kept()
-    names = {id: alias for alias, id in project.workspace.names().items()}
+    names = project.workspace.aliases()
     if output == "json":
         listed = [_mapping(each, names.get(each.dataset)) for each in kept]
         sys.stdout.write(json.dumps(listed, indent=2) + "\n")

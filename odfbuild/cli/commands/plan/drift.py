@@ -80,7 +80,7 @@ def _of(declared: Sequence[Declared], only: Collection[DatasetAlias] | None) -> 
 
 
 def _names(project: app.Opened) -> Names:
-    by_id = {id: alias for alias, id in project.workspace.names().items()}
+    by_id = project.workspace.aliases()
     return lambda ref: by_id.get(ref, ref) if isinstance(ref, DatasetId) else ref
 
 

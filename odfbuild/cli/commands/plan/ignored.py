@@ -23,7 +23,7 @@ from odfbuild.project.yaml import Document, Value, decode, read_documents
 from odfbuild.suggest import did_you_mean
 
 if TYPE_CHECKING:
-    from odfbuild.project.yaml.places import KeyPath as Steps
+    from odfbuild.project.yaml.places import KeyPath
 
 _KEYS = ("dataset", "kind", "until")
 _KINDS = {each.value: each for each in DriftKind}
@@ -91,7 +91,7 @@ class _Reading:
         for number, value in enumerate(document.value):
             self._entry(value, (number,))
 
-    def _entry(self, value: Value, path: Steps) -> None:
+    def _entry(self, value: Value, path: KeyPath) -> None:
         if not isinstance(value, dict):
             self.reader.refuse(
                 path,
@@ -107,7 +107,7 @@ class _Reading:
         if dataset is not None:
             self.entries.append(Ignored(dataset, kind, until))
 
-    def _text(self, value: Value, path: Steps, whole: Steps) -> str | None:
+    def _text(self, value: Value, path: KeyPath, whole: KeyPath) -> str | None:
         if isinstance(value, str) and value:
             return value
         self.reader.refuse(
@@ -118,7 +118,7 @@ class _Reading:
         )
         return None
 
-    def _kind(self, value: Value, path: Steps) -> DriftKind | None:
+    def _kind(self, value: Value, path: KeyPath) -> DriftKind | None:
         if isinstance(value, str) and value in _KINDS:
             return _KINDS[value]
         self.reader.refuse(
@@ -129,7 +129,7 @@ class _Reading:
         )
         return None
 
-    def _day(self, value: Value, path: Steps) -> date | None:
+    def _day(self, value: Value, path: KeyPath) -> date | None:
         day = parse_day(value) if isinstance(value, str) else None
         if day is None:
             self.reader.refuse(

@@ -171,7 +171,7 @@ def query(
         sys.stdout.write(_json(to_mapping(whole)))
         return exits.DONE
     refuse_opaque(transform)
-    names = {id: alias for alias, id in project.workspace.names().items()}
+    names = project.workspace.aliases()
     sys.stdout.write(printable_lines(redacted("\n".join(_query_lines(inputs, transform, names)))))
     return exits.DONE
 

@@ -71,7 +71,7 @@ def explain_row(
     """Say which rows a record was made of and why, by which queries, down to the sources."""
     project = open_given(given)
     traced = trace(project, name, offset)
-    names = {id: alias for alias, id in project.workspace.names().items()}
+    names = project.workspace.aliases()
     found = None if by_block else explain(project, traced, depth=depth, rows=rows)
     traced = replace(traced, row=with_uuids(traced.row, uuids_of_dataset(project, traced.id)))
     if found is not None:

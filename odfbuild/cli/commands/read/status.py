@@ -54,7 +54,7 @@ def status(
     chosen, loaded = _chosen(project, selection or (), exclude or ())
     found = _standing(project, chosen)
     if output == "json":
-        names = {id: alias for alias, id in project.workspace.names().items()}
+        names = project.workspace.aliases()
         _print_json([_json(each, names) for each in found])
     else:
         _print_table(found)

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from odfbuild.odf.chain.state import last_block_of
+from odfbuild.odf.chain.state import input_name, last_block_of
 from odfbuild.odf.events import (
     AddData,
     AddPushSource,
@@ -288,7 +288,7 @@ class _Rules:
         if self._transform is None:
             return None
         since, transform = self._transform
-        names = {each.dataset_ref: each.alias or str(each.dataset_ref) for each in transform.inputs}
+        names = {each.dataset_ref: input_name(each) for each in transform.inputs}
         restates = self._steps == 1 and asks_to_restate(transform)
         if restates not in self._known:
             found = Rule.of(transform.transform, tuple(names.values()), restates=restates)

@@ -45,6 +45,18 @@ _ZONE: Final = re.compile(r"(?<!%)((?:%%)*)%Z")
 _ZONES: Final = ("UTC", "GMT", "Z")
 
 
+ETAG: Final = "odf/etag"
+LAST_MODIFIED: Final = "odf/last-modified"
+SOURCE_NAME: Final = "default"
+"""The name of a polling source in SourceState."""
+
+Listings: TypeAlias = MutableMapping[str, list[bytes]]
+"""Names of the files and links of folders, sorted; one may be shared by the looks of a plan."""
+
+Reach: TypeAlias = Callable[[str], None]
+"""Raises an error for a path that may not be read."""
+
+
 class EventTimeError(FetchError):
     """The name of a file does not hold the time that it should hold."""
 
@@ -132,16 +144,6 @@ def _find(name: str, pattern: str) -> str:
             fix=r"put the time in parentheses, for example (\d+-\d+-\d+)",
         )
     return found.group(1)
-
-
-ETAG: Final = "odf/etag"
-LAST_MODIFIED: Final = "odf/last-modified"
-SOURCE_NAME: Final = "default"
-"""The name of a polling source in SourceState."""
-Listings: TypeAlias = MutableMapping[str, list[bytes]]
-"""Names of the files and links of folders, sorted; one may be shared by the looks of a plan."""
-Reach: TypeAlias = Callable[[str], None]
-"""Raises an error for a path that may not be read."""
 
 
 def anywhere(_path: str) -> None:

@@ -9,7 +9,7 @@ from uuid import UUID
 from odfbuild.executors.runs.openlineage.model import ColumnRef, MadeColumn, Named, Subject, Written
 from odfbuild.lineage.ids import node_id
 from odfbuild.odf.chain.schema import schema_in_force
-from odfbuild.odf.chain.state import ChainState
+from odfbuild.odf.chain.state import ChainState, input_name
 from odfbuild.odf.events import (
     AddData,
     DataField,
@@ -125,9 +125,7 @@ class Subjects:
 
     def _inputs(self, transform: SetTransform) -> dict[str, DatasetId]:
         """Return the inputs of a transform by the names that its query has for them."""
-        refs = (
-            (each.alias or str(each.dataset_ref), each.dataset_ref) for each in transform.inputs
-        )
+        refs = ((input_name(each), each.dataset_ref) for each in transform.inputs)
         return {name: ref for name, ref in refs if isinstance(ref, DatasetId)}
 
     def _named(self, id: DatasetId, known: DatasetAlias | None = None) -> Named:
@@ -136,7 +134,7 @@ class Subjects:
 
     def _alias(self, id: DatasetId) -> DatasetAlias | None:
         if id not in self._names:
-            self._names = {known: alias for alias, known in self._workspace.names().items()}
+            self._names = dict(self._workspace.aliases())
         return self._names.get(id)
 
     def _made(self, alias: DatasetAlias, state: ChainState) -> tuple[MadeColumn, ...] | None:

@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from odfbuild.errors import Diagnostic, Level
 from odfbuild.odf.chain.schema import schema_in_force
-from odfbuild.odf.chain.state import ChainState
+from odfbuild.odf.chain.state import ChainState, input_name
 from odfbuild.odf.events import DataField, DataSchema, DataType, SetTransform
 from odfbuild.odf.identity import DatasetId
 from odfbuild.odf.refs import DatasetAlias
@@ -47,7 +47,7 @@ def waiting_notes(
                     continue
                 schema, why = _declared(state)
                 if schema is None:
-                    yield _note(each, index, source.alias or str(source.dataset_ref), why)
+                    yield _note(each, index, input_name(source), why)
 
 
 def _declared(state: ChainState) -> tuple[DataSchema | None, str]:

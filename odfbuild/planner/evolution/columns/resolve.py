@@ -9,7 +9,7 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from odfbuild.odf.chain.schema import schema_in_force
-from odfbuild.odf.chain.state import ChainState
+from odfbuild.odf.chain.state import ChainState, input_name
 from odfbuild.odf.events import (
     DataField,
     DataSchema,
@@ -122,10 +122,7 @@ class Resolver:
         """Return the names that a query uses for its inputs, and the datasets; None if unknown."""
         if transform is None:
             return ()
-        return tuple(
-            (each.alias or str(each.dataset_ref), self._alias(each.dataset_ref))
-            for each in transform.inputs
-        )
+        return tuple((input_name(each), self._alias(each.dataset_ref)) for each in transform.inputs)
 
     def _alias(self, ref: DatasetAlias | DatasetId) -> DatasetAlias | None:
         return ref if isinstance(ref, DatasetAlias) else self.by_id.get(ref)

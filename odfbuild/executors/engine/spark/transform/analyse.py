@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 
 from odfbuild.executors.engine.analysis import Analysis
-from odfbuild.executors.engine.protocol import system_columns
+from odfbuild.executors.engine.protocol import unseen_columns
 from odfbuild.executors.engine.spark.admission import admitted
 from odfbuild.executors.engine.spark.changelog import Replaying
 from odfbuild.executors.engine.spark.errors import SentQuery, SparkQueryError, spark_errors
@@ -51,7 +51,7 @@ def _last(
     session: "SparkSession", views: Views, question: Analysis, facts: QueryFacts, log: Path | None
 ) -> "DataFrame":
     """Analyse the steps of the query in turn and return the last."""
-    unseen = [] if facts.names_op else [n for s in question.inputs for n in system_columns(s.vocab)]
+    unseen = () if facts.names_op else unseen_columns(each.vocab for each in question.inputs)
     frame = None
     for number, step in enumerate(question.steps):
         closed = closing(step.text, None)

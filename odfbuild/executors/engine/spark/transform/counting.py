@@ -19,10 +19,11 @@ from odfbuild.executors.data.checkpoints import MOST
 from odfbuild.executors.data.lookup import Keys, in_millis, look_up
 from odfbuild.executors.engine.arrow.groups import GONE_AT, REDO, counted, key_names
 from odfbuild.executors.engine.protocol import (
+    POSITION_SHIFT,
     TransformInputFrame,
     TransformWork,
     seen_columns,
-    system_columns,
+    unseen_columns,
 )
 from odfbuild.executors.engine.spark.admission import admitted, built
 from odfbuild.executors.engine.spark.changelog import Replaying, in_vain, standing_text
@@ -32,7 +33,7 @@ from odfbuild.executors.engine.spark.session import Views
 from odfbuild.executors.engine.spark.settings import Size
 from odfbuild.executors.engine.spark.sql_text import quoted
 from odfbuild.executors.engine.spark.transform.columns import OPERATION, hidden
-from odfbuild.executors.engine.spark.transform.inputs import INPUT_SHIFT, NewRows, visible
+from odfbuild.executors.engine.spark.transform.inputs import NewRows, visible
 from odfbuild.executors.engine.spark.transform.linear import check_stable
 from odfbuild.odf.schema.arrow import to_arrow
 from odfbuild.sql.analysis.aggregates.accumulators import Accumulators
@@ -145,7 +146,7 @@ def _is_taken(number: int, letter: str, taken: str, compared: str) -> str:
     return f"{gone} AND NOT coalesce({now} {compared} {was}, false)"
 
 
-OFFSETS: Final = (1 << INPUT_SHIFT) - 1
+OFFSETS: Final = (1 << POSITION_SHIFT) - 1
 """What of a position is the offset; behind it stands the number of the input."""
 
 _ADDS: Final = pa.array([0, 3], pa.int32())
@@ -223,7 +224,7 @@ class Counting:
         if source.interval is not None:
             first, last = source.interval.start, source.interval.end
             rows = rows.where(f"{quoted(offset)} BETWEEN {first} AND {last}")
-        position = f"{number << INPUT_SHIFT} + CAST({quoted(offset)} AS BIGINT) AS {POSITION}"
+        position = f"{number << POSITION_SHIFT} + CAST({quoted(offset)} AS BIGINT) AS {POSITION}"
         operation = f"CAST({quoted(op)} AS INT) AS {OPERATION}"
         return rows.selectExpr(operation, position, *map(quoted, names))
 
@@ -278,7 +279,7 @@ class Counting:
         """Return the steps up to the one that groups, as they are run row by row."""
         steps, last = self.facts.steps, self.found.step
         firsts = [*(CarriedText(step.text, ()) for step in steps[:last]), self.found.rows]
-        absent = {name for each in self.work.inputs for name in system_columns(each.vocab)}
+        absent = unseen_columns(each.vocab for each in self.work.inputs)
         return tuple(
             SentQuery(
                 number,
@@ -324,7 +325,7 @@ class Counting:
         key = self.key
         if key is None or any(each.alias not in key.inputs for _, each in self._sources()):
             return {}
-        numbers = pc.shift_right(places.column(POSITION), INPUT_SHIFT)
+        numbers = pc.shift_right(places.column(POSITION), POSITION_SHIFT)
         found = []
         for number, each in self._sources():
             offsets = pc.bit_wise_and(places.column(POSITION), OFFSETS)

@@ -8,7 +8,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from odfbuild.executors.data.rows import with_one_zero
-from odfbuild.executors.engine.protocol import TransformInputFrame, system_columns
+from odfbuild.executors.engine.protocol import POSITION_SHIFT, TransformInputFrame, system_columns
 from odfbuild.executors.engine.spark.frames import (
     POSITION,
     cost,
@@ -26,9 +26,6 @@ from odfbuild.odf.schema.arrow import to_arrow
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-
-INPUT_SHIFT: Final = 48
-"""Bits of a position that are the offset; those before are the number of the input."""
 
 _LENT: Final = 4 << 20  # bytes of input up to which a session keeps them for the next steps
 
@@ -65,7 +62,7 @@ class NewRows:
         rows = from_files(session, self.source.paths, schema)
         rows = rows.where(f"{quoted(vocab.offset_column)} BETWEEN {start} AND {end}")
         offset = f"CAST({quoted(vocab.offset_column)} AS BIGINT)"
-        position = f"{self.number << INPUT_SHIFT} + {offset} AS {POSITION}"
+        position = f"{self.number << POSITION_SHIFT} + {offset} AS {POSITION}"
         operation = f"CAST({quoted(vocab.operation_type_column)} AS INT) AS {OPERATION}"
         carried = [position] if self.raw else [operation, position]
         return rows.selectExpr(*carried, *map(quoted, visible(schema, vocab, raw=self.raw)))
@@ -74,7 +71,7 @@ class NewRows:
         schema, vocab = to_arrow(self.source.schema), self.source.vocab
         table = _new_rows(self.source, schema, empty=empty)
         offsets = table.column(vocab.offset_column).cast(pa.int64())
-        positions = pc.add(offsets, pa.scalar(self.number << INPUT_SHIFT, pa.int64()))
+        positions = pc.add(offsets, pa.scalar(self.number << POSITION_SHIFT, pa.int64()))
         operations = table.column(vocab.operation_type_column).cast(pa.int32())
         columns = (
             {POSITION: positions} if self.raw else {OPERATION: operations, POSITION: positions}

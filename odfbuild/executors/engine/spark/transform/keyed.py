@@ -22,6 +22,7 @@ from odfbuild.executors.engine.protocol import (
     TransformWork,
     seen_columns,
     system_columns,
+    unseen_columns,
 )
 from odfbuild.executors.engine.spark.admission import admitted, built
 from odfbuild.executors.engine.spark.changelog import Replaying, changelog_text, in_vain
@@ -263,7 +264,7 @@ class Stateful:
 
     def _queried(self, versions: "Callable[[str], DataFrame]") -> "DataFrame":
         """Let Spark analyse the steps of the query in turn, and return the last."""
-        unseen = [name for each in self.work.inputs for name in system_columns(each.vocab)]
+        unseen = unseen_columns(each.vocab for each in self.work.inputs)
         frame = None
         for step, sent in zip(self.facts.steps, self._sent(), strict=True):
             for table in tables_of(step.text):

@@ -24,7 +24,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from odfbuild.errors import InvalidQueryError
-from odfbuild.executors.engine.protocol import TransformWork, system_columns
+from odfbuild.executors.engine.protocol import TransformWork, unseen_columns
 from odfbuild.executors.engine.spark.admission import admitted
 from odfbuild.executors.engine.spark.errors import SentQuery, SparkQueryError, spark_errors
 from odfbuild.executors.engine.spark.frames import POSITION
@@ -234,15 +234,11 @@ def planned_step(
 def _sent(work: TransformWork, facts: QueryFacts) -> tuple[SentQuery, ...]:
     """Return the steps of the query as Spark gets them."""
     raw = facts.names_op
-    absent = () if raw else _system_of(work)
+    absent = () if raw else unseen_columns(each.vocab for each in work.inputs)
     return tuple(
         SentQuery(number, len(facts.steps), carry(step.text, hidden(raw=raw), absent))
         for number, step in enumerate(facts.steps)
     )
-
-
-def _system_of(work: TransformWork) -> tuple[str, ...]:
-    return tuple({name for source in work.inputs for name in system_columns(source.vocab)})
 
 
 def _last(
@@ -254,7 +250,7 @@ def _last(
     log: Path | None,
 ) -> "DataFrame":
     """Analyse the steps of the query in turn and return the last."""
-    unseen = () if facts.names_op else _system_of(work)
+    unseen = () if facts.names_op else unseen_columns(each.vocab for each in work.inputs)
     frame = None
     for step, query in zip(facts.steps, sent, strict=True):
         try:
