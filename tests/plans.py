@@ -434,6 +434,7 @@ _events: st.SearchStrategy[MetadataEvent] = events
 _options = st.builds(
     IngestOptions,
     watermark_lag=st.integers(0, 1 << 40),
+    watermark_age=st.none() | st.integers(60_000, 1 << 40),
     repeated_keys=st.sampled_from(RepeatedKeys),
     bad_rows=st.sampled_from(BadRows),
     max_bad_rows=st.none() | st.integers(0, 1 << 40),
@@ -446,7 +447,7 @@ _works: dict[str, st.SearchStrategy[Any]] = {
         st.lists(_events, max_size=2).map(tuple),
     ),
     "move": st.builds(Move, aliases),
-    "ingest": st.builds(Ingest, _options),
+    "ingest": st.builds(Ingest, _options, st.none() | timestamps),
     "transform": st.builds(Transform, st.lists(aliases | dataset_ids, max_size=2).map(tuple)),
 }
 _notes = st.builds(

@@ -73,7 +73,7 @@ def _data_plan(project: Opened, files: ProjectFiles) -> Data:
         engines=engines(),
         project_hash=project_hash(loaded.declared),
         wanted=Wanted(
-            judging=Judging(Policy(today=project.policy.today), "off"),
+            judging=Judging(Policy(today=project.policy.today, now=project.policy.now), "off"),
             rewritten=rewritten_inputs(project.workspace, current),
             disabled=disabled,
             at_rest=at_rest(project, current),

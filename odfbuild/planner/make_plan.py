@@ -207,7 +207,13 @@ def _steps(
     by_id = {state.dataset: alias for alias, state in moves.current.items()}
     entries = {each.new: each for each in policy.moved}
     steps = Steps(
-        moves.current, by_id, wanted.rewritten, wanted.disabled, wanted.again, wanted.at_rest
+        moves.current,
+        by_id,
+        wanted.rewritten,
+        wanted.disabled,
+        wanted.again,
+        wanted.at_rest,
+        None if wanted.against else policy.now,
     )
     for each in declared:
         if each.alias in moves.old:

@@ -7,11 +7,12 @@ from odfbuild.odf.chain.state import ChainState
 from odfbuild.odf.events import DatasetKind, SetPollingSource, SetTransform
 from odfbuild.odf.identity import DatasetId
 from odfbuild.odf.refs import DatasetAlias
+from odfbuild.odf.timestamp import Timestamp
 from odfbuild.planner.declared import Declared
 from odfbuild.planner.diff import Change
 from odfbuild.planner.diff.restate import asks_to_restate, restates
 from odfbuild.planner.plan import Append, Ingest, Move, Step, Transform, Work
-from odfbuild.planner.plan.policy import Moved
+from odfbuild.planner.plan.policy import Moved, watermark_at
 from odfbuild.planner.plan.reasons import (
     DefinitionChanged,
     FilesPassedOver,
@@ -24,6 +25,7 @@ from odfbuild.planner.plan.reasons import (
     Renamed,
     SourceHasNews,
     SourceToAsk,
+    WatermarkDue,
 )
 from odfbuild.planner.staleness import InputNow, records, why_stale
 
@@ -52,7 +54,7 @@ class Steps:
 
     `rewritten` has the inputs of datasets that no longer hold what was read from them, `disabled`
     the datasets whose sources are not used, `again` files that a rule has read, `at_rest` those
-    whose next step changes nothing by what is there.
+    whose next step changes nothing by what is there, `now` the time from which ages count.
     """
 
     current: Mapping[DatasetAlias, ChainState]
@@ -61,6 +63,7 @@ class Steps:
     disabled: Collection[DatasetAlias] = ()
     again: Mapping[DatasetAlias, Again] = field(default_factory=dict)
     at_rest: Collection[DatasetId] = ()
+    now: Timestamp | None = None
     steps: list[Step] = field(default_factory=list)
     last_step: dict[DatasetAlias, str] = field(default_factory=dict)
     created_by: dict[DatasetAlias, str] = field(default_factory=dict)
@@ -96,21 +99,36 @@ class Steps:
     def _ingest(self, each: Declared, state: ChainState | None, look: SourceLook) -> None:
         if each.alias in self.disabled:
             return
-        if not any(isinstance(event, SetPollingSource) for event in each.snapshot.metadata):
-            return
+        due = self._watermark_due(each, state)
+        polls = any(isinstance(event, SetPollingSource) for event in each.snapshot.metadata)
         reasons: list[Reason] = []
-        if state is None or (state.last_offset is None and not state.source_state):
+        if not polls:
+            look = ()
+        elif state is None or (state.last_offset is None and not state.source_state):
             reasons.append(FirstRun())
-        again = self.again.get(each.alias)
+        again = self.again.get(each.alias) if polls else None
         if again is not None:
             reasons.append(FilesPassedOver(again.rule, again.names))
         if isinstance(look, ToAsk):
             reasons.append(SourceToAsk(look.origin))
         elif look:
             reasons.append(SourceHasNews(look))
+        has_rows = state is not None and state.last_offset is not None
+        if due is not None and (reasons or has_rows):
+            reasons.append(due)
         if reasons:
-            self._add(each, "ingest", Ingest(each.traits.ingest), (), tuple(reasons))
+            work = Ingest(each.traits.ingest, None if due is None else due.after)
+            self._add(each, "ingest", work, (), tuple(reasons))
             self.moves.add(each.alias)
+
+    def _watermark_due(self, each: Declared, state: ChainState | None) -> WatermarkDue | None:
+        """Return where the watermark of a root is to be moved by its age, None if it is there."""
+        age = each.traits.ingest.watermark_age
+        if age is None or self.now is None:
+            return None
+        before = None if state is None else state.watermark
+        after = watermark_at(age, self.now)
+        return WatermarkDue(before, after) if before is None or before < after else None
 
     def _transform(self, each: Declared, state: ChainState | None) -> None:
         transform = next(

@@ -5,10 +5,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, date, datetime
 from pathlib import Path
+from time import time_ns
 
 from odfbuild.errors import ProjectError, StateError
 from odfbuild.host.permissions import Permissions
 from odfbuild.odf.refs import DatasetAlias
+from odfbuild.odf.timestamp import Timestamp
 from odfbuild.planner.plan.policy import Policy
 from odfbuild.project.config.permissions import permissions_of
 from odfbuild.project.config.project_file import Config, find_project, load_config
@@ -90,6 +92,7 @@ def open_project(
     check_links(workspace.root)
     if not Path(os.path.realpath(workspace.root)).is_relative_to(os.path.realpath(root)):
         permissions_of(os.environ, root).check_workspace(workspace.root, root)
+    today = _today()
     return Opened(
         root=root,
         folders=config.datasets,
@@ -98,7 +101,11 @@ def open_project(
         workspace=workspace,
         config=config,
         policy=Policy(
-            today=_today(), gates=config.gates, accepted=config.accepted, moved=config.moved
+            today=today,
+            now=_now(today),
+            gates=config.gates,
+            accepted=config.accepted,
+            moved=config.moved,
         ),
         given=tuple(variables),
         vars_files=tuple(vars_files),
@@ -139,6 +146,13 @@ def refuse_damaged(project: Opened, alias: DatasetAlias) -> None:
     error = project.workspace.damage().get(alias)
     if error is not None:
         raise error
+
+
+def _now(today: date) -> Timestamp:
+    """Return the time from which ages count: the beginning of a day that ODFBUILD_TODAY sets."""
+    if not os.environ.get("ODFBUILD_TODAY"):
+        return Timestamp.from_millis(time_ns() // 1_000_000)
+    return Timestamp.parse(f"{today}T00:00:00Z")
 
 
 def _today() -> date:

@@ -22,6 +22,7 @@ from odfbuild.odf.events import FetchStepFilesGlob, FetchStepUrl
 from odfbuild.odf.identity import DatasetId, Multihash, sha3_256
 from odfbuild.odf.refs import DatasetAlias
 from odfbuild.planner.declared import Declared, polling_of
+from odfbuild.planner.plan.policy import watermark_at
 from odfbuild.project.config.permissions import policy_mark
 from odfbuild.project.fingerprint import Fingerprint, changed_files, fingerprint
 from odfbuild.project.opened import Opened
@@ -173,11 +174,19 @@ def context(project: Opened) -> str:
         "variables": project.given,
         "files": [_content(path) for path in project.vars_files],
         "today": str(project.policy.today) if project.policy.accepted else None,
+        "watermarks": _watermarks(project),
         "env": [os.environ.get(name) for name in project.config.env],
         "disabled": sorted(disabled_folders(project.workspace.root)),
         "policy": policy_mark(os.environ, project.root),
     }
     return str(sha3_256(json.dumps(given).encode("utf-8", "surrogateescape")))
+
+
+def _watermarks(project: Opened) -> list[str]:
+    """Return where watermarks are to be moved to by now, one for each default that says so."""
+    now = project.policy.now
+    ages = (each.watermark for each in project.config.defaults)
+    return [str(watermark_at(age, now)) for age in ages if age is not None and now is not None]
 
 
 def sources_mark(project: Opened) -> str:

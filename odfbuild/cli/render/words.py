@@ -24,6 +24,7 @@ from odfbuild.planner.plan.reasons import (
     Renamed,
     SourceHasNews,
     SourceToAsk,
+    WatermarkDue,
 )
 from odfbuild.planner.plan.summary import steps_by_target
 from odfbuild.planner.staleness import records
@@ -209,7 +210,7 @@ def _plural(number: int, noun: str) -> str:
 _PASSED_OVER = {"changed": "files to read again, as one changed", "late": "late files"}
 
 
-def _reason(reason: Reason) -> str:
+def _reason(reason: Reason) -> str:  # noqa: PLR0912 - one case for each
     match reason:
         case NotYetCreated():
             return f"declared at {reason.place}, not created yet"
@@ -225,6 +226,8 @@ def _reason(reason: Reason) -> str:
             return f"{_PASSED_OVER[reason.rule]}: {_some(reason.names)}"
         case SourceToAsk():
             return f"{reason.origin} has to be asked"
+        case WatermarkDue():
+            return f"the watermark moves to {reason.after}, from {reason.before or 'none'}"
         case InputAdvanced():
             return _advanced(reason)
         case InputMayAdvance():

@@ -1,12 +1,16 @@
-"""Move the watermark of a root dataset by hand: a block that moves it and nothing else.
+"""Move the watermark of a root dataset, by hand or by its age: a block that moves nothing else.
 
 A watermark never goes back (ODF 0.34.1, "AddData"), so what was set cannot be taken back either.
 """
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 from odfbuild.errors import StateError
+from odfbuild.executors.engine.context import Round, Site
+from odfbuild.executors.ingest.fetch.local import SOURCE_NAME
 from odfbuild.odf.events import AddData, DatasetKind
+from odfbuild.odf.identity import Multihash
 from odfbuild.odf.partial_inputs import is_partial
 from odfbuild.odf.timestamp import Timestamp
 from odfbuild.state.chain.commit_request import Prepared
@@ -21,10 +25,11 @@ class NotARootError(StateError):
 
 @dataclass(frozen=True, slots=True)
 class Moved:
-    """The watermark as it was and as it is now; equal if it was as late already."""
+    """The watermark as it was and as it is now; equal, and without a head, if it was as late."""
 
     before: Timestamp | None
     after: Timestamp
+    head: Multihash | None = None
 
 
 def move_watermark(dataset: Dataset, to: Timestamp, *, now: Timestamp, source: str) -> Moved:
@@ -52,5 +57,17 @@ def move_watermark(dataset: Dataset, to: Timestamp, *, now: Timestamp, source: s
         if last is not None and is_partial(last)
         else state.source_state.get(source),
     )
-    dataset.commit(Prepared((event,), max(now, state.system_time)), on=state)
-    return Moved(state.watermark, to)
+    after = dataset.commit(Prepared((event,), max(now, state.system_time)), on=state)
+    return Moved(state.watermark, to, after.head)
+
+
+def advance_watermark(
+    site: Site, dataset: Dataset, to: Timestamp, done: Callable[[Round], None]
+) -> None:
+    """Move the watermark of a root that has rows to a time, where it is earlier."""
+    state = dataset.state()
+    if state is None or state.last_offset is None or is_partial(state.last_add_data):
+        return
+    moved = move_watermark(dataset, to, now=site.clock(), source=SOURCE_NAME)
+    if moved.head is not None:
+        done(Round(f"watermark {to}", 1, 0, head=moved.head))

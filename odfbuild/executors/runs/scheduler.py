@@ -27,6 +27,7 @@ from odfbuild.executors.engine.interrupt import (
     stop,
     stoppable,
 )
+from odfbuild.executors.ingest.manual_watermark import advance_watermark
 from odfbuild.executors.ingest.poll import ingest
 from odfbuild.executors.runs.definition import StalePlanError, Stood, existing, write_definition
 from odfbuild.executors.runs.options import Manner
@@ -326,8 +327,11 @@ def _work(state: _Run, step: Step, done: Callable[[Round], None]) -> None:
         case Move():
             site.workspace.rename(step.work.old, step.target)
             done(Round("name", 0, 0))
-        case Ingest(options=options):
-            ingest(site, _target(state, step.target), done, options)
+        case Ingest(options=options, watermark=watermark):
+            dataset = _target(state, step.target)
+            ingest(site, dataset, done, options)
+            if watermark is not None:
+                advance_watermark(site, dataset, watermark, done)
         case Transform():
             transform(site, _target(state, step.target), done)
         case _:

@@ -12,6 +12,7 @@ from odfbuild.errors import Diagnostic, SourceSpan
 from odfbuild.odf.events import DatasetKind, MetadataEvent
 from odfbuild.odf.identity import DatasetId, Multihash
 from odfbuild.odf.refs import DatasetAlias
+from odfbuild.odf.timestamp import Timestamp
 from odfbuild.planner.plan.changes import Assessment, ChangeClass, Verdict
 from odfbuild.planner.plan.policy import AS_USUAL, IngestOptions
 from odfbuild.planner.plan.reasons import InputMayAdvance, Reason, SourceHasNews, SourceToAsk
@@ -36,9 +37,10 @@ class Move:
 
 @dataclass(frozen=True, slots=True)
 class Ingest:
-    """Poll the source of a root dataset until it has nothing new."""
+    """Poll the source of a root until it has nothing new, then move the watermark to a time."""
 
     options: IngestOptions = AS_USUAL
+    watermark: Timestamp | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,6 +10,7 @@ from enum import Enum
 
 from odfbuild.errors import SourceSpan
 from odfbuild.odf.refs import DatasetAlias
+from odfbuild.odf.timestamp import Timestamp
 
 
 class Severity(Enum):
@@ -69,13 +70,15 @@ class Reread(Enum):
 class IngestOptions:
     """What a project says of how rows are taken in, beyond the source's definition.
 
-    The watermark stays `watermark_lag` milliseconds behind the latest event time.  Of diverted rows
+    The watermark stays `watermark_lag` milliseconds behind the latest event time, and is moved to
+    `watermark_age` milliseconds before now where it is earlier; None: never.  Of diverted rows
     a file may have `max_bad_rows`, or `max_bad_percent` of its rows; None is no bound.  Without
     `reread`, files that are passed over stay unread, with a warning.  Without `columns`, they bind
     by name or position, and what differs is told.
     """
 
     watermark_lag: int = 0
+    watermark_age: int | None = None
     bad_rows: BadRows = BadRows.REFUSE
     max_bad_rows: int | None = None
     max_bad_percent: int | None = None
@@ -85,6 +88,18 @@ class IngestOptions:
 
 
 AS_USUAL = IngestOptions()
+
+_STEPS = (604_800_000, 86_400_000, 3_600_000, 60_000, 1_000)
+
+
+def watermark_at(age: int, now: Timestamp) -> Timestamp:
+    """Return the watermark so many milliseconds before now, as a whole number of steps since 1970.
+
+    A step is the longest of week, day, hour, minute and second of which `age` is a whole number:
+    the watermark moves by steps, so that a plan after an apply has nothing to do.
+    """
+    step = next(each for each in _STEPS if age % each == 0)
+    return Timestamp.from_millis((now.nanos // 1_000_000 - age) // step * step)
 
 
 @dataclass(frozen=True, slots=True)
@@ -146,9 +161,13 @@ class Gates:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Policy:
-    """All that a project says on how its changes are judged, and the day on which that is done."""
+    """All that a project says on how its changes are judged, and the day on which that is done.
+
+    `now` is the time from which ages of watermarks count, None if they do not.
+    """
 
     today: date
+    now: Timestamp | None = None
     gates: Gates = Gates()
     accepted: tuple[Acceptance, ...] = ()
     moved: tuple[Moved, ...] = ()

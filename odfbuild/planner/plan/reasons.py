@@ -73,6 +73,14 @@ class SourceToAsk:
 
 
 @dataclass(frozen=True, slots=True)
+class WatermarkDue:
+    """The watermark is earlier than its age allows, or there is none."""
+
+    before: Timestamp | None
+    after: Timestamp
+
+
+@dataclass(frozen=True, slots=True)
 class InputAdvanced:
     """An input holds records, or the inputs a watermark, that the output has not consumed.
 
@@ -117,6 +125,7 @@ Reason: TypeAlias = (
     | SourceHasNews
     | FilesPassedOver
     | SourceToAsk
+    | WatermarkDue
     | InputAdvanced
     | InputMayAdvance
     | InputRewritten

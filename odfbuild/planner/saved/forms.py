@@ -125,7 +125,9 @@ def _add_plan(to: Codec) -> None:
         Append: to.record(Append, "events"),
         Move: to.record(Move),
         Ingest: to.record(
-            Ingest, options=Member("options", omitted=lambda work: work.options == AS_USUAL)
+            Ingest,
+            options=Member("options", omitted=lambda work: work.options == AS_USUAL),
+            watermark=Member("watermark", omitted=lambda work: work.watermark is None),
         ),
         Transform: to.record(Transform),
     }

@@ -44,7 +44,7 @@ from odfbuild.planner.select.tree import (
     Without,
     atoms,
 )
-from odfbuild.project.config.quantities import Most, read_lag, read_most
+from odfbuild.project.config.quantities import Most, read_age, read_lag, read_most
 from odfbuild.project.config.selectors import ORIGIN, check_default, moved_into
 from odfbuild.project.config.settings import SettingsReader
 from odfbuild.project.yaml import Value
@@ -125,6 +125,7 @@ _KEYS = (
     "on_query_change",
     "bad_rows",
     "max_bad_rows",
+    "watermark",
     "watermark_lag",
     "repeated_keys",
     "reread",
@@ -149,7 +150,7 @@ _WHY_UNSAFE: Final = {
 class Default:
     """Traits of the datasets that a selector means; None where it says nothing.
 
-    `watermark_lag` is in milliseconds.
+    `watermark` is how old it may be, it and `watermark_lag` are in milliseconds.
     """
 
     selector: str
@@ -158,6 +159,7 @@ class Default:
     on_query_change: OnQueryChange | None = None
     bad_rows: BadRows | None = None
     max_bad_rows: Most | None = None
+    watermark: int | None = None
     watermark_lag: int | None = None
     repeated_keys: RepeatedKeys | None = None
     reread: Reread | None = None
@@ -195,6 +197,7 @@ def read_defaults(
             on_query_change=None if change is None else OnQueryChange(change),
             bad_rows=None if bad_rows is None else BadRows(bad_rows),
             max_bad_rows=read_most(entry, "max_bad_rows"),
+            watermark=read_age(entry, "watermark"),
             watermark_lag=read_lag(entry, "watermark_lag"),
             repeated_keys=None if repeated is None else RepeatedKeys(repeated),
             reread=None if reread is None else Reread(reread),
@@ -332,6 +335,7 @@ def _ingest(given: Sequence[Default], usual: IngestOptions) -> IngestOptions:
     return replace(
         usual,
         watermark_lag=_last((each.watermark_lag for each in given), usual.watermark_lag),
+        watermark_age=_last((each.watermark for each in given), usual.watermark_age),
         bad_rows=_last((each.bad_rows for each in given), usual.bad_rows),
         max_bad_rows=usual.max_bad_rows if most is None else most.rows,
         max_bad_percent=usual.max_bad_percent if most is None else most.percent,

@@ -100,3 +100,24 @@ def read_lag(entry: Section, key: str) -> int | None:
             "write it like 1 day, 36 hours, -1d or PT36H; units are s, m, h, d and w",
         )
     return lag
+
+
+_AGE: Final = re.compile(r"now ?- ?([^-].*)", re.ASCII)
+
+
+def read_age(entry: Section, key: str) -> int | None:
+    """Return the age that `now - 1 day` says, None if an entry says nothing that could be read."""
+    value = entry.entries.get(key)
+    if value is None:
+        return None
+    found = _AGE.fullmatch(value) if isinstance(value, str) else None
+    age = None if found is None else parse_lag(found[1])
+    if age is None or age < _UNITS["m"]:
+        entry.wrong(
+            key,
+            f"'{key}' is no time before now",
+            "a watermark can be moved to a time from a minute to 100 years ago",
+            "write it like now - 1 day, now - 36 hours or now - PT36H",
+        )
+        return None
+    return age

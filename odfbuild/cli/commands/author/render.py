@@ -84,7 +84,8 @@ def _traits(defaults: Iterable[Default]) -> Iterator[str]:
         )
         given += [f"bad_rows {each.bad_rows.value}"] if each.bad_rows is not None else []
         given += [f"max_bad_rows {each.max_bad_rows}"] if each.max_bad_rows is not None else []
-        lag = each.watermark_lag
+        age, lag = each.watermark, each.watermark_lag
+        given += [f"watermark now - {lag_text(age)}"] if age is not None else []
         given += [f"watermark_lag {lag_text(lag)}"] if lag is not None else []
         where = f"{each.span.file}:{each.span.line}"
         yield printable(f"# {where} {each.selector}: {'; '.join(given) or 'nothing'}")

@@ -201,6 +201,9 @@ def _source(each: Declared, steps: Sequence[Step], passed: PassedOver) -> Iterat
 
     if (lag := each.traits.ingest.watermark_lag) and each.snapshot.kind is DatasetKind.ROOT:
         yield f"its watermark stays {lag_text(lag)} behind the latest event time (watermark_lag)"
+    age = each.traits.ingest.watermark_age
+    if age is not None and each.snapshot.kind is DatasetKind.ROOT:
+        yield f"its watermark is moved to {lag_text(age)} ago, also where no rows come (watermark)"
     pushed = [e.source_name for e in each.snapshot.metadata if isinstance(e, AddPushSource)]
     if pushed:
         which = "" if len(pushed) == 1 else f" --source {'|'.join(sorted(pushed))}"
