@@ -16,7 +16,7 @@ from odfbuild.odf.identity import DatasetId
 from odfbuild.odf.refs import DatasetAlias
 from odfbuild.planner.diff.chain_definitions import inputs_of
 from odfbuild.project.opened import Opened
-from odfbuild.state.chain.dataset import Dataset
+from odfbuild.state.chain.dataset import Dataset, NotInChainError
 from odfbuild.state.chain.index import Index
 from odfbuild.state.copy import Copied, copy_chain, noted_alias, peek
 from odfbuild.state.workspace import Workspace
@@ -190,7 +190,10 @@ def put_in_place(project: Opened, found: Found, alias: DatasetAlias) -> Dataset:
     if there is None:
         workspace.take_in(id, found.folder)
     elif (state := there.state()) is not None and state.head != found.state.head:
-        _lead_on(there, _dataset_in(found.folder, id), state)
+        try:
+            _lead_on(there, _dataset_in(found.folder, id), state)
+        except NotInChainError:  # it was led on otherwise since it was looked at
+            raise _already_here(found, there, workspace.aliases().get(id), alias) from None
     if id not in workspace.names().values():
         workspace.name(alias, id)
     workspace.index.put(found.state)

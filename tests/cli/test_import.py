@@ -13,6 +13,7 @@ from hypothesis import settings
 from hypothesis import strategies as st
 
 from odfbuild import app
+from odfbuild.app import import_chain
 from odfbuild.cli.arguments.context import Given
 from odfbuild.cli.commands.author.import_ import Manner, import_dataset
 from odfbuild.cli.files import AlreadyThereError
@@ -209,6 +210,42 @@ def test_a_longer_copy_is_taken_in_and_the_definition_stays(market: Path, second
     assert "The definition that is there stays; a plan says what it would change.\n" in out
     assert dataset(second.project, "src").head() == dataset(market, "src").head()
     assert "SetInfo" in second("plan").out
+
+
+def test_what_was_made_of_more_than_is_here_is_said(
+    market: Path, ask: Inside, second: Inside
+) -> None:
+    for name in ("src", "out"):
+        take(second, folder_of(market, name))
+    lay_out(market, {"data/2.csv": "t,k,v\n2024-01-03,c,3\n"})
+    assert ask("apply", "--yes").code == 0
+    done = second("import", str(folder_of(market, "out")))
+    assert done.code == 0
+    assert "it was made of blocks of src that are not here" in done.err
+    assert "input-rewritten" in second("plan").out or "rewritten" in second("plan").out
+    assert "that are not here" not in second("import", str(folder_of(market, "src"))).err
+    assert "No changes" in second("plan").out
+
+
+def test_a_push_in_between_is_refused_as_another_head(
+    market: Path, second: Inside, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    take(second, folder_of(market, "src"))
+    append(market, "src", SetInfo(description="there"))
+    check = import_chain.refuse_other
+
+    def pushed(*given: Any) -> None:
+        check(*given)
+        append(second.project, "src", SetInfo(description="here"))
+
+    monkeypatch.setattr(import_chain, "refuse_other", pushed)
+    done = second("import", str(folder_of(market, "src")))
+    assert done.code == 1
+    assert "error[already-here]" in done.err
+    assert "the two copies are different" in done.err
+    here = dataset(second.project, "src").state()
+    assert here is not None
+    assert here.info == SetInfo(description="here")
 
 
 def test_a_copy_that_is_refused_leaves_its_source_on(second: Inside, tmp_path: Path) -> None:

@@ -197,7 +197,8 @@ def name_findings(
 def _misnamed(error: FetchError, each: Declared, source: SetPollingSource) -> Diagnostic:
     """Return what a fetch would raise for names of files, at the place that decides on them."""
     at = each.snapshot.metadata.index(source)
-    key = ("eventTime", "pattern") if isinstance(error, EventTimeError) else ("path",)
+    named = ("url",) if isinstance(source.fetch, FetchStepUrl) else ("path",)
+    key = ("eventTime", "pattern") if isinstance(error, EventTimeError) else named
     return replace(error.diagnostics()[0], span=each.span(("metadata", at, "fetch", *key)))
 
 

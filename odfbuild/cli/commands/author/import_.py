@@ -24,6 +24,7 @@ from odfbuild.app.import_chain import (
 )
 from odfbuild.app.load_project import load
 from odfbuild.app.outside_use import uses_of_source
+from odfbuild.app.plan.divergence import rewritten_inputs
 from odfbuild.cli import exits
 from odfbuild.cli.arguments.context import Given
 from odfbuild.cli.arguments.options import OnBusy
@@ -172,7 +173,7 @@ def _take(
             if is_new:
                 _say_sources(alias, uses, manner)
             _finish(given, project, alias, written)
-    for line in _notes(project, dataset.id, found):
+    for line in _notes(project, alias, dataset.id, found):
         hint(printable(f"note: {line}") + "\n")
 
 
@@ -354,8 +355,14 @@ def _say_sources(alias: DatasetAlias, uses: Sequence[tuple[str, str]], manner: M
     sys.stdout.write("".join(printable(line) + "\n" for line in lines))
 
 
-def _notes(project: app.Opened, id: DatasetId, found: Found) -> Iterator[str]:
+def _notes(project: app.Opened, alias: DatasetAlias, id: DatasetId, found: Found) -> Iterator[str]:
     names = project.workspace.aliases()
+    ahead = rewritten_inputs(project.workspace, project.workspace.states()).get(alias, ())
+    for each in sorted(map(str, (names.get(input, input) for input in ahead))):
+        yield (
+            f"it was made of blocks of {each} that are not here, so its next step is refused; a "
+            f"longer copy of {each} leads that on: odfbuild import FOLDER"
+        )
     if missing := missing_inputs(found.state, names):
         yield f"it reads what the workspace does not have: {', '.join(map(str, missing))}"
     if left := found.copied.left:
