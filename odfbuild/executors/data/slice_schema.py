@@ -4,28 +4,8 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from odfbuild.errors import EngineError
-from odfbuild.odf.events import (
-    DataField,
-    DataSchema,
-    DatasetVocabulary,
-    DataType,
-    DataTypeDate,
-    DataTypeInt8,
-    DataTypeInt16,
-    DataTypeInt32,
-    DataTypeInt64,
-    DataTypeList,
-    DataTypeNull,
-    DataTypeOption,
-    DataTypeStruct,
-    DataTypeTime,
-    DataTypeTimestamp,
-    DataTypeUInt8,
-    DataTypeUInt16,
-    DataTypeUInt32,
-    DataTypeUInt64,
-    TimeUnit,
-)
+from odfbuild.odf import events
+from odfbuild.odf.events import DataField, DataSchema, DatasetVocabulary, DataType, TimeUnit
 from odfbuild.odf.schema.columns import EVENT_TIME, evolve, system_fields
 from odfbuild.odf.schema.types import inner, is_optional, optional, type_name
 
@@ -34,14 +14,14 @@ if TYPE_CHECKING:
 
 
 _INTEGERS = (
-    DataTypeInt8,
-    DataTypeInt16,
-    DataTypeInt32,
-    DataTypeInt64,
-    DataTypeUInt8,
-    DataTypeUInt16,
-    DataTypeUInt32,
-    DataTypeUInt64,
+    events.DataTypeInt8,
+    events.DataTypeInt16,
+    events.DataTypeInt32,
+    events.DataTypeInt64,
+    events.DataTypeUInt8,
+    events.DataTypeUInt16,
+    events.DataTypeUInt32,
+    events.DataTypeUInt64,
 )
 
 
@@ -120,11 +100,11 @@ def _event_time(
 ) -> DataType:
     """Take the event time out of the columns; a missing one is as in force, else an instant."""
     name = vocab.event_time_column
-    data_type = inner(found.pop(name, DataTypeNull()))
-    if isinstance(data_type, DataTypeNull):
+    data_type = inner(found.pop(name, events.DataTypeNull()))
+    if isinstance(data_type, events.DataTypeNull):
         known = {} if in_force is None else {f.name: inner(f.type) for f in in_force.fields}
         return known.get(name, EVENT_TIME)
-    if not isinstance(data_type, DataTypeDate | DataTypeTimestamp):
+    if not isinstance(data_type, events.DataTypeDate | events.DataTypeTimestamp):
         raise BadInputSchemaError(
             what=f"the event time column {name!r} is of type {type_name(data_type)}",
             why="event time is a DATE or a TIMESTAMP",
@@ -134,7 +114,7 @@ def _event_time(
 
 
 def _check_type(field: DataField) -> None:
-    if isinstance(inner(field.type), DataTypeNull):
+    if isinstance(inner(field.type), events.DataTypeNull):
         raise BadInputSchemaError(
             what=f"the column {field.name!r} has no type: it holds nothing but null",
             why="the schema of a dataset is fixed by its first rows, and null fits no later value",
@@ -145,16 +125,16 @@ def _check_type(field: DataField) -> None:
 def _stored(of: DataType) -> DataType:
     """Return the type as Parquet keeps it: instants in ms UTC, times in ms or finer."""
     match of:
-        case DataTypeOption(inner=value):
-            return DataTypeOption(_stored(value))
-        case DataTypeTimestamp():
+        case events.DataTypeOption(inner=value):
+            return events.DataTypeOption(_stored(value))
+        case events.DataTypeTimestamp():
             return EVENT_TIME
-        case DataTypeTime(unit=TimeUnit.SECOND):
-            return DataTypeTime(TimeUnit.MILLISECOND)
-        case DataTypeList(item_type=item):
+        case events.DataTypeTime(unit=TimeUnit.SECOND):
+            return events.DataTypeTime(TimeUnit.MILLISECOND)
+        case events.DataTypeList(item_type=item):
             return replace(of, item_type=_stored(item))
-        case DataTypeStruct(fields=fields):
-            return DataTypeStruct(tuple(replace(f, type=_stored(f.type)) for f in fields))
+        case events.DataTypeStruct(fields=fields):
+            return events.DataTypeStruct(tuple(replace(f, type=_stored(f.type)) for f in fields))
         case _:
             return of
 
@@ -169,13 +149,13 @@ def _aligned_type(new: DataType, old: DataType | None) -> DataType:
     if old is None:
         return optional(new)
     value = _aligned_value(inner(new), inner(old))
-    return DataTypeOption(value) if is_optional(old) else value
+    return events.DataTypeOption(value) if is_optional(old) else value
 
 
 def _aligned_value(new: DataType, old: DataType) -> DataType:
     match new, old:
-        case DataTypeStruct(), DataTypeStruct():
-            return DataTypeStruct(_aligned(new.fields, old.fields))
-        case DataTypeList(), DataTypeList():
+        case events.DataTypeStruct(), events.DataTypeStruct():
+            return events.DataTypeStruct(_aligned(new.fields, old.fields))
+        case events.DataTypeList(), events.DataTypeList():
             return replace(new, item_type=_aligned_type(new.item_type, old.item_type))
     return new

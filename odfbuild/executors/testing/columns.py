@@ -15,27 +15,8 @@ from odfbuild.executors.testing.model import (
     columns_of,
 )
 from odfbuild.executors.testing.values import WrongValueError, typed
-from odfbuild.odf.events import (
-    DataSchema,
-    DataType,
-    DataTypeBinary,
-    DataTypeBool,
-    DataTypeDecimal,
-    DataTypeFloat16,
-    DataTypeFloat32,
-    DataTypeFloat64,
-    DataTypeInt8,
-    DataTypeInt16,
-    DataTypeInt32,
-    DataTypeInt64,
-    DataTypeList,
-    DataTypeMap,
-    DataTypeStruct,
-    DataTypeUInt8,
-    DataTypeUInt16,
-    DataTypeUInt32,
-    DataTypeUInt64,
-)
+from odfbuild.odf import events
+from odfbuild.odf.events import DataSchema, DataType
 from odfbuild.odf.refs import DatasetAlias
 from odfbuild.odf.schema.types import inner, type_name
 from odfbuild.suggest import did_you_mean
@@ -43,12 +24,12 @@ from odfbuild.suggest import did_you_mean
 Columns: TypeAlias = Callable[[DatasetAlias], DataSchema | None]
 """The columns of a dataset, those of the event log too; None if they are not known."""
 
-_NESTED: Final = (DataTypeList, DataTypeMap, DataTypeStruct)
-_UNORDERED: Final = (DataTypeBool, DataTypeBinary, *_NESTED)
+_NESTED: Final = (events.DataTypeList, events.DataTypeMap, events.DataTypeStruct)
+_UNORDERED: Final = (events.DataTypeBool, events.DataTypeBinary, *_NESTED)
 _NUMBERS: Final = (
-    DataTypeInt8, DataTypeInt16, DataTypeInt32, DataTypeInt64,
-    DataTypeUInt8, DataTypeUInt16, DataTypeUInt32, DataTypeUInt64,
-    DataTypeFloat16, DataTypeFloat32, DataTypeFloat64, DataTypeDecimal,
+    events.DataTypeInt8, events.DataTypeInt16, events.DataTypeInt32, events.DataTypeInt64,
+    events.DataTypeUInt8, events.DataTypeUInt16, events.DataTypeUInt32, events.DataTypeUInt64,
+    events.DataTypeFloat16, events.DataTypeFloat32, events.DataTypeFloat64, events.DataTypeDecimal,
 )  # fmt: skip
 
 
@@ -197,7 +178,7 @@ def _unlike(rule: Relationship, schema: DataSchema, other: DataSchema) -> Iterat
 
 def _family(kind: DataType) -> type:
     """Return what stands for all types whose values can be equal."""
-    return DataTypeInt64 if isinstance(inner(kind), _NUMBERS) else type(inner(kind))
+    return events.DataTypeInt64 if isinstance(inner(kind), _NUMBERS) else type(inner(kind))
 
 
 def _type_of(word: Word, schema: DataSchema) -> DataType | None:

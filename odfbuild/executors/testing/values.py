@@ -11,46 +11,23 @@ from typing import Any, Final, TypeAlias
 from odfbuild.errors import Diagnostic, SourceSpan
 from odfbuild.executors.testing.model import Rows
 from odfbuild.host.json_text import parse_json
-from odfbuild.odf.events import (
-    DataSchema,
-    DataType,
-    DataTypeBinary,
-    DataTypeBool,
-    DataTypeDate,
-    DataTypeDecimal,
-    DataTypeFloat16,
-    DataTypeFloat32,
-    DataTypeFloat64,
-    DataTypeInt8,
-    DataTypeInt16,
-    DataTypeInt32,
-    DataTypeInt64,
-    DataTypeList,
-    DataTypeMap,
-    DataTypeString,
-    DataTypeStruct,
-    DataTypeTime,
-    DataTypeTimestamp,
-    DataTypeUInt8,
-    DataTypeUInt16,
-    DataTypeUInt32,
-    DataTypeUInt64,
-)
+from odfbuild.odf import events
+from odfbuild.odf.events import DataSchema, DataType
 from odfbuild.odf.schema.types import inner, is_optional, type_name
 from odfbuild.redaction import excerpt
 from odfbuild.suggest import did_you_mean
 
 _INTEGERS: Final[Mapping[type, tuple[int, int]]] = {
-    DataTypeInt8: (-(1 << 7), (1 << 7) - 1),
-    DataTypeInt16: (-(1 << 15), (1 << 15) - 1),
-    DataTypeInt32: (-(1 << 31), (1 << 31) - 1),
-    DataTypeInt64: (-(1 << 63), (1 << 63) - 1),
-    DataTypeUInt8: (0, (1 << 8) - 1),
-    DataTypeUInt16: (0, (1 << 16) - 1),
-    DataTypeUInt32: (0, (1 << 32) - 1),
-    DataTypeUInt64: (0, (1 << 64) - 1),
+    events.DataTypeInt8: (-(1 << 7), (1 << 7) - 1),
+    events.DataTypeInt16: (-(1 << 15), (1 << 15) - 1),
+    events.DataTypeInt32: (-(1 << 31), (1 << 31) - 1),
+    events.DataTypeInt64: (-(1 << 63), (1 << 63) - 1),
+    events.DataTypeUInt8: (0, (1 << 8) - 1),
+    events.DataTypeUInt16: (0, (1 << 16) - 1),
+    events.DataTypeUInt32: (0, (1 << 32) - 1),
+    events.DataTypeUInt64: (0, (1 << 64) - 1),
 }
-_FLOATS: Final = DataTypeFloat16 | DataTypeFloat32 | DataTypeFloat64
+_FLOATS: Final = events.DataTypeFloat16 | events.DataTypeFloat32 | events.DataTypeFloat64
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 
 
@@ -68,31 +45,35 @@ def typed(value: Any, of: DataType) -> Any:
     if type(of) in _INTEGERS:
         return _integer(value, of)
     match of:
-        case DataTypeBool() if isinstance(value, bool):
+        case events.DataTypeBool() if isinstance(value, bool):
             return value
-        case DataTypeFloat16() | DataTypeFloat32() | DataTypeFloat64() if _is_number(value):
+        case events.DataTypeFloat16() | events.DataTypeFloat32() | events.DataTypeFloat64() if (
+            _is_number(value)
+        ):
             return float(value)
-        case DataTypeDecimal():
+        case events.DataTypeDecimal():
             return _decimal(value, of)
-        case DataTypeString() if isinstance(value, str):
+        case events.DataTypeString() if isinstance(value, str):
             return value
-        case DataTypeBinary() if isinstance(value, str):
+        case events.DataTypeBinary() if isinstance(value, str):
             return _bytes(value)
-        case DataTypeDate() | DataTypeTime() | DataTypeTimestamp() if isinstance(value, str):
+        case events.DataTypeDate() | events.DataTypeTime() | events.DataTypeTimestamp() if (
+            isinstance(value, str)
+        ):
             return _when(value, of)
-        case DataTypeList() if isinstance(value, list):
+        case events.DataTypeList() if isinstance(value, list):
             return [typed(each, of.item_type) for each in value]
-        case DataTypeMap() if isinstance(value, dict):
+        case events.DataTypeMap() if isinstance(value, dict):
             pairs = value.items()
             return [(typed(key, of.key_type), typed(v, of.value_type)) for key, v in pairs]
-        case DataTypeStruct() if isinstance(value, dict):
+        case events.DataTypeStruct() if isinstance(value, dict):
             return _struct(value, of)
     raise WrongValueError(f"{_shown(value)}, and the column is {type_name(of)}{_hint(value, of)}")
 
 
 def of_text(text: str, of: DataType) -> Any:
     """Return a value of a CSV file: the empty text is null, lists and structs are JSON."""
-    if text == "" and (is_optional(of) or not isinstance(inner(of), DataTypeString)):
+    if text == "" and (is_optional(of) or not isinstance(inner(of), events.DataTypeString)):
         return typed(None, of)
     kind = inner(of)
     try:
@@ -100,9 +81,9 @@ def of_text(text: str, of: DataType) -> Any:
             return typed(int(text), of)
         if isinstance(kind, _FLOATS):
             return float(text)
-        if isinstance(kind, DataTypeBool):
+        if isinstance(kind, events.DataTypeBool):
             return typed({"true": True, "false": False}.get(text.lower(), text), of)
-        if isinstance(kind, DataTypeList | DataTypeMap | DataTypeStruct):
+        if isinstance(kind, events.DataTypeList | events.DataTypeMap | events.DataTypeStruct):
             return typed(parse_json(text), of)
     except ValueError:
         raise WrongValueError(f"{_shown(text)}, and the column is {type_name(kind)}") from None
@@ -122,7 +103,7 @@ def _integer(value: Any, of: DataType) -> int:
     return value
 
 
-def _decimal(value: Any, of: DataTypeDecimal) -> Decimal:
+def _decimal(value: Any, of: events.DataTypeDecimal) -> Decimal:
     try:
         found = Decimal(repr(value) if isinstance(value, float) else value)
     except (InvalidOperation, TypeError, ValueError):
@@ -145,26 +126,26 @@ def _bytes(value: str) -> bytes:
 
 def _when(value: str, of: DataType) -> date | time | datetime:
     try:
-        if isinstance(of, DataTypeDate):
+        if isinstance(of, events.DataTypeDate):
             return date.fromisoformat(value)
-        if isinstance(of, DataTypeTime):
+        if isinstance(of, events.DataTypeTime):
             return time.fromisoformat(value)
         found = datetime.fromisoformat(value)
     except ValueError:
         example = {
-            DataTypeDate: "2024-01-31",
-            DataTypeTime: "12:30:00",
+            events.DataTypeDate: "2024-01-31",
+            events.DataTypeTime: "12:30:00",
         }.get(type(of), "2024-01-31T12:30:00Z")
         raise WrongValueError(
             f"{_shown(value)}, and the column is {type_name(of)}: write it like {example}"
         ) from None
-    if isinstance(of, DataTypeTimestamp) and of.timezone == "":
+    if isinstance(of, events.DataTypeTimestamp) and of.timezone == "":
         return found.replace(tzinfo=None)
     aware = found if found.tzinfo is not None else found.replace(tzinfo=UTC)
     return _EPOCH + (aware - _EPOCH) // timedelta(milliseconds=1) * timedelta(milliseconds=1)
 
 
-def _struct(value: Mapping[str, Any], of: DataTypeStruct) -> Mapping[str, Any]:
+def _struct(value: Mapping[str, Any], of: events.DataTypeStruct) -> Mapping[str, Any]:
     known = {each.name: each.type for each in of.fields}
     for name in value:
         if name not in known:
@@ -174,7 +155,7 @@ def _struct(value: Mapping[str, Any], of: DataTypeStruct) -> Mapping[str, Any]:
 
 
 def _hint(value: Any, of: DataType) -> str:
-    if isinstance(of, DataTypeString) and not isinstance(value, list | dict):
+    if isinstance(of, events.DataTypeString) and not isinstance(value, list | dict):
         return ": put it in quotes"
     return ""
 

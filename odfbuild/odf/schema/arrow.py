@@ -11,66 +11,37 @@ from typing import Any
 import pyarrow as pa
 
 from odfbuild.errors import ProtocolError
-from odfbuild.odf.events import (
-    DataField,
-    DataSchema,
-    DataType,
-    DataTypeBinary,
-    DataTypeBool,
-    DataTypeDate,
-    DataTypeDecimal,
-    DataTypeDuration,
-    DataTypeFloat16,
-    DataTypeFloat32,
-    DataTypeFloat64,
-    DataTypeInt8,
-    DataTypeInt16,
-    DataTypeInt32,
-    DataTypeInt64,
-    DataTypeList,
-    DataTypeMap,
-    DataTypeNull,
-    DataTypeOption,
-    DataTypeString,
-    DataTypeStruct,
-    DataTypeTime,
-    DataTypeTimestamp,
-    DataTypeUInt8,
-    DataTypeUInt16,
-    DataTypeUInt32,
-    DataTypeUInt64,
-    ReadStep,
-    TimeUnit,
-)
+from odfbuild.odf import events
+from odfbuild.odf.events import DataField, DataSchema, DataType, ReadStep, TimeUnit
 from odfbuild.odf.hashing import storage_type
 from odfbuild.odf.opaque import refuse_opaque
 from odfbuild.odf.schema.ddl import parse_ddl
 from odfbuild.odf.schema.types import is_optional, spelled_out
 
 _PLAIN: dict[DataType, pa.DataType] = {
-    DataTypeNull(): pa.null(),
-    DataTypeBool(): pa.bool_(),
-    DataTypeInt8(): pa.int8(),
-    DataTypeInt16(): pa.int16(),
-    DataTypeInt32(): pa.int32(),
-    DataTypeInt64(): pa.int64(),
-    DataTypeUInt8(): pa.uint8(),
-    DataTypeUInt16(): pa.uint16(),
-    DataTypeUInt32(): pa.uint32(),
-    DataTypeUInt64(): pa.uint64(),
-    DataTypeFloat16(): pa.float16(),
-    DataTypeFloat32(): pa.float32(),
-    DataTypeFloat64(): pa.float64(),
-    DataTypeDate(): pa.date32(),
-    DataTypeString(): pa.string(),
-    DataTypeBinary(): pa.binary(),
+    events.DataTypeNull(): pa.null(),
+    events.DataTypeBool(): pa.bool_(),
+    events.DataTypeInt8(): pa.int8(),
+    events.DataTypeInt16(): pa.int16(),
+    events.DataTypeInt32(): pa.int32(),
+    events.DataTypeInt64(): pa.int64(),
+    events.DataTypeUInt8(): pa.uint8(),
+    events.DataTypeUInt16(): pa.uint16(),
+    events.DataTypeUInt32(): pa.uint32(),
+    events.DataTypeUInt64(): pa.uint64(),
+    events.DataTypeFloat16(): pa.float16(),
+    events.DataTypeFloat32(): pa.float32(),
+    events.DataTypeFloat64(): pa.float64(),
+    events.DataTypeDate(): pa.date32(),
+    events.DataTypeString(): pa.string(),
+    events.DataTypeBinary(): pa.binary(),
 }
 _BY_ARROW: dict[pa.DataType, DataType] = {arrow: of for of, arrow in _PLAIN.items()} | {
-    pa.date64(): DataTypeDate(),
-    pa.large_string(): DataTypeString(),
-    pa.string_view(): DataTypeString(),
-    pa.large_binary(): DataTypeBinary(),
-    pa.binary_view(): DataTypeBinary(),
+    pa.date64(): events.DataTypeDate(),
+    pa.large_string(): events.DataTypeString(),
+    pa.string_view(): events.DataTypeString(),
+    pa.large_binary(): events.DataTypeBinary(),
+    pa.binary_view(): events.DataTypeBinary(),
 }
 _UNITS = {
     TimeUnit.SECOND: "s",
@@ -109,29 +80,29 @@ def from_arrow(schema: pa.Schema) -> DataSchema:
 
 
 def _field(name: str, of: DataType) -> pa.Field:
-    value = of.inner if isinstance(of, DataTypeOption) else of
-    nullable = is_optional(of) or isinstance(of, DataTypeNull)
+    value = of.inner if isinstance(of, events.DataTypeOption) else of
+    nullable = is_optional(of) or isinstance(of, events.DataTypeNull)
     return pa.field(name, _arrow(spelled_out(value)), nullable=nullable)
 
 
 def _arrow(of: DataType) -> pa.DataType:
     match of:
-        case DataTypeTimestamp(unit=TimeUnit() as unit, timezone=zone):
+        case events.DataTypeTimestamp(unit=TimeUnit() as unit, timezone=zone):
             return pa.timestamp(_UNITS[unit], zone or None)
-        case DataTypeTime(unit=TimeUnit() as unit):
+        case events.DataTypeTime(unit=TimeUnit() as unit):
             coarse = unit in {TimeUnit.SECOND, TimeUnit.MILLISECOND}
             return (pa.time32 if coarse else pa.time64)(_UNITS[unit])
-        case DataTypeDuration(unit=TimeUnit() as unit):
+        case events.DataTypeDuration(unit=TimeUnit() as unit):
             return pa.duration(_UNITS[unit])
-        case DataTypeDecimal(precision=precision, scale=scale):
+        case events.DataTypeDecimal(precision=precision, scale=scale):
             return (pa.decimal128 if precision <= 38 else pa.decimal256)(precision, scale)
-        case DataTypeBinary(fixed_length=int() as length):
+        case events.DataTypeBinary(fixed_length=int() as length):
             return pa.binary(length)
-        case DataTypeList(item_type=item, fixed_length=length):
+        case events.DataTypeList(item_type=item, fixed_length=length):
             return pa.list_(_field("item", item), -1 if length is None else length)
-        case DataTypeStruct(fields=fields):
+        case events.DataTypeStruct(fields=fields):
             return pa.struct([_field(field.name, field.type) for field in fields])
-        case DataTypeMap(key_type=key, value_type=value, keys_sorted=is_sorted):
+        case events.DataTypeMap(key_type=key, value_type=value, keys_sorted=is_sorted):
             return pa.map_(_field("key", key), _field("value", value), bool(is_sorted))
         case _:
             return _PLAIN[of]
@@ -139,7 +110,7 @@ def _arrow(of: DataType) -> pa.DataType:
 
 def _of(field: pa.Field) -> DataType:
     data_type = _value_type(storage_type(field.type))
-    return DataTypeOption(data_type) if field.nullable else data_type
+    return events.DataTypeOption(data_type) if field.nullable else data_type
 
 
 def _value_type(arrow: pa.DataType) -> DataType:
@@ -153,27 +124,27 @@ def _value_type(arrow: pa.DataType) -> DataType:
 
 
 def _list(arrow: Any) -> DataType:
-    return DataTypeList(_of(arrow.value_field))
+    return events.DataTypeList(_of(arrow.value_field))
 
 
 def _struct(arrow: Any) -> DataType:
     members = (arrow.field(index) for index in range(arrow.num_fields))
-    return DataTypeStruct(tuple(DataField(member.name, _of(member)) for member in members))
+    return events.DataTypeStruct(tuple(DataField(member.name, _of(member)) for member in members))
 
 
 def _map(arrow: Any) -> DataType:
     is_sorted = True if arrow.keys_sorted else None
-    return DataTypeMap(_of(arrow.key_field), _of(arrow.item_field), is_sorted)
+    return events.DataTypeMap(_of(arrow.key_field), _of(arrow.item_field), is_sorted)
 
 
 _KINDS: tuple[tuple[Callable[[Any], bool], Callable[[Any], DataType]], ...] = (
-    (pa.types.is_timestamp, lambda t: DataTypeTimestamp(_BY_UNIT[t.unit], t.tz or "")),
-    (pa.types.is_decimal, lambda t: DataTypeDecimal(t.precision, t.scale)),
-    (pa.types.is_time, lambda t: DataTypeTime(_BY_UNIT[t.unit])),
-    (pa.types.is_duration, lambda t: DataTypeDuration(_BY_UNIT[t.unit])),
-    (pa.types.is_fixed_size_binary, lambda t: DataTypeBinary(t.byte_width)),
+    (pa.types.is_timestamp, lambda t: events.DataTypeTimestamp(_BY_UNIT[t.unit], t.tz or "")),
+    (pa.types.is_decimal, lambda t: events.DataTypeDecimal(t.precision, t.scale)),
+    (pa.types.is_time, lambda t: events.DataTypeTime(_BY_UNIT[t.unit])),
+    (pa.types.is_duration, lambda t: events.DataTypeDuration(_BY_UNIT[t.unit])),
+    (pa.types.is_fixed_size_binary, lambda t: events.DataTypeBinary(t.byte_width)),
     (pa.types.is_map, _map),
-    (pa.types.is_fixed_size_list, lambda t: DataTypeList(_of(t.value_field), t.list_size)),
+    (pa.types.is_fixed_size_list, lambda t: events.DataTypeList(_of(t.value_field), t.list_size)),
     (pa.types.is_list, _list),
     (pa.types.is_large_list, _list),
     (pa.types.is_struct, _struct),

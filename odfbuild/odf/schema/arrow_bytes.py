@@ -19,36 +19,8 @@ from struct import error as StructError
 from typing import Any, TypeAlias
 
 from odfbuild.errors import ProtocolError
-from odfbuild.odf.events import (
-    DataField,
-    DataSchema,
-    DataType,
-    DataTypeBinary,
-    DataTypeBool,
-    DataTypeDate,
-    DataTypeDecimal,
-    DataTypeDuration,
-    DataTypeFloat16,
-    DataTypeFloat32,
-    DataTypeFloat64,
-    DataTypeInt8,
-    DataTypeInt16,
-    DataTypeInt32,
-    DataTypeInt64,
-    DataTypeList,
-    DataTypeMap,
-    DataTypeNull,
-    DataTypeOption,
-    DataTypeString,
-    DataTypeStruct,
-    DataTypeTime,
-    DataTypeTimestamp,
-    DataTypeUInt8,
-    DataTypeUInt16,
-    DataTypeUInt32,
-    DataTypeUInt64,
-    TimeUnit,
-)
+from odfbuild.odf import events
+from odfbuild.odf.events import DataField, DataSchema, DataType, TimeUnit
 from odfbuild.odf.opaque import refuse_opaque
 from odfbuild.odf.schema.types import inner
 
@@ -57,21 +29,25 @@ _LIST, _STRUCT, _FIXED_BINARY, _FIXED_LIST, _MAP, _DURATION = 12, 13, 15, 16, 17
 _LARGE_BINARY, _LARGE_UTF8, _LARGE_LIST, _BINARY_VIEW, _UTF8_VIEW = 19, 20, 21, 23, 24
 
 _INTS: dict[DataType, tuple[int, bool]] = {
-    DataTypeInt8(): (8, True),
-    DataTypeInt16(): (16, True),
-    DataTypeInt32(): (32, True),
-    DataTypeInt64(): (64, True),
-    DataTypeUInt8(): (8, False),
-    DataTypeUInt16(): (16, False),
-    DataTypeUInt32(): (32, False),
-    DataTypeUInt64(): (64, False),
+    events.DataTypeInt8(): (8, True),
+    events.DataTypeInt16(): (16, True),
+    events.DataTypeInt32(): (32, True),
+    events.DataTypeInt64(): (64, True),
+    events.DataTypeUInt8(): (8, False),
+    events.DataTypeUInt16(): (16, False),
+    events.DataTypeUInt32(): (32, False),
+    events.DataTypeUInt64(): (64, False),
 }
-_FLOATS: dict[DataType, int] = {DataTypeFloat16(): 0, DataTypeFloat32(): 1, DataTypeFloat64(): 2}
+_FLOATS: dict[DataType, int] = {
+    events.DataTypeFloat16(): 0,
+    events.DataTypeFloat32(): 1,
+    events.DataTypeFloat64(): 2,
+}
 _EMPTY: dict[DataType, int] = {
-    DataTypeNull(): _NULL,
-    DataTypeBinary(): _BINARY,
-    DataTypeString(): _UTF8,
-    DataTypeBool(): _BOOL,
+    events.DataTypeNull(): _NULL,
+    events.DataTypeBinary(): _BINARY,
+    events.DataTypeString(): _UTF8,
+    events.DataTypeBool(): _BOOL,
 }
 _INT_TYPES = {key: data_type for data_type, key in _INTS.items()}
 _FLOAT_TYPES = {key: data_type for data_type, key in _FLOATS.items()}
@@ -133,7 +109,7 @@ _Placed: TypeAlias = tuple[int, int, int]
 
 
 def _put_field(builder: Any, name: str, data_type: DataType) -> int:
-    nullable = isinstance(data_type, DataTypeOption)
+    nullable = isinstance(data_type, events.DataTypeOption)
     label = builder.CreateString(name)
     tag, table, children = _put_type(builder, inner(data_type))
     builder.StartObject(7)
@@ -156,9 +132,9 @@ def _put_type(builder: Any, of: DataType) -> _Placed:
     if of in _EMPTY:
         return _leaf(builder, _EMPTY[of], _table(builder, 0))
     match of:
-        case DataTypeList() | DataTypeStruct() | DataTypeMap():
+        case events.DataTypeList() | events.DataTypeStruct() | events.DataTypeMap():
             return _put_nested(builder, of)
-        case DataTypeTimestamp():
+        case events.DataTypeTimestamp():
             return _leaf(builder, _TIMESTAMP, _put_timestamp(builder, of))
         case _:
             tag, *slots = _parameters(of)
@@ -168,22 +144,22 @@ def _put_type(builder: Any, of: DataType) -> _Placed:
 def _parameters(of: Any) -> Any:
     """Return the type tag and the slots (slot, kind, value, default) in the order of writing."""
     match of:
-        case DataTypeBinary(fixed_length=length):
+        case events.DataTypeBinary(fixed_length=length):
             return _FIXED_BINARY, (0, "Int32", length, 0)
-        case DataTypeDate():
+        case events.DataTypeDate():
             return _DATE, (0, "Int16", 0, 1)
-        case DataTypeDecimal(precision=precision, scale=scale):
+        case events.DataTypeDecimal(precision=precision, scale=scale):
             bits = 128 if precision <= 38 else 256
             parts = ((0, "Int32", precision, 0), (1, "Int32", scale, 0), (2, "Int32", bits, 128))
             return _DECIMAL, *parts
-        case DataTypeTime(unit=unit):
+        case events.DataTypeTime(unit=unit):
             number = _unit(unit)
             return _TIME, (1, "Int32", 32 if number < 2 else 64, 32), (0, "Int16", number, 1)
         case _:
             return _DURATION, (0, "Int16", _unit(of.unit), 1)
 
 
-def _put_timestamp(builder: Any, of: DataTypeTimestamp) -> int:
+def _put_timestamp(builder: Any, of: events.DataTypeTimestamp) -> int:
     zone = "UTC" if of.timezone is None else of.timezone
     text = builder.CreateString(zone)
     builder.StartObject(2)
@@ -193,19 +169,21 @@ def _put_timestamp(builder: Any, of: DataTypeTimestamp) -> int:
     return int(builder.EndObject())
 
 
-def _put_nested(builder: Any, of: DataTypeList | DataTypeStruct | DataTypeMap) -> _Placed:
+def _put_nested(
+    builder: Any, of: events.DataTypeList | events.DataTypeStruct | events.DataTypeMap
+) -> _Placed:
     match of:
-        case DataTypeStruct(fields=fields):
+        case events.DataTypeStruct(fields=fields):
             children = [_put_field(builder, field.name, field.type) for field in fields]
             tag, table = _STRUCT, _table(builder, 0)
-        case DataTypeList(item_type=item, fixed_length=None):
+        case events.DataTypeList(item_type=item, fixed_length=None):
             children = [_put_field(builder, "item", item)]
             tag, table = _LIST, _table(builder, 0)
-        case DataTypeList(item_type=item, fixed_length=length):
+        case events.DataTypeList(item_type=item, fixed_length=length):
             children = [_put_field(builder, "item", item)]
             tag, table = _FIXED_LIST, _table(builder, 1, (0, "Int32", length, 0))
-        case DataTypeMap(key_type=key, value_type=value, keys_sorted=keys_sorted):
-            pairs = DataTypeStruct((DataField("key", key), DataField("value", value)))
+        case events.DataTypeMap(key_type=key, value_type=value, keys_sorted=keys_sorted):
+            pairs = events.DataTypeStruct((DataField("key", key), DataField("value", value)))
             children = [_put_field(builder, "entries", pairs)]
             tag, table = _MAP, _table(builder, 1, (0, "Bool", bool(keys_sorted), False))
     return tag, table, _vector(builder, children)
@@ -304,10 +282,10 @@ class _Reading:
             raise InvalidArrowSchemaError(f"field {name!r} has no type")
         children = [self.field(child, depth + 1) for child in field.tables(5)]
         data_type = _read_type(name, tag, of, children)
-        if isinstance(data_type, DataTypeTimestamp):
+        if isinstance(data_type, events.DataTypeTimestamp):
             self._spend(len(data_type.timezone or ""), depth)
         nullable = field.number(1, _BOOLEAN, 0)
-        return DataField(name, DataTypeOption(data_type) if nullable else data_type)
+        return DataField(name, events.DataTypeOption(data_type) if nullable else data_type)
 
     def _spend(self, bytes_read: int, depth: int) -> None:
         self.left -= bytes_read
@@ -338,53 +316,53 @@ def _read_time_unit(of: _Table, default: int) -> TimeUnit:
 
 
 def _read_timestamp(of: _Table, _: list[DataField]) -> DataType:
-    return DataTypeTimestamp(_read_time_unit(of, 0), of.text(1) or "")
+    return events.DataTypeTimestamp(_read_time_unit(of, 0), of.text(1) or "")
 
 
 def _read_decimal(of: _Table, _: list[DataField]) -> DataType:
-    return DataTypeDecimal(of.number(0, _I32, 0), of.number(1, _I32, 0))
+    return events.DataTypeDecimal(of.number(0, _I32, 0), of.number(1, _I32, 0))
 
 
 def _read_list(_: _Table, children: list[DataField]) -> DataType:
     (item,) = children
-    return DataTypeList(item.type)
+    return events.DataTypeList(item.type)
 
 
 def _read_fixed_list(of: _Table, children: list[DataField]) -> DataType:
     (item,) = children
-    return DataTypeList(item.type, of.number(0, _I32, 0))
+    return events.DataTypeList(item.type, of.number(0, _I32, 0))
 
 
 def _read_map(of: _Table, children: list[DataField]) -> DataType:
     (entries,) = children
     pairs = inner(entries.type)
-    if not isinstance(pairs, DataTypeStruct):
+    if not isinstance(pairs, events.DataTypeStruct):
         raise ValueError("entries of a map are structs")
     key, value = pairs.fields
     keys_sorted = of.number(0, _BOOLEAN, 0)
-    return DataTypeMap(key.type, value.type, True if keys_sorted else None)
+    return events.DataTypeMap(key.type, value.type, True if keys_sorted else None)
 
 
 _READERS: dict[int, Callable[[_Table, list[DataField]], DataType]] = {
-    _NULL: lambda _, __: DataTypeNull(),
+    _NULL: lambda _, __: events.DataTypeNull(),
     _INT: _read_int,
     _FLOAT: lambda of, _: _FLOAT_TYPES[of.number(0, _I16, 0)],
-    _BINARY: lambda _, __: DataTypeBinary(),
-    _LARGE_BINARY: lambda _, __: DataTypeBinary(),
-    _BINARY_VIEW: lambda _, __: DataTypeBinary(),
-    _FIXED_BINARY: lambda of, _: DataTypeBinary(of.number(0, _I32, 0)),
-    _UTF8: lambda _, __: DataTypeString(),
-    _LARGE_UTF8: lambda _, __: DataTypeString(),
-    _UTF8_VIEW: lambda _, __: DataTypeString(),
-    _BOOL: lambda _, __: DataTypeBool(),
+    _BINARY: lambda _, __: events.DataTypeBinary(),
+    _LARGE_BINARY: lambda _, __: events.DataTypeBinary(),
+    _BINARY_VIEW: lambda _, __: events.DataTypeBinary(),
+    _FIXED_BINARY: lambda of, _: events.DataTypeBinary(of.number(0, _I32, 0)),
+    _UTF8: lambda _, __: events.DataTypeString(),
+    _LARGE_UTF8: lambda _, __: events.DataTypeString(),
+    _UTF8_VIEW: lambda _, __: events.DataTypeString(),
+    _BOOL: lambda _, __: events.DataTypeBool(),
     _DECIMAL: _read_decimal,
-    _DATE: lambda _, __: DataTypeDate(),
-    _TIME: lambda of, _: DataTypeTime(_read_time_unit(of, 1)),
+    _DATE: lambda _, __: events.DataTypeDate(),
+    _TIME: lambda of, _: events.DataTypeTime(_read_time_unit(of, 1)),
     _TIMESTAMP: _read_timestamp,
-    _DURATION: lambda of, _: DataTypeDuration(_read_time_unit(of, 1)),
+    _DURATION: lambda of, _: events.DataTypeDuration(_read_time_unit(of, 1)),
     _LIST: _read_list,
     _LARGE_LIST: _read_list,
     _FIXED_LIST: _read_fixed_list,
     _MAP: _read_map,
-    _STRUCT: lambda _, children: DataTypeStruct(tuple(children)),
+    _STRUCT: lambda _, children: events.DataTypeStruct(tuple(children)),
 }

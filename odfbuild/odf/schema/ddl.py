@@ -21,67 +21,46 @@ from dataclasses import dataclass
 from typing import NoReturn
 
 from odfbuild.errors import ProtocolError
-from odfbuild.odf.events import (
-    DataField,
-    DataSchema,
-    DataType,
-    DataTypeBinary,
-    DataTypeBool,
-    DataTypeDate,
-    DataTypeDecimal,
-    DataTypeFloat32,
-    DataTypeFloat64,
-    DataTypeInt32,
-    DataTypeInt64,
-    DataTypeList,
-    DataTypeMap,
-    DataTypeOption,
-    DataTypeString,
-    DataTypeStruct,
-    DataTypeTime,
-    DataTypeTimestamp,
-    DataTypeUInt32,
-    DataTypeUInt64,
-    TimeUnit,
-)
+from odfbuild.odf import events
+from odfbuild.odf.events import DataField, DataSchema, DataType, TimeUnit
 from odfbuild.odf.schema.types import type_name
 from odfbuild.odf.schema.value_paths import ITEM, KEY, VALUE, ValuePath, below, leaves, member
 
-_TIMESTAMP = DataTypeTimestamp(TimeUnit.MILLISECOND, "UTC")
-_TIME = DataTypeTime(TimeUnit.MICROSECOND)
-_UUID = DataTypeBinary(fixed_length=16)
+_TIMESTAMP = events.DataTypeTimestamp(TimeUnit.MILLISECOND, "UTC")
+_TIME = events.DataTypeTime(TimeUnit.MICROSECOND)
+_UUID = events.DataTypeBinary(fixed_length=16)
 _PLAIN: dict[str, DataType] = {
-    "BOOLEAN": DataTypeBool(),
-    "BOOL": DataTypeBool(),
-    "INT": DataTypeInt32(),
-    "INTEGER": DataTypeInt32(),
-    "INT32": DataTypeInt32(),
-    "SIGNED": DataTypeInt32(),
-    "BIGINT": DataTypeInt64(),
-    "INT64": DataTypeInt64(),
-    "LONG": DataTypeInt64(),
-    "UINT32": DataTypeUInt32(),
-    "UINT64": DataTypeUInt64(),
-    "FLOAT": DataTypeFloat32(),
-    "FLOAT32": DataTypeFloat32(),
-    "DOUBLE": DataTypeFloat64(),
-    "FLOAT64": DataTypeFloat64(),
-    "DATE": DataTypeDate(),
-    "STRING": DataTypeString(),
-    "TEXT": DataTypeString(),
+    "BOOLEAN": events.DataTypeBool(),
+    "BOOL": events.DataTypeBool(),
+    "INT": events.DataTypeInt32(),
+    "INTEGER": events.DataTypeInt32(),
+    "INT32": events.DataTypeInt32(),
+    "SIGNED": events.DataTypeInt32(),
+    "BIGINT": events.DataTypeInt64(),
+    "INT64": events.DataTypeInt64(),
+    "LONG": events.DataTypeInt64(),
+    "UINT32": events.DataTypeUInt32(),
+    "UINT64": events.DataTypeUInt64(),
+    "FLOAT": events.DataTypeFloat32(),
+    "FLOAT32": events.DataTypeFloat32(),
+    "DOUBLE": events.DataTypeFloat64(),
+    "FLOAT64": events.DataTypeFloat64(),
+    "DATE": events.DataTypeDate(),
+    "STRING": events.DataTypeString(),
+    "TEXT": events.DataTypeString(),
     "UUID": _UUID,
 }
 _SIZED: dict[str, DataType] = {
-    "VARCHAR": DataTypeString(),
-    "NVARCHAR": DataTypeString(),
+    "VARCHAR": events.DataTypeString(),
+    "NVARCHAR": events.DataTypeString(),
     "TIMESTAMP": _TIMESTAMP,
     "TIMESTAMPTZ": _TIMESTAMP,
     "TIMESTAMP_LTZ": _TIMESTAMP,
     "TIMESTAMP_NTZ": _TIMESTAMP,
 }
 _UNSIGNED: dict[DataType, DataType] = {
-    DataTypeInt32(): DataTypeUInt32(),
-    DataTypeInt64(): DataTypeUInt64(),
+    events.DataTypeInt32(): events.DataTypeUInt32(),
+    events.DataTypeInt64(): events.DataTypeUInt64(),
 }
 _INSTEAD = {
     "BYTE": "INT",
@@ -231,7 +210,7 @@ class _Parser:
                 if token.kind not in {"text", "name"}:
                     self._fail(token, "COMMENT needs a text", fix="write COMMENT 'text'")
             elif not self._skip("NULL"):
-                return data_type if required else DataTypeOption(data_type)
+                return data_type if required else events.DataTypeOption(data_type)
 
     def _type(self, depth: int) -> DataType:
         token = self._take()
@@ -241,7 +220,7 @@ class _Parser:
         if depth > _MAX_DEPTH:
             self._fail(token, "types are nested too deeply", fix="flatten the column")
         if word == "ARRAY" and self._skip("<"):
-            return self._closed(DataTypeList(self._item(depth + 1)))
+            return self._closed(events.DataTypeList(self._item(depth + 1)))
         if word == "STRUCT" and self._skip("<"):
             return self._closed(self._struct(depth + 1))
         if word == "MAP" and self._skip("<"):
@@ -267,23 +246,23 @@ class _Parser:
             if any(member.name == name for member in members):
                 self._fail(at, f"member {name!r} is declared twice", fix="rename one")
             members.append(DataField(name, self._item(depth)))
-        return DataTypeStruct(tuple(members))
+        return events.DataTypeStruct(tuple(members))
 
     def _map(self, depth: int) -> DataType:
         at = self._peek()
         key = self._item(depth)
-        if isinstance(key, DataTypeOption):
+        if isinstance(key, events.DataTypeOption):
             key = key.inner
-        if isinstance(key, DataTypeList | DataTypeMap | DataTypeStruct):
+        if isinstance(key, events.DataTypeList | events.DataTypeMap | events.DataTypeStruct):
             self._fail(at, "the key of a map is nested", fix="use a plain type")
         self._expect(",")
-        return DataTypeMap(key, self._item(depth))
+        return events.DataTypeMap(key, self._item(depth))
 
     def _binary(self, token: _Token) -> DataType:
         arguments = self._arguments()
         if len(arguments) > 1 or arguments == [0]:
             self._fail(token, "a length is one number", fix="write BINARY, or BINARY(16)")
-        return DataTypeBinary(*arguments)
+        return events.DataTypeBinary(*arguments)
 
     def _time(self, token: _Token) -> DataType:
         arguments = self._arguments()
@@ -322,7 +301,7 @@ class _Parser:
                 f"DECIMAL({precision},{scale}) is out of range",
                 fix="keep the precision within 1 to 38 and the scale within the precision",
             )
-        return DataTypeDecimal(precision, scale)
+        return events.DataTypeDecimal(precision, scale)
 
     def _arguments(self) -> list[int]:
         numbers: list[int] = []
@@ -398,20 +377,20 @@ def to_ddl(schema: DataSchema, uuids: Collection[ValuePath] = ()) -> tuple[str, 
 
 
 _WORDS: dict[DataType, str] = {
-    DataTypeBool(): "BOOLEAN",
-    DataTypeInt32(): "INT",
-    DataTypeInt64(): "BIGINT",
-    DataTypeUInt32(): "INT UNSIGNED",
-    DataTypeUInt64(): "BIGINT UNSIGNED",
-    DataTypeFloat32(): "FLOAT",
-    DataTypeFloat64(): "DOUBLE",
-    DataTypeDate(): "DATE",
-    DataTypeString(): "STRING",
-    DataTypeTimestamp(): "TIMESTAMP",
-    DataTypeTimestamp(TimeUnit.MILLISECOND): "TIMESTAMP",
-    DataTypeTimestamp(None, "UTC"): "TIMESTAMP",
-    DataTypeTimestamp(TimeUnit.MILLISECOND, "UTC"): "TIMESTAMP",
-    DataTypeTime(TimeUnit.MICROSECOND): "TIME",
+    events.DataTypeBool(): "BOOLEAN",
+    events.DataTypeInt32(): "INT",
+    events.DataTypeInt64(): "BIGINT",
+    events.DataTypeUInt32(): "INT UNSIGNED",
+    events.DataTypeUInt64(): "BIGINT UNSIGNED",
+    events.DataTypeFloat32(): "FLOAT",
+    events.DataTypeFloat64(): "DOUBLE",
+    events.DataTypeDate(): "DATE",
+    events.DataTypeString(): "STRING",
+    events.DataTypeTimestamp(): "TIMESTAMP",
+    events.DataTypeTimestamp(TimeUnit.MILLISECOND): "TIMESTAMP",
+    events.DataTypeTimestamp(None, "UTC"): "TIMESTAMP",
+    events.DataTypeTimestamp(TimeUnit.MILLISECOND, "UTC"): "TIMESTAMP",
+    events.DataTypeTime(TimeUnit.MICROSECOND): "TIME",
 }
 
 
@@ -422,27 +401,27 @@ def _quoted(name: str) -> str:
 
 
 def _item(data_type: DataType, column: str, uuids: frozenset[ValuePath]) -> str:
-    if isinstance(data_type, DataTypeOption):
+    if isinstance(data_type, events.DataTypeOption):
         return _written(data_type.inner, column, uuids)
     return f"{_written(data_type, column, uuids)} NOT NULL"
 
 
 def _written(data_type: DataType, column: str, uuids: frozenset[ValuePath]) -> str:
     match data_type:
-        case DataTypeDecimal(precision=precision, scale=scale):
+        case events.DataTypeDecimal(precision=precision, scale=scale):
             return f"DECIMAL({precision},{scale})"
-        case DataTypeBinary() if () in uuids:
+        case events.DataTypeBinary() if () in uuids:
             return "UUID"
-        case DataTypeBinary(fixed_length=length):
+        case events.DataTypeBinary(fixed_length=length):
             return "BINARY" if length is None else f"BINARY({length})"
-        case DataTypeList(item_type=item, fixed_length=None):
+        case events.DataTypeList(item_type=item, fixed_length=None):
             return f"ARRAY<{_item(item, column, below(uuids, ITEM))}>"
-        case DataTypeMap(key_type=key, value_type=value, keys_sorted=None | False) if (
-            not isinstance(key, DataTypeOption)
+        case events.DataTypeMap(key_type=key, value_type=value, keys_sorted=None | False) if (
+            not isinstance(key, events.DataTypeOption)
         ):
             keys = _written(key, column, below(uuids, KEY))
             return f"MAP<{keys}, {_item(value, column, below(uuids, VALUE))}>"
-        case DataTypeStruct(fields=fields):
+        case events.DataTypeStruct(fields=fields):
             members = (
                 f"{_quoted(f.name)} {_item(f.type, column, below(uuids, member(f.name)))}"
                 for f in fields

@@ -3,6 +3,7 @@
 import re
 from collections.abc import Sequence
 
+from odfbuild.odf import events
 from odfbuild.odf.backtracking import CostlyPatternError, check_cost
 from odfbuild.odf.events import (
     AddPushSource,
@@ -10,18 +11,6 @@ from odfbuild.odf.events import (
     DataSchema,
     DatasetVocabulary,
     DataType,
-    DataTypeDate,
-    DataTypeDuration,
-    DataTypeInt8,
-    DataTypeInt16,
-    DataTypeInt32,
-    DataTypeInt64,
-    DataTypeOption,
-    DataTypeTimestamp,
-    DataTypeUInt8,
-    DataTypeUInt16,
-    DataTypeUInt32,
-    DataTypeUInt64,
     EventTimeSource,
     EventTimeSourceFromMetadata,
     EventTimeSourceFromPath,
@@ -129,8 +118,8 @@ _Steps = tuple[str | int, ...]
 _SCHEMES = ("file", "http", "https", "ftp", "ftps")
 _STREAMS = (MergeStrategyChangelogStream, MergeStrategyUpsertStream)
 _INTEGERS = (
-    *(DataTypeInt8, DataTypeInt16, DataTypeInt32, DataTypeInt64),
-    *(DataTypeUInt8, DataTypeUInt16, DataTypeUInt32, DataTypeUInt64),
+    *(events.DataTypeInt8, events.DataTypeInt16, events.DataTypeInt32, events.DataTypeInt64),
+    *(events.DataTypeUInt8, events.DataTypeUInt16, events.DataTypeUInt32, events.DataTypeUInt64),
 )
 _URL = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*):")
 _NOT_YET = "this version of odfbuild cannot run it, and data would be missing without a word"
@@ -335,7 +324,7 @@ def _check_storable(columns: _Columns, read: ReadStep, findings: Findings) -> No
 
 def _can_be_read(of: DataType, read: ReadStep) -> bool:
     """Tell whether a reader has a form for a type that cannot be stored."""
-    return not isinstance(read, ReadStepCsv) and not isinstance(of, DataTypeDuration)
+    return not isinstance(read, ReadStepCsv) and not isinstance(of, events.DataTypeDuration)
 
 
 def _check_system_columns(
@@ -384,7 +373,7 @@ def _check_operation_column(
 
 
 def _is_integer(field: DataField) -> bool:
-    kind = field.type.inner if isinstance(field.type, DataTypeOption) else field.type
+    kind = field.type.inner if isinstance(field.type, events.DataTypeOption) else field.type
     return isinstance(kind, _INTEGERS)
 
 
@@ -407,8 +396,8 @@ def _check_event_time_column(
 
 
 def _is_time(field: DataField) -> bool:
-    kind = field.type.inner if isinstance(field.type, DataTypeOption) else field.type
-    return isinstance(kind, DataTypeDate | DataTypeTimestamp)
+    kind = field.type.inner if isinstance(field.type, events.DataTypeOption) else field.type
+    return isinstance(kind, events.DataTypeDate | events.DataTypeTimestamp)
 
 
 def _check_near_event_time(

@@ -15,57 +15,29 @@ import re
 from collections.abc import Iterable
 from dataclasses import replace
 
-from odfbuild.odf.events import (
-    DataField,
-    DataSchema,
-    DataType,
-    DataTypeBinary,
-    DataTypeBool,
-    DataTypeDate,
-    DataTypeDecimal,
-    DataTypeDuration,
-    DataTypeFloat16,
-    DataTypeFloat32,
-    DataTypeFloat64,
-    DataTypeInt8,
-    DataTypeInt16,
-    DataTypeInt32,
-    DataTypeInt64,
-    DataTypeList,
-    DataTypeMap,
-    DataTypeNull,
-    DataTypeOption,
-    DataTypeString,
-    DataTypeStruct,
-    DataTypeTime,
-    DataTypeTimestamp,
-    DataTypeUInt8,
-    DataTypeUInt16,
-    DataTypeUInt32,
-    DataTypeUInt64,
-    TimeUnit,
-)
+from odfbuild.odf import events
+from odfbuild.odf.events import DataField, DataSchema, DataType, TimeUnit
 from odfbuild.odf.opaque import refuse_opaque
 from odfbuild.odf.schema.types import inner, spelled_out
 
 _MAX_DEPTH = 100
 _WORDS: dict[DataType, str] = {
-    DataTypeNull(): "VOID",
-    DataTypeBool(): "BOOLEAN",
-    DataTypeInt8(): "TINYINT",
-    DataTypeInt16(): "SMALLINT",
-    DataTypeInt32(): "INT",
-    DataTypeInt64(): "BIGINT",
-    DataTypeUInt8(): "TINYINT UNSIGNED",
-    DataTypeUInt16(): "SMALLINT UNSIGNED",
-    DataTypeUInt32(): "INT UNSIGNED",
-    DataTypeUInt64(): "BIGINT UNSIGNED",
-    DataTypeFloat16(): "FLOAT16",
-    DataTypeFloat32(): "FLOAT",
-    DataTypeFloat64(): "DOUBLE",
-    DataTypeDate(): "DATE",
-    DataTypeString(): "STRING",
-    DataTypeBinary(): "BINARY",
+    events.DataTypeNull(): "VOID",
+    events.DataTypeBool(): "BOOLEAN",
+    events.DataTypeInt8(): "TINYINT",
+    events.DataTypeInt16(): "SMALLINT",
+    events.DataTypeInt32(): "INT",
+    events.DataTypeInt64(): "BIGINT",
+    events.DataTypeUInt8(): "TINYINT UNSIGNED",
+    events.DataTypeUInt16(): "SMALLINT UNSIGNED",
+    events.DataTypeUInt32(): "INT UNSIGNED",
+    events.DataTypeUInt64(): "BIGINT UNSIGNED",
+    events.DataTypeFloat16(): "FLOAT16",
+    events.DataTypeFloat32(): "FLOAT",
+    events.DataTypeFloat64(): "DOUBLE",
+    events.DataTypeDate(): "DATE",
+    events.DataTypeString(): "STRING",
+    events.DataTypeBinary(): "BINARY",
 }
 _BY_WORD = {word: of for of, word in _WORDS.items()}
 _UNITS = {
@@ -108,16 +80,16 @@ def plain_schema(schema: DataSchema) -> DataSchema:
 
 
 def _plain(of: DataType) -> DataType:
-    if isinstance(of, DataTypeOption):
-        return DataTypeOption(_plain(inner(of)))
+    if isinstance(of, events.DataTypeOption):
+        return events.DataTypeOption(_plain(inner(of)))
     match spelled_out(of):
-        case DataTypeList() as each:
+        case events.DataTypeList() as each:
             return replace(each, item_type=_plain(each.item_type))
-        case DataTypeMap() as each:
+        case events.DataTypeMap() as each:
             key, value = _plain(each.key_type), _plain(each.value_type)
-            return DataTypeMap(key, value, each.keys_sorted or None)
-        case DataTypeStruct(fields=fields):
-            return DataTypeStruct(tuple(DataField(f.name, _plain(f.type)) for f in fields))
+            return events.DataTypeMap(key, value, each.keys_sorted or None)
+        case events.DataTypeStruct(fields=fields):
+            return events.DataTypeStruct(tuple(DataField(f.name, _plain(f.type)) for f in fields))
         case other:
             return other
 
@@ -130,28 +102,28 @@ def _name(name: str) -> str:
 
 
 def _item(of: DataType) -> str:
-    if isinstance(of, DataTypeOption):
+    if isinstance(of, events.DataTypeOption):
         return _written(inner(of))
     return f"{_written(of)} NOT NULL"
 
 
 def _written(of: DataType) -> str:
     match spelled_out(of):
-        case DataTypeDecimal(precision=precision, scale=scale):
+        case events.DataTypeDecimal(precision=precision, scale=scale):
             return f"DECIMAL({precision},{scale})"
-        case DataTypeBinary(fixed_length=int() as length):
+        case events.DataTypeBinary(fixed_length=int() as length):
             return f"BINARY({length})"
-        case DataTypeTimestamp(unit=TimeUnit() as unit, timezone=zone):
+        case events.DataTypeTimestamp(unit=TimeUnit() as unit, timezone=zone):
             return _timestamp(unit, zone or "")
-        case DataTypeTime(unit=TimeUnit() as unit):
+        case events.DataTypeTime(unit=TimeUnit() as unit):
             return f"TIME{_in_units(unit)}"
-        case DataTypeDuration(unit=TimeUnit() as unit):
+        case events.DataTypeDuration(unit=TimeUnit() as unit):
             return f"DURATION{_in_units(unit)}"
-        case DataTypeList(item_type=item, fixed_length=length):
+        case events.DataTypeList(item_type=item, fixed_length=length):
             return f"ARRAY<{_item(item)}>{'' if length is None else f'({length})'}"
-        case DataTypeMap(key_type=key, value_type=value, keys_sorted=is_sorted):
+        case events.DataTypeMap(key_type=key, value_type=value, keys_sorted=is_sorted):
             return f"{'SORTED ' if is_sorted else ''}MAP<{_item(key)}, {_item(value)}>"
-        case DataTypeStruct(fields=fields):
+        case events.DataTypeStruct(fields=fields):
             return f"STRUCT<{', '.join(f'{_name(f.name)} {_item(f.type)}' for f in fields)}>"
         case plain:
             return _WORDS[plain]
@@ -195,7 +167,7 @@ class _Reader:
     def _item(self, depth: int) -> DataType:
         of = self._type(depth)
         if not self._skip("NOT"):
-            return DataTypeOption(of)
+            return events.DataTypeOption(of)
         self._expect("NULL")
         return of
 
@@ -206,15 +178,15 @@ class _Reader:
         match word:
             case "DECIMAL":
                 precision, scale = self._numbers(2)
-                return DataTypeDecimal(precision, scale)
+                return events.DataTypeDecimal(precision, scale)
             case "BINARY" if self._peek() == "(":
-                return DataTypeBinary(*self._numbers(1))
+                return events.DataTypeBinary(*self._numbers(1))
             case "TIMESTAMP":
-                return DataTypeTimestamp(*self._unit_and_zone())
+                return events.DataTypeTimestamp(*self._unit_and_zone())
             case "TIME":
-                return DataTypeTime(self._unit_and_zone()[0])
+                return events.DataTypeTime(self._unit_and_zone()[0])
             case "DURATION":
-                return DataTypeDuration(self._unit_and_zone()[0])
+                return events.DataTypeDuration(self._unit_and_zone()[0])
             case "ARRAY" | "SORTED" | "MAP" | "STRUCT":
                 return self._nested(word, depth + 1)
         unsigned = f"{word} UNSIGNED"
@@ -229,15 +201,15 @@ class _Reader:
         self._expect("<")
         of: DataType
         if word == "ARRAY":
-            of = DataTypeList(self._item(depth))
+            of = events.DataTypeList(self._item(depth))
         elif word == "STRUCT":
-            of = DataTypeStruct(self._members(depth))
+            of = events.DataTypeStruct(self._members(depth))
         else:
             key = self._item(depth)
             self._expect(",")
-            of = DataTypeMap(key, self._item(depth), word == "SORTED" or None)
+            of = events.DataTypeMap(key, self._item(depth), word == "SORTED" or None)
         self._expect(">")
-        if isinstance(of, DataTypeList) and self._peek() == "(":
+        if isinstance(of, events.DataTypeList) and self._peek() == "(":
             return replace(of, fixed_length=self._numbers(1)[0])
         return of
 

@@ -8,35 +8,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TypeAlias
 
-from odfbuild.odf.events import (
-    DataField,
-    DataType,
-    DataTypeBinary,
-    DataTypeBool,
-    DataTypeDate,
-    DataTypeDecimal,
-    DataTypeDuration,
-    DataTypeFloat16,
-    DataTypeFloat32,
-    DataTypeFloat64,
-    DataTypeInt8,
-    DataTypeInt16,
-    DataTypeInt32,
-    DataTypeInt64,
-    DataTypeList,
-    DataTypeMap,
-    DataTypeNull,
-    DataTypeOption,
-    DataTypeString,
-    DataTypeStruct,
-    DataTypeTime,
-    DataTypeTimestamp,
-    DataTypeUInt8,
-    DataTypeUInt16,
-    DataTypeUInt32,
-    DataTypeUInt64,
-    TimeUnit,
-)
+from odfbuild.odf import events
+from odfbuild.odf.events import DataField, DataType, TimeUnit
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,49 +21,49 @@ class Interval:
 
 SqlType: TypeAlias = DataType | Interval
 
-BOOLEAN = DataTypeBool()
-BYTE = DataTypeInt8()
-SHORT = DataTypeInt16()
-INT = DataTypeInt32()
-BIGINT = DataTypeInt64()
-FLOAT = DataTypeFloat32()
-DOUBLE = DataTypeFloat64()
-STRING = DataTypeString()
-BINARY = DataTypeBinary()
-DATE = DataTypeDate()
-NULL = DataTypeNull()
-TIMESTAMP = DataTypeTimestamp(TimeUnit.MILLISECOND, "UTC")
-LOCAL_TIME = DataTypeTimestamp(TimeUnit.MICROSECOND, "")  # TIMESTAMP_NTZ
+BOOLEAN = events.DataTypeBool()
+BYTE = events.DataTypeInt8()
+SHORT = events.DataTypeInt16()
+INT = events.DataTypeInt32()
+BIGINT = events.DataTypeInt64()
+FLOAT = events.DataTypeFloat32()
+DOUBLE = events.DataTypeFloat64()
+STRING = events.DataTypeString()
+BINARY = events.DataTypeBinary()
+DATE = events.DataTypeDate()
+NULL = events.DataTypeNull()
+TIMESTAMP = events.DataTypeTimestamp(TimeUnit.MILLISECOND, "UTC")
+LOCAL_TIME = events.DataTypeTimestamp(TimeUnit.MICROSECOND, "")  # TIMESTAMP_NTZ
 DAYS = Interval("day")
 DAY_TIME = Interval("day to second")
 YEAR_MONTH = Interval("year to month")
 
 _READ: dict[type, DataType] = {
-    DataTypeBool: BOOLEAN,
-    DataTypeInt8: BYTE,
-    DataTypeInt16: SHORT,
-    DataTypeInt32: INT,
-    DataTypeInt64: BIGINT,
-    DataTypeUInt8: SHORT,
-    DataTypeUInt16: INT,
-    DataTypeUInt32: BIGINT,
-    DataTypeUInt64: DataTypeDecimal(20, 0),
-    DataTypeFloat16: FLOAT,
-    DataTypeFloat32: FLOAT,
-    DataTypeFloat64: DOUBLE,
-    DataTypeString: STRING,
-    DataTypeBinary: BINARY,
-    DataTypeDate: DATE,
-    DataTypeTimestamp: TIMESTAMP,
-    DataTypeNull: NULL,
+    events.DataTypeBool: BOOLEAN,
+    events.DataTypeInt8: BYTE,
+    events.DataTypeInt16: SHORT,
+    events.DataTypeInt32: INT,
+    events.DataTypeInt64: BIGINT,
+    events.DataTypeUInt8: SHORT,
+    events.DataTypeUInt16: INT,
+    events.DataTypeUInt32: BIGINT,
+    events.DataTypeUInt64: events.DataTypeDecimal(20, 0),
+    events.DataTypeFloat16: FLOAT,
+    events.DataTypeFloat32: FLOAT,
+    events.DataTypeFloat64: DOUBLE,
+    events.DataTypeString: STRING,
+    events.DataTypeBinary: BINARY,
+    events.DataTypeDate: DATE,
+    events.DataTypeTimestamp: TIMESTAMP,
+    events.DataTypeNull: NULL,
 }
 
 
 def unwrapped(of: DataType) -> tuple[DataType, bool]:
     """Return the type of the values, and whether they may be null."""
-    if isinstance(of, DataTypeOption):
+    if isinstance(of, events.DataTypeOption):
         return unwrapped(of.inner)[0], True
-    return of, isinstance(of, DataTypeNull)
+    return of, isinstance(of, events.DataTypeNull)
 
 
 def as_read(of: DataType) -> DataType | None:
@@ -99,17 +72,17 @@ def as_read(of: DataType) -> DataType | None:
     if plain is not None:
         return plain
     match of:
-        case DataTypeDecimal():
+        case events.DataTypeDecimal():
             return of
-        case DataTypeOption(inner=inner):
+        case events.DataTypeOption(inner=inner):
             return _optional(as_read(inner))
-        case DataTypeList(item_type=item):
+        case events.DataTypeList(item_type=item):
             read = as_read(item)
-            return None if read is None else DataTypeList(read)
-        case DataTypeMap(key_type=key, value_type=value):
+            return None if read is None else events.DataTypeList(read)
+        case events.DataTypeMap(key_type=key, value_type=value):
             keys, values = as_read(key), as_read(value)
-            return None if keys is None or values is None else DataTypeMap(keys, values)
-        case DataTypeStruct(fields=fields):
+            return None if keys is None or values is None else events.DataTypeMap(keys, values)
+        case events.DataTypeStruct(fields=fields):
             return _struct([(f.name, as_read(f.type)) for f in fields])
     return None
 
@@ -120,27 +93,33 @@ def as_stored(of: SqlType | None) -> DataType | None:
     None if it is not known, or cannot be stored.
     """
     match of:
-        case None | Interval() | DataTypeDuration() | DataTypeTime() | DataTypeNull():
+        case (
+            None
+            | Interval()
+            | events.DataTypeDuration()
+            | events.DataTypeTime()
+            | events.DataTypeNull()
+        ):
             return None
-        case DataTypeTimestamp():
+        case events.DataTypeTimestamp():
             return TIMESTAMP
-        case DataTypeOption(inner=inner):
+        case events.DataTypeOption(inner=inner):
             return _optional(as_stored(inner))
-        case DataTypeList(item_type=item):
+        case events.DataTypeList(item_type=item):
             stored = as_stored(item)
-            return None if stored is None else DataTypeList(stored)
-        case DataTypeMap(key_type=key, value_type=value):
+            return None if stored is None else events.DataTypeList(stored)
+        case events.DataTypeMap(key_type=key, value_type=value):
             keys, values = as_stored(key), as_stored(value)
-            return None if keys is None or values is None else DataTypeMap(keys, values)
-        case DataTypeStruct(fields=fields):
+            return None if keys is None or values is None else events.DataTypeMap(keys, values)
+        case events.DataTypeStruct(fields=fields):
             return _struct([(f.name, as_stored(f.type)) for f in fields])
     return of
 
 
 def _optional(of: DataType | None) -> DataType | None:
-    return None if of is None else DataTypeOption(of)
+    return None if of is None else events.DataTypeOption(of)
 
 
 def _struct(members: list[tuple[str, DataType | None]]) -> DataType | None:
     fields = [DataField(name, of) for name, of in members if of is not None]
-    return DataTypeStruct(tuple(fields)) if len(fields) == len(members) else None
+    return events.DataTypeStruct(tuple(fields)) if len(fields) == len(members) else None

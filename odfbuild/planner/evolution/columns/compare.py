@@ -22,52 +22,28 @@ from dataclasses import dataclass
 from difflib import SequenceMatcher
 from typing import TypeAlias
 
-from odfbuild.odf.events import (
-    DataField,
-    DataSchema,
-    DataType,
-    DataTypeBinary,
-    DataTypeDecimal,
-    DataTypeDuration,
-    DataTypeFloat16,
-    DataTypeFloat32,
-    DataTypeFloat64,
-    DataTypeInt8,
-    DataTypeInt16,
-    DataTypeInt32,
-    DataTypeInt64,
-    DataTypeList,
-    DataTypeMap,
-    DataTypeNull,
-    DataTypeStruct,
-    DataTypeTime,
-    DataTypeTimestamp,
-    DataTypeUInt8,
-    DataTypeUInt16,
-    DataTypeUInt32,
-    DataTypeUInt64,
-    TimeUnit,
-)
+from odfbuild.odf import events
+from odfbuild.odf.events import DataField, DataSchema, DataType, TimeUnit
 from odfbuild.odf.schema.ddl import DdlError, to_ddl
 from odfbuild.odf.schema.types import inner, is_optional, spelled_out, type_name
 from odfbuild.planner.plan.changes import ColumnChange
 
 _SIGNED: Mapping[type, int] = {
-    DataTypeInt8: 8,
-    DataTypeInt16: 16,
-    DataTypeInt32: 32,
-    DataTypeInt64: 64,
+    events.DataTypeInt8: 8,
+    events.DataTypeInt16: 16,
+    events.DataTypeInt32: 32,
+    events.DataTypeInt64: 64,
 }
 _UNSIGNED: Mapping[type, int] = {
-    DataTypeUInt8: 8,
-    DataTypeUInt16: 16,
-    DataTypeUInt32: 32,
-    DataTypeUInt64: 64,
+    events.DataTypeUInt8: 8,
+    events.DataTypeUInt16: 16,
+    events.DataTypeUInt32: 32,
+    events.DataTypeUInt64: 64,
 }
 _FLOATS: Mapping[type, int] = {  # bits of the numbers that are held exactly
-    DataTypeFloat16: 11,
-    DataTypeFloat32: 24,
-    DataTypeFloat64: 53,
+    events.DataTypeFloat16: 11,
+    events.DataTypeFloat32: 24,
+    events.DataTypeFloat64: 53,
 }
 _UNITS = (TimeUnit.SECOND, TimeUnit.MILLISECOND, TimeUnit.MICROSECOND)
 
@@ -78,19 +54,21 @@ def is_widening(old: DataType, new: DataType) -> bool:
     Both are types of values that are not null, and different.
     """
     match spelled_out(old), spelled_out(new):
-        case DataTypeDecimal() as was, DataTypeDecimal() as now:
+        case events.DataTypeDecimal() as was, events.DataTypeDecimal() as now:
             whole = now.precision - now.scale >= was.precision - was.scale
             return whole and now.scale >= was.scale
-        case DataTypeTimestamp() as was, DataTypeTimestamp() as now:
+        case events.DataTypeTimestamp() as was, events.DataTypeTimestamp() as now:
             return was.timezone == now.timezone and _finer(was.unit, now.unit)
-        case (DataTypeTime() as was, DataTypeTime() as now) | (
-            DataTypeDuration() as was,
-            DataTypeDuration() as now,
+        case (events.DataTypeTime() as was, events.DataTypeTime() as now) | (
+            events.DataTypeDuration() as was,
+            events.DataTypeDuration() as now,
         ):
             return _finer(was.unit, now.unit)
-        case DataTypeBinary(fixed_length=int()), DataTypeBinary(fixed_length=None):
+        case events.DataTypeBinary(fixed_length=int()), events.DataTypeBinary(fixed_length=None):
             return True
-        case DataTypeList(fixed_length=int()) as was, DataTypeList(fixed_length=None) as now:
+        case events.DataTypeList(fixed_length=int()) as was, events.DataTypeList(
+            fixed_length=None
+        ) as now:
             return was.item_type == now.item_type
     return _wider_number(old, new)
 
@@ -103,7 +81,7 @@ def _wider_number(old: DataType, new: DataType) -> bool:
     if bits is None:
         return False
     magnitude = bits - 1 if signed else bits
-    if isinstance(new, DataTypeDecimal):
+    if isinstance(new, events.DataTypeDecimal):
         return new.precision - new.scale >= len(str(2**magnitude))
     if type(new) in _FLOATS:
         return _FLOATS[type(new)] >= magnitude
@@ -141,9 +119,9 @@ def compare_schemas(
 
 def type_text(of: DataType) -> str:
     """Return a type as DDL, or in words when DDL has none for it; one that is not known is ?."""
-    if isinstance(inner(of), DataTypeNull):
+    if isinstance(inner(of), events.DataTypeNull):
         return "?"
-    if isinstance(inner(of), DataTypeMap):
+    if isinstance(inner(of), events.DataTypeMap):
         return _map_text(of)
     try:
         return to_ddl(DataSchema((DataField("c", of),)))[0].removeprefix("c ")
@@ -225,11 +203,13 @@ def _types(place: str, old: DataType, new: DataType) -> Iterator[ColumnChange]:
 def _values(place: str, old: DataType, new: DataType) -> Iterator[ColumnChange]:
     """Compare types of values that are not null."""
     match old, new:
-        case DataTypeStruct(), DataTypeStruct():
+        case events.DataTypeStruct(), events.DataTypeStruct():
             yield from _Members(f"{place}.", _alike).changes(old.fields, new.fields)
-        case DataTypeList(), DataTypeList() if old.fixed_length == new.fixed_length:
+        case events.DataTypeList(), events.DataTypeList() if old.fixed_length == new.fixed_length:
             yield from _types(f"{place}[]", old.item_type, new.item_type)
-        case DataTypeMap(), DataTypeMap() if bool(old.keys_sorted) == bool(new.keys_sorted):
+        case events.DataTypeMap(), events.DataTypeMap() if bool(old.keys_sorted) == bool(
+            new.keys_sorted
+        ):
             yield from _types(f"{place}.key", old.key_type, new.key_type)
             yield from _types(f"{place}.value", old.value_type, new.value_type)
         case _ if spelled_out(old) != spelled_out(new):
@@ -272,6 +252,6 @@ def _plain(of: DataType) -> str:
 
 def _map_text(of: DataType) -> str:
     value = inner(of)
-    assert isinstance(value, DataTypeMap)  # noqa: S101
+    assert isinstance(value, events.DataTypeMap)  # noqa: S101
     text = f"MAP<{type_text(value.key_type)}, {type_text(value.value_type)}>"
     return text if is_optional(of) else f"{text} NOT NULL"
