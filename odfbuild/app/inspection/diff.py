@@ -7,8 +7,8 @@ difference.  Rows are counted in parts by their hash, so that memory is bounded 
 
 import math
 from collections import defaultdict
-from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Collection, Hashable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from datetime import date, time
 from decimal import Decimal
 from pathlib import Path
@@ -277,8 +277,9 @@ def row_difference(dataset: Dataset, start: Multihash, end: Multihash, limit: in
     state = dataset.state(last)
     assert state is not None  # noqa: S101 - there is a block
     slices = _slices(dataset, first, last)
-    reading = _Reading(data_files(dataset, slices, f"the dataset {dataset.id}"), state, sign)
-    counting = _Counting(_primary_key(state), limit)
+    key = _primary_key(state)
+    paths = data_files(dataset, slices, f"the dataset {dataset.id}")
+    reading, counting = _Reading(paths, state, sign, key), _Counting(key, limit)
     rows = sum(s.offset_interval.end - s.offset_interval.start + 1 for s in slices)
     parts = math.ceil(rows / PART_ROWS)
     for part in range(parts):
@@ -327,26 +328,51 @@ def _primary_key(state: ChainState) -> tuple[str, ...]:
     return keys.pop() if len(keys) == 1 else ()
 
 
+@dataclass(frozen=True, slots=True)
+class _Weighed:
+    """A row without its system columns; what it has in common with equal rows, and with its key.
+
+    `weight` is 1 if it comes and -1 if it goes, or the sum of those of equal rows.
+    """
+
+    row: _Row
+    whole: tuple[Any, ...]
+    place: tuple[Any, ...]
+    weight: int
+
+
 class _Reading:
     """The rows of some slices, and whether each comes or goes."""
 
-    def __init__(self, paths: Sequence[Path], state: ChainState, sign: int) -> None:
+    def __init__(
+        self, paths: Sequence[Path], state: ChainState, sign: int, key: tuple[str, ...]
+    ) -> None:
         vocab = state.vocab
         self._paths = paths
         self._schema = schema_in_force(state)
         self._op = vocab.operation_type_column
         self._system = {vocab.offset_column, vocab.system_time_column, self._op}
         self._sign = sign
+        self._key = key
 
-    def rows(self) -> Iterator[tuple[dict[str, Any], int]]:
-        """Yield each row without its system columns, and 1 if it comes or -1 if it goes."""
+    def rows(self) -> Iterator[_Weighed]:
+        """Yield each row by itself."""
+        import pyarrow as pa
+
         from odfbuild.executors.data.parquet import scan_slices
+        from odfbuild.executors.data.rows import hashable_keys
 
         assert self._schema is not None  # noqa: S101 - a slice follows a schema
         for batch in scan_slices(self._paths, schema=self._schema):
-            for row in batch.to_pylist():
-                weight = self._sign if row[self._op] in _COMES else -self._sign
-                yield {k: v for k, v in row.items() if k not in self._system}, weight
+            table = pa.Table.from_batches([batch])
+            data = table.select([name for name in table.column_names if name not in self._system])
+            wholes = list(hashable_keys(data))
+            places = list(hashable_keys(data.select(list(self._key)))) if self._key else wholes
+            operations = table.column(self._op).to_pylist()
+            rows = zip(data.to_pylist(), wholes, places, operations, strict=True)
+            for row, whole, place, operation in rows:
+                weight = self._sign if operation in _COMES else -self._sign
+                yield _Weighed(row, whole, place, weight)
 
 
 @dataclass(slots=True)
@@ -360,26 +386,23 @@ class _Counting:
     changed: int = 0
     shown: list[tuple[tuple[Any, ...], RowChange]] = field(default_factory=list)
 
-    def count(self, rows: Iterator[tuple[dict[str, Any], int]], part: int, parts: int) -> None:
+    def count(self, rows: Iterator[_Weighed], part: int, parts: int) -> None:
         """Take in the rows of one part, which has all rows that could cancel each other."""
-        left: dict[Hashable, tuple[int, _Row]] = {}
-        for row, weight in rows:
-            whole = _frozen(row)
-            place = _frozen([row[name] for name in self.key]) if self.key else whole
-            if parts > 1 and crc32(repr(place).encode()) % parts != part:
+        left: dict[Hashable, _Weighed] = {}
+        for each in rows:
+            if parts > 1 and crc32(repr(each.place).encode()) % parts != part:
                 continue
-            sum_of_equal = weight + (left[whole][0] if whole in left else 0)
-            if sum_of_equal:
-                left[whole] = (sum_of_equal, row)
+            weight = each.weight + (left[each.whole].weight if each.whole in left else 0)
+            if weight:
+                left[each.whole] = replace(each, weight=weight)
             else:
-                del left[whole]
+                del left[each.whole]
         self._tell(left.values())
 
-    def _tell(self, left: Any) -> None:
+    def _tell(self, left: Collection[_Weighed]) -> None:
         grouped: dict[Hashable, list[tuple[int, _Row]]] = defaultdict(list)
-        for number, (weight, row) in enumerate(left):
-            place = _frozen([row[name] for name in self.key]) if self.key else number
-            grouped[place].append((weight, row))
+        for number, each in enumerate(left):
+            grouped[each.place if self.key else number].append((each.weight, each.row))
         found = [change for group in grouped.values() for change in self._changes(group)]
         ordered = sorted(((_order(self._sorted_by(each)), each) for each in found), key=_first)
         self.shown = sorted([*self.shown, *ordered[: self.limit]], key=_first)[: self.limit]
@@ -406,20 +429,6 @@ class _Counting:
 
 def _first(entry: tuple[tuple[Any, ...], RowChange]) -> tuple[Any, ...]:
     return entry[0]
-
-
-def _frozen(value: Any) -> Hashable:
-    """Return a value that is equal for equal rows, as GROUP BY has it: NaN is one value."""
-    match value:
-        case dict():
-            return tuple((name, _frozen(each)) for name, each in value.items())
-        case list() | tuple():
-            return tuple(map(_frozen, value))
-        case float() if math.isnan(value):
-            return ("NaN",)
-        case _:
-            hashable: Hashable = value
-            return hashable
 
 
 def _order(values: Sequence[Any]) -> tuple[Any, ...]:

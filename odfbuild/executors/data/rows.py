@@ -30,6 +30,11 @@ def row_keys(rows: pa.Table) -> pa.Table:
     return pa.table(found, names=[f"k{number}" for number in range(len(found))])
 
 
+def hashable_keys(rows: pa.Table) -> Iterator[tuple[Any, ...]]:
+    """Yield a key of each row, which a dictionary can hold; equal rows have equal ones."""
+    return zip(*(_hashable(column) for column in row_keys(rows).columns), strict=True)
+
+
 def _keys(column: Any) -> Iterator[pa.Array]:
     if pa.types.is_struct(column.type):
         yield column.is_valid()
@@ -147,9 +152,8 @@ def _plain(weights: pa.Array) -> list[_Placed]:
 
 def _paired(weights: pa.Array, keys: pa.Table) -> list[_Placed]:
     groups: dict[tuple[Any, ...], tuple[list[int], list[int]]] = defaultdict(lambda: ([], []))
-    plain = row_keys(keys).columns
-    named = zip(*(_hashable(column) for column in plain), strict=True)
-    for rank, (name, weight) in enumerate(zip(named, weights.to_pylist(), strict=True)):
+    named = zip(hashable_keys(keys), weights.to_pylist(), strict=True)
+    for rank, (name, weight) in enumerate(named):
         groups[name][weight > 0].extend([rank] * abs(weight))
     return sorted(each for gone, come in groups.values() for each in _of_key(gone, come))
 
