@@ -116,7 +116,7 @@ class FakeEngine:
             raise InvalidQueryError(what="it is wrong", why="so", fix="none")
 
     def transform(self, work: TransformWork) -> Frame:
-        (step,) = work.transform.queries or ()
+        (step,) = work.query.transform.queries or ()
         self._check(step.query)
         tables = {each.alias: _read(each) for each in work.inputs}
         inputs = {alias: table.to_pylist() for alias, table in tables.items()}
@@ -135,7 +135,7 @@ class FakeEngine:
         self, work: TransformWork, many: Sequence[Mapping[str, pa.Table]]
     ) -> Sequence[pa.Table]:
         """Return what a query gives of each of several selections of rows."""
-        (step,) = work.transform.queries or ()
+        (step,) = work.query.transform.queries or ()
         query = self.queries.get(step.query, copy_all)
         return [
             pa.Table.from_pylist(query({name: table.to_pylist() for name, table in each.items()}))

@@ -18,7 +18,7 @@ from odfbuild.project.config.project_file import Config
 from odfbuild.project.lock.columns import plain_schema
 from odfbuild.project.lock.state import Definitions
 from odfbuild.project.opened import Opened
-from odfbuild.sql.analysis.query import examine_alike
+from odfbuild.sql.analysis.facts import examine_alike
 from odfbuild.sql.findings import Reason
 from odfbuild.state.memory.engine_answers import Answers
 

@@ -31,9 +31,9 @@ from odfbuild.odf.schema.ddl import DdlError, uuid_paths
 from odfbuild.odf.schema.value_paths import ValuePath, below, leaves
 from odfbuild.planner.declared import Declared
 from odfbuild.planner.diff import Change
-from odfbuild.sql.analysis.query import QueryFacts, diagnostics, examine, examine_alike
+from odfbuild.sql.analysis.facts import QueryFacts, diagnostics, examine, examine_alike
 from odfbuild.sql.findings import Finding, Reason
-from odfbuild.sql.text.statement import QueryStep, steps_of
+from odfbuild.sql.text.steps import QueryStep, steps_of
 
 _Place: TypeAlias = tuple[Literal["metadata"], int, str]  # of a transform within the snapshot
 

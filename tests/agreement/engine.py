@@ -17,14 +17,12 @@ from odfbuild.executors.engine.protocol import (
     IngestRequest,
     TransformInputFrame,
     TransformWork,
-    seen_columns,
     system_columns,
 )
 from odfbuild.odf.events import DataField, DataSchema, DatasetVocabulary
 from odfbuild.odf.schema.arrow import to_arrow
-from odfbuild.sql.analysis.query import examine
 from odfbuild.sql.columns import columns_of
-from odfbuild.sql.text.statement import QueryStep, steps_of
+from odfbuild.sql.text.steps import QueryStep
 from tests.engines import FakeEngine, Rows
 
 __all__ = ["DuckEngine"]
@@ -37,10 +35,9 @@ class DuckEngine(FakeEngine):
     """
 
     def transform(self, work: TransformWork) -> Frame:
-        steps = steps_of(work.transform)
-        aliases = [each.alias for each in work.inputs]
-        schema = _result(steps, seen_columns(work), work.vocab, work.in_force)
-        if examine(steps, aliases).is_linear and not work.in_full:
+        steps = work.query.steps
+        schema = _result(steps, work.query.columns, work.vocab, work.in_force)
+        if work.query.facts.is_linear and not work.in_full:
             changes = _linear(steps, work, schema)
         else:
             now = {each.alias: _standing(each, (*each.past, *each.paths)) for each in work.inputs}

@@ -14,7 +14,7 @@ from odfbuild.cli.render.uuids import with_uuids, with_uuids_in_batches
 from odfbuild.odf.events import SqlQueryStep, TransformSql
 from odfbuild.odf.schema.ddl import parse_ddl, uuid_paths
 from odfbuild.planner.queries import copied_uuids
-from odfbuild.sql.text.statement import steps_of
+from odfbuild.sql.text.steps import steps_of
 from tests.cli.within import Within
 from tests.engines import FakeEngine
 from tests.inside import Inside, lay_out

@@ -32,7 +32,7 @@ class ReplayingEngine(FakeEngine):
 
     def transform(self, work: TransformWork) -> Frame:
         self.works.append(work)
-        (step,) = work.transform.queries or ()
+        (step,) = work.query.transform.queries or ()
         if step.query in self.failing or not (work.in_full or step.query in self.keys):
             return _paired(super().transform(work), work.vocab)
         key = None if work.in_full else self.keys[step.query]
@@ -52,7 +52,7 @@ class ReplayingEngine(FakeEngine):
 
     def validate(self, work: TransformWork) -> pa.Schema:
         """Read the query; what fails does so when it runs."""
-        kinds = self.makes.get((work.transform.queries or ())[0].query)
+        kinds = self.makes.get((work.query.transform.queries or ())[0].query)
         return _frame([], _kinds(work) if kinds is None else kinds, work.vocab).schema
 
 

@@ -9,7 +9,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from odfbuild.executors.engine.protocol import TransformInputFrame, TransformWork
+from odfbuild.executors.engine.protocol import TransformInputFrame, TransformWork, query_over
 from odfbuild.executors.engine.provenance.derive import (
     Bounds,
     Cause,
@@ -71,7 +71,10 @@ def work(folder: Path, query: str, past: Sequence[Path], new: Path) -> Transform
     )  # fmt: skip
     transform = TransformSql(engine="spark", queries=(SqlQueryStep(query=query),))
     return TransformWork(
-        inputs=(frame,), transform=transform, vocab=DatasetVocabulary(), staging=folder
+        inputs=(frame,),
+        query=query_over(transform, (frame,), DatasetVocabulary()),
+        vocab=DatasetVocabulary(),
+        staging=folder,
     )
 
 

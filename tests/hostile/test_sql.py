@@ -38,7 +38,7 @@ from odfbuild.sql import forbidden as refusals
 from odfbuild.sql import functions as registry
 from odfbuild.sql.columns import functions
 from odfbuild.sql.columns.structs import GENERATORS
-from odfbuild.sql.text.statement import QueryStep
+from odfbuild.sql.text.steps import QueryStep
 from tests.executors.spark.tables import MILLIS, VOCAB, ingest_request, sql, work_on, written
 from tests.hostile import CANARY, CANARY_NAME
 from tests.hostile.attacks import COMMANDS, FOREIGN, PLACES, PROGRAMS, READS

@@ -11,7 +11,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from odfbuild.executors.data.seal import Sealed, seal
-from odfbuild.executors.engine.protocol import TransformInputFrame, TransformWork
+from odfbuild.executors.engine.protocol import TransformInputFrame, TransformWork, query_over
 from odfbuild.executors.engine.spark.engine import SparkEngine
 from odfbuild.odf.events import DataSchema, DatasetVocabulary, OffsetInterval, TransformSql
 from odfbuild.odf.schema.arrow import from_arrow
@@ -122,8 +122,8 @@ def played(
         if mark == before and not any(each.paths for each in frames):
             continue
         work = TransformWork(
-            inputs=frames, transform=query.transform, vocab=VOCAB, staging=folder,
-            output=tuple(slices), in_force=in_force,
+            inputs=frames, query=query_over(query.transform, frames, VOCAB), vocab=VOCAB,
+            staging=folder, output=tuple(slices), in_force=in_force,
             watermark=_time(mark), watermark_before=_time(before), unbroken=True,
             checkpoint=checkpoint, new_checkpoint=folder / f"checkpoint-{number}.parquet",
         )  # fmt: skip

@@ -10,8 +10,8 @@ import pytest
 
 from odfbuild.executors.engine.spark.engine import SparkEngine
 from odfbuild.sql.analysis.classes import query_class
-from odfbuild.sql.analysis.query import diagnostics, examine
-from odfbuild.sql.text.statement import steps_of
+from odfbuild.sql.analysis.facts import diagnostics, examine
+from odfbuild.sql.text.steps import steps_of
 from tests.rule.grammar.choices import Choices, smaller
 from tests.rule.grammar.oracles import PlainSpark
 from tests.rule.grammar.pairs import Pair, columns_of, drawn_pair, outcome

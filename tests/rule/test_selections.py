@@ -9,7 +9,6 @@ import pytest
 
 from odfbuild.executors.data.seal import Sealed
 from odfbuild.executors.engine.protocol import TransformWork
-from odfbuild.executors.engine.provenance.derive import step_facts
 from odfbuild.executors.engine.provenance.logs import read_logs
 from odfbuild.executors.engine.provenance.selections import Alone, Together, selections
 from odfbuild.executors.engine.spark.engine import SparkEngine
@@ -39,9 +38,8 @@ def test_what_is_tried_at_once_is_counted_as_what_is_tried_alone(
 
 
 def check(engine: SparkEngine, work: TransformWork, row: pa.Table, draw: Random) -> None:
-    facts = step_facts(work)
-    logs = read_logs(work, facts, row, most=1 << 26)
-    counting = selections(engine, facts, work, logs.keyed, row)
+    logs = read_logs(work, row, most=1 << 26)
+    counting = selections(engine, work, logs.keyed, row)
     if not isinstance(counting, Together):
         return
     many = []

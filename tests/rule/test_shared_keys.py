@@ -7,7 +7,7 @@ import pytest
 from odfbuild.executors.engine.spark.engine import SparkEngine
 from odfbuild.odf.schema.arrow import from_arrow
 from odfbuild.sql.analysis.keys.key_columns import key_columns
-from odfbuild.sql.text.statement import steps_of
+from odfbuild.sql.text.steps import steps_of
 from tests.rule.check import check_number, numbered
 from tests.rule.shapes.shape import Shape, T, windowed
 

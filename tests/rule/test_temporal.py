@@ -8,7 +8,7 @@ import pytest
 from odfbuild.executors.engine.spark.engine import SparkEngine
 from odfbuild.odf.schema.arrow import from_arrow
 from odfbuild.sql.analysis.classes import query_class
-from odfbuild.sql.text.statement import steps_of
+from odfbuild.sql.text.steps import steps_of
 from tests.rule.histories import history
 from tests.rule.inputs import drawn_schema
 from tests.rule.played import played

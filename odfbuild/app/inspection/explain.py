@@ -390,9 +390,5 @@ def _pass_on(error: EngineFailedError) -> NoReturn:
 
 
 def _columns(work: "TransformWork") -> QueryColumns:
-    from odfbuild.executors.engine.protocol import seen_columns
-    from odfbuild.executors.engine.provenance.derive import step_facts
-
-    facts = step_facts(work)
     seen = {each.alias: each.schema for each in work.inputs}
-    return columns_of(facts.steps, seen if facts.names_op else seen_columns(work))
+    return columns_of(work.query.steps, seen if work.query.facts.names_op else work.query.columns)

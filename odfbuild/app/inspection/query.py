@@ -14,7 +14,12 @@ from odfbuild.errors import EngineError, EngineFailedError
 from odfbuild.executors.data.checks.verified_files import data_files, slices_upto
 from odfbuild.executors.data.frames import Frame
 from odfbuild.executors.data.views import DatasetView
-from odfbuild.executors.engine.protocol import Engine, TransformInputFrame, TransformWork
+from odfbuild.executors.engine.protocol import (
+    Engine,
+    TransformInputFrame,
+    TransformWork,
+    query_over,
+)
 from odfbuild.executors.engine.querier import Querier, QueryRequest
 from odfbuild.executors.engine.registry import spark_of
 from odfbuild.odf.chain.schema import schema_in_force
@@ -124,7 +129,7 @@ def _ran(
         made = engine.transform(
             TransformWork(
                 inputs=tuple(frames),
-                transform=transform.transform,
+                query=query_over(transform.transform, frames, state.vocab),
                 vocab=state.vocab,
                 staging=staging,
             )

@@ -165,8 +165,8 @@ def _box(
 
 def _query(transform: SetTransform | None) -> tuple[str | None, tuple[str, ...]]:
     """Return the text of a query, and which clauses of it decide on rows."""
-    from odfbuild.sql.analysis.query import shaping_clauses
-    from odfbuild.sql.text.statement import steps_of
+    from odfbuild.sql.analysis.facts import shaping_clauses
+    from odfbuild.sql.text.steps import steps_of
 
     if transform is None or is_opaque(transform.transform):
         return None, ()

@@ -15,7 +15,7 @@ from odfbuild.odf.identity import DatasetId, Multihash
 from odfbuild.odf.manifest.writer import to_mapping
 from odfbuild.odf.opaque import is_opaque
 from odfbuild.odf.refs import DatasetAlias
-from odfbuild.sql.text.statement import steps_of
+from odfbuild.sql.text.steps import steps_of
 
 if TYPE_CHECKING:
     from odfbuild.executors.engine.provenance.derive import Cause, Derivation

@@ -10,7 +10,7 @@ from odfbuild.errors import InvalidQueryError
 from odfbuild.executors.data.frames import Frame
 from odfbuild.executors.engine.protocol import IngestRequest
 from odfbuild.odf.events import DataSchema, DatasetVocabulary
-from odfbuild.sql.text.statement import QueryStep
+from odfbuild.sql.text.steps import QueryStep
 
 if TYPE_CHECKING:
     import pyarrow as pa

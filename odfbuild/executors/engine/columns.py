@@ -52,7 +52,7 @@ from odfbuild.odf.schema.types import inner
 from odfbuild.planner.declared import Declared, PathSteps
 from odfbuild.project.lock.columns import column_lines, read_columns
 from odfbuild.project.lock.state import Definitions
-from odfbuild.sql.text.statement import steps_of
+from odfbuild.sql.text.steps import steps_of
 from odfbuild.state.memory.engine_answers import Answers
 
 if TYPE_CHECKING:
@@ -326,7 +326,7 @@ class ColumnsOf:
 
     def _make(self, alias: DatasetAlias, *, whole: bool = True) -> "Made | None":
         from odfbuild.planner.evolution.columns.derive import derive, makes_of_events
-        from odfbuild.sql.analysis.query import columns_alike
+        from odfbuild.sql.analysis.facts import columns_alike
 
         each = self._definitions.declared[alias].snapshot
         seen: dict[str, DataSchema | None] = {}

@@ -87,7 +87,7 @@ def _made_of(preprocess: Transform, schema: "pa.Schema") -> dict[str, set[str]] 
     from odfbuild.odf.schema.arrow import from_arrow
     from odfbuild.planner.queries import PREPROCESS_INPUT
     from odfbuild.sql.columns import columns_of
-    from odfbuild.sql.text.statement import steps_of
+    from odfbuild.sql.text.steps import steps_of
 
     outputs = columns_of(steps_of(preprocess), {PREPROCESS_INPUT: from_arrow(schema)}).outputs
     if outputs is None or not all(each.name for each in outputs):

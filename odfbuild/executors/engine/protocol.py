@@ -21,6 +21,7 @@ from odfbuild.odf.events import (
     TransformSql,
 )
 from odfbuild.odf.timestamp import Timestamp
+from odfbuild.sql.query import Query, QueryInput
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -104,6 +105,8 @@ class TransformInputFrame:
 class TransformWork:
     """One step of a derivative dataset; `vocab` is the vocabulary of the output.
 
+    `query` is over these very inputs: `query_over` makes it, and it goes along unchanged.
+
     `output` are the slices that the dataset has, `in_force` their schema, `watermark` where the
     step ends in event time; all for a query that is not linear.  `in_full` asks to correct all that
     is there, which another query made: the result is compared as a whole, also of a linear query.
@@ -114,7 +117,7 @@ class TransformWork:
     """
 
     inputs: tuple[TransformInputFrame, ...]
-    transform: TransformSql
+    query: Query
     vocab: DatasetVocabulary
     staging: Path
     output: tuple[Path, ...] = ()
@@ -137,14 +140,20 @@ def unseen_columns(vocabularies: Iterable[DatasetVocabulary]) -> tuple[str, ...]
     return tuple(dict.fromkeys(name for vocab in vocabularies for name in system_columns(vocab)))
 
 
-def seen_columns(work: TransformWork) -> dict[str, DataSchema]:
-    """Return the columns of the inputs as a query sees them: without those of the event log."""
-    found = {}
-    for each in work.inputs:
-        hidden = system_columns(each.vocab)
-        fields = tuple(field for field in each.schema.fields if field.name not in hidden)
-        found[each.alias] = replace(each.schema, fields=fields)
-    return found
+def query_over(
+    transform: TransformSql, inputs: Iterable[TransformInputFrame], vocab: DatasetVocabulary
+) -> Query:
+    """Return the query of a transform over some inputs; `vocab` is that of its result."""
+    return Query.of(
+        transform, (query_input(each.alias, each.schema, each.vocab) for each in inputs), vocab
+    )
+
+
+def query_input(alias: str, schema: DataSchema, vocab: DatasetVocabulary) -> QueryInput:
+    """Return an input as a query sees it: without the columns of the event log."""
+    hidden = system_columns(vocab)
+    fields = tuple(field for field in schema.fields if field.name not in hidden)
+    return QueryInput(alias, replace(schema, fields=fields), vocab)
 
 
 class Engine(Protocol):

@@ -88,8 +88,8 @@ def _is_by_row(preprocess: Transform | None) -> bool:
     if preprocess is None:
         return True
     from odfbuild.planner.queries import PREPROCESS_INPUT
-    from odfbuild.sql.analysis.query import examine
-    from odfbuild.sql.text.statement import steps_of
+    from odfbuild.sql.analysis.facts import examine
+    from odfbuild.sql.text.steps import steps_of
 
     facts = examine(steps_of(preprocess), [PREPROCESS_INPUT])
     return not facts.findings and not facts.ordered

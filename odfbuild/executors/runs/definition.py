@@ -16,7 +16,12 @@ from odfbuild.errors import StateError
 from odfbuild.executors.data.frames import Frame
 from odfbuild.executors.engine.context import Round, Site
 from odfbuild.executors.engine.lost_race import until_committed
-from odfbuild.executors.engine.protocol import IngestRequest, TransformInputFrame, TransformWork
+from odfbuild.executors.engine.protocol import (
+    IngestRequest,
+    TransformInputFrame,
+    TransformWork,
+    query_over,
+)
 from odfbuild.executors.ingest.commit import retires
 from odfbuild.odf.chain.schema import schema_in_force
 from odfbuild.odf.chain.state import ChainState, fold, input_name, vocabulary
@@ -106,7 +111,10 @@ def _of_transform(
     with site.workspace.staging() as staging:
         return site.engine.validate(
             TransformWork(
-                inputs=tuple(frames), transform=event.transform, vocab=vocab, staging=staging
+                inputs=tuple(frames),
+                query=query_over(event.transform, frames, vocab),
+                vocab=vocab,
+                staging=staging,
             )
         )
 

@@ -8,10 +8,11 @@ from odfbuild.errors import Diagnostic, OdfBuildError
 from odfbuild.executors.testing.columns import no_dataset
 from odfbuild.executors.testing.model import Check, SqlRule
 from odfbuild.odf.refs import DatasetAlias
-from odfbuild.sql.analysis.query import diagnostics, examine
+from odfbuild.sql.analysis.facts import diagnostics, examine
 from odfbuild.sql.findings import Reason
 from odfbuild.sql.text.parse import read
-from odfbuild.sql.text.statement import QueryStep, SqlTextError
+from odfbuild.sql.text.statement import SqlTextError
+from odfbuild.sql.text.steps import QueryStep
 
 _REFUSED: Final = (Reason.SYNTAX, Reason.UNKNOWN_INPUT, Reason.ENVIRONMENT, Reason.FOREIGN_CODE)
 

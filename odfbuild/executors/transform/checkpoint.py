@@ -9,11 +9,9 @@ from collections.abc import Callable
 from pathlib import Path
 
 from odfbuild.errors import StateError
-from odfbuild.executors.engine.protocol import TransformWork, seen_columns
+from odfbuild.executors.engine.protocol import TransformWork
 from odfbuild.odf.chain.state import ChainState
 from odfbuild.odf.events import Checkpoint
-from odfbuild.sql.analysis.aggregates.accumulators import accumulators
-from odfbuild.sql.text.statement import steps_of
 from odfbuild.state.chain.commit_request import StagedFile
 from odfbuild.state.chain.dataset import Dataset
 
@@ -25,11 +23,6 @@ class LostCheckpointError(StateError):
     """The checkpoint of a dataset is missing, or has other bytes than those that were committed."""
 
     code = "lost-checkpoint"
-
-
-def keeps(work: TransformWork) -> bool:
-    """Tell whether a step keeps what groups count, so that it leaves a checkpoint."""
-    return accumulators(steps_of(work.transform), seen_columns(work)) is not None
 
 
 def previous(output: Dataset, state: ChainState, name: Callable[[], str]) -> Path | None:

@@ -6,28 +6,22 @@ Another query left rows that this one does not give: what it would take back may
 from collections.abc import Iterable
 from dataclasses import replace
 
-from odfbuild.executors.engine.protocol import TransformWork, seen_columns
+from odfbuild.executors.engine.protocol import TransformWork
 from odfbuild.odf.chain.state import ChainState
 from odfbuild.odf.events import ExecuteTransform, MetadataEvent, SetTransform
 from odfbuild.odf.opaque import is_opaque
 from odfbuild.planner.diff.restate import asks_to_restate
-from odfbuild.sql.analysis.keys.joins import products
-from odfbuild.sql.analysis.keys.key_columns import span_columns
-from odfbuild.sql.analysis.query import QueryFacts
 from odfbuild.state.chain.dataset import Dataset
 
 _OURS = "+odfbuild."  # in the version of an engine of ours
 
 
-def unbroken(work: TransformWork, facts: QueryFacts, output: Dataset, state: ChainState) -> bool:
+def unbroken(work: TransformWork, output: Dataset, state: ChainState) -> bool:
     """Tell whether a dataset holds what its query gave; looked up only where a step adds to it.
 
     Those are inner joins, and windows of fixed lengths.  `state` is that before the step.
     """
-    seen = seen_columns(work)
-    read = {name: seen[name] for name in facts.inputs if name in seen}
-    adds = products(facts.steps, seen) is not None or span_columns(facts.steps, read)
-    if work.in_full or not adds:
+    if work.in_full or (work.query.products is None and not work.query.spans):
         return False
     return came_of_one_query(block.event for _, block in output.blocks(upto=state.head))
 

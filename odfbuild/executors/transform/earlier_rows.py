@@ -38,13 +38,11 @@ def check_earlier_rows(
     Raises EarlierRowError.
     """
     from odfbuild.executors.data.changelog import standing
-    from odfbuild.sql.analysis.query import examine
-    from odfbuild.sql.text.statement import steps_of
 
     new = [each.path for each in sealed.slices]
     if only_appends(new, state.vocab.operation_type_column):
         return
-    facts = examine(steps_of(work.transform), [each.alias for each in work.inputs])
+    facts = work.query.facts
     if work.in_full or not facts.is_linear or facts.names_op:
         return
     if came_of_one_query(block.event for _, block in output.blocks(upto=state.head)):

@@ -20,12 +20,11 @@ from odfbuild.odf.events import (
     DataTypeOption,
     DataTypeStruct,
     ExecuteTransform,
-    TransformSql,
 )
 from odfbuild.odf.identity import DatasetId, Multihash
 from odfbuild.odf.schema.types import inner
 from odfbuild.planner.evolution.columns.inputs import input_schema
-from odfbuild.sql.text.statement import steps_of
+from odfbuild.sql.query import Query
 from odfbuild.state.chain.dataset import Dataset
 
 
@@ -40,16 +39,19 @@ _TAKES_ALL: Final = ("*", "natural")  # a text without them names every column t
 
 
 def accepted_schemas(
-    output: Dataset, state: ChainState, inputs: Sequence[tuple[Dataset, ChainState]]
+    query: Query,
+    output: Dataset,
+    state: ChainState,
+    inputs: Sequence[tuple[Dataset, ChainState]],
 ) -> Mapping[DatasetId, DataSchema]:
     """Return the schemas of inputs that gained columns which the query in force does not see.
 
-    `state` is the output as it was before the step.  Chains are only looked through if an input
-    has a column that the output lacks, or a field within one.
+    `query` is that one, `state` the output as it was before the step.  Chains are only looked
+    through if an input has a column that the output lacks, or a field within one.
     """
     if state.transform is None or state.transform_is_new:
         return {}
-    every = _takes_all(state.transform.transform)
+    every = _takes_all(query)
     wider = [each for each in inputs if _has_more(each[1], state, every=every)]
     first = _first_read(output, state.head) if wider else {}
     found = {}
@@ -62,8 +64,8 @@ def accepted_schemas(
     return found
 
 
-def _takes_all(transform: TransformSql) -> bool:
-    texts = [step.text.lower() for step in steps_of(transform)]
+def _takes_all(query: Query) -> bool:
+    texts = [step.text.lower() for step in query.steps]
     return any(word in text for text in texts for word in _TAKES_ALL)
 
 

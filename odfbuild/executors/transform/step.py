@@ -22,11 +22,11 @@ from odfbuild.executors.engine.protocol import (
     TransformInputFrame,
     TransformWork,
     engine_version,
+    query_input,
 )
 from odfbuild.executors.transform.checkpoint import (
     NEW,
     checkpoint_of_step,
-    keeps,
     previous,
     staged_checkpoint,
 )
@@ -53,9 +53,7 @@ from odfbuild.planner.diff.restate import restated, restates
 from odfbuild.planner.evolution.columns.inputs import input_schema
 from odfbuild.planner.intervals import Batch, BoundInput, PendingInput, bind
 from odfbuild.planner.staleness import InputNow, diverged, why_stale
-from odfbuild.sql.analysis.query import examine
-from odfbuild.sql.analysis.windows import waits
-from odfbuild.sql.text.statement import steps_of
+from odfbuild.sql.query import Query, QueryInput
 from odfbuild.state.chain.commit_request import Prepared
 from odfbuild.state.chain.dataset import Dataset, NotInChainError
 from odfbuild.state.memory.empty_steps import keep_empty_step
@@ -104,15 +102,15 @@ def _attempt(site: Site, dataset: Dataset, done: Callable[[Round], None]) -> Cha
     now = max(site.clock(), state.system_time)
     with site.workspace.staging() as staging:
         sealed, work = None, None
-        if needs_engine(state, batch):
-            inputs = [
-                Source(each, found.now.state)
-                for (_, each), found in zip(opened, pending, strict=True)
-            ]
-            work = step_work(dataset, state, batch, inputs, staging, name=name)
+        inputs = [
+            Source(each, found.now.state) for (_, each), found in zip(opened, pending, strict=True)
+        ]
+        query = step_query(state, batch, inputs)
+        if needs_engine(state, batch, query):
+            work = step_work(query, dataset, state, batch, inputs, staging, name=name)
             sealed = execute(site.engine, state, work, now)
             check_earlier_rows(dataset, state, work, sealed, name)
-            if _names_op(work):
+            if work.query.facts.names_op:  # then nothing else proves its operations right
                 check_retractions(dataset, state, sealed)
         checkpoint = checkpoint_of_step(state, work)
         events = _events(state, batch, sealed, checkpoint)
@@ -138,23 +136,27 @@ def _keep_empty(site: Site, state: ChainState, inputs: Sequence[PendingInput]) -
         keep_empty_step(root, state.dataset, {state.dataset: state.head, **heads}, engine)
 
 
-def needs_engine(state: ChainState, batch: Batch) -> bool:
-    """Tell whether a step may bring rows, or the first schema; `state` is that before the step."""
+def step_query(state: ChainState, batch: Batch, inputs: Sequence[Source]) -> Query:
+    """Return the query of a step, whose inputs have no columns yet.
+
+    `state` is that before the step.
+    """
+    if state.transform is None:
+        raise ValueError("a step without a transform")
+    named = (
+        QueryInput(bound.alias, None, source.state.vocab)
+        for bound, source in zip(batch.inputs, inputs, strict=True)
+    )
+    return Query.of(state.transform.transform, named, state.vocab)
+
+
+def needs_engine(state: ChainState, batch: Batch, query: Query) -> bool:
+    """Tell whether a step may bring rows, or the first schema; `state` is that before the step.
+
+    A watermark that moved brings rows by itself if they waited for it.
+    """
     expected = batch.has_records or state.schema is None or restates(state)
-    return expected or _waits(state.transform)
-
-
-def _waits(transform: SetTransform | None) -> bool:
-    """Tell whether a watermark that moved can bring rows by itself: they waited for it."""
-    steps = () if transform is None else steps_of(transform.transform)
-    return waits(steps)
-
-
-def _names_op(work: TransformWork) -> bool:
-    """Tell whether the query itself says what its rows do: then nothing else proves them right."""
-    ops = {work.vocab.operation_type_column, *(e.vocab.operation_type_column for e in work.inputs)}
-    aliases = [each.alias for each in work.inputs]
-    return examine(steps_of(work.transform), aliases, ops).names_op
+    return expected or query.waits
 
 
 def execute(engine: Engine, state: ChainState, work: TransformWork, now: Timestamp) -> Sealed:
@@ -176,6 +178,7 @@ def execute(engine: Engine, state: ChainState, work: TransformWork, now: Timesta
 
 
 def step_work(
+    query: Query,
     output: Dataset,
     state: ChainState,
     batch: Batch,
@@ -187,31 +190,33 @@ def step_work(
 ) -> TransformWork:
     """Return what the engine works on; all that was before only for a query that looks at it.
 
-    `state` is the output as it was before the step, `slices` gives the slices of a dataset up to a
-    block, `files` their files, `name` that of the output.  Raises DivergedInputError for an input
-    without a schema, LostCheckpointError, LostDataError, DamagedDataError.
+    `query` is that of the step, `state` the output as it was before it, `slices` gives the slices
+    of a dataset up to a block, `files` their files, `name` that of the output.  Raises
+    DivergedInputError for an input without a schema, LostCheckpointError, LostDataError,
+    DamagedDataError.
     """
-    if state.transform is None:
-        raise ValueError("a step without a transform")
-    transform = state.transform.transform
-    in_full = restates(state)
-    facts = examine(steps_of(transform), [each.alias for each in batch.inputs])
-    looks_back = in_full or not facts.is_linear
-    known = accepted_schemas(output, state, [(each.dataset, each.state) for each in inputs])
-    frames = tuple(
-        _frame(
-            bound,
-            source,
-            _past(source, recorded, slices) if looks_back else (),
-            known.get(source.dataset.id),
-            files,
-        )
-        for bound, source, recorded in zip(batch.inputs, inputs, batch.query_inputs, strict=True)
+    sources = [(each.dataset, each.state) for each in inputs]
+    known = accepted_schemas(query, output, state, sources)
+    schemas = [
+        known.get(source.dataset.id) or _schema(bound, source)
+        for bound, source in zip(batch.inputs, inputs, strict=True)
+    ]
+    query = query.over(
+        query_input(bound.alias, schema, source.state.vocab)
+        for bound, source, schema in zip(batch.inputs, inputs, schemas, strict=True)
     )
-    work = TransformWork(inputs=frames, transform=transform, vocab=state.vocab, staging=staging)
+    in_full = restates(state)
+    looks_back = in_full or not query.facts.is_linear
+    frames = tuple(
+        _frame(bound, source, _past(source, recorded, slices) if looks_back else (), schema, files)
+        for bound, source, recorded, schema in zip(
+            batch.inputs, inputs, batch.query_inputs, schemas, strict=True
+        )
+    )
+    work = TransformWork(inputs=frames, query=query, vocab=state.vocab, staging=staging)
     if not looks_back:
         return work
-    kept = keeps(work)
+    kept = query.accumulators is not None
     work = replace(
         work,
         checkpoint=previous(output, state, name) if kept else None,
@@ -222,7 +227,7 @@ def step_work(
         watermark_before=state.watermark,
         in_full=in_full,
     )
-    return replace(work, unbroken=unbroken(work, facts, output, state))
+    return replace(work, unbroken=unbroken(work, output, state))
 
 
 def _bound_columns(frame: Frame, state: ChainState) -> Frame:
@@ -280,16 +285,20 @@ def _pending(
     return PendingInput(InputNow(alias, state), blocks)
 
 
+def _schema(bound: BoundInput, source: Source) -> DataSchema:
+    schema = input_schema(source.state)
+    if schema is None:
+        raise diverged(bound.alias, "has lost its schema")
+    return schema
+
+
 def _frame(
     bound: BoundInput,
     source: Source,
     past: Sequence[DataSlice],
-    accepted: DataSchema | None,
+    schema: DataSchema,
     files: FilesOf,
 ) -> TransformInputFrame:
-    schema = accepted or input_schema(source.state)
-    if schema is None:
-        raise diverged(bound.alias, "has lost its schema")
     owner = f"the input {bound.alias}"
     return TransformInputFrame(
         alias=bound.alias,

@@ -14,7 +14,12 @@ from typing import Any
 
 from odfbuild.errors import OdfBuildError
 from odfbuild.executors.data.seal import Sealed
-from odfbuild.executors.engine.protocol import Engine, TransformInputFrame, TransformWork
+from odfbuild.executors.engine.protocol import (
+    Engine,
+    TransformInputFrame,
+    TransformWork,
+    query_input,
+)
 from odfbuild.executors.transform.continuity import came_of_one_query
 from odfbuild.executors.transform.input_columns import accepted_schemas
 from odfbuild.executors.transform.step import execute
@@ -24,8 +29,8 @@ from odfbuild.odf.chain.schema import schema_in_force
 from odfbuild.odf.chain.state import input_name
 from odfbuild.odf.events import OffsetInterval, SetTransform
 from odfbuild.odf.identity import Multihash
-from odfbuild.sql.analysis.query import examine
-from odfbuild.sql.text.statement import steps_of
+from odfbuild.odf.opaque import is_opaque
+from odfbuild.sql.query import Query, QueryInput
 from odfbuild.state.workspace import Workspace
 
 _ADDED = (0, 3)
@@ -48,11 +53,23 @@ class Recomputed:
     untried: str | None = None
 
 
-def _untried(step: RecordedStep, past: Past) -> str | None:
+def _query(step: RecordedStep, past: Past) -> Query | None:
+    """Return the query of a step, whose inputs have no columns yet; None if it has none."""
+    transform = step.before.transform
+    if transform is None or is_opaque(transform.transform):
+        return None
+    inputs = []
+    for each, recorded in zip(transform.inputs, step.event.query_inputs, strict=False):
+        history = past.history(recorded.dataset_id)
+        state = step.before if history is None else history.state(history.blocks[-1][0])
+        inputs.append(QueryInput(input_name(each), None, state.vocab))
+    return Query.of(transform.transform, inputs, step.before.vocab)
+
+
+def _untried(query: Query | None, step: RecordedStep, past: Past) -> str | None:
     """Say why a dataset cannot be compared with its query in full, as of a step; None if it can."""
     refused = refusal(step, anyway=True)
-    transform = step.before.transform
-    if refused is not None or transform is None:
+    if refused is not None or query is None:
         return "there is no transform" if refused is None else refused.why
     history = past.history(step.dataset.id, step.block)
     if history is None:
@@ -66,21 +83,9 @@ def _untried(step: RecordedStep, past: Past) -> str | None:
             if several
             else "its rows came of another engine, whose steps depend on portions"
         )
-    names = [input_name(each) for each in transform.inputs]
-    operations = _operation_columns(step, past)
-    if examine(steps_of(transform.transform), names, operations).names_op:
+    if query.facts.names_op:
         return "its query reads the event log (it names the operation column), not rows that stand"
     return None
-
-
-def _operation_columns(step: RecordedStep, past: Past) -> set[str]:
-    """Return how the operation is called in the inputs and in the output."""
-    found = {step.before.vocab.operation_type_column}
-    for each in step.event.query_inputs:
-        history = past.history(each.dataset_id)
-        if history is not None:
-            found.add(history.state(history.blocks[-1][0]).vocab.operation_type_column)
-    return found
 
 
 def recompute(
@@ -91,16 +96,19 @@ def recompute(
     No engine is needed where that cannot be asked.
     """
     try:
-        untried = _untried(step, past)
-        if untried is not None or engine is None:
+        query = _query(step, past)
+        untried = _untried(query, step, past)
+        if query is None or untried is not None or engine is None:
             return Recomputed(block=step.block, sequence=step.sequence, untried=untried)
         with workspace.staging() as staging:
-            return _compared(step, past, engine, staging)
+            return _compared(query, step, past, engine, staging)
     except OdfBuildError as error:
         return _found(step, f"its query cannot be computed in full: {error.what}")
 
 
-def _compared(step: RecordedStep, past: Past, engine: Engine, staging: Path) -> Recomputed:
+def _compared(
+    query: Query, step: RecordedStep, past: Past, engine: Engine, staging: Path
+) -> Recomputed:
     inputs = inputs_then(step, past)
     output = past.slices(step.dataset, step.after.head)
     for id, slices, of in (
@@ -110,7 +118,7 @@ def _compared(step: RecordedStep, past: Past, engine: Engine, staging: Path) -> 
         damage = past.damage(id, slices)
         if damage is not None:
             return _found(step, f"its query cannot be computed in full, as {of} damaged: {damage}")
-    work = _work(step, inputs, tuple(path for _, path in output), staging)
+    work = _work(query, step, inputs, tuple(path for _, path in output), staging)
     sealed = execute(engine, step.after, work, step.system_time)
     if not sealed.records:
         return Recomputed(block=step.block, sequence=step.sequence)
@@ -118,16 +126,15 @@ def _compared(step: RecordedStep, past: Past, engine: Engine, staging: Path) -> 
 
 
 def _work(
+    query: Query,
     step: RecordedStep,
     inputs: tuple[InputThen, ...],
     output: tuple[Path, ...],
     staging: Path,
 ) -> TransformWork:
     """Return the correction of all that stands, which is none if all is as the query gives it."""
-    transform = step.before.transform
-    assert transform is not None  # noqa: S101 - asked before
     sources = [(each.source.dataset, each.source.state) for each in inputs]
-    known = accepted_schemas(step.dataset, step.before, sources)
+    known = accepted_schemas(query, step.dataset, step.before, sources)
     frames = []
     for each in inputs:
         schema = known.get(each.source.dataset.id) or schema_in_force(each.source.state)
@@ -144,7 +151,7 @@ def _work(
         )
     return TransformWork(
         inputs=tuple(frames),
-        transform=transform.transform,
+        query=query.over(query_input(each.alias, each.schema, each.vocab) for each in frames),
         vocab=step.after.vocab,
         staging=staging,
         output=output,

@@ -15,7 +15,14 @@ from odfbuild.executors.data.checks.verified_files import data_files
 from odfbuild.executors.data.rows import DifferingRow, first_difference
 from odfbuild.executors.data.seal import Sealed
 from odfbuild.executors.engine.protocol import Engine, TransformWork, engine_version
-from odfbuild.executors.transform.step import FilesOf, Source, execute, needs_engine, step_work
+from odfbuild.executors.transform.step import (
+    FilesOf,
+    Source,
+    execute,
+    needs_engine,
+    step_query,
+    step_work,
+)
 from odfbuild.executors.verify.history import History, Past
 from odfbuild.executors.verify.replay_findings import row_findings, schema_findings
 from odfbuild.odf.chain.schema import schema_in_force
@@ -272,14 +279,15 @@ def _work(
     batch = rebind(
         step.event, [each.alias for each in inputs], [_pieces(each.slices) for each in inputs]
     )
-    if not needs_engine(step.before, batch):
-        return None
     sources = [each.source for each in inputs]
+    query = step_query(step.before, batch, sources)
+    if not needs_engine(step.before, batch, query):
+        return None
 
     def slices(dataset: Dataset, upto: Multihash | None) -> tuple[DataSlice, ...]:
         return _pieces(past.slices(dataset, upto))
 
-    return step_work(step.dataset, step.before, batch, sources, staging, slices, files)
+    return step_work(query, step.dataset, step.before, batch, sources, staging, slices, files)
 
 
 def _places(dataset: Dataset, slices: Sequence[DataSlice], _: str) -> tuple[Path, ...]:

@@ -62,7 +62,7 @@ def may_have_wrong_rows(
     if not made_by_another(known.transform, installed):
         return None
     from odfbuild.sql.analysis.engine_revisions import affected
-    from odfbuild.sql.text.statement import steps_of
+    from odfbuild.sql.text.steps import steps_of
 
     sources = {str(each.dataset): each for each in current.values()}
     inputs = {
@@ -188,7 +188,7 @@ def migration_refusal(
 
 def is_same_query(one: TransformSql, other: TransformSql) -> bool:
     """Say whether two transforms compute the same, whatever version of the engine they name."""
-    from odfbuild.sql.text.statement import steps_of
+    from odfbuild.sql.text.steps import steps_of
 
     return (
         steps_of(one) == steps_of(other)
@@ -198,8 +198,8 @@ def is_same_query(one: TransformSql, other: TransformSql) -> bool:
 
 
 def _changed(previous: TransformSql, following: TransformSql) -> str | None:
-    from odfbuild.sql.analysis.query import examine
-    from odfbuild.sql.text.statement import steps_of
+    from odfbuild.sql.analysis.facts import examine
+    from odfbuild.sql.text.steps import steps_of
 
     if (following.version or "").endswith(RESTATE):
         return None
@@ -294,8 +294,8 @@ class _Correcting:
 
     def input_of(self, transform: SetTransform) -> str | None:
         """Return the input of a query row by row of which older rows may go, by its name there."""
-        from odfbuild.sql.analysis.query import examine
-        from odfbuild.sql.text.statement import steps_of
+        from odfbuild.sql.analysis.facts import examine
+        from odfbuild.sql.text.steps import steps_of
 
         facts = examine(steps_of(transform.transform), _names(transform))
         if not facts.is_linear or facts.names_op:
@@ -354,8 +354,8 @@ def _problem(old: SetTransform, new: SetTransform, states: States) -> str | None
 
 
 def _kind(transform: SetTransform) -> str:
-    from odfbuild.sql.analysis.query import examine
-    from odfbuild.sql.text.statement import steps_of
+    from odfbuild.sql.analysis.facts import examine
+    from odfbuild.sql.text.steps import steps_of
 
     return examine(steps_of(transform.transform), _names(transform)).kind
 
@@ -363,10 +363,10 @@ def _kind(transform: SetTransform) -> str:
 def _key(transform: SetTransform, states: States) -> _Key | str:
     """Return the key by which steps work, or why they look at everything."""
     from odfbuild.sql.analysis.classes import query_class
+    from odfbuild.sql.analysis.facts import examine
     from odfbuild.sql.analysis.keys.key_columns import key_columns
-    from odfbuild.sql.analysis.query import examine
     from odfbuild.sql.analysis.windows import waits
-    from odfbuild.sql.text.statement import steps_of
+    from odfbuild.sql.text.steps import steps_of
 
     steps = steps_of(transform.transform)
     if waits(steps):

@@ -16,7 +16,7 @@ from odfbuild.planner.evolution.rules.queries import QUERY_CHANGED
 from odfbuild.planner.evolution.rules.schemas import Columns
 from odfbuild.planner.evolution.rules.subject import Subject
 from odfbuild.planner.plan.changes import Assessment, ChangeClass, Hit
-from odfbuild.sql.text.statement import steps_of
+from odfbuild.sql.text.steps import steps_of
 
 _OF_COLUMNS = frozenset(
     [f"ODF{number}" for number in (*range(201, 211), 213, 302, 306, 307, 308)]

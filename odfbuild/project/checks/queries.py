@@ -16,7 +16,7 @@ from odfbuild.planner.declared import Declared
 from odfbuild.planner.make_plan import op_columns
 from odfbuild.planner.queries import Examined, Question, check_definitions, question
 from odfbuild.project.second_process import in_halves
-from odfbuild.sql.analysis.query import QueryFacts, are_alike, examine_alike
+from odfbuild.sql.analysis.facts import QueryFacts, are_alike, examine_alike
 
 _MANY = 200  # queries, from which on a second process helps
 

@@ -18,21 +18,21 @@ from odfbuild.odf.events import DataSchema
 from odfbuild.sql.analysis.aggregates.accumulators import accumulators
 from odfbuild.sql.analysis.keys.keyed import Parts
 from odfbuild.sql.query_class import QueryClass
-from odfbuild.sql.text.parse import read
-from odfbuild.sql.text.shape import Query
-from odfbuild.sql.text.statement import QueryStep, SqlTextError
+from odfbuild.sql.text.shape import QueryShape
+from odfbuild.sql.text.statement import SqlTextError
+from odfbuild.sql.text.steps import QueryStep
 
 
 def query_class(steps: Sequence[QueryStep], inputs: Mapping[str, DataSchema | None]) -> QueryClass:
     """Return the class of the steps together, given the inputs' columns as far as they are known.
 
     A query that must be refused for other reasons (it is not deterministic, or cannot be read) is
-    `whole`; `query.examine` tells these reasons.
+    `whole`; `facts.examine` tells these reasons.
     """
-    shapes: list[tuple[str | None, Query]] = []
+    shapes: list[tuple[str | None, QueryShape]] = []
     for step in steps:
         try:
-            shapes.append((step.alias, read(step.text).shape))
+            shapes.append((step.alias, step.statement.shape))
         except SqlTextError:
             return QueryClass("whole", "the query cannot be read")
     if not shapes:
@@ -62,5 +62,5 @@ def class_run(steps: Sequence[QueryStep], inputs: Mapping[str, DataSchema | None
     return QueryClass("whole", f"{found.because}; {lacking}, so each step reads all rows")
 
 
-def _named(shapes: Sequence[tuple[str | None, Query]]) -> Iterator[tuple[str, Query]]:
+def _named(shapes: Sequence[tuple[str | None, QueryShape]]) -> Iterator[tuple[str, QueryShape]]:
     return ((name, shape) for name, shape in shapes if name is not None)

@@ -16,8 +16,8 @@ from odfbuild.odf.events import DataSchema
 from odfbuild.sql.analysis.aggregates.text import loses_zeros
 from odfbuild.sql.analysis.keys.group_names import is_misread
 from odfbuild.sql.analysis.keys.keyed import Parts
-from odfbuild.sql.text.parse import read
-from odfbuild.sql.text.statement import QueryStep, SqlTextError
+from odfbuild.sql.text.statement import SqlTextError
+from odfbuild.sql.text.steps import QueryStep
 from odfbuild.sql.text.temporal import tables_of
 
 _REVISION = re.compile(r"\+odfbuild\.(\d+)")
@@ -43,8 +43,8 @@ def affected(
     if revision is not None and int(revision[1]) >= _MENDED:
         return None
     try:
-        shapes = [(step.alias, read(step.text).shape) for step in steps]
-        versioned = {table for step in steps for table in tables_of(step.text)}
+        shapes = [(step.alias, step.statement.shape) for step in steps]
+        versioned = {table for step in steps for table in tables_of(step.statement)}
     except SqlTextError:
         return None
     if not shapes:

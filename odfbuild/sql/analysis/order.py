@@ -30,6 +30,7 @@ from odfbuild.sql.forbidden import MANY_ROWS
 from odfbuild.sql.text.edits import SHARED, CarriedText, Edits, Parts
 from odfbuild.sql.text.shape import Name, Place
 from odfbuild.sql.text.spans import Over, Span, Spans, Spoken
+from odfbuild.sql.text.statement import Statement
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,28 +41,26 @@ class Unordered:
     fix: str
 
 
-def unordered(text: str, sums: Sums | None = None) -> tuple[Unordered, ...]:
-    """Return what in a text must be refused, in its order; without `sums` not by types.
+def unordered(query: Statement, sums: Sums | None = None) -> tuple[Unordered, ...]:
+    """Return what in a query must be refused, in the order of its text.
 
-    Raises SqlTextError.
+    Without `sums` nothing is refused for its type.
     """
-    return tuple(_Ordering(text, sums).problems)
+    return tuple(_Ordering(query, sums).problems)
 
 
-def settled(text: str, sums: Sums) -> CarriedText:
-    """Return the text with everything decided by values.  Raises SqlTextError."""
-    return CarriedText(text, _Ordering(text, sums).edits.made())
+def settled(query: Statement, sums: Sums) -> CarriedText:
+    """Return the text with everything decided by values."""
+    return CarriedText(query.text, _Ordering(query, sums).edits.made())
 
 
 class _Ordering:
     """One pass over the words of a text."""
 
-    def __init__(self, text: str, sums: Sums | None) -> None:
-        from odfbuild.sql.text.parse import tokens_of
-
-        self.text, self.sums = text, sums
-        self.spans = Spans(text, tokens_of(text))
-        self.edits = Edits(text)
+    def __init__(self, query: Statement, sums: Sums | None) -> None:
+        self.text, self.sums = query.text, sums
+        self.spans = Spans(query.text, query.tokens)
+        self.edits = Edits(query.text)
         self.problems: list[Unordered] = []
         self.named: dict[range, str] = {}  # what QUALIFY calls the rows of its SELECT
         for call in self.spans.calls():

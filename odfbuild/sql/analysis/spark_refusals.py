@@ -13,7 +13,6 @@ from odfbuild.sql.analysis.row_by_row import is_aggregate, keys_of, obstacle, so
 from odfbuild.sql.columns.functions import WINDOWED
 from odfbuild.sql.columns.structs import GENERATORS
 from odfbuild.sql.findings import Finding, Reason
-from odfbuild.sql.text.parse import read, tokens_of
 from odfbuild.sql.text.shape import (
     Call,
     Column,
@@ -23,7 +22,7 @@ from odfbuild.sql.text.shape import (
     Lambda,
     Opaque,
     Place,
-    Query,
+    QueryShape,
     Select,
     SetQuery,
     Source,
@@ -33,7 +32,8 @@ from odfbuild.sql.text.shape import (
     children,
     walk,
 )
-from odfbuild.sql.text.statement import QueryStep, SqlTextError
+from odfbuild.sql.text.statement import SqlTextError, Statement
+from odfbuild.sql.text.steps import QueryStep
 from odfbuild.sql.text.tokens import unfilled
 
 Found: TypeAlias = tuple[Reason, str, Place]
@@ -43,19 +43,19 @@ def misuses(steps: Sequence[QueryStep]) -> Iterator[Finding]:
     """Yield what no engine can carry out; nothing of a text that cannot be read."""
     for number, step in enumerate(steps):
         with suppress(SqlTextError):
-            for reason, text, place in list(_of_text(step.text)):
+            for reason, text, place in list(_of_query(step.statement)):
                 yield Finding(reason, text, number, place)
 
 
-def _of_text(text: str) -> Iterator[Found]:
-    if any(sign in text for sign in "{:?"):
-        for name in unfilled(tokens_of(text)):
+def _of_query(statement: Statement) -> Iterator[Found]:
+    if any(sign in statement.text for sign in "{:?"):
+        for name in unfilled(statement.tokens):
             yield Reason.UNFILLED, name.text, name.place
-    for query in _queries(read(text).shape):
+    for query in _queries(statement.shape):
         yield from _of_set(query) if isinstance(query, SetQuery) else _of_select(query)
 
 
-def _queries(query: Query) -> Iterator[Select | SetQuery]:
+def _queries(query: QueryShape) -> Iterator[Select | SetQuery]:
     """Yield the queries that see nothing from outside of themselves."""
     if isinstance(query, Unknown):
         return
@@ -155,7 +155,7 @@ def _of_set(query: SetQuery) -> Iterator[Found]:
         yield Reason.WIDTHS, text, place
 
 
-def _width(query: Query) -> int:
+def _width(query: QueryShape) -> int:
     """Return how many columns a query gives; 0 if that is not certain."""
     if isinstance(query, SetQuery):
         left = _width(query.left)
@@ -172,7 +172,7 @@ def _is_one(expr: Expr) -> bool:
     return not (isinstance(expr, Call) and expr.name in GENERATORS)
 
 
-def _first_place(query: Query) -> Place | None:
+def _first_place(query: QueryShape) -> Place | None:
     while isinstance(query, SetQuery):
         query = query.left
     if isinstance(query, Unknown) or not query.outputs:

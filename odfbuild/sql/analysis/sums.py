@@ -17,9 +17,8 @@ from odfbuild.sql.columns.output import Rows
 from odfbuild.sql.columns.relations import Relations
 from odfbuild.sql.columns.scope import Scope
 from odfbuild.sql.columns.types import Value
-from odfbuild.sql.text.parse import read
 from odfbuild.sql.text.shape import Call, StarExpr
-from odfbuild.sql.text.statement import QueryStep
+from odfbuild.sql.text.steps import QueryStep
 from odfbuild.sql.text.types import (
     BIGINT,
     BYTE,
@@ -75,7 +74,7 @@ def sums_of(
     found: list[Sums] = []
     for step in steps:
         reader.found, reader.stars = {}, {}
-        rows = reader.query(read(step.text).shape)
+        rows = reader.query(step.statement.shape)
         if step.alias is not None:
             tables.steps[step.alias] = rows
         found.append(Sums(reader.found, reader.stars))

@@ -11,7 +11,6 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, TypeAlias
 
 from odfbuild.sql.findings import Finding, Reason
-from odfbuild.sql.text.parse import read
 from odfbuild.sql.text.shape import (
     Column,
     Derived,
@@ -22,19 +21,20 @@ from odfbuild.sql.text.shape import (
     Opaque,
     Operation,
     Place,
-    Query,
+    QueryShape,
     Select,
     Source,
     Subquery,
     Unknown,
     walk,
 )
-from odfbuild.sql.text.statement import Keys
+from odfbuild.sql.text.statement import Statement
+from odfbuild.sql.text.steps import Keys
 from odfbuild.sql.text.temporal import AsOf, as_of_joins, missing
 
 if TYPE_CHECKING:
     from odfbuild.odf.events import DataSchema
-    from odfbuild.sql.text.statement import QueryStep
+    from odfbuild.sql.text.steps import QueryStep
 
 
 _Problem: TypeAlias = tuple[str, Place, str]  # what is wrong, where, and what to do
@@ -43,15 +43,14 @@ _NOWHERE = Place(0, 1, 1, 1)
 _EXAMPLE = "JOIN b FOR SYSTEM_TIME AS OF a.event_time AS b ON b.key = a.key"
 
 
-def join_problems(number: int, text: str, keys: Keys) -> Iterator[Finding]:
-    """Yield what is wrong with the joins with versions in a step.  Raises SqlTextError."""
-    asked = as_of_joins(text)
+def join_problems(number: int, query: Statement, keys: Keys) -> Iterator[Finding]:
+    """Yield what is wrong with the joins with versions in a step."""
+    asked = as_of_joins(query)
     if not asked:
         return
-    statement = read(text)
-    joins = {at: (left, join) for at, left, join in _versioned(statement.shape)}
+    joins = {at: (left, join) for at, left, join in _versioned(query.shape)}
     declared = dict(keys)
-    tables = {table.place.start for table in statement.tables}
+    tables = {table.place.start for table in query.tables}
     for each in asked:
         at = each.table.place.start
         left, join = joins.get(at, (None, None))
@@ -98,8 +97,8 @@ def column_problems(
             fix = _near(column, [field.name for field in inputs[name].fields])
             yield Finding(Reason.TEMPORAL, what, number, _NOWHERE, fix)
     for number, step in enumerate(steps):
-        asked = {each.table.place.start: each for each in as_of_joins(step.text)}
-        for at, left, _ in _versioned(read(step.text).shape) if asked else ():
+        asked = {each.table.place.start: each for each in as_of_joins(step.statement)}
+        for at, left, _ in _versioned(step.statement.shape) if asked else ():
             problem = _wrong_time(asked[at], left, times) if at in asked else None
             if problem is not None:
                 yield Finding(Reason.TEMPORAL, problem[0], number, problem[1], problem[2])
@@ -177,7 +176,7 @@ def _columns(join: Join | None, name: str) -> Iterator[str]:
 # Where joins with versions are, and what stands left of them
 
 
-def _versioned(query: Query) -> Iterator[tuple[int, tuple[Source, ...], Join]]:
+def _versioned(query: QueryShape) -> Iterator[tuple[int, tuple[Source, ...], Join]]:
     """Yield the place of each table whose versions are joined, what stands left, and the join."""
     for each in _froms(query):
         left = [each.source]
@@ -187,7 +186,7 @@ def _versioned(query: Query) -> Iterator[tuple[int, tuple[Source, ...], Join]]:
             left.append(join.source)
 
 
-def _froms(query: Query) -> Iterator[From]:
+def _froms(query: QueryShape) -> Iterator[From]:
     if isinstance(query, Unknown):
         return
     for part in query.with_:

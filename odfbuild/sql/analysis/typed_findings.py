@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from odfbuild.odf.events import DataSchema
-from odfbuild.sql.analysis.query import order_findings
+from odfbuild.sql.analysis.facts import order_findings
 from odfbuild.sql.analysis.sums import sums_of
 from odfbuild.sql.analysis.temporal import column_problems
 from odfbuild.sql.findings import Finding
-from odfbuild.sql.text.statement import QueryStep
+from odfbuild.sql.text.steps import QueryStep
 
 
 def typed_findings(
@@ -24,6 +24,6 @@ def typed_findings(
     found = [
         each
         for number, step in enumerate(steps)
-        for each in order_findings(number, step.text, sums[number])
+        for each in order_findings(number, step.statement, sums[number])
     ]
     return (*found, *column_problems(steps, inputs, times))

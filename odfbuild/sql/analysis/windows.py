@@ -17,14 +17,15 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from odfbuild.sql.text.edits import CarriedText
 from odfbuild.sql.text.shape import Name
+from odfbuild.sql.text.statement import Statement, Token
 from odfbuild.sql.text.temporal import as_of_joins
 
 if TYPE_CHECKING:
-    from odfbuild.sql.text.statement import QueryStep
+    from odfbuild.sql.text.steps import QueryStep
 
 
 Edit = tuple[int, int, str]
@@ -57,46 +58,42 @@ _ENDS = frozenset(
 )
 
 
-def has_windows(text: str) -> bool:
-    """Tell whether a query groups by event-time windows.  Raises SqlTextError."""
-    return any(_grouped(_tokens(text)))
+def has_windows(query: Statement) -> bool:
+    """Tell whether a query groups by event-time windows."""
+    return any(_grouped(query.tokens))
 
 
-def loose_windows(text: str) -> tuple[Name, ...]:
-    """Return the windows that no GROUP BY names: nothing waits for them.  Raises SqlTextError."""
-    from odfbuild.sql.text.tokens import place_at
-
-    tokens = _tokens(text)
+def loose_windows(query: Statement) -> tuple[Name, ...]:
+    """Return the windows that no GROUP BY names: nothing waits for them."""
+    text, tokens = query.text, query.tokens
     grouped = {text[call.start : call.end] for group in _grouped(tokens) for call in group.calls}
     return tuple(
-        Name(tokens[call.at].text.lower(), place_at(tokens[call.at]))
+        Name(tokens[call.at].text.lower(), tokens[call.at].place)
         for call in _calls(tokens, range(len(tokens)))
         if text[call.start : call.end] not in grouped
     )
 
 
-def odd_months(text: str) -> tuple[Name, ...]:
-    """Return the windows of months that no step can make, each by its name.  Raises SqlTextError.
+def odd_months(query: Statement) -> tuple[Name, ...]:
+    """Return the windows of months that no step can make, each by its name.
 
     That is all but TUMBLE of 1, 2, 3, 4, 6 or 12 months.
     """
-    from odfbuild.sql.text.tokens import place_at
-
-    tokens = _tokens(text)
+    text, tokens = query.text, query.tokens
     return tuple(
-        Name(tokens[call.at].text.lower(), place_at(tokens[call.at]))
+        Name(tokens[call.at].text.lower(), tokens[call.at].place)
         for call in _calls(tokens, range(len(tokens)))
         if any(_months(_argument(text, tokens, each)) for each in call.arguments[1:])
         and _calendar(text, tokens, call) is None
     )
 
 
-def longest_window(text: str) -> int | None:
-    """Return how long the longest window of a text is, or how far apart rows of a session are.
+def longest_window(query: Statement) -> int | None:
+    """Return how long the longest window of a query is, or how far apart rows of a session are.
 
-    In milliseconds; None if that is not written as a constant.  Raises SqlTextError.
+    In milliseconds; None if that is not written as a constant.
     """
-    tokens = _tokens(text)
+    text, tokens = query.text, query.tokens
     lengths: list[int] = []
     for call in _calls(tokens, range(len(tokens))):
         spans = call.arguments[1:]
@@ -108,12 +105,12 @@ def longest_window(text: str) -> int | None:
     return max(lengths, default=0)
 
 
-def closing(text: str, until: int | None) -> CarriedText:
+def closing(query: Statement, until: int | None) -> CarriedText:
     """Return the text with windows that give those rows only that end by a watermark.
 
-    `until` is in milliseconds since 1970; None closes no window.  Raises SqlTextError.
+    `until` is in milliseconds since 1970; None closes no window.
     """
-    tokens = _tokens(text)
+    text, tokens = query.text, query.tokens
     bound = "false" if until is None else "{}.end <= timestamp_millis(" + f"{until}L)"
     edits: list[Edit] = []
     for group in _grouped(tokens):
@@ -191,28 +188,22 @@ class _Group:
     at: int
 
 
-def _tokens(text: str) -> list[Any]:
-    from odfbuild.sql.text.parse import tokens_of
-
-    return tokens_of(text)
-
-
-def _grouped(tokens: Sequence[Any]) -> Iterator[_Group]:
+def _grouped(tokens: Sequence[Token]) -> Iterator[_Group]:
     for at, token in enumerate(tokens):
-        if token.token_type.name != "GROUP_BY":
+        if token.kind != "GROUP_BY":
             continue
         stop = _clause_end(tokens, at + 1)
         calls = tuple(_calls(tokens, range(at + 1, stop)))
         if not calls:
             continue
         having = None
-        if stop < len(tokens) and tokens[stop].token_type.name == "HAVING":
+        if stop < len(tokens) and tokens[stop].kind == "HAVING":
             last = _clause_end(tokens, stop + 1)
             having = (tokens[stop].end + 1, tokens[last - 1].end + 1)
         yield _Group(calls, tokens[stop - 1].end + 1, having, at)
 
 
-def _calendar(text: str, tokens: Sequence[Any], call: _Call) -> str | None:
+def _calendar(text: str, tokens: Sequence[Token], call: _Call) -> str | None:
     """Return the window of months that a call names as a value with a start and an end, or None."""
     if not tokens[call.at].text.lower().startswith("tumble") or len(call.arguments) != 2:
         return None
@@ -227,18 +218,18 @@ def _calendar(text: str, tokens: Sequence[Any], call: _Call) -> str | None:
     return f"named_struct('start', {start}, 'end', {start} + make_ym_interval(0, {months}))"
 
 
-def _where(tokens: Sequence[Any], group: _Group, test: str) -> Iterator[Edit]:
+def _where(tokens: Sequence[Token], group: _Group, test: str) -> Iterator[Edit]:
     """Yield the edits that leave out rows before a GROUP BY: names mean columns there alone."""
     depth, before = 0, group.at
     for at in range(group.at - 1, -1, -1):
-        kind = tokens[at].token_type.name
+        kind = tokens[at].kind
         depth += {"R_PAREN": 1, "L_PAREN": -1}.get(kind, 0)
         if depth < 0 or (depth == 0 and kind in {"SELECT", "WHERE"}):
             break
     else:
         at = -1
     end = tokens[before - 1].end + 1
-    if at >= 0 and depth == 0 and tokens[at].token_type.name == "WHERE":
+    if at >= 0 and depth == 0 and tokens[at].kind == "WHERE":
         start = tokens[at].end + 1
         yield start, start, " ("
         yield end, end, f") AND {test}"
@@ -246,11 +237,11 @@ def _where(tokens: Sequence[Any], group: _Group, test: str) -> Iterator[Edit]:
         yield end, end, f" WHERE {test}"
 
 
-def _clause_end(tokens: Sequence[Any], start: int) -> int:
+def _clause_end(tokens: Sequence[Token], start: int) -> int:
     """Return the number of the token that follows a clause."""
     depth = 0
     for at in range(start, len(tokens)):
-        kind = tokens[at].token_type.name
+        kind = tokens[at].kind
         if kind in {"L_PAREN", "L_BRACKET"}:
             depth += 1
         elif kind in {"R_PAREN", "R_BRACKET"}:
@@ -262,33 +253,33 @@ def _clause_end(tokens: Sequence[Any], start: int) -> int:
     return len(tokens)
 
 
-def _is_name(tokens: Sequence[Any], at: int) -> bool:
+def _is_name(tokens: Sequence[Token], at: int) -> bool:
     """Tell whether the word WINDOW is a name here: the clause says `WINDOW w AS`."""
-    behind = tokens[at + 2].token_type.name if at + 2 < len(tokens) else None
-    return tokens[at].token_type.name == "WINDOW" and behind != "ALIAS"
+    behind = tokens[at + 2].kind if at + 2 < len(tokens) else None
+    return tokens[at].kind == "WINDOW" and behind != "ALIAS"
 
 
-def _calls(tokens: Sequence[Any], within: range) -> Iterator[_Call]:
+def _calls(tokens: Sequence[Token], within: range) -> Iterator[_Call]:
     for at in within:
         if _is_call(tokens, at) and tokens[at].text.lower() in _COLUMNS:
             yield _call(tokens, at)
 
 
-def _is_call(tokens: Sequence[Any], at: int) -> bool:
-    after = tokens[at + 1].token_type.name if at + 1 < len(tokens) else None
-    before = tokens[at - 1].token_type.name if at else None
+def _is_call(tokens: Sequence[Token], at: int) -> bool:
+    after = tokens[at + 1].kind if at + 1 < len(tokens) else None
+    before = tokens[at - 1].kind if at else None
     return (
         after == "L_PAREN"
         and before not in {"DOT", "ALIAS", "OVER"}
-        and (tokens[at].token_type.name != "IDENTIFIER")
+        and (tokens[at].kind != "IDENTIFIER")
     )
 
 
-def _call(tokens: Sequence[Any], at: int) -> _Call:
+def _call(tokens: Sequence[Token], at: int) -> _Call:
     depth, first = 0, at + 2
     arguments: list[tuple[int, int]] = []
     for number in range(at + 1, len(tokens)):
-        kind = tokens[number].token_type.name
+        kind = tokens[number].kind
         depth += {"L_PAREN": 1, "R_PAREN": -1}.get(kind, 0)
         if (depth == 0 and kind == "R_PAREN") or (depth == 1 and kind == "COMMA"):
             if number > first:
@@ -299,7 +290,7 @@ def _call(tokens: Sequence[Any], at: int) -> _Call:
     return _Call(at, tokens[at].start, tokens[number].end + 1, tuple(arguments))
 
 
-def _renamed(text: str, tokens: Sequence[Any], call: _Call) -> Iterator[Edit]:
+def _renamed(text: str, tokens: Sequence[Token], call: _Call) -> Iterator[Edit]:
     """Yield the edits that turn a form Spark lacks into one that it has."""
     name = tokens[call.at].text.lower()
     if name in {"window", "session_window"}:
@@ -313,15 +304,15 @@ def _renamed(text: str, tokens: Sequence[Any], call: _Call) -> Iterator[Edit]:
     yield call.start, call.end, f"{_COLUMNS[name]}({', '.join([time, *spans])})"
 
 
-def _argument(text: str, tokens: Sequence[Any], at: tuple[int, int]) -> str:
+def _argument(text: str, tokens: Sequence[Token], at: tuple[int, int]) -> str:
     """Return an argument as text; an interval becomes the string that Spark's windows take."""
     first, end = at
-    if tokens[first].token_type.name == "INTERVAL" and end - first in {2, 3}:
+    if tokens[first].kind == "INTERVAL" and end - first in {2, 3}:
         return "'" + " ".join(each.text for each in tokens[first + 1 : end]) + "'"
     return text[tokens[first].start : tokens[end - 1].end + 1]
 
 
-def _parts(text: str, tokens: Sequence[Any]) -> Iterator[Edit]:
+def _parts(text: str, tokens: Sequence[Token]) -> Iterator[Edit]:
     """Yield the edits of TUMBLE_START and its like."""
     names = {
         f"{form}_{part}": (form, part) for form in ("tumble", "hop", "session") for part in _PARTS
@@ -340,14 +331,15 @@ def _parts(text: str, tokens: Sequence[Any]) -> Iterator[Edit]:
 
 def waits(steps: Sequence[QueryStep]) -> bool:
     """Tell whether rows of a query wait for the watermark.  Raises SqlTextError."""
-    return any(has_windows(step.text) or as_of_joins(step.text) for step in steps)
+    return any(has_windows(step.statement) or as_of_joins(step.statement) for step in steps)
 
 
-def longest_wait(texts: Sequence[str]) -> int | None:
+def longest_wait(steps: Sequence[QueryStep]) -> int | None:
     """Return how far behind its own time a row may be waited for, in milliseconds.
 
     None if windows are as long as an expression says.  Raises SqlTextError.
     """
-    lengths = [longest_window(text) if has_windows(text) else 0 for text in texts]
+    queries = [step.statement for step in steps]
+    lengths = [longest_window(each) if has_windows(each) else 0 for each in queries]
     known = [length for length in lengths if length is not None]
     return max(known, default=0) if len(known) == len(lengths) else None

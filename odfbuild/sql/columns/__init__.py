@@ -20,9 +20,9 @@ from odfbuild.sql.columns.output import (
     unknown_rows,
 )
 from odfbuild.sql.columns.relations import Relations
-from odfbuild.sql.text.parse import read
 from odfbuild.sql.text.shape import Place
-from odfbuild.sql.text.statement import QueryStep, SqlTextError
+from odfbuild.sql.text.statement import SqlTextError
+from odfbuild.sql.text.steps import QueryStep
 from odfbuild.sql.text.temporal import as_of_joins, missing
 from odfbuild.sql.text.types import Interval, as_stored
 
@@ -82,7 +82,7 @@ def columns_of(steps: Sequence[QueryStep], inputs: Mapping[str, DataSchema | Non
     for number, step in enumerate(steps):
         reader.step = number
         try:
-            shape = read(step.text).shape
+            shape = step.statement.shape
         except SqlTextError as error:
             return _unreadable(f"step {number + 1} cannot be read: {error}")
         rows = reader.query(shape)
@@ -108,7 +108,7 @@ def _keys_of_versions(
     reader: Relations, number: int, step: QueryStep, inputs: Mapping[str, DataSchema | None]
 ) -> None:
     """Count the primary keys of the tables whose versions a step reads: they decide on rows."""
-    for each in as_of_joins(step.text):
+    for each in as_of_joins(step.statement):
         name, key = each.table.text, dict(step.temporal).get(each.table.text, ())
         absent = missing(name, key, inputs)
         place = each.table.place

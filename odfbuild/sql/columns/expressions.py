@@ -43,7 +43,7 @@ from odfbuild.sql.text.shape import (
     Operation,
     Over,
     Place,
-    Query,
+    QueryShape,
     StarExpr,
     Subquery,
     Unknown,
@@ -102,7 +102,7 @@ class Expressions(ABC):
         self.step = 0
 
     @abstractmethod
-    def subquery(self, query: Query, outer: Scope) -> Rows:
+    def subquery(self, query: QueryShape, outer: Scope) -> Rows:
         """Return what a query inside an expression gives."""
 
     def sourced(self, expr: Expr, scope: Scope) -> tuple[Value, frozenset[ColumnRef]]:

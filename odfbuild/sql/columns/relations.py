@@ -26,7 +26,7 @@ from odfbuild.sql.text.shape import (
     Opaque,
     Output,
     Pivot,
-    Query,
+    QueryShape,
     Select,
     SetQuery,
     Source,
@@ -52,7 +52,7 @@ class Relations(Calls):
         self.opaque: list[str] = []
         self.common: Tables = {}
 
-    def query(self, query: Query, outer: Scope | None = None) -> Rows:
+    def query(self, query: QueryShape, outer: Scope | None = None) -> Rows:
         """Return the columns that a query gives."""
         if isinstance(query, Unknown):
             self.opaque.append(query.why)
@@ -67,7 +67,7 @@ class Relations(Calls):
         finally:
             self.common = before
 
-    def subquery(self, query: Query, outer: Scope) -> Rows:
+    def subquery(self, query: QueryShape, outer: Scope) -> Rows:
         return self.query(query, outer)
 
     def _common(self, name: str, query: Select | SetQuery, outer: Scope | None) -> Rows:

@@ -9,13 +9,14 @@ after this; the user's own text stays as it is, letter for letter, between the i
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import TypeAlias
 
 from odfbuild.sql.text.parse import read
 from odfbuild.sql.text.spans import Span
-from odfbuild.sql.text.statement import Star
+from odfbuild.sql.text.statement import Star, Statement
 
 Parts: TypeAlias = "tuple[str | Span, ...]"
 """A text of new pieces and copies of old ones."""
@@ -100,20 +101,25 @@ def _free(edits: Sequence[Edit]) -> Sequence[Edit]:
     return sorted(edits, key=lambda each: each.rank)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class CarriedText:
     """A changed text; `edits` are (start, end, replacement) of the original, in order."""
 
     original: str
     edits: tuple[tuple[int, int, str], ...]
 
-    @property
+    @cached_property
     def text(self) -> str:
         pieces, at = [], 0
         for start, end, replacement in self.edits:
             pieces += [self.original[at:start], replacement]
             at = end
         return "".join([*pieces, self.original[at:]])
+
+    @cached_property
+    def statement(self) -> Statement:
+        """Return what the changed text says, which is read once.  Raises SqlTextError."""
+        return read(self.text)
 
     def origin(self, offset: int) -> int:
         """Return which offset of the original an offset of the changed text comes from."""
@@ -142,22 +148,41 @@ class TwiceCarried:
     def text(self) -> str:
         return self.second.text
 
+    @property
+    def statement(self) -> Statement:
+        return self.second.statement
+
     def origin(self, offset: int) -> int:
         """Return which offset of the original an offset of the changed text comes from."""
         return self.first.origin(self.second.origin(offset))
 
 
-def carry(text: str, columns: Sequence[str], absent: Collection[str] = ()) -> CarriedText:
+def edited(
+    query: Statement, *changes: Callable[[Statement], CarriedText]
+) -> CarriedText | TwiceCarried:
+    """Return the text of a query after some changes, each of what the one before it left.
+
+    A text is read again only where it was changed.  Raises SqlTextError if it cannot be.
+    """
+    done: CarriedText | TwiceCarried = CarriedText(query.text, ())
+    is_changed = False
+    for change in changes:
+        found = change(done.statement if is_changed else query)
+        if found.edits:
+            done, is_changed = TwiceCarried(done, found), True
+    return done
+
+
+def carry(query: Statement, columns: Sequence[str], absent: Collection[str] = ()) -> CarriedText:
     """Return the text with the columns put first everywhere.
 
     `absent` are columns that the relations do not have, so that a star may exclude them in vain.
     """
-    statement = read(text)
     listed = ", ".join(columns)
-    edits = [(at, at, f" {listed},") for at in statement.selects]
-    edits += [(at, at, f"{listed}, ") for at in statement.alias_lists]
-    edits += [_star(star, listed, absent) for star in statement.stars if star.carries]
-    return CarriedText(text, tuple(sorted(edits)))
+    edits = [(at, at, f" {listed},") for at in query.selects]
+    edits += [(at, at, f"{listed}, ") for at in query.alias_lists]
+    edits += [_star(star, listed, absent) for star in query.stars if star.carries]
+    return CarriedText(query.text, tuple(sorted(edits)))
 
 
 def _star(star: Star, listed: str, absent: Collection[str]) -> tuple[int, int, str]:

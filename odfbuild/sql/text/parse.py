@@ -1,8 +1,8 @@
 """Read one SQL text into a Statement.
 
 This module and its siblings `tokens` and `tree_...` are the only ones that know sqlglot, which is
-imported on first use.  Nothing here judges; what a text may do is said in `query` and
-`incremental`, what its columns are in `columns`, how others are put in in `carry`.
+imported on first use.  Nothing here judges: what a text may do is said in `sql.analysis`, what its
+columns are in `sql.columns`, and how it is changed in `edits`.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
 from odfbuild.sql.text.shape import Name, Place
-from odfbuild.sql.text.statement import SqlTextError, Star, Statement
+from odfbuild.sql.text.statement import SqlTextError, Star, Statement, Token
 
 if TYPE_CHECKING:
     from sqlglot import exp
@@ -26,12 +26,6 @@ def read(text: str) -> Statement:
     except RecursionError:
         place = Place(0, 1, 1, 1)
         raise SqlTextError("syntax-error", "the text is nested too deeply", place) from None
-
-
-def tokens_of(text: str) -> list[Any]:
-    """Return the words of a readable text, as sqlglot's tokens.  Raises SqlTextError."""
-    read(text)
-    return list(_dialect().tokenize(text))
 
 
 @lru_cache(maxsize=4096)
@@ -87,7 +81,8 @@ class _Reader:
         from odfbuild.sql.text.tokens import mended, place_at
 
         self._at: Callable[[Any], Place] = place_at
-        self.tokens = mended(self._tokenize())
+        self.words = self._tokenize()
+        self.tokens = mended(_without_semicolons(self.words))
         self._check_start()
         self.tree = self._parse()
         self.bars: list[Name] = []
@@ -95,10 +90,10 @@ class _Reader:
         self.unites = False
 
     def statement(self) -> Statement:
-        from odfbuild.sql.text import tokens as sqltokens
+        from odfbuild.sql.text.tokens import calls, select_starts, words
         from odfbuild.sql.text.tree_queries import gather
 
-        selects = sqltokens.select_starts(self.tokens)
+        selects = select_starts(self.tokens)
         self._relation(self.tree)
         found = gather(self.tree)
         if found.selects > len(self.visited):
@@ -107,9 +102,10 @@ class _Reader:
             self._bar("a window function (OVER)", "OVER")
         if len(selects) != len(self.visited) and not self.bars:
             self._bar("this form of statement", None)
-        spoken, empty = sqltokens.calls(self.tokens)
+        spoken, empty = calls(self.tokens)
         return Statement(
             text=self.text,
+            tokens=tuple(map(_token, self.words)),
             selects=selects,
             stars=tuple(self._stars(found.stars)),
             alias_lists=found.alias_lists,
@@ -119,7 +115,7 @@ class _Reader:
             relations=found.relations,
             calls=spoken,
             empty_calls=empty,
-            words=tuple(sqltokens.words(self.tokens)),
+            words=tuple(words(self.tokens)),
             bars=tuple(dict.fromkeys(self.bars)),
             outputs=self._outputs(),
             ordered=bool(self.tree.args.get("order")),
@@ -138,8 +134,6 @@ class _Reader:
             place = Place.of(self.text, len(self.text.rstrip()), 1)
             message = "the text ends inside a string, a quoted name or a comment"
             raise SqlTextError("syntax-error", message, place) from None
-        while tokens and tokens[-1].token_type.name == "SEMICOLON":
-            tokens.pop()
         return tokens
 
     def _check_start(self) -> None:
@@ -280,6 +274,20 @@ class _Reader:
         if self.tree.is_star:
             return None
         return tuple(self.tree.named_selects)
+
+
+def _token(token: Any) -> Token:
+    start, end = token.start, token.end
+    column = token.col - (end - start)  # sqlglot has that of the last character
+    return Token(token.token_type.name, token.text, start, end, token.line, column)
+
+
+def _without_semicolons(tokens: list[Any]) -> list[Any]:
+    """Return the tokens without the semicolons at the end of a text."""
+    end = len(tokens)
+    while end and tokens[end - 1].token_type.name == "SEMICOLON":
+        end -= 1
+    return tokens[:end]
 
 
 def _reads(select: Any, name: str) -> bool:

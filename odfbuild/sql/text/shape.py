@@ -169,7 +169,7 @@ class Subquery:
     """A query inside an expression: scalar, exists or in; `value` is what is looked for."""
 
     kind: str
-    query: Query
+    query: QueryShape
     value: Expr | None = None
 
 
@@ -219,7 +219,7 @@ class NamedTable:
 class Derived:
     """A query or a join in parentheses; `lateral` sees what stands left of it."""
 
-    query: Query | From
+    query: QueryShape | From
     alias: str | None
     columns: tuple[str, ...]
     lateral: bool = False
@@ -291,7 +291,7 @@ class CommonTable:
 
     name: str
     columns: tuple[str, ...]
-    query: Query
+    query: QueryShape
 
 
 @dataclass(frozen=True, slots=True)
@@ -340,8 +340,8 @@ class SetQuery:
     """Two queries as one: `kind` is union, intersect or except."""
 
     kind: str
-    left: Query
-    right: Query
+    left: QueryShape
+    right: QueryShape
     distinct: bool
     by_name: bool = False
     order: tuple[Expr, ...] = ()
@@ -351,7 +351,7 @@ class SetQuery:
     foreign: tuple[Name, ...] = ()
 
 
-Query: TypeAlias = Select | SetQuery | Unknown
+QueryShape: TypeAlias = Select | SetQuery | Unknown
 
 
 def children(expr: Expr) -> tuple[Expr, ...]:

@@ -8,7 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any
+
+from odfbuild.sql.text.statement import Token
 
 Span = tuple[int, int]
 """Two offsets of a text: from the first, up to but not including the second."""
@@ -82,9 +83,9 @@ class Spoken:
 class Spans:
     """The words of one text and their parentheses."""
 
-    def __init__(self, text: str, tokens: Sequence[Any]) -> None:
+    def __init__(self, text: str, tokens: Sequence[Token]) -> None:
         self.text = text
-        self.kinds = [token.token_type.name for token in tokens]
+        self.kinds = [token.kind for token in tokens]
         while self.kinds[-1:] == ["SEMICOLON"]:
             self.kinds.pop()
         self.tokens = tokens = tokens[: len(self.kinds)]

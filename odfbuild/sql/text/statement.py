@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, TypeAlias
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, NamedTuple
 
-from odfbuild.odf.events import TransformSql
 from odfbuild.sql.text.shape import Name, Place
 
 if TYPE_CHECKING:
-    from odfbuild.sql.text.shape import Query
+    from odfbuild.sql.text.shape import QueryShape
 
 
 CLOCK_WORDS = frozenset(
@@ -34,6 +33,25 @@ def folded(name: str) -> str:
     return "".join(each.lower()[0] for each in upper)
 
 
+class Token(NamedTuple):
+    """A word or sign of a text: its kind as sqlglot calls it, the offsets of its first and last
+    character, and the 1-based line and column of the first.
+
+    `text` is what it says: of a string or a quoted name without the quotes.
+    """
+
+    kind: str
+    text: str
+    start: int
+    end: int
+    line: int
+    column: int
+
+    @property
+    def place(self) -> Place:
+        return Place(self.start, self.end + 1 - self.start, self.line, self.column)
+
+
 @dataclass(frozen=True, slots=True)
 class Star:
     """One `*`; `exclusion` spans what stands in the parentheses of its `EXCEPT (...)`."""
@@ -46,9 +64,13 @@ class Star:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Statement:
-    """What one SELECT statement says; `bars` is what keeps it from working row by row."""
+    """What one SELECT statement says; `bars` is what keeps it from working row by row.
+
+    `tokens` are what the text consists of, for changes of it in place.
+    """
 
     text: str
+    tokens: tuple[Token, ...] = field(repr=False)
     selects: tuple[int, ...]
     stars: tuple[Star, ...]
     alias_lists: tuple[int, ...]
@@ -63,7 +85,7 @@ class Statement:
     outputs: tuple[str, ...] | None
     ordered: bool
     unites: bool
-    shape: Query
+    shape: QueryShape
 
 
 class SqlTextError(ValueError):
@@ -73,26 +95,3 @@ class SqlTextError(ValueError):
         super().__init__(message)
         self.code = code
         self.place = place
-
-
-Keys: TypeAlias = "tuple[tuple[str, tuple[str, ...]], ...]"
-
-
-@dataclass(frozen=True, slots=True)
-class QueryStep:
-    """One statement of a transform; only the last step has no alias ("SqlQueryStep").
-
-    `temporal` are the tables whose versions it may read ("TemporalTable"), equal in all steps.
-    """
-
-    alias: str | None
-    text: str
-    temporal: Keys = ()
-
-
-def steps_of(transform: TransformSql) -> tuple[QueryStep, ...]:
-    """Return the statements of a transform; a lone `query` is one step without alias."""
-    keys = tuple((each.name, each.primary_key) for each in transform.temporal_tables or ())
-    if transform.queries is not None:
-        return tuple(QueryStep(step.alias, step.query, keys) for step in transform.queries)
-    return () if transform.query is None else (QueryStep(None, transform.query, keys),)

@@ -8,7 +8,7 @@ watermark has reached that time; versions are in a view that says from when and 
     from l left semi join (select 1) on l.at <= timestamp_millis(...)
     join lateral (select row.* from versions where from <= l.at and l.at < to) as r on r.k = l.k
 
-What is wrong with such a join is told by `temporal_checks`.
+What is wrong with such a join is said in `sql.analysis.temporal`.
 """
 
 from __future__ import annotations
@@ -16,16 +16,15 @@ from __future__ import annotations
 # ruff: noqa: S608 - the texts are made of words of the text itself
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from odfbuild.sql.text.edits import CarriedText
 from odfbuild.sql.text.shape import Name, Place
+from odfbuild.sql.text.statement import Statement, Token
 
 if TYPE_CHECKING:
     from odfbuild.odf.events import DataSchema
 
-
-"""The tables that have versions, and the columns of the primary key of each."""
 
 FROM, TO, ROW = "__odf_from", "__odf_to", "__odf_row"
 """The columns of a view of versions: from when one is in force, until when (null: on), the row."""
@@ -55,26 +54,21 @@ class AsOf:
     written: str
 
 
-def as_of_joins(text: str) -> tuple[AsOf, ...]:
-    """Return where a query asks for versions, in the order of the text.  Raises SqlTextError."""
+def as_of_joins(query: Statement) -> tuple[AsOf, ...]:
+    """Return where a query asks for versions, in the order of the text."""
+    text, tokens = query.text, query.tokens
     if "system_time" not in text.lower():
         return ()
-    from odfbuild.sql.text.parse import tokens_of
-
-    tokens = tokens_of(text)
     words = [token.text.upper() for token in tokens]
     places = range(1, len(words))
     asked = [at for at in places if words[at : at + 4] == ["FOR", "SYSTEM_TIME", "AS", "OF"]]
     return tuple(_read(text, tokens, at) for at in asked)
 
 
-def read_plainly(text: str) -> frozenset[str]:
+def read_plainly(query: Statement) -> frozenset[str]:
     """Return the tables that a query reads otherwise than by their versions."""
-    from odfbuild.sql.text.parse import read
-
-    versions = {each.table.place.start for each in as_of_joins(text)}
-    tables = read(text).tables
-    return frozenset(each.text for each in tables if each.place.start not in versions)
+    versions = {each.table.place.start for each in as_of_joins(query)}
+    return frozenset(each.text for each in query.tables if each.place.start not in versions)
 
 
 def versions_view(table: str) -> str:
@@ -82,13 +76,13 @@ def versions_view(table: str) -> str:
     return f"__odf_versions_{table}"
 
 
-def as_of(text: str, until: int | None) -> CarriedText:
+def as_of(query: Statement, until: int | None) -> CarriedText:
     """Return the text with joins that Spark has, for rows whose times a watermark has reached.
 
-    `until` is in milliseconds since 1970; None lets no row appear.  Raises SqlTextError.
+    `until` is in milliseconds since 1970; None lets no row appear.
     """
     edits: list[tuple[int, int, str]] = []
-    for each in as_of_joins(text):
+    for each in as_of_joins(query):
         when = each.when.text
         due = "false" if until is None else f"{when} <= timestamp_millis({until}L)"
         edits.append((each.start, each.start, f"LEFT SEMI JOIN (SELECT 1) ON {due} "))
@@ -99,13 +93,11 @@ def as_of(text: str, until: int | None) -> CarriedText:
             f"AND ({TO} IS NULL OR {when} < {TO})){alias}"
         )
         edits.append((*each.name, lateral))
-    return CarriedText(text, tuple(edits))
+    return CarriedText(query.text, tuple(edits))
 
 
-def _read(text: str, tokens: Sequence[Any], at: int) -> AsOf:
+def _read(text: str, tokens: Sequence[Token], at: int) -> AsOf:
     """Read what stands around the word FOR, of which this is the number."""
-    from odfbuild.sql.text.tokens import place_at
-
     table = tokens[at - 1]
     first = at - 1
     while first > 0 and tokens[first - 1].text.upper() in _KINDS:
@@ -114,11 +106,11 @@ def _read(text: str, tokens: Sequence[Any], at: int) -> AsOf:
     end, time = _time(tokens, at + 4)
     last = tokens[end - 1] if end > at + 4 else tokens[at + 3]
     when = text[tokens[at + 4].start : last.end + 1] if end > at + 4 else ""
-    words = place_at(tokens[at])
+    words = tokens[at].place
     clause = Place(words.start, tokens[at + 3].end + 1 - words.start, words.line, words.column)
-    spot = place_at(tokens[at + 4]) if end > at + 4 else clause
+    spot = tokens[at + 4].place if end > at + 4 else clause
     return AsOf(
-        table=Name(table.text, place_at(table)),
+        table=Name(table.text, table.place),
         clause=clause,
         kind=kind,
         start=tokens[first].start,
@@ -130,14 +122,14 @@ def _read(text: str, tokens: Sequence[Any], at: int) -> AsOf:
     )
 
 
-def _time(tokens: Sequence[Any], start: int) -> tuple[int, tuple[str, ...] | None]:
+def _time(tokens: Sequence[Token], start: int) -> tuple[int, tuple[str, ...] | None]:
     """Return where the time ends, and its parts if it is a column."""
     parts: list[str] = []
     at = start
     while at < len(tokens) and _is_name(tokens[at]):
         parts.append(tokens[at].text)
         at += 1
-        if at >= len(tokens) or tokens[at].token_type.name != "DOT":
+        if at >= len(tokens) or tokens[at].kind != "DOT":
             break
         at += 1
     ended = at >= len(tokens) or tokens[at].text.upper() in {"AS", "ON", "USING", ")", "WHERE"}
@@ -148,19 +140,19 @@ def _time(tokens: Sequence[Any], start: int) -> tuple[int, tuple[str, ...] | Non
     return max(at, start + 1) if start < len(tokens) else start, None
 
 
-def _is_name(token: Any) -> bool:
+def _is_name(token: Token) -> bool:
     """Tell whether a word can be a name: one in backticks is, and one of letters."""
-    kind = token.token_type.name
+    kind = token.kind
     if kind == "IDENTIFIER":
         return True
     return kind != "STRING" and str(token.text).replace("_", "a").isalnum() and kind != "NUMBER"
 
 
-def _has_alias(tokens: Sequence[Any], at: int) -> bool:
+def _has_alias(tokens: Sequence[Token], at: int) -> bool:
     if at >= len(tokens):
         return False
     token = tokens[at]
-    if token.token_type.name == "IDENTIFIER" or token.text.upper() == "AS":
+    if token.kind == "IDENTIFIER" or token.text.upper() == "AS":
         return True
     return _is_name(token) and token.text.upper() not in _KINDS | _BEHIND
 
@@ -174,9 +166,9 @@ _BEHIND = frozenset(
 )
 
 
-def tables_of(text: str) -> Iterator[str]:
-    """Yield the tables whose versions a query reads, each once.  Raises SqlTextError."""
-    yield from dict.fromkeys(each.table.text for each in as_of_joins(text))
+def tables_of(query: Statement) -> Iterator[str]:
+    """Yield the tables whose versions a query reads, each once."""
+    yield from dict.fromkeys(each.table.text for each in as_of_joins(query))
 
 
 def missing(

@@ -11,7 +11,7 @@ from typing import Any
 from sqlglot import TokenType
 
 from odfbuild.sql.text.shape import Name, Place
-from odfbuild.sql.text.statement import CLOCK_WORDS, SESSION_WORDS, folded, is_undated
+from odfbuild.sql.text.statement import CLOCK_WORDS, SESSION_WORDS, Token, folded, is_undated
 
 _LIKE = frozenset({TokenType.LIKE, TokenType.ILIKE, TokenType.RLIKE})
 _BEHIND_SELECT = frozenset({TokenType.HINT, TokenType.ALL})
@@ -58,10 +58,7 @@ def mended(tokens: Sequence[Any]) -> list[Any]:
     return found
 
 
-_BEFORE_PATHS = {  # value:path
-    *(TokenType.VAR, TokenType.IDENTIFIER, TokenType.R_PAREN, TokenType.R_BRACKET),
-    TokenType.STRING,
-}
+_BEFORE_PATHS = {"VAR", "IDENTIFIER", "R_PAREN", "R_BRACKET", "STRING"}  # value:path
 
 
 def select_starts(tokens: Sequence[Any]) -> tuple[int, ...]:
@@ -134,20 +131,19 @@ def words(tokens: Sequence[Any]) -> Iterator[Name]:
         before = kind
 
 
-def unfilled(tokens: Sequence[Any]) -> Iterator[Name]:
+def unfilled(tokens: Sequence[Token]) -> Iterator[Name]:
     """Yield parameters, `:name` and `?`, and what a template would put in, `{{ ... }}`."""
     before, end = None, 0
     for at, token in enumerate(tokens):
-        kind = token.token_type
-        after = tokens[at + 1].token_type if at + 1 < len(tokens) else None
-        if kind is TokenType.L_BRACE and token.start >= end:
-            yield Name("{{ }}" if after is TokenType.L_BRACE else "{ }", place_at(token))
+        after = tokens[at + 1].kind if at + 1 < len(tokens) else None
+        if token.kind == "L_BRACE" and token.start >= end:
+            yield Name("{{ }}" if after == "L_BRACE" else "{ }", token.place)
             end = token.start + 2
-        elif kind is TokenType.PLACEHOLDER:
-            yield Name("?", place_at(token))
-        elif kind is TokenType.COLON and before not in _BEFORE_PATHS and after is TokenType.VAR:
-            yield Name(f":{tokens[at + 1].text}", place_at(token))
-        before = kind
+        elif token.kind == "PLACEHOLDER":
+            yield Name("?", token.place)
+        elif token.kind == "COLON" and before not in _BEFORE_PATHS and after == "VAR":
+            yield Name(f":{tokens[at + 1].text}", token.place)
+        before = token.kind
 
 
 def outline(tokens: Sequence[Any]) -> tuple[object, ...]:

@@ -28,7 +28,7 @@ from odfbuild.sql.text.shape import (
     Output,
     Pivot,
     Place,
-    Query,
+    QueryShape,
     Select,
     SetQuery,
     Source,
@@ -59,7 +59,7 @@ class Gathered:
     parser's stars, each with the SELECT that it stands in and its qualified form.
     """
 
-    query: Query
+    query: QueryShape
     tables: tuple[Name, ...]
     columns: tuple[Name, ...]
     aliases: tuple[Name, ...]
@@ -100,7 +100,7 @@ class _Shaper(Expressions):
 
     # Queries
 
-    def query(self, node: Any) -> Query:
+    def query(self, node: Any) -> QueryShape:
         before, select = self.local, self.select
         with_ = self._with(node)
         recursive = bool(with_) and bool(node.args["with_"].args.get("recursive"))
@@ -126,7 +126,7 @@ class _Shaper(Expressions):
             self.local |= {each.alias}
         return tuple(parts)
 
-    def _nested(self, node: Any, with_: tuple[CommonTable, ...], recursive: bool) -> Query:
+    def _nested(self, node: Any, with_: tuple[CommonTable, ...], recursive: bool) -> QueryShape:
         """Read a query in parentheses; clauses behind them make a query around it."""
         self.relations.add(node.alias_or_name)
         foreign = tuple(_foreign(node, frozenset({"this", "alias", "order", "limit", "with_"})))

@@ -31,7 +31,7 @@ from odfbuild.sql.text.shape import (
     Operation,
     Over,
     Place,
-    Query,
+    QueryShape,
     StarExpr,
     Subquery,
     Unknown,
@@ -111,7 +111,7 @@ class Expressions(ABC):
         self.select: Any = None
 
     @abstractmethod
-    def query(self, node: Any) -> Query:
+    def query(self, node: Any) -> QueryShape:
         """Read a query that stands in an expression."""
 
     def expressions(self, nodes: Iterable[Any] | None) -> tuple[Expr, ...]:

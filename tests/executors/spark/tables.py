@@ -10,7 +10,12 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from odfbuild.executors.data.frames import Frame
-from odfbuild.executors.engine.protocol import IngestRequest, TransformInputFrame, TransformWork
+from odfbuild.executors.engine.protocol import (
+    IngestRequest,
+    TransformInputFrame,
+    TransformWork,
+    query_over,
+)
 from odfbuild.odf.events import (
     DatasetVocabulary,
     MergeStrategy,
@@ -131,9 +136,10 @@ def work_on(
     folder: Path, transform: TransformSql, **inputs: Sequence[pa.Table] | pa.Schema
 ) -> TransformWork:
     """Return a step over slices by alias; a schema stands for an input without new rows."""
+    frames = tuple(_input(folder, alias, given) for alias, given in inputs.items())
     return TransformWork(
-        inputs=tuple(_input(folder, alias, given) for alias, given in inputs.items()),
-        transform=transform,
+        inputs=frames,
+        query=query_over(transform, frames, VOCAB),
         vocab=VOCAB,
         staging=folder,
     )

@@ -12,7 +12,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from odfbuild.executors.data.changelog import InvalidChangelogError
-from odfbuild.executors.engine.protocol import TransformInputFrame, TransformWork
+from odfbuild.executors.engine.protocol import TransformInputFrame, TransformWork, query_over
 from odfbuild.executors.engine.spark.engine import SparkEngine
 from odfbuild.executors.engine.spark.transform import state as accumulated
 from odfbuild.odf.events import DataSchema, DatasetVocabulary, OffsetInterval, TransformSql
@@ -187,8 +187,9 @@ class Stepping:
             alias="a", paths=(path,), schema=from_arrow(self.schema), vocab=VOCAB,
             interval=OffsetInterval(self.rows, self.rows + len(rows) - 1), past=tuple(self.slices),
         )  # fmt: skip
+        query = query_over(TransformSql(engine="spark", query=self.query), (frame,), VOCAB)
         work = TransformWork(
-            inputs=(frame,), transform=TransformSql(engine="spark", query=self.query),
+            inputs=(frame,), query=query,
             vocab=VOCAB, staging=self.folder, output=tuple(self.output), in_force=self._in_force(),
         )  # fmt: skip
         found = engine.transform(work).table

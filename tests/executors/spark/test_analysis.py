@@ -16,7 +16,7 @@ from odfbuild.odf.schema.ddl import parse_ddl
 from odfbuild.planner.declared import Declared
 from odfbuild.project.lock.columns import column_lines
 from odfbuild.project.lock.state import Definitions
-from odfbuild.sql.text.statement import QueryStep
+from odfbuild.sql.text.steps import QueryStep
 from odfbuild.state.memory.engine_answers import Answers
 from tests.engines import FakeEngine
 from tests.planner.builders import derivative, root

@@ -22,7 +22,7 @@ from odfbuild.odf.events import (
 )
 from odfbuild.sql.columns import QueryColumns, columns_of
 from odfbuild.sql.text import types as spark_types
-from odfbuild.sql.text.statement import QueryStep
+from odfbuild.sql.text.steps import QueryStep
 from odfbuild.sql.text.types import as_stored
 from tests.planner.sql.sql_cases import CASES, INPUTS, Case
 

@@ -16,7 +16,7 @@ from odfbuild.odf.events import DataSchema, TemporalTable
 from odfbuild.odf.schema.arrow import from_arrow
 from odfbuild.odf.timestamp import Timestamp
 from odfbuild.sql.analysis.keys.key_columns import key_columns
-from odfbuild.sql.text.statement import steps_of
+from odfbuild.sql.text.steps import steps_of
 from tests.executors.spark.tables import MILLIS, rows_of, sql, work_on, written
 
 pytestmark = pytest.mark.spark

@@ -12,7 +12,7 @@ import pytest
 
 from odfbuild.errors import InvalidQueryError
 from odfbuild.executors.data.seal import seal
-from odfbuild.executors.engine.protocol import TransformInputFrame, TransformWork
+from odfbuild.executors.engine.protocol import TransformInputFrame, TransformWork, query_over
 from odfbuild.executors.engine.spark.engine import SparkEngine
 from odfbuild.odf.events import DatasetKind, OffsetInterval, SqlQueryStep, TransformSql
 from odfbuild.odf.schema.arrow import from_arrow
@@ -72,7 +72,12 @@ def work_of(case: dict[str, Any], folder: Path) -> TransformWork:
         )
     steps = [SqlQueryStep(alias=each["alias"], query=each["query"]) for each in case["queries"]]
     transform = TransformSql(engine="spark", queries=tuple(steps))
-    return TransformWork(inputs=tuple(inputs), transform=transform, vocab=VOCAB, staging=folder)
+    return TransformWork(
+        inputs=tuple(inputs),
+        query=query_over(transform, inputs, VOCAB),
+        vocab=VOCAB,
+        staging=folder,
+    )
 
 
 @pytest.mark.parametrize(

@@ -9,7 +9,7 @@ import pytest
 
 from odfbuild.executors.data.frames import Frame
 from odfbuild.executors.data.seal import Sealed, seal
-from odfbuild.executors.engine.protocol import TransformInputFrame, TransformWork
+from odfbuild.executors.engine.protocol import TransformInputFrame, TransformWork, query_over
 from odfbuild.executors.engine.spark.engine import SparkEngine
 from odfbuild.odf.events import OffsetInterval, TransformSql
 from odfbuild.odf.schema.arrow import from_arrow, to_arrow
@@ -135,7 +135,11 @@ def stateful(engine: SparkEngine, folder: Path, query: str, *, in_full: bool = F
     transform = TransformSql(engine="spark", query=query)
     return engine.transform(
         TransformWork(
-            inputs=inputs, transform=transform, vocab=VOCAB, staging=folder, in_full=in_full
+            inputs=inputs,
+            query=query_over(transform, inputs, VOCAB),
+            vocab=VOCAB,
+            staging=folder,
+            in_full=in_full,
         )
     )
 

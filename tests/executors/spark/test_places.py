@@ -6,7 +6,12 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from odfbuild.executors.engine.protocol import CondenseRequest, TransformInputFrame, TransformWork
+from odfbuild.executors.engine.protocol import (
+    CondenseRequest,
+    TransformInputFrame,
+    TransformWork,
+    query_over,
+)
 from odfbuild.executors.engine.spark.engine import SparkEngine
 from odfbuild.odf.events import DatasetVocabulary, MergeStrategyLedger, OffsetInterval, TransformSql
 from odfbuild.odf.schema.arrow import from_arrow
@@ -44,7 +49,9 @@ def test_names_with_spaces_encodings_and_patterns_are_names(
         engine="spark",
         query="select max(event_time) as event_time, k, count(*) as c from a group by k",
     )
-    work = TransformWork(inputs=(source,), transform=query, vocab=vocab, staging=folder)
+    work = TransformWork(
+        inputs=(source,), query=query_over(query, (source,), vocab), vocab=vocab, staging=folder
+    )
     found = pa.Table.from_batches(engine.transform(work).batches())
     assert sorted(zip(found["k"].to_pylist(), found["c"].to_pylist(), strict=True)) == [
         ("p", 2),

@@ -10,7 +10,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from odfbuild.executors.engine.protocol import TransformInputFrame, TransformWork
+from odfbuild.executors.engine.protocol import TransformInputFrame, TransformWork, query_over
 from odfbuild.executors.engine.spark.engine import SparkEngine
 from odfbuild.odf.chain.state import vocabulary
 from odfbuild.odf.events import OffsetInterval, SetVocab, SqlQueryStep, TransformSql
@@ -72,9 +72,10 @@ def step(
         vocab=VOCAB,
         past=(past,),
     )
+    transform = TransformSql(engine="spark", queries=(SqlQueryStep(query=query),))
     work = TransformWork(
         inputs=(source,),
-        transform=TransformSql(engine="spark", queries=(SqlQueryStep(query=query),)),
+        query=query_over(transform, (source,), VOCAB),
         vocab=VOCAB,
         staging=folder,
         output=(slice_of(folder / "held.parquet", HELD, WIDER),),

@@ -30,7 +30,7 @@ from odfbuild.odf.refs import DatasetAlias
 from odfbuild.odf.schema.arrow import from_arrow
 from odfbuild.odf.timestamp import Timestamp
 from odfbuild.planner.declared import Declared
-from odfbuild.sql.text.statement import steps_of
+from odfbuild.sql.text.steps import steps_of
 from tests.executors.workshop import Workshop
 from tests.planner.builders import declare, sql
 

@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from odfbuild.planner.evolution.columns.query_diff import Rewrite, compare_queries, tokens
-from odfbuild.sql.text.statement import QueryStep
+from odfbuild.sql.text.steps import QueryStep
 
 UNION = "select a from t union all select a from u"
 WITH = "with x as (select {} from t) select a from x"

@@ -9,7 +9,7 @@ from odfbuild.odf.chain.state import vocabulary
 from odfbuild.odf.events import DatasetSnapshot, DatasetVocabulary, SetTransform, SetVocab
 from odfbuild.project.read import read_manifests
 from odfbuild.project.upgrade import upgrade
-from odfbuild.sql.text.statement import QueryStep, steps_of
+from odfbuild.sql.text.steps import QueryStep, steps_of
 from tests.projects import REPOSITORY
 
 __all__ = ["MANIFESTS", "Published", "published", "snapshots"]

@@ -16,7 +16,7 @@ from odfbuild.odf.schema.types import type_name
 from odfbuild.sql.analysis.classes import query_class
 from odfbuild.sql.columns import QueryColumns, columns_of
 from odfbuild.sql.columns.output import ColumnRef
-from odfbuild.sql.text.statement import QueryStep
+from odfbuild.sql.text.steps import QueryStep
 
 __all__ = ["CASES", "FILE", "INPUTS", "Case", "asked", "described"]
 

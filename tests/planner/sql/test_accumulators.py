@@ -5,7 +5,7 @@ import pytest
 from odfbuild.odf.schema.ddl import parse_ddl
 from odfbuild.sql.analysis.aggregates.accumulators import Accumulators, Kept, accumulators
 from odfbuild.sql.analysis.engine_revisions import affected
-from odfbuild.sql.text.statement import QueryStep
+from odfbuild.sql.text.steps import QueryStep
 
 INPUTS = {
     "a": parse_ddl(

@@ -5,10 +5,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from odfbuild.odf.schema.ddl import parse_ddl
-from odfbuild.sql.analysis.query import are_alike, columns_alike, examine, examine_alike
+from odfbuild.sql.analysis.facts import are_alike, columns_alike, examine, examine_alike
 from odfbuild.sql.columns import QueryColumns, columns_of
 from odfbuild.sql.text.parse import skeleton
-from odfbuild.sql.text.statement import QueryStep
+from odfbuild.sql.text.steps import QueryStep
 
 TEMPLATES = [
     "select t, a + {n} as b, concat(c, '{s}') as c from x where d > {n} and e <> '{s}'",

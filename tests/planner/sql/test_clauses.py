@@ -2,8 +2,8 @@
 
 import pytest
 
-from odfbuild.sql.analysis.query import shaping_clauses
-from odfbuild.sql.text.statement import QueryStep
+from odfbuild.sql.analysis.facts import shaping_clauses
+from odfbuild.sql.text.steps import QueryStep
 
 
 @pytest.mark.parametrize(

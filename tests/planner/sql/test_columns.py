@@ -10,7 +10,7 @@ from odfbuild.odf.schema.types import inner, type_name
 from odfbuild.sql.analysis.classes import query_class
 from odfbuild.sql.columns import QueryColumns, columns_of
 from odfbuild.sql.columns.output import ColumnRef
-from odfbuild.sql.text.statement import QueryStep
+from odfbuild.sql.text.steps import QueryStep
 from tests.planner.sql.sql_cases import CASES, INPUTS, Case, asked, described
 
 TRADES = INPUTS["trades"]

@@ -11,10 +11,10 @@ from odfbuild.odf.events import (
     DataTypeString,
     DataTypeTimestamp,
 )
-from odfbuild.sql.analysis.query import columns_alike
+from odfbuild.sql.analysis.facts import columns_alike
 from odfbuild.sql.columns import columns_of
 from odfbuild.sql.columns.constants import groups_of
-from odfbuild.sql.text.statement import QueryStep
+from odfbuild.sql.text.steps import QueryStep
 
 INPUT = DataSchema(
     (

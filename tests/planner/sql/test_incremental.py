@@ -4,9 +4,9 @@ import pytest
 
 from odfbuild.odf.schema.ddl import parse_ddl
 from odfbuild.sql.analysis.classes import query_class
-from odfbuild.sql.analysis.query import examine
+from odfbuild.sql.analysis.facts import examine
 from odfbuild.sql.query_class import QueryClass
-from odfbuild.sql.text.statement import QueryStep
+from odfbuild.sql.text.steps import QueryStep
 from tests.planner.sql.sql_cases import CASES
 
 INPUTS = {

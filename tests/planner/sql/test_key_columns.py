@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 
 from odfbuild.odf.events import DataField, DataSchema, DataTypeInt32, DataTypeString
 from odfbuild.sql.analysis.keys.key_columns import KeyColumns, key_columns, span_columns
-from odfbuild.sql.text.statement import QueryStep
+from odfbuild.sql.text.steps import QueryStep
 
 I = DataSchema(tuple(DataField(n, DataTypeString()) for n in ("k", "t", "u")))  # noqa: E741
 J = DataSchema((DataField("k", DataTypeString()), DataField("w", DataTypeInt32())))

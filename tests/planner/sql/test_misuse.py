@@ -4,7 +4,7 @@ import pytest
 
 from odfbuild.sql.analysis.spark_refusals import misuses
 from odfbuild.sql.findings import Reason
-from odfbuild.sql.text.statement import QueryStep
+from odfbuild.sql.text.steps import QueryStep
 
 WRONG = {
     "select k, v, sum(n) as s from a group by k": (Reason.UNGROUPED, "v"),

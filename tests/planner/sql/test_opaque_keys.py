@@ -4,7 +4,7 @@ import pytest
 
 from odfbuild.odf.schema.ddl import parse_ddl
 from odfbuild.sql.analysis.keys.key_columns import key_columns, opaque_keys
-from odfbuild.sql.text.statement import QueryStep
+from odfbuild.sql.text.steps import QueryStep
 
 INPUTS = {
     "a": parse_ddl(["t TIMESTAMP", "k STRING", "m STRING", "n BIGINT"]),

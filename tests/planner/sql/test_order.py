@@ -4,12 +4,12 @@ import pytest
 
 from odfbuild.odf.events import DataField, DataSchema, DataTypeFloat64, DataTypeInt32
 from odfbuild.odf.events import DataTypeString as Text
+from odfbuild.sql.analysis.facts import QueryFacts, diagnostics, examine
 from odfbuild.sql.analysis.order import settled, unordered
-from odfbuild.sql.analysis.query import QueryFacts, diagnostics, examine
 from odfbuild.sql.analysis.sums import Added, cast_to, sums_of
 from odfbuild.sql.findings import Reason
 from odfbuild.sql.text.parse import read
-from odfbuild.sql.text.statement import QueryStep
+from odfbuild.sql.text.steps import QueryStep
 
 SCHEMA = DataSchema(
     (
@@ -23,14 +23,14 @@ SCHEMA = DataSchema(
 
 def sent(text: str) -> str:
     """Return a query as the engine gets it; it is still one that can be read."""
-    changed = settled(text, sums_of([QueryStep(None, text)], {"i": SCHEMA})[0]).text
+    changed = settled(read(text), sums_of([QueryStep(None, text)], {"i": SCHEMA})[0]).text
     read(changed)
     return changed
 
 
 def refused(text: str) -> list[str]:
     sums = sums_of([QueryStep(None, text)], {"i": SCHEMA})[0]
-    return [each.what.text for each in unordered(text, sums)]
+    return [each.what.text for each in unordered(read(text), sums)]
 
 
 FOLD = "CAST(NULL AS DOUBLE), (__odf_s, __odf_v) -> coalesce(__odf_s + __odf_v, __odf_v))"
@@ -327,5 +327,5 @@ def test_an_earlier_step_says_what_a_later_one_adds_up() -> None:
 
 def test_places_lead_back_into_the_text() -> None:
     text = "select max_by(n, t), collect_list(n) from i"
-    changed = settled(text, sums_of([QueryStep(None, text)], {})[0])
+    changed = settled(read(text), sums_of([QueryStep(None, text)], {})[0])
     assert changed.origin(changed.text.index("from i")) == text.index("from i")

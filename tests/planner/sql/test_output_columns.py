@@ -7,7 +7,7 @@ from odfbuild.odf.schema.ddl import parse_ddl
 from odfbuild.sql.analysis.classes import query_class
 from odfbuild.sql.analysis.engine_revisions import Cause, affected
 from odfbuild.sql.analysis.keys.key_columns import key_columns
-from odfbuild.sql.text.statement import QueryStep
+from odfbuild.sql.text.steps import QueryStep
 
 A = "t TIMESTAMP NOT NULL, k STRING, n BIGINT, s STRUCT<k: STRING, m: BIGINT>, l ARRAY<STRING>"
 INPUTS: dict[str, DataSchema] = {

@@ -6,7 +6,7 @@ import pytest
 from odfbuild.odf.events import DataSchema
 from odfbuild.odf.schema.arrow import from_arrow
 from odfbuild.sql.analysis.keys.joins import Products, products
-from odfbuild.sql.text.statement import QueryStep
+from odfbuild.sql.text.steps import QueryStep
 
 INPUTS: dict[str, DataSchema] = {
     name: from_arrow(

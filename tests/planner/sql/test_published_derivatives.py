@@ -6,8 +6,8 @@ The classes and reasons are those of the query as Spark's; most of them are for 
 import pytest
 
 from odfbuild.sql.analysis.classes import query_class
-from odfbuild.sql.analysis.query import examine
-from odfbuild.sql.text.statement import QueryStep
+from odfbuild.sql.analysis.facts import examine
+from odfbuild.sql.text.steps import QueryStep
 from tests.planner.sql.published import MANIFESTS, Published, published
 
 SAID = {

@@ -12,10 +12,10 @@ from odfbuild.planner.queries import PREPROCESS_INPUT
 from odfbuild.project.read import read_manifests
 from odfbuild.project.upgrade import upgrade
 from odfbuild.sql.analysis.classes import query_class
-from odfbuild.sql.analysis.query import examine
+from odfbuild.sql.analysis.facts import examine
 from odfbuild.sql.columns import columns_of
 from odfbuild.sql.findings import Reason
-from odfbuild.sql.text.statement import QueryStep, steps_of
+from odfbuild.sql.text.steps import QueryStep, steps_of
 from tests.projects import REPOSITORY
 
 SHARED = Path(os.environ.get("ODFBUILD_MANIFESTS") or REPOSITORY.parent / "shared")

@@ -14,14 +14,15 @@ from odfbuild.odf.events import (
     TransformSql,
 )
 from odfbuild.sql.analysis.engine_revisions import Cause, affected
+from odfbuild.sql.analysis.facts import diagnostics, examine
 from odfbuild.sql.analysis.keys.key_columns import key_columns
-from odfbuild.sql.analysis.query import diagnostics, examine
 from odfbuild.sql.analysis.temporal import column_problems
 from odfbuild.sql.analysis.windows import longest_wait, waits
 from odfbuild.sql.columns import columns_of
 from odfbuild.sql.columns.output import ColumnRef
 from odfbuild.sql.findings import Reason
-from odfbuild.sql.text.statement import QueryStep, steps_of
+from odfbuild.sql.text.parse import read
+from odfbuild.sql.text.steps import QueryStep, steps_of
 from odfbuild.sql.text.temporal import as_of, as_of_joins, read_plainly
 
 DUE = "LEFT SEMI JOIN (SELECT 1) ON {} <= timestamp_millis(7L)"
@@ -70,17 +71,17 @@ def said(text: str, keys: tuple[tuple[str, tuple[str, ...]], ...] = KEYS) -> lis
 
 @pytest.mark.parametrize("text", CHANGED)
 def test_rows_meet_versions_by_a_lateral_join(text: str) -> None:
-    assert as_of(text, 7).text == CHANGED[text]
+    assert as_of(read(text), 7).text == CHANGED[text]
 
 
 def test_without_a_watermark_no_row_appears() -> None:
     text = "select l.k from l join t for system_time as of l.at as r on r.k = l.k"
-    assert " LEFT SEMI JOIN (SELECT 1) ON false join LATERAL (" in as_of(text, None).text
+    assert " LEFT SEMI JOIN (SELECT 1) ON false join LATERAL (" in as_of(read(text), None).text
 
 
 @pytest.mark.parametrize("text", CHANGED)
 def test_places_lead_back_into_the_text(text: str) -> None:
-    changed = as_of(text, 7)
+    changed = as_of(read(text), 7)
     for word in ("select", "on ", "= l.k", "where"):
         if word in text:
             assert changed.origin(changed.text.rindex(word)) == text.rindex(word)
@@ -96,15 +97,15 @@ def test_places_lead_back_into_the_text(text: str) -> None:
     ],
 )
 def test_other_texts_stay_as_they_are(text: str) -> None:
-    assert as_of_joins(text) == ()
-    assert as_of(text, 7).text == text
+    assert as_of_joins(read(text)) == ()
+    assert as_of(read(text), 7).text == text
     assert not waits([QueryStep(None, text)])
 
 
 def test_a_table_may_be_read_by_its_versions_its_rows_or_both() -> None:
     join = "join t for system_time as of l.at as r on r.k = l.k"
-    assert read_plainly(f"select 1 from l {join}") == {"l"}
-    assert read_plainly(f"select 1 from l {join} join t on t.k = l.k") == {"l", "t"}
+    assert read_plainly(read(f"select 1 from l {join}")) == {"l"}
+    assert read_plainly(read(f"select 1 from l {join} join t on t.k = l.k")) == {"l", "t"}
 
 
 REFUSED = {
@@ -280,9 +281,10 @@ def test_a_step_works_by_the_columns_of_the_primary_key_that_are_compared(
 def test_rows_wait_for_their_own_time_or_for_the_longest_window() -> None:
     join = "select 1 from l join t for system_time as of l.event_time as r on r.k = l.k"
     group = "select 1 from l group by window(event_time, '2 hours')"
-    assert longest_wait([join]) == 0
-    assert longest_wait([join, group]) == 7_200_000
-    assert longest_wait([join, "select 1 from l group by window(event_time, x)"]) is None
+    odd = "select 1 from l group by window(event_time, x)"
+    assert longest_wait([QueryStep(None, join)]) == 0
+    assert longest_wait([QueryStep(None, join), QueryStep(None, group)]) == 7_200_000
+    assert longest_wait([QueryStep(None, join), QueryStep(None, odd)]) is None
 
 
 def test_a_step_over_a_group_works_by_what_both_have_in_common() -> None:

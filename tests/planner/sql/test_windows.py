@@ -9,6 +9,7 @@ from odfbuild.sql.analysis.windows import (
     loose_windows,
     odd_months,
 )
+from odfbuild.sql.text.parse import read
 
 END = "window.end <= timestamp_millis(1000L)"
 CLOSING = {
@@ -47,14 +48,14 @@ CLOSING = {
 
 @pytest.mark.parametrize("text", CLOSING)
 def test_a_group_of_windows_gives_those_that_have_closed(text: str) -> None:
-    assert has_windows(text)
-    assert loose_windows(text) == ()
-    assert closing(text, 1000).text == CLOSING[text]
+    assert has_windows(read(text))
+    assert loose_windows(read(text)) == ()
+    assert closing(read(text), 1000).text == CLOSING[text]
 
 
 def test_without_a_watermark_no_window_closes() -> None:
     text = "select k from i group by window(t, '1 day'), k"
-    assert closing(text, None).text == f"{text} HAVING false"
+    assert closing(read(text), None).text == f"{text} HAVING false"
 
 
 @pytest.mark.parametrize(
@@ -68,16 +69,16 @@ def test_without_a_watermark_no_window_closes() -> None:
     ],
 )
 def test_what_is_no_window_of_event_time_stays_as_it_is(text: str) -> None:
-    assert not has_windows(text)
-    assert loose_windows(text) == ()
-    assert closing(text, 1000).text == text
+    assert not has_windows(read(text))
+    assert loose_windows(read(text)) == ()
+    assert closing(read(text), 1000).text == text
 
 
 def test_a_window_that_nothing_groups_by_is_found_with_its_place() -> None:
-    (found,) = loose_windows("select k,\n  window(t, '1 day').start as s from i")
+    (found,) = loose_windows(read("select k,\n  window(t, '1 day').start as s from i"))
     assert (found.text, found.place.line, found.place.column) == ("window", 2, 3)
     text = "select window(t, '1 day').start as s from i group by window(t, '1 day')"
-    assert loose_windows(text) == ()
+    assert loose_windows(read(text)) == ()
 
 
 @pytest.mark.parametrize(
@@ -98,7 +99,7 @@ def test_a_window_that_nothing_groups_by_is_found_with_its_place() -> None:
     ],
 )  # fmt: skip
 def test_the_length_of_the_longest_window_is_told(text: str, hours: float | None) -> None:
-    assert longest_window(text) == (None if hours is None else hours * 3_600_000)
+    assert longest_window(read(text)) == (None if hours is None else hours * 3_600_000)
 
 
 @pytest.mark.parametrize(
@@ -119,7 +120,7 @@ def test_the_length_of_the_longest_window_is_told(text: str, hours: float | None
 )
 def test_months_are_windows_where_they_divide_a_year(call: str, odd: bool) -> None:
     text = f"select max(t) as t from i group by {call}, k"
-    assert [each.text for each in odd_months(text)] == [call.partition("(")[0]] * odd
+    assert [each.text for each in odd_months(read(text))] == [call.partition("(")[0]] * odd
 
 
 def test_months_that_have_closed_are_chosen_before_rows_are_grouped() -> None:
@@ -130,8 +131,8 @@ def test_months_that_have_closed_are_chosen_before_rows_are_grouped() -> None:
     )
     closed = f"{month}.end <= timestamp_millis(1000L)"
     expected = f"select {month}.end as t from i{{}} group by {month}"
-    found = closing(text.format(""), 1000).text
+    found = closing(read(text.format("")), 1000).text
     assert found == expected.format(f" WHERE {closed}")
-    found = closing(text.format(" where a or b"), 1000).text
+    found = closing(read(text.format(" where a or b")), 1000).text
     assert found == expected.format(f" where ( a or b) AND {closed}")
-    assert closing(text.format(""), None).text == expected.format(" WHERE false")
+    assert closing(read(text.format("")), None).text == expected.format(" WHERE false")

@@ -11,7 +11,7 @@ from odfbuild.executors.engine.spark.engine import SparkEngine
 from odfbuild.odf.events import DataSchema
 from odfbuild.odf.schema.arrow import from_arrow
 from odfbuild.sql.analysis.classes import query_class
-from odfbuild.sql.text.statement import steps_of
+from odfbuild.sql.text.steps import steps_of
 from tests.rule.grammar.choices import Choices
 from tests.rule.grammar.oracles import Asked, PlainSpark, counted, duck_rows
 from tests.rule.grammar.queries import Composed, composed

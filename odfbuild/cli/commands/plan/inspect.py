@@ -300,7 +300,7 @@ def _query_lines(
     transform: TransformSql,
     names: Mapping[DatasetId, DatasetAlias],
 ) -> Iterator[str]:
-    from odfbuild.sql.text.statement import steps_of
+    from odfbuild.sql.text.steps import steps_of
 
     version = "" if transform.version is None else f" {transform.version}"
     yield f"engine  {transform.engine}{version}"

@@ -28,11 +28,12 @@ from odfbuild.errors import Diagnostic, InvalidQueryError, OdfBuildError, Projec
 from odfbuild.executors.engine.analysis import PlacedQueryError
 from odfbuild.odf.refs import DatasetAlias
 from odfbuild.planner.queries import copied_uuids
-from odfbuild.sql.analysis.query import QueryFacts, diagnostics, examine
+from odfbuild.sql.analysis.facts import QueryFacts, diagnostics, examine
 from odfbuild.sql.findings import Reason
 from odfbuild.sql.text.parse import read
 from odfbuild.sql.text.shape import Place
-from odfbuild.sql.text.statement import QueryStep, SqlTextError
+from odfbuild.sql.text.statement import SqlTextError
+from odfbuild.sql.text.steps import QueryStep
 from odfbuild.suggest import did_you_mean
 
 if TYPE_CHECKING:

@@ -26,22 +26,20 @@ from odfbuild.executors.engine.arrow.keyed import (
     seen_types,
 )
 from odfbuild.executors.engine.inputs import Inputs
-from odfbuild.executors.engine.protocol import TransformInputFrame, TransformWork, seen_columns
-from odfbuild.sql.analysis.keys.joins import Products, products
-from odfbuild.sql.analysis.query import QueryFacts
+from odfbuild.executors.engine.protocol import TransformInputFrame, TransformWork
+from odfbuild.sql.analysis.keys.joins import Products
 
 
-def weighted(work: TransformWork, facts: QueryFacts, *, most: int) -> Sides | None:
+def weighted(work: TransformWork, *, most: int) -> Sides | None:
     """Return what to run the query over; None if its result is no sum of that.
 
     None also where the dataset holds what another query made, where nothing is old yet, and for
     more than fits into so many bytes.
     """
-    sources = {each.alias: each for each in work.inputs if each.alias in facts.inputs}
+    sources = {each.alias: each for each in work.inputs if each.alias in work.query.facts.inputs}
     if not work.unbroken or work.in_full or not any(each.past for each in sources.values()):
         return None
-    seen = {name: schema for name, schema in seen_columns(work).items() if name in sources}
-    found = products(facts.steps, seen)
+    found = work.query.products
     if found is None:
         return None
     try:

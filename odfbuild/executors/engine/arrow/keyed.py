@@ -22,15 +22,11 @@ from odfbuild.executors.engine.inputs import Inputs
 from odfbuild.executors.engine.protocol import (
     TransformInputFrame,
     TransformWork,
-    seen_columns,
     system_columns,
 )
 from odfbuild.odf.events import DataSchema, DatasetVocabulary
 from odfbuild.odf.schema.arrow import from_arrow, to_arrow
-from odfbuild.sql.analysis.keys.key_columns import KeyColumns, span_columns, step_key
-from odfbuild.sql.analysis.query import QueryFacts
-from odfbuild.sql.analysis.windows import longest_wait, waits
-from odfbuild.sql.text.temporal import as_of_joins
+from odfbuild.sql.analysis.keys.key_columns import KeyColumns
 
 MOST_KEYS: Final = 200_000
 _EXPANSION: Final = 4  # bytes in memory for a byte of Parquet, roughly
@@ -56,15 +52,14 @@ class Sides:
     read: Read
 
 
-def sides(work: TransformWork, facts: QueryFacts, *, most: int) -> Sides | None:
+def sides(work: TransformWork, *, most: int) -> Sides | None:
     """Return what a step compares; None if it does not fit into so many bytes.
 
     None also for a query that sees the event log itself, or versions of a table.
     """
-    versioned = any(as_of_joins(step.text) for step in facts.steps)
-    if most < 0 or facts.names_op or versioned:
+    if most < 0 or work.query.facts.names_op or work.query.versioned:
         return None
-    reading = _Reading(work, facts, most)
+    reading = _Reading(work, most)
     try:
         return reading.by_key() or reading.by_window() or reading.whole()
     except TooMuchError:
@@ -112,7 +107,6 @@ def seen_types(source: TransformInputFrame) -> pa.Schema:
 @dataclass(frozen=True, slots=True)
 class _Reading:
     work: TransformWork
-    facts: QueryFacts
     most: int
 
     def whole(self) -> Sides:
@@ -121,7 +115,7 @@ class _Reading:
 
     def by_key(self) -> Sides | None:
         """Return the rows of the touched keys; None if the query has to run over everything."""
-        key = None if self.work.in_full else self._key
+        key = None if self.work.in_full else self.work.query.key
         if key is None or key.outputs is None:
             return None
         found = self._touched(key)
@@ -140,9 +134,9 @@ class _Reading:
         Windows that lie only partly in it are the same in both.  None if the query does not work
         by windows alone, or nothing tells which of them are touched.
         """
-        work, steps = self.work, self.facts.steps
-        columns = {} if work.in_full or not work.unbroken else span_columns(steps, self._seen)
-        wait = longest_wait([step.text for step in steps]) if columns else None
+        work = self.work
+        columns = {} if work.in_full or not work.unbroken else work.query.spans
+        wait = work.query.longest_wait if columns else None
         if wait is None or work.watermark_before is None:
             return None
         if any(each.alias not in columns for each in self._sources):
@@ -178,18 +172,9 @@ class _Reading:
         return min(ends), max(ends) + 1
 
     @property
-    def _seen(self) -> dict[str, DataSchema]:
-        """Return the columns of the inputs that the query reads."""
-        seen = seen_columns(self.work)
-        return {name: schema for name, schema in seen.items() if name in self.facts.inputs}
-
-    @property
-    def _key(self) -> KeyColumns | None:
-        return step_key(self.facts.steps, self._seen)
-
-    @property
     def _sources(self) -> tuple[TransformInputFrame, ...]:
-        return tuple(each for each in self.work.inputs if each.alias in self.facts.inputs)
+        read = self.work.query.facts.inputs
+        return tuple(each for each in self.work.inputs if each.alias in read)
 
     def _sides(self, held: Keys | None, conditions: Mapping[str, Keys | None], read: Read) -> Sides:
         inputs = {}
@@ -255,9 +240,9 @@ class _Reading:
         not known.
         """
         mark, before = self.work.watermark, self.work.watermark_before
-        if mark is None or mark == before or not waits(self.facts.steps):
+        if mark is None or mark == before or not self.work.query.waits:
             return
-        wait = longest_wait([step.text for step in self.facts.steps])
+        wait = self.work.query.longest_wait
         if key.times is None or wait is None:
             yield None
             return

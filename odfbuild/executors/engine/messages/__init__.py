@@ -6,7 +6,7 @@ answered with an engine of ours (ODF 0.34.1, "Engine Contract").  Files that mes
 and written with the rights of this process.
 
 Records of earlier steps are not in a request: what a step needs of them goes from checkpoint to
-checkpoint (`protocol_state`).
+checkpoint (`state`).
 """
 
 import traceback
@@ -28,6 +28,7 @@ from odfbuild.executors.engine.protocol import (
     TransformInputFrame,
     TransformWork,
     engine_version,
+    query_over,
 )
 from odfbuild.odf import messages as msg
 from odfbuild.odf.chain.state import RESTATE
@@ -205,7 +206,7 @@ class EngineOperations:
         with TemporaryDirectory(dir=self._staging) as folder:
             work = TransformWork(
                 inputs=inputs,
-                transform=_known(request.transform),
+                query=query_over(_known(request.transform), inputs, request.vocab),
                 vocab=request.vocab,
                 staging=Path(folder),
             )

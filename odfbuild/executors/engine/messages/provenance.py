@@ -9,7 +9,13 @@ import pyarrow.parquet as pq
 
 from odfbuild.errors import InvalidQueryError
 from odfbuild.executors.data.frames import Frame
-from odfbuild.executors.engine.protocol import Again, Engine, TransformInputFrame, TransformWork
+from odfbuild.executors.engine.protocol import (
+    Again,
+    Engine,
+    TransformInputFrame,
+    TransformWork,
+    query_over,
+)
 from odfbuild.executors.engine.provenance.chain import Rule, intervals
 from odfbuild.executors.engine.provenance.derive import Derivation, InexactError, derivation
 from odfbuild.odf import messages as msg
@@ -79,9 +85,10 @@ def _of_record(
     sql = request.transform
     if not isinstance(sql, TransformSql):
         raise InexactError("its query is of a kind that this version does not know")
+    inputs = tuple(map(_frame, request.query_inputs))
     work = TransformWork(
-        inputs=tuple(map(_frame, request.query_inputs)),
-        transform=sql,
+        inputs=inputs,
+        query=query_over(sql, inputs, request.vocab),
         vocab=request.vocab,
         staging=staging,
         watermark=record.watermark,

@@ -13,7 +13,12 @@ from odfbuild.errors import InvalidQueryError
 from odfbuild.executors.data.parquet import scan_slices
 from odfbuild.executors.data.seal import Sealed, seal
 from odfbuild.executors.engine.messages.state import InputState, StepState
-from odfbuild.executors.engine.protocol import Engine, TransformInputFrame, TransformWork
+from odfbuild.executors.engine.protocol import (
+    Engine,
+    TransformInputFrame,
+    TransformWork,
+    query_input,
+)
 from odfbuild.odf.chain.state import RESTATE
 from odfbuild.odf.events import DataSchema, OffsetInterval, TransformSql
 from odfbuild.odf.identity import DatasetId
@@ -21,8 +26,7 @@ from odfbuild.odf.messages import TransformRequest, TransformRequestInput
 from odfbuild.odf.schema.arrow import from_arrow, to_arrow
 from odfbuild.odf.timestamp import Timestamp
 from odfbuild.planner.diff.query_change import is_same_query
-from odfbuild.sql.analysis.query import examine
-from odfbuild.sql.text.statement import steps_of
+from odfbuild.sql.query import Query, QueryInput
 
 _ROWS: Final = 1 << 16
 
@@ -46,8 +50,9 @@ def run_step(
     transform = request.transform
     is_new = before is None or not is_same_query(before.transform, transform) or _asks(transform)
     in_full = before is not None and is_new and _asks(transform) and bool(before.inputs)
-    facts = examine(steps_of(transform), [each.query_alias for each in request.query_inputs])
-    looks_back = in_full or not facts.is_linear
+    named = (QueryInput(each.query_alias, None, each.vocab) for each in request.query_inputs)
+    query = Query.of(transform, named, request.vocab)
+    looks_back = in_full or not query.facts.is_linear
     if looks_back and before is not None and not before.has_rows and before.inputs:
         raise _rows_needed()
     inputs = {
@@ -55,9 +60,10 @@ def run_step(
         for number, each in enumerate(request.query_inputs)
     }
     watermark = _watermark(before, [state for _, state in inputs.values()])
+    frames = tuple(frame for frame, _ in inputs.values())
     work = TransformWork(
-        inputs=tuple(frame for frame, _ in inputs.values()),
-        transform=transform,
+        inputs=frames,
+        query=query.over(query_input(each.alias, each.schema, each.vocab) for each in frames),
         vocab=request.vocab,
         staging=staging,
     )

@@ -28,8 +28,8 @@ from odfbuild.odf.identity import DatasetId, Multihash
 from odfbuild.odf.opaque import is_opaque
 from odfbuild.odf.timestamp import Timestamp
 from odfbuild.planner.diff.restate import asks_to_restate
-from odfbuild.sql.analysis.query import examine
-from odfbuild.sql.text.statement import steps_of
+from odfbuild.sql.analysis.facts import examine
+from odfbuild.sql.text.steps import steps_of
 
 Blocks = Sequence[tuple[Multihash, MetadataBlock]]
 """A chain from its seed on."""

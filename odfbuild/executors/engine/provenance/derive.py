@@ -18,9 +18,6 @@ from odfbuild.executors.engine.protocol import POSITION_SHIFT, Again, TransformW
 from odfbuild.executors.engine.provenance.logs import Log, Logs, read_logs
 from odfbuild.executors.engine.provenance.minimal import least
 from odfbuild.executors.engine.provenance.selections import Selections, equal_rows, selections
-from odfbuild.sql.analysis.query import QueryFacts, examine
-from odfbuild.sql.text.statement import steps_of
-from odfbuild.sql.text.temporal import as_of_joins
 
 Offsets = Mapping[str, tuple[int, ...]]
 """Offsets of the inputs, in order, by alias; inputs without any are left out."""
@@ -67,13 +64,6 @@ class Derivation:
     reason: str | None = None
 
 
-def step_facts(work: TransformWork) -> QueryFacts:
-    """Return what the query of a step says."""
-    ops = {each.vocab.operation_type_column for each in work.inputs}
-    aliases = [each.alias for each in work.inputs]
-    return examine(steps_of(work.transform), aliases, {*ops, work.vocab.operation_type_column})
-
-
 def derivation(
     again: Again,
     work: TransformWork,
@@ -89,20 +79,20 @@ def derivation(
     with their positions, for a query that looks at one row at a time.  Raises InexactError, and
     what the engine raises.
     """
-    facts = step_facts(work)
+    facts = work.query.facts
     op = row.column(work.vocab.operation_type_column)[0].as_py()
     data = row.drop_columns([n for n in system_columns(work.vocab) if n in row.column_names])
     if facts.is_linear and not work.in_full:
         return replace(_by_position(work, rerun(), data, number), comes=op in COMES)
     if facts.names_op:
         raise InexactError("the query reads the event log itself")
-    if any(as_of_joins(step.text) for step in facts.steps):
+    if work.query.versioned:
         raise InexactError("the query reads the versions of a table")
     try:
-        logs = read_logs(work, facts, data, most=bounds.bytes)
+        logs = read_logs(work, data, most=bounds.bytes)
     except TooMuchError:
         raise InexactError("the rows that might matter do not fit into memory") from None
-    counting = selections(again, facts, work, logs.keyed, data)
+    counting = selections(again, work, logs.keyed, data)
     return _Trial(counting, work, logs, bounds).derivation(comes=op in COMES)
 
 

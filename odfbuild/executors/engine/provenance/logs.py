@@ -18,13 +18,12 @@ from odfbuild.executors.engine.inputs import Inputs
 from odfbuild.executors.engine.protocol import (
     TransformInputFrame,
     TransformWork,
-    seen_columns,
     system_columns,
 )
 from odfbuild.executors.engine.provenance.selections import equal_rows
 from odfbuild.odf.events import DatasetVocabulary
-from odfbuild.sql.analysis.keys.key_columns import KeyColumns, step_key
-from odfbuild.sql.analysis.query import QueryFacts
+from odfbuild.sql.analysis.keys.key_columns import KeyColumns
+from odfbuild.sql.query import Query
 
 _MOST: Final = 64 << 20  # bytes of records that may be equal
 
@@ -121,13 +120,13 @@ class Logs:
         return {log.alias: log.seen(rows[log.alias]) for log in self.each}
 
 
-def read_logs(work: TransformWork, facts: QueryFacts, row: pa.Table, *, most: int) -> Logs:
+def read_logs(work: TransformWork, row: pa.Table, *, most: int) -> Logs:
     """Return the records that bear on a row of the result of a step.
 
     Raises TooMuchError for more than `most` bytes, InvalidChangelogError.
     """
-    sources = [each for each in work.inputs if each.alias in facts.inputs]
-    key, conditions = _key(work, facts, sources, row)
+    sources = [each for each in work.inputs if each.alias in work.query.facts.inputs]
+    key, conditions = _key(work.query, sources, row)
     return Logs(tuple(_log(each, conditions.get(each.alias), most) for each in sources), key)
 
 
@@ -145,11 +144,10 @@ def _log(source: TransformInputFrame, condition: Condition | None, most: int) ->
 
 
 def _key(
-    work: TransformWork, facts: QueryFacts, sources: Sequence[TransformInputFrame], row: pa.Table
+    query: Query, sources: Sequence[TransformInputFrame], row: pa.Table
 ) -> tuple[KeyColumns | None, Mapping[str, Keys]]:
     """Return the key of a row and by what its records are found; None if it cannot be used."""
-    seen = seen_columns(work)
-    key = step_key(facts.steps, {each.alias: seen[each.alias] for each in sources})
+    key = query.key
     if key is None or key.outputs is None or not set(key.outputs) <= set(row.column_names):
         return None, {}
     found = dict(_conditions(key, key.outputs, sources, row))

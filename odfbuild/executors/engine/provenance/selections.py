@@ -16,9 +16,8 @@ from odfbuild.executors.data.conformance import conform
 from odfbuild.executors.data.lookup import in_millis
 from odfbuild.executors.data.rows import row_keys
 from odfbuild.executors.engine.inputs import Inputs
-from odfbuild.executors.engine.protocol import Again, TransformWork, seen_columns
+from odfbuild.executors.engine.protocol import Again, TransformWork
 from odfbuild.sql.analysis.keys.key_columns import KeyColumns, opaque_keys
-from odfbuild.sql.analysis.query import QueryFacts
 
 _MOST_ROWS: Final = 1 << 18  # in one run
 _MOST_WORK: Final = 1 << 21  # rows in all runs, for one answer
@@ -27,7 +26,6 @@ _RUNS: Final = range(30, 251)
 
 def selections(
     again: Again,
-    facts: QueryFacts,
     work: TransformWork,
     key: KeyColumns | None,
     row: pa.Table,
@@ -35,9 +33,9 @@ def selections(
     """Return what counts a row, the quicker way if there is one.  The rows are of one key."""
     if key is None or key.outputs is None:
         return Alone(again, row)
-    seen = seen_columns(work)
+    seen = work.query.columns
     inputs = {alias: [each.name for each in seen[alias].fields] for alias in key.inputs}
-    for part in opaque_keys(facts.steps, key, inputs, row.column_names):
+    for part in opaque_keys(work.query.steps, key, inputs, row.column_names):
         if _can_be_made_up(row.column(key.outputs[part])):
             names = {alias: columns[part] for alias, columns in key.inputs.items()}
             return Together(again, row, key.outputs[part], names)

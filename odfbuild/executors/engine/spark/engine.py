@@ -16,16 +16,15 @@ from odfbuild.executors.engine.protocol import (
     RawQueryWork,
     TransformWork,
     looks_back,
-    seen_columns,
 )
 from odfbuild.executors.engine.querier import QueryRequest
 from odfbuild.executors.engine.spark.session import InterruptedStepError, Sessions, Start, Views
 from odfbuild.executors.engine.spark.settings import LARGE, Size, size_of
 from odfbuild.odf.events import TransformSql
 from odfbuild.planner.queries import PREPROCESS_INPUT
-from odfbuild.sql.analysis.query import QueryFacts, diagnostics, examine
+from odfbuild.sql.analysis.facts import QueryFacts, diagnostics, examine
 from odfbuild.sql.findings import Reason
-from odfbuild.sql.text.statement import QueryStep, steps_of
+from odfbuild.sql.text.steps import QueryStep, steps_of
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -156,12 +155,9 @@ class SparkEngine:
         from odfbuild.executors.engine.spark.errors import spark_errors
         from odfbuild.executors.engine.spark.frames import cost, gather
         from odfbuild.executors.engine.spark.transform.linear import planned_step
-        from odfbuild.sql.analysis.aggregates.accumulators import accumulators
 
-        facts = self._transform_facts(work)
-        kept = None
-        if work.new_checkpoint is not None:
-            kept = accumulators(facts.steps, seen_columns(work))
+        facts = _admitted(work).query.facts
+        kept = None if work.new_checkpoint is None else work.query.accumulators
         if kept is not None:
             return self._accumulated(work, facts, kept)
         if work.in_full or not facts.is_linear:
@@ -180,7 +176,7 @@ class SparkEngine:
         from odfbuild.executors.engine.spark.frames import POSITION, cost, gather
         from odfbuild.executors.engine.spark.transform.linear import planned_step
 
-        facts = self._transform_facts(work)
+        facts = _admitted(work).query.facts
         planned = cost(*(path for source in work.inputs for path in source.paths))
         size = size_of(planned, self._limit)
         with self._views("run the query again", size, planned) as (session, views):
@@ -195,7 +191,7 @@ class SparkEngine:
         from odfbuild.executors.engine.arrow.keyed import Sides
         from odfbuild.executors.engine.spark.transform.in_memory import Chosen
 
-        facts = self._transform_facts(work)
+        facts = _admitted(work).query.facts
         with self._views("run the query again", Size.SMALL, 0) as (session, views):
             return Chosen(
                 session=session, views=views, work=work, facts=facts, size=Size.SMALL,
@@ -210,7 +206,7 @@ class SparkEngine:
         from odfbuild.executors.engine.spark.transform.in_memory import Quick
         from odfbuild.executors.engine.spark.transform.keyed import Stateful
 
-        found = weighted(work, facts, most=self._limit) or sides(work, facts, most=self._limit)
+        found = weighted(work, most=self._limit) or sides(work, most=self._limit)
         if found is not None:
             with self._views("run the query", Size.SMALL, 0) as (session, views):
                 return Quick(
@@ -258,7 +254,7 @@ class SparkEngine:
         from odfbuild.executors.engine.spark.transform.keyed import Stateful
         from odfbuild.executors.engine.spark.transform.linear import planned_step, result_schema
 
-        facts = self._transform_facts(work)
+        facts = _admitted(work).query.facts
         with self._views("read the query", Size.SMALL, 0) as (session, views):
             log = self._sessions.log
             if not facts.is_linear:
@@ -334,26 +330,12 @@ class SparkEngine:
                 self._sessions.mark_failed()
             raise
 
-    def _transform_facts(self, work: TransformWork) -> QueryFacts:
-        aliases = [source.alias for source in work.inputs]
-        ops = {source.vocab.operation_type_column for source in work.inputs}
-        ops.add(work.vocab.operation_type_column)
-        facts = examine(steps_of(work.transform), aliases, ops)
-        found = diagnostics(facts, facts.refused)
-        if not found and not facts.is_linear:
-            found = _by_types(facts, work)
-        if found:
-            raise RefusedQueryError(found)
-        return facts
 
-
-def _by_types(facts: QueryFacts, work: TransformWork) -> tuple[Diagnostic, ...]:
-    """Return what is wrong with a query for the columns of its inputs: order of rows, versions."""
-    from odfbuild.sql.analysis.typed_findings import typed_findings
-
-    times = {each.alias: each.vocab.event_time_column for each in work.inputs}
-    findings = typed_findings(facts.steps, seen_columns(work), times)
-    return diagnostics(replace(facts, findings=findings))
+def _admitted(work: TransformWork) -> TransformWork:
+    """Return the work of a step whose query may run.  Raises RefusedQueryError."""
+    if work.query.problems:
+        raise RefusedQueryError(work.query.problems)
+    return work
 
 
 def _facts(

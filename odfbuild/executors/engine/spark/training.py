@@ -15,7 +15,12 @@ import pyarrow.parquet as pq
 
 from odfbuild.errors import EngineError
 from odfbuild.executors.data.frames import Frame
-from odfbuild.executors.engine.protocol import IngestRequest, TransformInputFrame, TransformWork
+from odfbuild.executors.engine.protocol import (
+    IngestRequest,
+    TransformInputFrame,
+    TransformWork,
+    query_over,
+)
 from odfbuild.executors.engine.spark.engine import SparkEngine
 from odfbuild.executors.engine.spark.jvm.archive import archive_of, build
 from odfbuild.executors.engine.spark.jvm.java import find_java
@@ -121,7 +126,7 @@ def _transform(history: Path, folder: Path, query: str) -> TransformWork:
     )
     return TransformWork(
         inputs=(source,),
-        transform=TransformSql(engine="spark", query=query),
+        query=query_over(TransformSql(engine="spark", query=query), (source,), _VOCAB),
         vocab=_VOCAB,
         staging=folder,
     )

@@ -47,7 +47,7 @@ class Subjects:
 
     def query(self, step: Step) -> str | None:
         """Return the SQL that a step runs."""
-        from odfbuild.sql.text.statement import steps_of
+        from odfbuild.sql.text.steps import steps_of
 
         state = self._state(step.target)
         if state is None:

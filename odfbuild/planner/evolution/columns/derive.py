@@ -34,9 +34,9 @@ from odfbuild.odf.schema.columns import EVENT_TIME, system_fields
 from odfbuild.odf.schema.ddl import DdlError, parse_ddl
 from odfbuild.odf.schema.types import inner, optional
 from odfbuild.planner.queries import PREPROCESS_INPUT
-from odfbuild.sql.analysis.query import examine
+from odfbuild.sql.analysis.facts import examine
 from odfbuild.sql.text.shape import Place
-from odfbuild.sql.text.statement import QueryStep, steps_of
+from odfbuild.sql.text.steps import QueryStep, steps_of
 
 if TYPE_CHECKING:
     from odfbuild.sql.columns import QueryColumns

@@ -14,14 +14,15 @@ from odfbuild.sql.text.shape import (
     Literal,
     Output,
     Place,
-    Query,
+    QueryShape,
     Select,
     SetQuery,
     StarExpr,
     Unknown,
     walk,
 )
-from odfbuild.sql.text.statement import QueryStep, SqlTextError
+from odfbuild.sql.text.statement import SqlTextError
+from odfbuild.sql.text.steps import QueryStep
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -137,13 +138,12 @@ def _quoted(name: str) -> str:
 # Shapes
 
 
-def _read(steps: Sequence[QueryStep]) -> tuple[list[Query], Rewrite | None]:
-    from odfbuild.sql.text.parse import read
+def _read(steps: Sequence[QueryStep]) -> tuple[list[QueryShape], Rewrite | None]:
 
-    found: list[Query] = []
+    found: list[QueryShape] = []
     for number, step in enumerate(steps):
         try:
-            found.append(_bare(read(step.text).shape))
+            found.append(_bare(step.statement.shape))
         except SqlTextError as error:
             return found, Rewrite(unreadable=str(error), step=number, place=error.place)
     return found, None
@@ -172,7 +172,7 @@ def _is_vague(value: Any) -> bool:
     return False
 
 
-def _compared(was: Query, now: Query) -> Rewrite:
+def _compared(was: QueryShape, now: QueryShape) -> Rewrite:
     match was, now:
         case Select(), Select():
             return _compared_selects(was, now)

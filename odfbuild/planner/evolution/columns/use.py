@@ -23,7 +23,7 @@ from odfbuild.planner.evolution.columns.derive import Made, makes_of_events
 from odfbuild.planner.evolution.columns.resolve import Resolver
 from odfbuild.planner.plan.changes import Affected, Usage
 from odfbuild.sql.query_class import QueryClass
-from odfbuild.sql.text.statement import steps_of
+from odfbuild.sql.text.steps import steps_of
 
 if TYPE_CHECKING:
     from odfbuild.sql.columns import QueryColumns

@@ -20,7 +20,7 @@ from odfbuild.planner.evolution.rules.subject import Subject
 from odfbuild.planner.plan.changes import ChangeClass, ColumnChange, Hit
 from odfbuild.planner.plan.policy import Severity
 from odfbuild.sql.query_class import QueryClass
-from odfbuild.sql.text.statement import QueryStep
+from odfbuild.sql.text.steps import QueryStep
 
 _PUBLISH = "publish the new form as {dataset}.v2"
 

@@ -12,7 +12,7 @@ from odfbuild.odf.opaque import is_opaque
 from odfbuild.odf.refs import DatasetAlias
 from odfbuild.planner.declared import Declared
 from odfbuild.planner.plan.policy import Moved, last_names
-from odfbuild.sql.text.statement import steps_of
+from odfbuild.sql.text.steps import steps_of
 
 _LIKE = 0.9
 _MOST = 50  # of datasets with the same sources: beyond, names are all that tells them apart

@@ -22,7 +22,7 @@ from odfbuild.planner.evolution.columns.derive import Makes, makes_of, makes_of_
 from odfbuild.planner.evolution.columns.query_diff import Rewrite, compare_queries
 from odfbuild.planner.plan.policy import OnQueryChange
 from odfbuild.sql.text.shape import Place
-from odfbuild.sql.text.statement import QueryStep
+from odfbuild.sql.text.steps import QueryStep
 
 _E = TypeVar("_E", bound=MetadataEvent)
 

@@ -15,7 +15,7 @@ from odfbuild.planner.evolution.rules.subject import Subject
 from odfbuild.planner.plan.changes import ChangeClass, ColumnChange, Hit
 from odfbuild.planner.plan.policy import Severity
 from odfbuild.sql.text.shape import Place
-from odfbuild.sql.text.statement import QueryStep
+from odfbuild.sql.text.steps import QueryStep
 
 UPSTREAM_COLUMN_REMOVED = Rule(
     code="ODF305",
@@ -252,10 +252,8 @@ class Upstream:
         return next(found, None)
 
     def _place_of_part(self, parts: Sequence[str]) -> tuple[int, Place] | None:
-        from odfbuild.sql.text.parse import read
-
         for number, step in enumerate(self.steps):
-            for name in read(step.text).columns:
+            for name in step.statement.columns:
                 if name.text == parts[-1] and name.qualifier == parts[-2]:
                     return number, name.place
         return None

@@ -19,12 +19,12 @@ from dataclasses import dataclass
 
 from odfbuild.odf.events import DataSchema
 from odfbuild.sql.analysis.aggregates.text import Unspoken, exact_arguments, group_text
+from odfbuild.sql.analysis.facts import is_row_by_row
 from odfbuild.sql.analysis.keys.keyed import Parts
-from odfbuild.sql.analysis.query import examine
 from odfbuild.sql.text.edits import CarriedText
-from odfbuild.sql.text.parse import read
-from odfbuild.sql.text.shape import Derived, From, Query, Select
-from odfbuild.sql.text.statement import QueryStep, SqlTextError
+from odfbuild.sql.text.shape import Derived, From, QueryShape, Select
+from odfbuild.sql.text.statement import SqlTextError
+from odfbuild.sql.text.steps import QueryStep
 
 GROUPS = "__odf_groups"
 """The relation of groups that the second text reads."""
@@ -67,7 +67,7 @@ def accumulators(
     `inputs` are the columns that the query sees, as far as they are known.
     """
     try:
-        shapes = [(step.alias, read(step.text).shape) for step in steps]
+        shapes = [(step.alias, step.statement.shape) for step in steps]
     except SqlTextError:
         return None
     if not shapes:
@@ -80,7 +80,7 @@ def accumulators(
 def _of_group(
     group: Select,
     steps: Sequence[QueryStep],
-    shapes: Sequence[tuple[str | None, Query]],
+    shapes: Sequence[tuple[str | None, QueryShape]],
     inputs: Mapping[str, DataSchema | None],
 ) -> Accumulators | None:
     number = next((n for n, (_, shape) in enumerate(shapes) if _holds(shape, group)), None)
@@ -88,12 +88,11 @@ def _of_group(
     if number is None or found is None:
         return None
     try:
-        made = group_text(steps[number].text, group, found, GROUPS)
-    except Unspoken:
+        made = group_text(steps[number].statement, group, found, GROUPS)
+        counted = made.rows.statement
+    except (Unspoken, SqlTextError):
         return None
-    names = [*inputs, *(name for name, _ in shapes[:number] if name)]
-    told = [QueryStep(None, made.rows.text), *(QueryStep(None, s.text) for s in steps[:number])]
-    if not all(examine((each,), names, ()).is_linear for each in told):
+    if not all(map(is_row_by_row, (counted, *(step.statement for step in steps[:number])))):
         return None
     return Accumulators(
         step=number,
@@ -106,7 +105,7 @@ def _of_group(
     )
 
 
-def _holds(query: Query, group: Select) -> bool:
+def _holds(query: QueryShape, group: Select) -> bool:
     """Tell whether a query is that SELECT, or reads it in parentheses and nothing else."""
     while query is not group:
         if not isinstance(query, Select) or query.with_ or query.source is None:

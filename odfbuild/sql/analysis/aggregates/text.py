@@ -39,7 +39,7 @@ from odfbuild.sql.text.shape import (
     Operation,
     Output,
     Place,
-    Query,
+    QueryShape,
     Select,
     StarExpr,
     Subquery,
@@ -48,6 +48,7 @@ from odfbuild.sql.text.shape import (
     walk,
 )
 from odfbuild.sql.text.spans import Span, Spans, Spoken
+from odfbuild.sql.text.statement import Statement
 from odfbuild.sql.text.types import BIGINT, BYTE, DOUBLE, FLOAT, INT, SHORT, Interval, SqlType
 
 _ENDS = frozenset({"min", "max"})
@@ -79,7 +80,7 @@ class Arguments:
 
 def exact_arguments(
     group: Select,
-    shapes: Sequence[tuple[str | None, Query]],
+    shapes: Sequence[tuple[str | None, QueryShape]],
     inputs: Mapping[str, DataSchema | None],
 ) -> Arguments | None:
     """Return what a group counts; None if an aggregate needs more than the numbers of a group."""
@@ -89,7 +90,7 @@ def exact_arguments(
 
 def loses_zeros(
     group: Select,
-    shapes: Sequence[tuple[str | None, Query]],
+    shapes: Sequence[tuple[str | None, QueryShape]],
     inputs: Mapping[str, DataSchema | None],
 ) -> bool:
     """Tell whether the numbers of a group would do, but for a zero that comes out as another."""
@@ -99,7 +100,7 @@ def loses_zeros(
 
 def _arguments(
     group: Select,
-    shapes: Sequence[tuple[str | None, Query]],
+    shapes: Sequence[tuple[str | None, QueryShape]],
     inputs: Mapping[str, DataSchema | None],
 ) -> tuple[Arguments, bool] | None:
     """Return what a group counts, and whether the sign of a zero may be lost."""
@@ -170,7 +171,7 @@ class _Kinds(Relations):
     def __init__(
         self,
         inputs: Mapping[str, DataSchema | None],
-        shapes: Sequence[tuple[str | None, Query]],
+        shapes: Sequence[tuple[str | None, QueryShape]],
     ) -> None:
         tables = Tables(inputs)
         super().__init__(tables.rows)
@@ -227,22 +228,20 @@ class GroupText:
     kept: tuple[KeptText, ...]
 
 
-def group_text(text: str, group: Select, found: Arguments, groups: str) -> GroupText:
+def group_text(query: Statement, group: Select, found: Arguments, groups: str) -> GroupText:
     """Return the texts of a SELECT that groups; `groups` is the relation that the second reads.
 
     Raises Unspoken.
     """
-    return _Writer(text, group, found).written(groups)
+    return _Writer(query, group, found).written(groups)
 
 
 class _Writer:
-    def __init__(self, text: str, group: Select, found: Arguments) -> None:
-        from odfbuild.sql.text.parse import tokens_of
-
-        self.text, self.group = text, group
+    def __init__(self, query: Statement, group: Select, found: Arguments) -> None:
+        self.text, self.group = query.text, group
         self.adding, self.columns = found.adding, found.columns
         self.names_of = GroupNames(group)
-        self.spans = Spans(text, tokens_of(text))
+        self.spans = Spans(query.text, query.tokens)
         self.starts = {token.start: at for at, token in enumerate(self.spans.tokens)}
         self.calls: dict[int, Spoken] = {call.start: call for call in self.spans.calls()}
         self.select = self.spans.select(self._word(self._a_place()))

@@ -15,9 +15,9 @@ from dataclasses import dataclass
 from odfbuild.odf.events import DataSchema
 from odfbuild.sql.analysis.keys.keyed import Part, Parts
 from odfbuild.sql.columns.output import Token
-from odfbuild.sql.text.parse import read
-from odfbuild.sql.text.shape import Query, SetQuery
-from odfbuild.sql.text.statement import QueryStep, SqlTextError
+from odfbuild.sql.text.shape import QueryShape, SetQuery
+from odfbuild.sql.text.statement import SqlTextError
+from odfbuild.sql.text.steps import QueryStep
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,10 +33,10 @@ class Products:
 
 def products(steps: Sequence[QueryStep], inputs: Mapping[str, DataSchema]) -> Products | None:
     """Return how a query multiplies its inputs; None if it does more, or reads one twice."""
-    shapes: list[tuple[str | None, Query]] = []
+    shapes: list[tuple[str | None, QueryShape]] = []
     for step in steps:
         try:
-            shapes.append((step.alias, read(step.text).shape))
+            shapes.append((step.alias, step.statement.shape))
         except SqlTextError:
             return None
     parts = _Terms({name: shape for name, shape in shapes if name is not None}, inputs)
@@ -54,12 +54,14 @@ def products(steps: Sequence[QueryStep], inputs: Mapping[str, DataSchema]) -> Pr
 class _Terms(Parts):
     """Reads queries, and remembers which inputs stand on different sides of a UNION."""
 
-    def __init__(self, steps: Mapping[str, Query], inputs: Mapping[str, DataSchema | None]) -> None:
+    def __init__(
+        self, steps: Mapping[str, QueryShape], inputs: Mapping[str, DataSchema | None]
+    ) -> None:
         super().__init__(steps, inputs)
         self._read: dict[int, frozenset[str]] = {}
         self._apart: list[tuple[frozenset[str], frozenset[str]]] = []
 
-    def query(self, query: Query) -> Part:
+    def query(self, query: QueryShape) -> Part:
         before = len(self.uses)
         part = super().query(query)
         self._read[id(query)] = frozenset(name for name, _ in self.uses[before:])

@@ -16,7 +16,6 @@ from odfbuild.odf.events import DataSchema
 from odfbuild.sql.analysis.keys.group_names import relations_of
 from odfbuild.sql.analysis.keys.keyed import Part, Parts
 from odfbuild.sql.columns.output import Token
-from odfbuild.sql.text.parse import read
 from odfbuild.sql.text.shape import (
     Call,
     Column,
@@ -28,7 +27,7 @@ from odfbuild.sql.text.shape import (
     NamedTable,
     Opaque,
     Operation,
-    Query,
+    QueryShape,
     Select,
     SetQuery,
     Source,
@@ -37,7 +36,8 @@ from odfbuild.sql.text.shape import (
     Unknown,
     walk,
 )
-from odfbuild.sql.text.statement import QueryStep, SqlTextError
+from odfbuild.sql.text.statement import SqlTextError
+from odfbuild.sql.text.steps import QueryStep
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,10 +95,10 @@ def _read(
     steps: Sequence[QueryStep], inputs: Mapping[str, DataSchema]
 ) -> tuple[Parts, Part] | None:
     """Return the parts of a query that works by a key, None for any other."""
-    shapes: list[tuple[str | None, Query]] = []
+    shapes: list[tuple[str | None, QueryShape]] = []
     for step in steps:
         try:
-            shapes.append((step.alias, read(step.text).shape))
+            shapes.append((step.alias, step.statement.shape))
         except SqlTextError:
             return None
     if not shapes:
@@ -177,7 +177,7 @@ def opaque_keys(
     query that calls something else by the name of a key is not looked into.
     """
     try:
-        queries = [read(step.text).shape for step in steps]
+        queries = [step.statement.shape for step in steps]
     except SqlTextError:
         return ()
     outputs = key.outputs or ()
@@ -193,7 +193,7 @@ def opaque_keys(
     )
 
 
-def _names(queries: Sequence[Query], key: KeyColumns, part: int) -> frozenset[str] | None:
+def _names(queries: Sequence[QueryShape], key: KeyColumns, part: int) -> frozenset[str] | None:
     """Return all names of a part of a key; None if something looks at its values."""
     found = _Uses({names[part] for names in key.inputs.values()})
     before = None
@@ -211,7 +211,7 @@ class _Uses:
         self.names = names
         self.seen = False
 
-    def query(self, query: Query) -> None:
+    def query(self, query: QueryShape) -> None:
         if isinstance(query, Unknown):
             self.seen = True
             return

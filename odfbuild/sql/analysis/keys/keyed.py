@@ -32,7 +32,7 @@ from odfbuild.sql.text.shape import (
     Opaque,
     Operation,
     Over,
-    Query,
+    QueryShape,
     Select,
     SetQuery,
     Source,
@@ -272,7 +272,7 @@ _MOST = 500  # queries read, those that are used several times counted each time
 class _Table:
     """A query that can be read by name, and what its own names mean."""
 
-    query: Query
+    query: QueryShape
     tables: _Tables
     columns: tuple[str, ...] = ()
 
@@ -291,7 +291,7 @@ class Parts(Columns):
 
     def __init__(
         self,
-        steps: Mapping[str, Query],
+        steps: Mapping[str, QueryShape],
         inputs: Mapping[str, DataSchema | None],
         versions: Mapping[str, Sequence[str]] | None = None,
     ) -> None:
@@ -304,7 +304,7 @@ class Parts(Columns):
         self.spans: dict[Token, Token] = {}
         self._left = _MOST
 
-    def query(self, query: Query) -> Part:
+    def query(self, query: QueryShape) -> Part:
         """Return what a query is."""
         self._left -= 1
         if isinstance(query, Unknown) or self._left < 0:

@@ -55,7 +55,7 @@ from odfbuild.executors.engine.spark.sql_text import quoted, spark_schema, spark
 from odfbuild.odf.events import MergeStrategyLedger
 from odfbuild.odf.schema.arrow import to_arrow
 from odfbuild.planner.queries import PREPROCESS_INPUT
-from odfbuild.sql.analysis.query import QueryFacts
+from odfbuild.sql.analysis.facts import QueryFacts
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

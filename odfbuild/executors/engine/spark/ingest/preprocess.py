@@ -19,7 +19,7 @@ from odfbuild.executors.engine.spark.session import Views
 from odfbuild.executors.engine.spark.settings import Size
 from odfbuild.executors.engine.spark.sql_text import comparable, quoted
 from odfbuild.planner.queries import PREPROCESS_INPUT
-from odfbuild.sql.analysis.query import QueryFacts
+from odfbuild.sql.analysis.facts import QueryFacts
 from odfbuild.sql.text.edits import CarriedText, carry
 
 if TYPE_CHECKING:
@@ -82,7 +82,8 @@ def sent_steps(facts: QueryFacts | None, *, by_piece: bool) -> tuple[SentQuery, 
     """Return the steps of the query as Spark gets them; none without a query."""
     steps = facts.steps if facts is not None else ()
     texts = (
-        carry(step.text, (PIECE,)) if by_piece else CarriedText(step.text, ()) for step in steps
+        carry(step.statement, (PIECE,)) if by_piece else CarriedText(step.text, ())
+        for step in steps
     )
     return tuple(SentQuery(number, len(steps), text) for number, text in enumerate(texts))
 

@@ -1,5 +1,6 @@
 """Let Spark analyse a query over inputs without rows: no carried columns, so any query will do."""
 
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -19,9 +20,9 @@ from odfbuild.executors.engine.spark.transform.inputs import visible
 from odfbuild.executors.engine.spark.transform.linear import check_stable, with_hint
 from odfbuild.executors.engine.spark.transform.versions import in_force, time_of
 from odfbuild.odf.schema.arrow import to_arrow
-from odfbuild.sql.analysis.query import QueryFacts
+from odfbuild.sql.analysis.facts import QueryFacts
 from odfbuild.sql.analysis.windows import closing
-from odfbuild.sql.text.edits import TwiceCarried
+from odfbuild.sql.text.edits import edited
 from odfbuild.sql.text.temporal import as_of, tables_of, versions_view
 
 if TYPE_CHECKING:
@@ -54,10 +55,10 @@ def _last(
     unseen = () if facts.names_op else unseen_columns(each.vocab for each in question.inputs)
     frame = None
     for number, step in enumerate(question.steps):
-        closed = closing(step.text, None)
-        carried = TwiceCarried(closed, as_of(closed.text, None))
-        sent = SentQuery(number, len(question.steps), carried)
-        for table in tables_of(step.text):
+        tables = tuple(tables_of(step.statement))
+        changes = [partial(closing, until=None), *[partial(as_of, until=None)] * bool(tables)]
+        sent = SentQuery(number, len(question.steps), edited(step.statement, *changes))
+        for table in tables:
             _add_versions(session, views, question, table)
         try:
             with spark_errors("read the query", (sent,), log):

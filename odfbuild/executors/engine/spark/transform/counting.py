@@ -8,6 +8,7 @@ The columns are those of `engine.arrow.groups`, which works out the same of few 
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
@@ -22,7 +23,6 @@ from odfbuild.executors.engine.protocol import (
     POSITION_SHIFT,
     TransformInputFrame,
     TransformWork,
-    seen_columns,
     unseen_columns,
 )
 from odfbuild.executors.engine.spark.admission import admitted, built
@@ -37,8 +37,7 @@ from odfbuild.executors.engine.spark.transform.inputs import NewRows, visible
 from odfbuild.executors.engine.spark.transform.linear import check_stable
 from odfbuild.odf.schema.arrow import to_arrow
 from odfbuild.sql.analysis.aggregates.accumulators import Accumulators
-from odfbuild.sql.analysis.keys.key_columns import KeyColumns, step_key
-from odfbuild.sql.analysis.query import QueryFacts
+from odfbuild.sql.analysis.facts import QueryFacts
 from odfbuild.sql.text.edits import CarriedText, TwiceCarried, carry
 
 if TYPE_CHECKING:
@@ -176,13 +175,6 @@ class Counting:
         """Tell whether some of the new rows take others back."""
         return not all(self._appends(each) for _, each in self._sources())
 
-    @property
-    def key(self) -> KeyColumns | None:
-        """Return the columns of the inputs and of the result by which the query works."""
-        seen = seen_columns(self.work)
-        used = {name: schema for name, schema in seen.items() if name in self.facts.inputs}
-        return step_key(self.facts.steps, used)
-
     def new(self) -> "DataFrame":
         """Return the key of each new row and what it counts, with its operation and position."""
         return self._read({each.alias: self._new(n, each) for n, each in self._sources()})
@@ -278,16 +270,14 @@ class Counting:
     def _carried(self) -> tuple[SentQuery, ...]:
         """Return the steps up to the one that groups, as they are run row by row."""
         steps, last = self.facts.steps, self.found.step
-        firsts = [*(CarriedText(step.text, ()) for step in steps[:last]), self.found.rows]
         absent = unseen_columns(each.vocab for each in self.work.inputs)
-        return tuple(
-            SentQuery(
-                number,
-                len(steps),
-                TwiceCarried(first, carry(first.text, hidden(raw=False), absent)),
-            )
-            for number, first in enumerate(firsts)
-        )
+        change = partial(carry, columns=hidden(raw=False), absent=absent)
+        rows = self.found.rows
+        carried: list[CarriedText | TwiceCarried] = [
+            *(change(step.statement) for step in steps[:last]),
+            TwiceCarried(rows, change(rows.statement)),
+        ]
+        return tuple(SentQuery(number, len(steps), each) for number, each in enumerate(carried))
 
     def counted_new(self, rows: "DataFrame", *, taken: bool) -> pa.Table:
         """Return what the groups of the new rows count, without a job where that can be."""
@@ -322,7 +312,7 @@ class Counting:
 
         Nothing for a key that is not made of columns that all inputs have, or cannot be looked up.
         """
-        key = self.key
+        key = self.work.query.key
         if key is None or any(each.alias not in key.inputs for _, each in self._sources()):
             return {}
         numbers = pc.shift_right(places.column(POSITION), POSITION_SHIFT)

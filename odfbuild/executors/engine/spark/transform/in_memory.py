@@ -56,7 +56,7 @@ class Quick(Stateful):
             for tables in (after, before)
         )
         op = self.work.vocab.operation_type_column
-        key = paired(self._key(), dict.fromkeys(schema.names))
+        key = paired(self.work.query.key, dict.fromkeys(schema.names))
         if not is_orderly(schema):
             return replace(self._compared(gone, came, key), read=self.sides.read)
         changes = difference(gone, came, op=op, key=key)

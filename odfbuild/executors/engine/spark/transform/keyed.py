@@ -20,7 +20,6 @@ from odfbuild.executors.data.frames import Frame
 from odfbuild.executors.engine.protocol import (
     TransformInputFrame,
     TransformWork,
-    seen_columns,
     system_columns,
     unseen_columns,
 )
@@ -46,13 +45,12 @@ from odfbuild.executors.engine.spark.transform.versions import in_force, logged,
 from odfbuild.odf.events import DataSchema, DatasetVocabulary
 from odfbuild.odf.schema.arrow import to_arrow
 from odfbuild.odf.schema.types import is_optional
-from odfbuild.sql.analysis.keys.key_columns import KeyColumns, step_key
+from odfbuild.sql.analysis.facts import QueryFacts
+from odfbuild.sql.analysis.keys.key_columns import KeyColumns
 from odfbuild.sql.analysis.order import settled
-from odfbuild.sql.analysis.query import QueryFacts
-from odfbuild.sql.analysis.sums import sums_of
-from odfbuild.sql.analysis.windows import closing, longest_wait, waits
-from odfbuild.sql.text.edits import TwiceCarried
-from odfbuild.sql.text.temporal import as_of, read_plainly, tables_of, versions_view
+from odfbuild.sql.analysis.windows import closing
+from odfbuild.sql.text.edits import edited
+from odfbuild.sql.text.temporal import as_of, tables_of, versions_view
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -82,7 +80,7 @@ class Stateful:
         an input, or the dataset itself, that takes back what is not there.
         """
         op = self.work.vocab.operation_type_column
-        found = self._key()
+        found = self.work.query.key
         key = found if found is not None and self._is_enough(found) else None
         after = self.result(key)
         kinds = kinds_of(after.schema)
@@ -114,9 +112,8 @@ class Stateful:
                 ),
                 self.work,
             )
-        plain = frozenset[str]().union(*(read_plainly(step.text) for step in self.facts.steps))
         for source in self.work.inputs:
-            if source.alias in plain:
+            if source.alias in self.work.query.read_plainly:
                 columns = () if key is None else key.inputs[source.alias]
                 self.views.add(source.alias, self._standing(source, columns, empty=empty))
         result = self._queried(partial(self._versions, key=key, empty=empty))
@@ -157,9 +154,9 @@ class Stateful:
         as soon as its time is reached.  None if it is not known which rows these are.
         """
         mark, before = self.work.watermark, self.work.watermark_before
-        if mark is None or mark == before or not waits(self.facts.steps):
+        if mark is None or mark == before or not self.work.query.waits:
             return []
-        wait = longest_wait([step.text for step in self.facts.steps])
+        wait = self.work.query.longest_wait
         if key.times is None or wait is None:
             return None
         within = f"{{}} <= timestamp_millis({mark.millis}L)"
@@ -178,11 +175,6 @@ class Stateful:
                 for time in sorted(times)
             ]
         return found
-
-    def _key(self) -> KeyColumns | None:
-        seen = seen_columns(self.work)
-        used = {name: schema for name, schema in seen.items() if name in self.facts.inputs}
-        return step_key(self.facts.steps, used)
 
     @staticmethod
     def _numbered(key: KeyColumns) -> list[str]:
@@ -267,7 +259,7 @@ class Stateful:
         unseen = unseen_columns(each.vocab for each in self.work.inputs)
         frame = None
         for step, sent in zip(self.facts.steps, self._sent(), strict=True):
-            for table in tables_of(step.text):
+            for table in tables_of(step.statement):
                 self.views.add(versions_view(table), versions(table))
             try:
                 with spark_errors("read the query", (sent,), self.log):
@@ -283,10 +275,11 @@ class Stateful:
         steps, mark = self.facts.steps, self.work.watermark
         until = None if mark is None else mark.millis
         found = []
-        for number, sums in enumerate(sums_of(steps, seen_columns(self.work))):
-            first = settled(steps[number].text, sums)
-            carried = TwiceCarried(first, closing(first.text, until))
-            carried = TwiceCarried(carried, as_of(carried.text, until))
+        for number, sums in enumerate(self.work.query.sums):
+            changes = [partial(settled, sums=sums), partial(closing, until=until)]
+            if any(tables_of(steps[number].statement)):
+                changes.append(partial(as_of, until=until))
+            carried = edited(steps[number].statement, *changes)
             found.append(SentQuery(number, len(steps), carried))
         return tuple(found)
 

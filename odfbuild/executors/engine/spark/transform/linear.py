@@ -34,7 +34,7 @@ from odfbuild.executors.engine.spark.sql_text import comparable, quoted, spark_s
 from odfbuild.executors.engine.spark.transform.columns import OPERATION, check_columns, hidden
 from odfbuild.executors.engine.spark.transform.inputs import NewRows
 from odfbuild.odf.events import DatasetVocabulary
-from odfbuild.sql.analysis.query import QueryFacts
+from odfbuild.sql.analysis.facts import QueryFacts
 from odfbuild.sql.text.edits import carry
 
 if TYPE_CHECKING:
@@ -236,7 +236,7 @@ def _sent(work: TransformWork, facts: QueryFacts) -> tuple[SentQuery, ...]:
     raw = facts.names_op
     absent = () if raw else unseen_columns(each.vocab for each in work.inputs)
     return tuple(
-        SentQuery(number, len(facts.steps), carry(step.text, hidden(raw=raw), absent))
+        SentQuery(number, len(facts.steps), carry(step.statement, hidden(raw=raw), absent))
         for number, step in enumerate(facts.steps)
     )
 

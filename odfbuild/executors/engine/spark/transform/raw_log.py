@@ -20,7 +20,7 @@ from odfbuild.executors.engine.spark.sql_text import quoted
 from odfbuild.executors.engine.spark.transform.fine_times import note_fine
 from odfbuild.executors.engine.spark.transform.linear import planned_step
 from odfbuild.odf.events import OffsetInterval
-from odfbuild.sql.analysis.query import QueryFacts
+from odfbuild.sql.analysis.facts import QueryFacts
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

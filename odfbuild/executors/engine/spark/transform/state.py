@@ -11,7 +11,7 @@ least or greatest value.
 import hashlib
 import json
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import reduce
 from typing import TYPE_CHECKING, Final
 
@@ -46,9 +46,8 @@ from odfbuild.odf.hashing import LogicalHasher
 from odfbuild.odf.identity import Multihash
 from odfbuild.odf.schema.arrow import to_arrow
 from odfbuild.sql.analysis.aggregates.accumulators import GROUPS, Accumulators
-from odfbuild.sql.analysis.query import examine
+from odfbuild.sql.analysis.facts import is_row_by_row
 from odfbuild.sql.text.edits import CarriedText, TwiceCarried, carry
-from odfbuild.sql.text.statement import QueryStep
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -71,7 +70,7 @@ def known_groups(work: TransformWork, found: Accumulators) -> KnownGroups | None
 
 def _made_for(work: TransformWork, found: Accumulators) -> str:
     """Return what tells checkpoints apart: the query, its inputs' types, and the engine."""
-    sql = work.transform
+    sql = work.query.transform
     steps = [[each.alias, each.query] for each in sql.queries or ()] or [[None, sql.query]]
     inputs = [[each.alias, str(to_arrow(each.schema))] for each in work.inputs]
     texts = [found.rows.text, found.result.text]
@@ -222,7 +221,7 @@ class Accumulated:
             rows.filter(pc.equal(rows.column(_SIDE), n)).drop_columns([_SIDE]) for n in (0, 1)
         )
         op = self.counting.work.vocab.operation_type_column
-        key = paired(self.counting.key, dict.fromkeys(was.column_names))
+        key = paired(self.counting.work.query.key, dict.fromkeys(was.column_names))
         found = difference(was, now, op=op, key=key)
         for batch in found.to_batches():
             check_event_time(batch, self.counting.work.vocab)
@@ -233,7 +232,7 @@ class Accumulated:
         now = self._made(after)
         kinds = kinds_of(now.schema)
         was = before(kinds)
-        key = paired(self.counting.key, kinds)
+        key = paired(self.counting.work.query.key, kinds)
         with in_vain(), spark_errors("run the query", self._sent(), self.counting.log):
             return self._in_spark(was, now, kinds, key)
 
@@ -306,19 +305,19 @@ class Accumulated:
 
     def _carried(self) -> tuple[SentQuery, ...] | None:
         """Return the steps with the side of each group in them, None if they cannot hold it."""
-        first, sent = self.counting.found.step, self._sent()
-        steps = [
-            QueryStep(step.alias, each.carried.text)
-            for step, each in zip(self.counting.facts.steps[first:], sent[first:], strict=True)
-        ]
-        read = {each.alias for each in self.counting.work.inputs}
-        facts = examine(steps, {GROUPS, *read}, ())
-        if not facts.is_linear or set(facts.inputs) - {GROUPS}:
+        first, query = self.counting.found.step, self.counting.work.query
+        result = self.counting.found.result
+        rest = [result.statement, *(step.statement for step in query.steps[first + 1 :])]
+        inputs = {each.alias for each in query.inputs}
+        reads = {table.text for each in rest for table in each.tables}
+        if reads & inputs or not all(map(is_row_by_row, rest)):
             return None
-        return tuple(
-            replace(each, carried=TwiceCarried(each.carried, carry(each.carried.text, (_SIDE,))))
-            for each in sent
-        )
+        carried: list[CarriedText | TwiceCarried] = [
+            *(CarriedText(step.text, ()) for step in query.steps[:first]),
+            TwiceCarried(result, carry(rest[0], (_SIDE,))),
+            *(carry(each, (_SIDE,)) for each in rest[1:]),
+        ]
+        return tuple(SentQuery(n, len(carried), each) for n, each in enumerate(carried))
 
     def _write(self, groups: KnownGroups) -> None:
         into = self.counting.work.new_checkpoint

@@ -8,10 +8,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from odfbuild.odf.events import SqlQueryStep, TransformSql
-from odfbuild.sql.analysis.query import QueryFacts, diagnostics, examine
+from odfbuild.sql.analysis.facts import QueryFacts, diagnostics, examine
 from odfbuild.sql.findings import Reason
 from odfbuild.sql.text.edits import CarriedText, carry
-from odfbuild.sql.text.statement import CLOCK_WORDS, QueryStep, steps_of
+from odfbuild.sql.text.parse import read
+from odfbuild.sql.text.statement import CLOCK_WORDS
+from odfbuild.sql.text.steps import QueryStep, steps_of
 
 
 def facts(text: str, *inputs: str, **steps: str) -> QueryFacts:
@@ -262,7 +264,7 @@ def test_a_transform_is_one_query_or_a_list() -> None:
 
 
 def test_sqlglot_is_imported_only_when_a_text_is_read() -> None:
-    code = "import sys, odfbuild.sql.analysis.query; print('sqlglot' in sys.modules)"
+    code = "import sys, odfbuild.sql.analysis.facts; print('sqlglot' in sys.modules)"
     run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert run.stdout.strip() == "False"
 
@@ -295,11 +297,13 @@ CARRIED = {
 
 @pytest.mark.parametrize(("text", "expected"), CARRIED.items())
 def test_carried_columns_come_first_in_every_select(text: str, expected: str) -> None:
-    assert carry(text, ["p", "o"]).text == expected
+    assert carry(read(text), ["p", "o"]).text == expected
 
 
 def test_columns_that_are_not_there_are_excluded_in_vain() -> None:
-    carried = carry("select * except (op, `a b`, offset) from t", ["p"], absent=["op", "offset"])
+    carried = carry(
+        read("select * except (op, `a b`, offset) from t"), ["p"], absent=["op", "offset"]
+    )
     assert carried.text == "select p, * except (p, `a b`) from t"
 
 
@@ -307,7 +311,7 @@ def test_columns_that_are_not_there_are_excluded_in_vain() -> None:
 def test_places_in_the_changed_text_lead_back_to_the_original(
     text: str, data: st.DataObject
 ) -> None:
-    carried = carry(text, ["p", "o"])
+    carried = carry(read(text), ["p", "o"])
     edited = [range(start, end) for start, end, _ in carried.edits]
     at = data.draw(st.integers(0, len(text) - 1))
     if any(at in each for each in edited):

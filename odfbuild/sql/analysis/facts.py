@@ -24,9 +24,10 @@ from odfbuild.odf.schema.types import inner
 from odfbuild.sql.columns.structs import GENERATORS
 from odfbuild.sql.findings import Finding, Reason, words
 from odfbuild.sql.forbidden import FORBIDDEN, FORBIDDEN_WORDS, MANY_ROWS, SEVERAL_ROWS, WINDOWS
-from odfbuild.sql.text.parse import read, skeleton
+from odfbuild.sql.text.parse import skeleton
 from odfbuild.sql.text.shape import Call, Generator, Group, Join, Place, Select, SetQuery
-from odfbuild.sql.text.statement import QueryStep, SqlTextError, Statement
+from odfbuild.sql.text.statement import SqlTextError, Statement
+from odfbuild.sql.text.steps import QueryStep
 
 if TYPE_CHECKING:
     from odfbuild.sql.analysis.sums import Sums
@@ -84,7 +85,7 @@ def examine(
     statements: list[Statement] = []
     for number, step in enumerate(steps):
         try:
-            statement = read(step.text)
+            statement = step.statement
         except SqlTextError as error:
             findings.append(Finding(Reason.SYNTAX, str(error), number, error.place, error.code))
         else:
@@ -142,24 +143,22 @@ def _statement_findings(
     found = list(_call_findings(number, statement))
     yield from found
     if statement.bars or any(each.reason is Reason.NOT_LINEAR for each in found):
-        yield from order_findings(number, statement.text)
+        yield from order_findings(number, statement)
 
 
-def order_findings(number: int, text: str, sums: Sums | None = None) -> Iterator[Finding]:
+def order_findings(number: int, query: Statement, sums: Sums | None = None) -> Iterator[Finding]:
     """Yield what keeps a step that looks at several rows from being computed in portions.
 
     That is what depends on the order of rows, with `sums` also by types, and time out of place.
-
-    Raises SqlTextError.
     """
     from odfbuild.sql.analysis.order import unordered
     from odfbuild.sql.analysis.windows import loose_windows, odd_months
 
-    for each in unordered(text, sums):
+    for each in unordered(query, sums):
         yield Finding(Reason.ORDER, each.what.text, number, each.what.place, each.fix)
-    for window in loose_windows(text):
+    for window in loose_windows(query):
         yield Finding(Reason.LOOSE_WINDOW, window.text, number, window.place)
-    for window in odd_months(text):
+    for window in odd_months(query):
         yield Finding(Reason.WINDOW_LENGTH, window.text, number, window.place)
 
 
@@ -168,7 +167,7 @@ def _version_findings(number: int, step: QueryStep) -> Iterator[Finding]:
         return
     from odfbuild.sql.analysis.temporal import join_problems
 
-    yield from join_problems(number, step.text, step.temporal)
+    yield from join_problems(number, step.statement, step.temporal)
 
 
 def _table_findings(steps: Sequence[QueryStep], known: Collection[str]) -> Iterator[Finding]:
@@ -198,6 +197,13 @@ def _call_findings(number: int, statement: Statement) -> Iterator[Finding]:
             is_quoted = statement.text[word.place.start] == "`"
             hint = _OF_COLUMN.format(word.text) if is_quoted else ""
             yield Finding(reason, word.text, number, word.place, hint)
+
+
+def is_row_by_row(statement: Statement) -> bool:
+    """Tell whether every row that a statement gives comes from one row that it reads."""
+    return not statement.bars and not any(
+        each.text in MANY_ROWS or each.text in WINDOWS for each in statement.calls
+    )
 
 
 def _names(statement: Statement, op_columns: Collection[str]) -> bool:
@@ -330,7 +336,7 @@ def shaping_clauses(steps: Sequence[QueryStep]) -> tuple[str, ...] | None:
     `intersect`, `except`, `explode` and `limit`, in this order.
     """
     try:
-        found = {word for step in steps for word in _words(read(step.text).shape)}
+        found = {word for step in steps for word in _words(step.statement.shape)}
     except SqlTextError:
         return None
     return tuple(word for word in _WORDS if word in found)

@@ -1,0 +1,43 @@
+"""The statements of a transform, in the order in which they run, each read when first asked for."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TypeAlias
+
+from odfbuild.odf.events import TransformSql
+from odfbuild.sql.text.parse import read
+from odfbuild.sql.text.statement import Statement
+
+Keys: TypeAlias = "tuple[tuple[str, tuple[str, ...]], ...]"
+"""The tables that have versions, and the columns of the primary key of each."""
+
+
+@dataclass(frozen=True)
+class QueryStep:
+    """One statement of a transform; only the last step has no alias ("SqlQueryStep").
+
+    `temporal` are the tables whose versions it may read ("TemporalTable"), equal in all steps.
+    """
+
+    alias: str | None
+    text: str
+    temporal: Keys = ()
+
+    @cached_property
+    def statement(self) -> Statement:
+        """Return what the text says, which is read once.  Raises SqlTextError."""
+        return read(self.text)
+
+    def __reduce__(self) -> tuple[type[QueryStep], tuple[str | None, str, Keys]]:
+        """Copy the text alone: a copy in another process reads it for itself."""
+        return QueryStep, (self.alias, self.text, self.temporal)
+
+
+def steps_of(transform: TransformSql) -> tuple[QueryStep, ...]:
+    """Return the statements of a transform; a lone `query` is one step without alias."""
+    keys = tuple((each.name, each.primary_key) for each in transform.temporal_tables or ())
+    if transform.queries is not None:
+        return tuple(QueryStep(step.alias, step.query, keys) for step in transform.queries)
+    return () if transform.query is None else (QueryStep(None, transform.query, keys),)
