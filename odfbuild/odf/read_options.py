@@ -1,6 +1,6 @@
 """Options of read steps, formats of times among them.  Pure.
 
-Formats of dates are as `timeformat` reads them; one that is absent or `rfc3339` is RFC 3339.
+A format of dates that is absent or `rfc3339` is RFC 3339.
 
 A format with a `%` is strftime's, with what chrono, which the reference uses, adds to it; one
 without is Java's SimpleDateFormat, which the specification names.

@@ -167,7 +167,7 @@ def seal(
     `slice_rows`, every so many rows become a slice of their own, in a file beside `into`; `spread`
     writes slices of a frame in files, several at a time, perhaps in other processes.  Raises
     BadInputSchemaError, SchemaEvolutionError, NullValuesError, UnhashableTypeError, and
-    InvalidChangelogError for rows that break the rules of `row_rules`.
+    InvalidChangelogError for rows that break the rules of `checks.rows`.
     """
     schema = slice_schema(frame.schema, vocab, in_force, retires=retires)
     arrow = to_arrow(schema)

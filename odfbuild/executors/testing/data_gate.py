@@ -51,7 +51,7 @@ class Gate:
     def check(
         self, site: Site, dataset: DatasetId, state: ChainState, sealed: Sealed, source: str
     ) -> tuple[Diagnostic, ...]:
-        """Make the checks on what is about to be committed; see `held.held_back`."""
+        """Make the checks on what is about to be committed; see `engine.context.held_back`."""
         checks = self._checks(site, dataset)
         if not checks:
             return ()

@@ -3,7 +3,8 @@
 `chain`: block bytes hash to their names, links and rules hold from the seed on, for the head and
 every other reference; blocks that several of them reach are looked at once.  `data`: each file
 has the physical hash, size, rows and logical hash that its block records, the columns of the schema
-in force, and rows that keep the rules (`row_rules`); what they take back is there (`retractions`).
+in force, and rows that keep the rules (`data.checks.rows`); what they take back is there
+(`data.retractions`).
 `inputs`: the blocks and offsets that steps say they read are on the chains of the inputs
 (`recorded_inputs`).
 

@@ -14,7 +14,7 @@ from typing import Final
 
 from odfbuild.odf.events import DataType, DataTypeDecimal, DataTypeList
 from odfbuild.sql.columns.types import Value
-from odfbuild.sql.text import types as of
+from odfbuild.sql.text import types
 from odfbuild.sql.text.shape import Expr, Literal, Operation
 
 
@@ -51,14 +51,14 @@ _BOOLEANS: Final = {"t", "true", "y", "yes", "1", "f", "false", "n", "no", "0"}
 _DATE: Final = re.compile(r"[+-]?\d{4,7}(-\d{1,2}(-\d{1,2}([ T].*)?)?)?")
 _DAY: Final = re.compile(r"\d{4}-\d{1,2}-\d{1,2}")
 _NAMES: Final[Mapping[DataType, str]] = {
-    of.BYTE: "TINYINT",
-    of.SHORT: "SMALLINT",
-    of.INT: "INT",
-    of.BIGINT: "BIGINT",
-    of.FLOAT: "FLOAT",
-    of.DOUBLE: "DOUBLE",
-    of.BOOLEAN: "BOOLEAN",
-    of.DATE: "DATE",
+    types.BYTE: "TINYINT",
+    types.SHORT: "SMALLINT",
+    types.INT: "INT",
+    types.BIGINT: "BIGINT",
+    types.FLOAT: "FLOAT",
+    types.DOUBLE: "DOUBLE",
+    types.BOOLEAN: "BOOLEAN",
+    types.DATE: "DATE",
 }
 
 
@@ -118,13 +118,13 @@ def cast_failure(value: Expr, to: DataType | None) -> Failure | None:
     if text is None:
         return None
     plain = text.strip()
-    if isinstance(to, DataTypeDecimal) or to in {of.BYTE, of.SHORT, of.INT, of.BIGINT}:
+    if isinstance(to, DataTypeDecimal) or to in {types.BYTE, types.SHORT, types.INT, types.BIGINT}:
         fails = _NUMBER.fullmatch(plain) is None
-    elif to in {of.FLOAT, of.DOUBLE}:
+    elif to in {types.FLOAT, types.DOUBLE}:
         fails = not _NUMBER.fullmatch(plain) and not _NO_NUMBER.fullmatch(plain)
-    elif to == of.BOOLEAN:
+    elif to == types.BOOLEAN:
         fails = plain.lower() not in _BOOLEANS
-    elif to == of.DATE:
+    elif to == types.DATE:
         fails = not plain.isalpha() and not _is_date(plain)
     else:
         return None
@@ -153,7 +153,7 @@ def _is_date(text: str) -> bool:
 
 def _times(name: str, args: Sequence[Expr], values: Sequence[Value]) -> Failure | None:
     text = _text(args[1])
-    if text is None or (name in _PARSING and values[0].kind != of.STRING):
+    if text is None or (name in _PARSING and values[0].kind != types.STRING):
         return None
     plain = re.sub(r"'[^']*'", "", text)
     if "'" in plain:

@@ -29,7 +29,7 @@ from odfbuild.sql.columns.types import (
 )
 from odfbuild.sql.forbidden import FORBIDDEN
 from odfbuild.sql.functions import ALLOWED
-from odfbuild.sql.text import types as spark_types
+from odfbuild.sql.text import types
 from odfbuild.sql.text.shape import (
     Call,
     Case,
@@ -246,10 +246,10 @@ class Expressions(ABC):
         if op in _BITS or op == "~":
             kind = args[0].kind if op == "~" else wider(args[0].kind, args[1].kind)
             known = kind in {
-                spark_types.BYTE,
-                spark_types.SHORT,
-                spark_types.INT,
-                spark_types.BIGINT,
+                types.BYTE,
+                types.SHORT,
+                types.INT,
+                types.BIGINT,
             }
             return Value(kind, any(a.nullable for a in args)) if known else UNKNOWN
         if op == "row":
@@ -334,16 +334,16 @@ _READERS: dict[type, Callable[..., Value]] = {
 
 CASTS: dict[str, DataType] = {
     "string": STRING,
-    "int": spark_types.INT,
-    "bigint": spark_types.BIGINT,
-    "smallint": spark_types.SHORT,
-    "tinyint": spark_types.BYTE,
-    "double": spark_types.DOUBLE,
-    "float": spark_types.FLOAT,
+    "int": types.INT,
+    "bigint": types.BIGINT,
+    "smallint": types.SHORT,
+    "tinyint": types.BYTE,
+    "double": types.DOUBLE,
+    "float": types.FLOAT,
     "boolean": BOOLEAN,
-    "binary": spark_types.BINARY,
-    "date": spark_types.DATE,
-    "timestamp": spark_types.TIMESTAMP,
+    "binary": types.BINARY,
+    "date": types.DATE,
+    "timestamp": types.TIMESTAMP,
     "decimal": DataTypeDecimal(10, 0),
 }
 _NAMES = ALLOWED | FORBIDDEN.keys() | WINDOWED | WINDOW_PARTS
@@ -412,11 +412,11 @@ class Calls(Expressions):
 
     def extract(self, expr: Call, scope: Scope) -> Value:
         unit, of = expr.args[0], self.value(expr.args[-1], scope)
-        if not isinstance(unit, Literal) or isinstance(of.kind, spark_types.Interval):
+        if not isinstance(unit, Literal) or isinstance(of.kind, types.Interval):
             return UNKNOWN
         second = unit.text.lower() in _SECONDS
-        sure = not of.nullable and of.kind in {spark_types.DATE, spark_types.TIMESTAMP}
-        return Value(DataTypeDecimal(8, 6) if second else spark_types.INT, not sure)
+        sure = not of.nullable and of.kind in {types.DATE, types.TIMESTAMP}
+        return Value(DataTypeDecimal(8, 6) if second else types.INT, not sure)
 
     def round(self, expr: Call, scope: Scope) -> Value:
         args = self.values(expr.args, scope)
@@ -442,7 +442,7 @@ class Calls(Expressions):
         item = UNKNOWN
         if isinstance(kind, DataTypeList):
             item = Value(*unwrapped(kind.item_type))
-        of = (item, Value(spark_types.INT, False)) if expr.name in _OF_ITEMS else ()
+        of = (item, Value(types.INT, False)) if expr.name in _OF_ITEMS else ()
         results = [self.function(each, scope, of) for each in functions]
         if expr.name == "transform" and results and isinstance(kind, DataTypeList):
             made = results[0].stored

@@ -22,34 +22,36 @@ from odfbuild.odf.events import (
 )
 from odfbuild.sql.columns.structs import item_of
 from odfbuild.sql.columns.types import UNKNOWN, Value, arithmetic, cast, common, negative
-from odfbuild.sql.text import types as of
+from odfbuild.sql.text import types
 from odfbuild.sql.text.types import SqlType, unwrapped
 
 Rule = Callable[[Sequence[Value]], Value]
 
-_INTEGERS = {of.BYTE, of.SHORT, of.INT, of.BIGINT}
-_TIMES = {of.DATE, of.TIMESTAMP, of.LOCAL_TIME}
+_INTEGERS = {types.BYTE, types.SHORT, types.INT, types.BIGINT}
+_TIMES = {types.DATE, types.TIMESTAMP, types.LOCAL_TIME}
 
 
 def _is(letter: str, kind: SqlType | None) -> bool:
     """Tell whether a type is taken as it is, or converted without fail."""
-    if kind is None or kind == of.NULL:
+    if kind is None or kind == types.NULL:
         return False
     match letter:
         case "a":
             return True
         case "t":
-            return kind == of.STRING or kind in _INTEGERS | _TIMES or kind == of.BOOLEAN
+            return kind == types.STRING or kind in _INTEGERS | _TIMES or kind == types.BOOLEAN
         case "x":
-            return kind in {of.STRING, of.BINARY}
+            return kind in {types.STRING, types.BINARY}
         case "i":
             return kind in _INTEGERS
         case "n":
-            return kind in _INTEGERS | {of.FLOAT, of.DOUBLE} or isinstance(kind, DataTypeDecimal)
+            return kind in _INTEGERS | {types.FLOAT, types.DOUBLE} or isinstance(
+                kind, DataTypeDecimal
+            )
         case "d":
             return kind in _TIMES
         case _:
-            return kind == of.BOOLEAN
+            return kind == types.BOOLEAN
 
 
 def _sure(signature: str, args: Sequence[Value]) -> bool:
@@ -85,7 +87,7 @@ def same(args: Sequence[Value]) -> Value:
 
 def coalesce(args: Sequence[Value]) -> Value:
     kind = common(args).kind
-    if kind is None or isinstance(kind, of.Interval):
+    if kind is None or isinstance(kind, types.Interval):
         return UNKNOWN
     return Value(kind, all(cast(value, kind).nullable for value in args))
 
@@ -96,7 +98,7 @@ def if_(args: Sequence[Value]) -> Value:
 
 def decode(args: Sequence[Value]) -> Value:
     if len(args) < 3:
-        return Value(of.STRING, True)
+        return Value(types.STRING, True)
     rest = args[1:]
     results = [*rest[1::2], *(rest[-1:] if len(rest) % 2 else ())]
     kind = common(results)
@@ -110,15 +112,15 @@ def concat(args: Sequence[Value]) -> Value:
     kinds = {type(value.kind) for value in args}
     if DataTypeList in kinds:
         return common(args) if kinds == {DataTypeList} else UNKNOWN
-    if all(value.kind == of.BINARY for value in args):
-        return Value(of.BINARY, any(value.nullable for value in args))
+    if all(value.kind == types.BINARY for value in args):
+        return Value(types.BINARY, any(value.nullable for value in args))
     if any(value.kind is None for value in args):
         return UNKNOWN
-    return Value(of.STRING, any(cast(value, of.STRING).nullable for value in args))
+    return Value(types.STRING, any(cast(value, types.STRING).nullable for value in args))
 
 
 def concat_ws(args: Sequence[Value]) -> Value:
-    return Value(of.STRING, not args or args[0].nullable or args[0].kind != of.STRING)
+    return Value(types.STRING, not args or args[0].nullable or args[0].kind != types.STRING)
 
 
 def cut(args: Sequence[Value]) -> Value:
@@ -126,7 +128,7 @@ def cut(args: Sequence[Value]) -> Value:
     kind = args[0].kind if args else None
     if kind is None:
         return UNKNOWN
-    plain = of.BINARY if kind == of.BINARY else of.STRING
+    plain = types.BINARY if kind == types.BINARY else types.STRING
     sure = _sure("xii", args) or _sure("tii", args)
     return Value(plain, not sure)
 
@@ -134,7 +136,7 @@ def cut(args: Sequence[Value]) -> Value:
 def reverse(args: Sequence[Value]) -> Value:
     if not args or args[0].kind is None:
         return UNKNOWN
-    return args[0] if isinstance(args[0].kind, DataTypeList) else gives(of.STRING, "t")(args)
+    return args[0] if isinstance(args[0].kind, DataTypeList) else gives(types.STRING, "t")(args)
 
 
 def by_count(*rules: Rule) -> Rule:
@@ -145,29 +147,29 @@ def by_count(*rules: Rule) -> Rule:
 def moved(args: Sequence[Value]) -> Value:
     """Give a date moved by days, or a time moved by a unit: `dateadd(day, 1, t)`."""
     if len(args) != 3:
-        return gives(of.DATE, "di")(args)
-    kind = of.LOCAL_TIME if args[2].kind == of.LOCAL_TIME else of.TIMESTAMP
+        return gives(types.DATE, "di")(args)
+    kind = types.LOCAL_TIME if args[2].kind == types.LOCAL_TIME else types.TIMESTAMP
     return UNKNOWN if args[2].kind is None else Value(kind, not _sure("id", args[1:]))
 
 
 def apart(args: Sequence[Value]) -> Value:
     if len(args) == 3:
-        return Value(of.BIGINT, not _sure("dd", args[1:]))
-    return gives(of.INT, "dd")(args)
+        return Value(types.BIGINT, not _sure("dd", args[1:]))
+    return gives(types.INT, "dd")(args)
 
 
 def window(args: Sequence[Value]) -> Value:
     kind = args[0].kind if args else None
     if kind is None:
         return UNKNOWN
-    edge = DataTypeOption(of.LOCAL_TIME if kind == of.LOCAL_TIME else of.TIMESTAMP)
+    edge = DataTypeOption(types.LOCAL_TIME if kind == types.LOCAL_TIME else types.TIMESTAMP)
     return Value(DataTypeStruct((DataField("start", edge), DataField("end", edge))), False)
 
 
 def window_part(args: Sequence[Value]) -> Value:
     """Give the type of TUMBLE_START and its like: an instant, of all but local times."""
     kind = args[0].kind if args else None
-    return UNKNOWN if kind in {None, of.LOCAL_TIME} else Value(of.TIMESTAMP, True)
+    return UNKNOWN if kind in {None, types.LOCAL_TIME} else Value(types.TIMESTAMP, True)
 
 
 # Numbers
@@ -180,7 +182,7 @@ def whole(args: Sequence[Value]) -> Value:
         if kind.scale == 0:
             return Value(kind, True)
         return Value(DataTypeDecimal(min(kind.precision - kind.scale + 1, 38), 0), True)
-    return Value(of.BIGINT, True) if _is("n", kind) else UNKNOWN
+    return Value(types.BIGINT, True) if _is("n", kind) else UNKNOWN
 
 
 def operator(op: str) -> Rule:
@@ -194,13 +196,13 @@ def operator(op: str) -> Rule:
 
 def shift(args: Sequence[Value]) -> Value:
     kind = args[0].kind if args else None
-    if kind not in {of.INT, of.BIGINT}:
+    if kind not in {types.INT, types.BIGINT}:
         return UNKNOWN
     return Value(kind, not _sure("ii", args))
 
 
 def zero_if_null(args: Sequence[Value]) -> Value:
-    return coalesce([*args, Value(of.INT, False)])
+    return coalesce([*args, Value(types.INT, False)])
 
 
 # Lists, maps and structs
@@ -213,13 +215,13 @@ def array(args: Sequence[Value]) -> Value:
 
 def map_(args: Sequence[Value]) -> Value:
     key, value = common(args[::2]).kind, common(args[1::2]).stored
-    if not args or len(args) % 2 or key is None or value is None or isinstance(key, of.Interval):
+    if not args or len(args) % 2 or key is None or value is None or isinstance(key, types.Interval):
         return UNKNOWN
     return Value(DataTypeMap(key, value), False)
 
 
 def sized(args: Sequence[Value]) -> Value:
-    return gives(of.INT, "a")(args)
+    return gives(types.INT, "a")(args)
 
 
 def item(args: Sequence[Value]) -> Value:
@@ -263,7 +265,7 @@ def repeated(args: Sequence[Value]) -> Value:
 def range_(args: Sequence[Value]) -> Value:
     kinds = {value.kind for value in args[:2]}
     kind = kinds.pop()
-    if kinds or kind is None or isinstance(kind, of.Interval):
+    if kinds or kind is None or isinstance(kind, types.Interval):
         return UNKNOWN
     return Value(DataTypeList(kind), True)
 
@@ -305,8 +307,8 @@ def sum_(args: Sequence[Value]) -> Value:
     if isinstance(kind, DataTypeDecimal):
         return Value(DataTypeDecimal(min(kind.precision + 10, 38), kind.scale), True)
     if kind in _INTEGERS:
-        return Value(of.BIGINT, True)
-    return Value(of.DOUBLE if kind in {of.FLOAT, of.DOUBLE, of.STRING} else None, True)
+        return Value(types.BIGINT, True)
+    return Value(types.DOUBLE if kind in {types.FLOAT, types.DOUBLE, types.STRING} else None, True)
 
 
 def avg(args: Sequence[Value]) -> Value:
@@ -314,13 +316,13 @@ def avg(args: Sequence[Value]) -> Value:
     if isinstance(kind, DataTypeDecimal):
         size, scale = min(kind.precision + 4, 38), min(kind.scale + 4, 38)
         return Value(DataTypeDecimal(size, scale), True)
-    known = kind in _INTEGERS | {of.FLOAT, of.DOUBLE, of.STRING}
-    return Value(of.DOUBLE if known else None, True)
+    known = kind in _INTEGERS | {types.FLOAT, types.DOUBLE, types.STRING}
+    return Value(types.DOUBLE if known else None, True)
 
 
 def collected(args: Sequence[Value]) -> Value:
     kind = args[0].kind if args else None
-    if kind is None or isinstance(kind, of.Interval):
+    if kind is None or isinstance(kind, types.Interval):
         return UNKNOWN
     return Value(DataTypeList(kind), False)
 
@@ -340,14 +342,14 @@ def _loose(item: DataType) -> DataType:
 def percentile(args: Sequence[Value]) -> Value:
     if len(args) > 1 and (args[1].kind is None or isinstance(args[1].kind, DataTypeList)):
         return UNKNOWN
-    return Value(of.DOUBLE, True)
+    return Value(types.DOUBLE, True)
 
 
 def approximate(args: Sequence[Value]) -> Value:
     if len(args) < 2 or args[1].kind is None or isinstance(args[1].kind, DataTypeList):
         return UNKNOWN
     kind = args[0].kind
-    return Value(kind if kind in _INTEGERS | _TIMES | {of.FLOAT, of.DOUBLE} else None, True)
+    return Value(kind if kind in _INTEGERS | _TIMES | {types.FLOAT, types.DOUBLE} else None, True)
 
 
 # Windows
@@ -366,46 +368,46 @@ def _all(rule: Rule, names: str) -> dict[str, Rule]:
 
 
 _TEXT = _all(
-    gives(of.STRING, "t*"), "upper lower ucase lcase trim ltrim rtrim btrim replace translate"
+    gives(types.STRING, "t*"), "upper lower ucase lcase trim ltrim rtrim btrim replace translate"
 ) | {
-    **_all(gives(of.STRING, "ti*"), "left repeat"),
-    **_all(gives(of.STRING, "tit"), "lpad rpad"),
-    **_all(gives(of.STRING, "tti*"), "regexp_extract"),
-    **_all(gives(of.STRING, "ttti"), "regexp_replace"),
-    **_all(gives(of.STRING, "ttii"), "overlay"),
-    **_all(gives(of.STRING, "t"), "initcap soundex"),
-    **_all(gives(of.STRING, "i"), "chr char space bin"),
-    **_all(gives(of.STRING, "x"), "md5 sha sha1 base64"),
-    **_all(gives(of.STRING, "d"), "dayname monthname"),
-    **_all(gives(of.STRING, "ta*"), "format_string printf"),
-    "date_format": gives(of.STRING, "dt"),
-    "hex": gives(of.STRING, "a"),
-    "typeof": never(of.STRING),
+    **_all(gives(types.STRING, "ti*"), "left repeat"),
+    **_all(gives(types.STRING, "tit"), "lpad rpad"),
+    **_all(gives(types.STRING, "tti*"), "regexp_extract"),
+    **_all(gives(types.STRING, "ttti"), "regexp_replace"),
+    **_all(gives(types.STRING, "ttii"), "overlay"),
+    **_all(gives(types.STRING, "t"), "initcap soundex"),
+    **_all(gives(types.STRING, "i"), "chr char space bin"),
+    **_all(gives(types.STRING, "x"), "md5 sha sha1 base64"),
+    **_all(gives(types.STRING, "d"), "dayname monthname"),
+    **_all(gives(types.STRING, "ta*"), "format_string printf"),
+    "date_format": gives(types.STRING, "dt"),
+    "hex": gives(types.STRING, "a"),
+    "typeof": never(types.STRING),
     "concat": concat,
     "concat_ws": concat_ws,
     "reverse": reverse,
     **_all(cut, "substring substr"),
     **_all(
-        gives(of.STRING),
+        gives(types.STRING),
         "right split_part sha2 format_number regexp_substr elt conv from_unixtime to_json "
         "get_json_object array_join to_char url_encode url_decode mask",
     ),
-    "split": gives(DataTypeList(of.STRING), "tti"),
-    "regexp_extract_all": gives(DataTypeList(DataTypeOption(of.STRING))),
-    "str_to_map": gives(DataTypeMap(of.STRING, DataTypeOption(of.STRING))),
-    "unbase64": gives(of.BINARY),
-    **_all(gives(of.BINARY), "unhex encode"),
+    "split": gives(DataTypeList(types.STRING), "tti"),
+    "regexp_extract_all": gives(DataTypeList(DataTypeOption(types.STRING))),
+    "str_to_map": gives(DataTypeMap(types.STRING, DataTypeOption(types.STRING))),
+    "unbase64": gives(types.BINARY),
+    **_all(gives(types.BINARY), "unhex encode"),
     "decode": decode,
     **_all(
-        gives(of.INT, "t"),
+        gives(types.INT, "t"),
         "length len char_length character_length octet_length bit_length ascii",
     ),
-    **_all(gives(of.INT, "tti"), "instr locate position levenshtein find_in_set regexp_count"),
-    **_all(gives(of.BOOLEAN, "tt"), "startswith endswith contains regexp_like regexp"),
-    "json_array_length": gives(of.INT),
-    "hash": never(of.INT),
-    "xxhash64": never(of.BIGINT),
-    "crc32": gives(of.BIGINT, "x"),
+    **_all(gives(types.INT, "tti"), "instr locate position levenshtein find_in_set regexp_count"),
+    **_all(gives(types.BOOLEAN, "tt"), "startswith endswith contains regexp_like regexp"),
+    "json_array_length": gives(types.INT),
+    "hash": never(types.INT),
+    "xxhash64": never(types.BIGINT),
+    "crc32": gives(types.BIGINT, "x"),
 }
 WINDOW_PARTS = frozenset(
     f"{w}_{part}" for w in ("tumble", "hop", "session") for part in ("start", "end", "rowtime")
@@ -420,49 +422,49 @@ _CONDITIONS: dict[str, Rule] = {
     "nullif": first,
     "nullifzero": first,
     "zeroifnull": zero_if_null,
-    **_all(never(of.BOOLEAN), "isnull isnotnull isnan equal_null"),
+    **_all(never(types.BOOLEAN), "isnull isnotnull isnan equal_null"),
 }
 _TIMED: dict[str, Rule] = {
-    "to_date": by_count(gives(of.DATE, "d"), gives(of.DATE)),
-    "to_timestamp": by_count(gives(of.TIMESTAMP, "d"), gives(of.TIMESTAMP)),
-    "to_timestamp_ltz": gives(of.TIMESTAMP),
-    "to_timestamp_ntz": gives(of.LOCAL_TIME),
-    "try_to_timestamp": gives(of.TIMESTAMP),
-    "try_to_date": gives(of.DATE),
-    "date_trunc": gives(of.TIMESTAMP),
-    "trunc": gives(of.DATE),
+    "to_date": by_count(gives(types.DATE, "d"), gives(types.DATE)),
+    "to_timestamp": by_count(gives(types.TIMESTAMP, "d"), gives(types.TIMESTAMP)),
+    "to_timestamp_ltz": gives(types.TIMESTAMP),
+    "to_timestamp_ntz": gives(types.LOCAL_TIME),
+    "try_to_timestamp": gives(types.TIMESTAMP),
+    "try_to_date": gives(types.DATE),
+    "date_trunc": gives(types.TIMESTAMP),
+    "trunc": gives(types.DATE),
     **_all(moved, "date_add dateadd timestampadd"),
-    "date_sub": gives(of.DATE, "di"),
+    "date_sub": gives(types.DATE, "di"),
     **_all(apart, "datediff date_diff timestampdiff"),
-    "add_months": gives(of.DATE, "di"),
-    "months_between": gives(of.DOUBLE, "ddb"),
-    "last_day": gives(of.DATE, "d"),
-    "next_day": gives(of.DATE),
+    "add_months": gives(types.DATE, "di"),
+    "months_between": gives(types.DOUBLE, "ddb"),
+    "last_day": gives(types.DATE, "d"),
+    "next_day": gives(types.DATE),
     **_all(
-        gives(of.INT, "d"),
+        gives(types.INT, "d"),
         "year quarter month day dayofmonth dayofweek dayofyear weekday weekofyear hour minute "
         "second unix_date",
     ),
-    "unix_timestamp": by_count(gives(of.BIGINT, "d"), gives(of.BIGINT)),
-    "to_unix_timestamp": by_count(gives(of.BIGINT, "d"), gives(of.BIGINT)),
-    **_all(gives(of.BIGINT, "d"), "unix_seconds unix_millis unix_micros"),
-    **_all(gives(of.TIMESTAMP, "i"), "timestamp_seconds timestamp_millis timestamp_micros"),
-    "date_from_unix_date": gives(of.DATE, "i"),
-    "make_date": gives(of.DATE, "iii"),
-    "make_timestamp": gives(of.TIMESTAMP),
-    **_all(gives(of.TIMESTAMP, "dt"), "from_utc_timestamp to_utc_timestamp"),
+    "unix_timestamp": by_count(gives(types.BIGINT, "d"), gives(types.BIGINT)),
+    "to_unix_timestamp": by_count(gives(types.BIGINT, "d"), gives(types.BIGINT)),
+    **_all(gives(types.BIGINT, "d"), "unix_seconds unix_millis unix_micros"),
+    **_all(gives(types.TIMESTAMP, "i"), "timestamp_seconds timestamp_millis timestamp_micros"),
+    "date_from_unix_date": gives(types.DATE, "i"),
+    "make_date": gives(types.DATE, "iii"),
+    "make_timestamp": gives(types.TIMESTAMP),
+    **_all(gives(types.TIMESTAMP, "dt"), "from_utc_timestamp to_utc_timestamp"),
     **_all(window, "window session_window"),
-    "window_time": gives(of.TIMESTAMP),
+    "window_time": gives(types.TIMESTAMP),
     **dict.fromkeys(WINDOW_PARTS, window_part),
 }
 _NUMBERS: dict[str, Rule] = {
     **_all(
-        gives(of.DOUBLE),
+        gives(types.DOUBLE),
         "sqrt cbrt exp ln log log10 log2 log1p expm1 sin cos tan cot sec csc asin acos atan sinh "
         "cosh tanh asinh acosh atanh degrees radians rint sign signum",
     ),
-    **_all(gives(of.DOUBLE, "nn"), "pow power atan2 hypot"),
-    **_all(never(of.DOUBLE), "pi e"),
+    **_all(gives(types.DOUBLE, "nn"), "pow power atan2 hypot"),
+    **_all(never(types.DOUBLE), "pi e"),
     **_all(lambda args: negative(args[0]) if args else UNKNOWN, "abs negative positive"),
     **_all(whole, "floor ceil ceiling"),
     **_all(operator("%"), "mod pmod"),
@@ -471,8 +473,8 @@ _NUMBERS: dict[str, Rule] = {
     "try_multiply": operator("*"),
     "try_divide": operator("/"),
     **_all(shift, "shiftleft shiftright"),
-    "bit_count": gives(of.INT, "i"),
-    **_all(gives(of.BIGINT), "factorial width_bucket"),
+    "bit_count": gives(types.INT, "i"),
+    **_all(gives(types.BIGINT), "factorial width_bucket"),
 }
 _NESTED: dict[str, Rule] = {
     "array": array,
@@ -482,8 +484,8 @@ _NESTED: dict[str, Rule] = {
     **_all(list_, "array_sort sort_array array_distinct slice filter"),
     **_all(loose, "array_union array_intersect array_except array_remove"),
     **_all(loose, "array_append array_prepend array_compact"),
-    **_all(gives(of.BOOLEAN), "array_contains arrays_overlap map_contains_key exists forall"),
-    "array_position": gives(of.BIGINT),
+    **_all(gives(types.BOOLEAN), "array_contains arrays_overlap map_contains_key exists forall"),
+    "array_position": gives(types.BIGINT),
     "array_repeat": repeated,
     "flatten": flatten,
     "sequence": range_,
@@ -527,26 +529,26 @@ SCALARS: Mapping[str, Rule] = {
 """Functions of one row that have a rule; casts and those with special arguments are elsewhere."""
 
 AGGREGATES: Mapping[str, Rule] = {
-    **_all(never(of.BIGINT), "count count_if approx_count_distinct regr_count grouping_id"),
-    "grouping": never(of.BYTE),
+    **_all(never(types.BIGINT), "count count_if approx_count_distinct regr_count grouping_id"),
+    "grouping": never(types.BYTE),
     **_all(sum_, "sum try_sum"),
     **_all(avg, "avg mean try_avg"),
     **_all(first, "min max first last first_value last_value any_value mode"),
     **_all(by, "max_by min_by"),
     **_all(first, "bit_and bit_or bit_xor"),
     **_all(collected, "collect_list collect_set array_agg"),
-    **_all(gives(of.BOOLEAN), "bool_and bool_or every some any"),
+    **_all(gives(types.BOOLEAN), "bool_and bool_or every some any"),
     **_all(
-        gives(of.DOUBLE),
+        gives(types.DOUBLE),
         "std stddev stddev_pop stddev_samp variance var_pop var_samp corr covar_pop covar_samp "
         "skewness kurtosis regr_intercept regr_r2 regr_slope regr_sxx regr_sxy regr_syy",
     ),
     "regr_avgy": lambda args: avg(args[:1]),
     "regr_avgx": lambda args: avg(args[1:2]),
     **_all(percentile, "percentile percentile_cont"),
-    "median": gives(of.DOUBLE),
+    "median": gives(types.DOUBLE),
     **_all(approximate, "percentile_approx approx_percentile"),
-    **_all(gives(of.STRING), "listagg string_agg"),
+    **_all(gives(types.STRING), "listagg string_agg"),
 }
 """Functions of many rows, known by the type that they give."""
 
@@ -554,8 +556,8 @@ ORDERED = frozenset({"percentile_approx", "approx_percentile"})
 """Those of them whose result depends on the order of the rows, however that is made."""
 
 RANKINGS: Mapping[str, Rule] = {
-    **_all(never(of.INT), "row_number rank dense_rank ntile"),
-    **_all(never(of.DOUBLE), "percent_rank cume_dist"),
+    **_all(never(types.INT), "row_number rank dense_rank ntile"),
+    **_all(never(types.DOUBLE), "percent_rank cume_dist"),
     **_all(shifted, "lag lead"),
     "nth_value": first,
 }

@@ -19,22 +19,22 @@ from odfbuild.odf.events import (
     DataTypeOption,
     DataTypeStruct,
 )
-from odfbuild.sql.text import types as spark_types
+from odfbuild.sql.text import types
 
 _TYPES: dict[str, DataType] = {
-    "BOOLEAN": spark_types.BOOLEAN,
-    "TINYINT": spark_types.BYTE,
-    "SMALLINT": spark_types.SHORT,
-    "INT": spark_types.INT,
-    "BIGINT": spark_types.BIGINT,
-    "FLOAT": spark_types.FLOAT,
-    "DOUBLE": spark_types.DOUBLE,
-    "TEXT": spark_types.STRING,
-    "BINARY": spark_types.BINARY,
-    "DATE": spark_types.DATE,
-    "TIMESTAMPTZ": spark_types.TIMESTAMP,
-    "TIMESTAMPLTZ": spark_types.TIMESTAMP,
-    "TIMESTAMPNTZ": spark_types.LOCAL_TIME,
+    "BOOLEAN": types.BOOLEAN,
+    "TINYINT": types.BYTE,
+    "SMALLINT": types.SHORT,
+    "INT": types.INT,
+    "BIGINT": types.BIGINT,
+    "FLOAT": types.FLOAT,
+    "DOUBLE": types.DOUBLE,
+    "TEXT": types.STRING,
+    "BINARY": types.BINARY,
+    "DATE": types.DATE,
+    "TIMESTAMPTZ": types.TIMESTAMP,
+    "TIMESTAMPLTZ": types.TIMESTAMP,
+    "TIMESTAMPNTZ": types.LOCAL_TIME,
 }
 
 

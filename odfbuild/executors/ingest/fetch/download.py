@@ -23,7 +23,7 @@ from hashlib import blake2b
 from pathlib import Path
 from typing import IO, Final, TypeVar
 
-from odfbuild.executors.engine import interrupt as stopping
+from odfbuild.executors.engine import interrupt
 from odfbuild.executors.ingest.fetch.request import FetchError, Request, UnreachableError
 from odfbuild.host.files import open_regular, read_regular
 from odfbuild.host.json_text import parse_json
@@ -70,7 +70,7 @@ def persist(
             if failure.seconds > _LONGEST_PAUSE:
                 raise _asked_to_wait(failure) from None
             backoff = _FIRST_PAUSE * 2 ** max(fruitless - 1, 0)
-            (pause or stopping.pause)(min(max(failure.seconds, backoff), _LONGEST_PAUSE))
+            (pause or interrupt.pause)(min(max(failure.seconds, backoff), _LONGEST_PAUSE))
     try:
         return attempt()
     except TransientError as failure:

@@ -18,7 +18,7 @@ from functools import cache
 from pathlib import Path
 from typing import Final
 
-from odfbuild.executors.ingest.process import sandbox_program as confined
+from odfbuild.executors.ingest.process import sandbox_program
 from odfbuild.host.permissions import Permissions
 
 _ALWAYS: Final = ("PATH", "LANG", "LANGUAGE", "LC_*", "TZ")
@@ -41,8 +41,8 @@ class Confinement:
 @cache
 def confinement() -> Confinement:
     """Return what bounds programs on this machine."""
-    abi = confined.landlock_abi()
-    return Confinement(abi >= 1, abi >= 4, confined.has_network_namespaces())
+    abi = sandbox_program.landlock_abi()
+    return Confinement(abi >= 1, abi >= 4, sandbox_program.has_network_namespaces())
 
 
 @contextmanager
@@ -78,7 +78,7 @@ def prepared(
             "write": [scratch],
             "hidden": [real for each in hidden if (real := os.path.realpath(each)) != "/"],
         }
-        helper = [sys.executable, "-I", "-S", str(Path(confined.__file__)), json.dumps(asked)]
+        helper = [sys.executable, "-I", "-S", sandbox_program.__file__, json.dumps(asked)]
         yield [*helper, program, *command], given
 
 

@@ -7,12 +7,10 @@ history that a strategy needs, as in ODF 0.34.1, "Merge Strategies":
     Ledger     rows whose key is in no earlier row, op 0; a key with a null never matches
     Snapshot   the difference to the last state of each key: -R, -C and +C, +A
 
-Append and Ledger go by event time, nulls first, then by position; Snapshot by key, then by op.
-UpsertStream and ChangelogStream are in `merge_streams`.
-
     UpsertStream     the last row of each key against its state: -R, -C and +C, +A
     ChangelogStream  every row as it stands, with its own op
 
+Append and Ledger go by event time, nulls first, then by position; Snapshot by key, then by op.
 The op of an UpsertStream may be left out: every row is then a newest value, as it is with any op
 but 1, which removes.  UpsertStream goes by key, then by op; ChangelogStream by key, then by
 position, so that several changes of one row keep their order.
