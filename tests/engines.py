@@ -187,7 +187,14 @@ class FakeEngine:
 
 
 def _merged(request: IngestRequest, rows: Rows) -> Rows:
-    old = [row for path in request.history for row in pq.read_table(path).to_pylist()]
+    """Merge rows as the oracles do, which call the operation `op`."""
+    op = request.vocab.operation_type_column
+    history = [row for path in request.history for row in pq.read_table(path).to_pylist()]
+    merged = _merged_by_oracle(request, [{**row, "op": row[op]} for row in history], rows)
+    return [{**row, op: row["op"]} if "op" in row else row for row in merged]
+
+
+def _merged_by_oracle(request: IngestRequest, old: Rows, rows: Rows) -> Rows:
     time = request.vocab.event_time_column
     match request.merge:
         case MergeStrategyAppend():

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
-from functools import cached_property
+from functools import cached_property, partial
 from typing import TYPE_CHECKING
 
 from odfbuild.sql.text.steps import QueryStep, steps_of
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from odfbuild.sql.analysis.keys.joins import Products
     from odfbuild.sql.analysis.keys.key_columns import KeyColumns
     from odfbuild.sql.analysis.sums import Sums
-    from odfbuild.sql.query_class import QueryClass
+    from odfbuild.sql.text.edits import Carried
 
 
 @dataclass(frozen=True, slots=True)
@@ -131,13 +131,6 @@ class Query:
         return diagnostics(replace(self.facts, findings=findings))
 
     @cached_property
-    def kind(self) -> QueryClass:
-        """Return the incremental class, and the clause that says so."""
-        from odfbuild.sql.analysis.classes import query_class
-
-        return query_class(self.steps, self.columns)
-
-    @cached_property
     def key(self) -> KeyColumns | None:
         """Return the key by which a step works, None if an input that is read has none."""
         from odfbuild.sql.analysis.keys.key_columns import step_key
@@ -171,3 +164,14 @@ class Query:
         from odfbuild.sql.analysis.sums import sums_of
 
         return sums_of(self.steps, self.columns)
+
+    @cached_property
+    def settled(self) -> tuple[Carried, ...]:
+        """Return the text of each step with everything decided by values, not by order."""
+        from odfbuild.sql.analysis.order import settled
+        from odfbuild.sql.text.edits import CarriedText, edited
+
+        return tuple(
+            edited(CarriedText.of(step.statement), partial(settled, sums=sums))
+            for step, sums in zip(self.steps, self.sums, strict=True)
+        )

@@ -299,6 +299,26 @@ def test_a_row_by_row_query_takes_back_nothing_that_another_one_made_otherwise(
     assert state(shop) == held
 
 
+def test_so_it_is_where_the_event_log_calls_its_operations_otherwise(shop: Workshop) -> None:
+    def named(each: Declared) -> Declared:
+        vocab = SetVocab(event_time_column="t", operation_type_column="operation")
+        events = each.snapshot.metadata
+        others = [event for event in events if not isinstance(event, SetVocab)]
+        return replace(
+            declare(str(each.alias), each.snapshot.kind, (*others, vocab)), traits=each.traits
+        )
+
+    double = "select t, k, v * 2 as v from (select t, k, v, k as op from src)"  # a column like any
+    assert isinstance(shop.engine, ReplayingEngine)
+    shop.engine.queries = {**QUERIES, double: QUERIES[DOUBLE]}
+    for query in (COPY, double):
+        assert not shop.apply([named(snapshot()), named(made(query))]).failures
+    shop.file("2.csv", "2024-01-03,a,5", "2024-01-01,b,-2", "2024-01-01,c,3")
+    ((_, failed),) = shop.apply([named(snapshot()), named(made(double))]).failures
+    assert [each.code for each in failed.error.diagnostics()] == ["needs-restate"], failed.error
+    assert state(shop) == Counter({("a", 1): 1, ("b", -2): 1, ("c", 3): 1})
+
+
 def reading(name: str, source: str, query: str) -> Declared:
     """Declare a derivative of any dataset, which its query calls src."""
     refs = (TransformInput(DatasetAlias.parse(source), "src"),)

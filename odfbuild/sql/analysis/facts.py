@@ -256,7 +256,8 @@ def examine_alike(
     known = _KNOWN.get(key)
     if known is not None:
         return replace(known, steps=tuple(steps))
-    facts = examine(steps, inputs, op_columns)
+    copies = [replace(step) for step in steps]  # what is read of them is not held with the facts
+    facts = replace(examine(copies, inputs, op_columns), steps=tuple(steps))
     if not facts.findings and _are_named(facts):
         if len(_KNOWN) >= _MOST:
             _KNOWN.clear()

@@ -108,6 +108,13 @@ class CarriedText:
     original: str
     edits: tuple[tuple[int, int, str], ...]
 
+    @classmethod
+    def of(cls, query: Statement) -> CarriedText:
+        """Return the text of a query that was read, as it is."""
+        found = cls(query.text, ())
+        found.__dict__["statement"] = query
+        return found
+
     @cached_property
     def text(self) -> str:
         pieces, at = [], 0
@@ -137,7 +144,7 @@ class CarriedText:
 class TwiceCarried:
     """A text that was changed, and then changed again."""
 
-    first: CarriedText | TwiceCarried
+    first: Carried
     second: CarriedText
 
     @property
@@ -157,19 +164,19 @@ class TwiceCarried:
         return self.first.origin(self.second.origin(offset))
 
 
-def edited(
-    query: Statement, *changes: Callable[[Statement], CarriedText]
-) -> CarriedText | TwiceCarried:
-    """Return the text of a query after some changes, each of what the one before it left.
+Carried: TypeAlias = CarriedText | TwiceCarried
+
+
+def edited(first: Carried, *changes: Callable[[Statement], CarriedText]) -> Carried:
+    """Return a text after some more changes, each of what the one before it left.
 
     A text is read again only where it was changed.  Raises SqlTextError if it cannot be.
     """
-    done: CarriedText | TwiceCarried = CarriedText(query.text, ())
-    is_changed = False
+    done = first
     for change in changes:
-        found = change(done.statement if is_changed else query)
+        found = change(done.statement)
         if found.edits:
-            done, is_changed = TwiceCarried(done, found), True
+            done = TwiceCarried(done, found)
     return done
 
 

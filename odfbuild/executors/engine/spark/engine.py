@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
 from odfbuild.errors import Diagnostic, EngineFailedError, InvalidQueryError
-from odfbuild.executors.data.frames import Frame, Read
+from odfbuild.executors.data.frames import Frame
 from odfbuild.executors.engine.analysis import Analysis
 from odfbuild.executors.engine.protocol import (
     CondenseRequest,
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
     from odfbuild.executors.engine.inputs import Inputs
-    from odfbuild.sql.analysis.aggregates.accumulators import Accumulators
+    from odfbuild.executors.engine.spark.transform.run import StepRun
 
 
 Item = TypeVar("Item")
@@ -145,102 +145,30 @@ class SparkEngine:
             return raw_rows(session, views, work, facts, size, self._sessions.log)
 
     def transform(self, work: TransformWork) -> Frame:
+        from odfbuild.executors.engine.spark.transform.choose import choose
         from odfbuild.executors.engine.spark.transform.fine_times import collecting
 
         with collecting() as cut:
-            frame = self._transform(work)
+            operator = choose(_admitted(work), most=self._limit)
+            frame = operator.changes(partial(self._run, "run the query"))
         return replace(frame, cut=tuple(cut.values())) if cut else frame
-
-    def _transform(self, work: TransformWork) -> Frame:
-        from odfbuild.executors.engine.spark.errors import spark_errors
-        from odfbuild.executors.engine.spark.frames import cost, gather
-        from odfbuild.executors.engine.spark.transform.linear import planned_step
-
-        facts = _admitted(work).query.facts
-        kept = None if work.new_checkpoint is None else work.query.accumulators
-        if kept is not None:
-            return self._accumulated(work, facts, kept)
-        if work.in_full or not facts.is_linear:
-            return self._changes(work, facts)
-        planned = cost(*(path for source in work.inputs for path in source.paths))
-        size = size_of(planned, self._limit)
-        with self._views("run the query", size, planned) as (session, views):
-            log = self._sessions.log
-            step = planned_step(session, views, work, facts, size, log)
-            with spark_errors("run the query", step.sent, log):
-                return gather(step.frame, size, work.staging, step.columns, step.finish)
 
     def positions(self, work: TransformWork) -> Frame:
         """Return the rows of a row-by-row step, with their positions; see `Again`."""
-        from odfbuild.executors.engine.spark.errors import spark_errors
-        from odfbuild.executors.engine.spark.frames import POSITION, cost, gather
-        from odfbuild.executors.engine.spark.transform.linear import planned_step
+        from odfbuild.executors.engine.spark.frames import POSITION
+        from odfbuild.executors.engine.spark.transform.linear import cost_of_new, rows_of_step
 
-        facts = _admitted(work).query.facts
-        planned = cost(*(path for source in work.inputs for path in source.paths))
-        size = size_of(planned, self._limit)
-        with self._views("run the query again", size, planned) as (session, views):
-            log = self._sessions.log
-            step = planned_step(session, views, work, facts, size, log)
-            with spark_errors("run the query again", step.sent, log):
-                columns = (*step.columns, POSITION)
-                return gather(step.frame, size, work.staging, columns, step.finish)
+        doing = "run the query again"
+        with self._run(doing, cost_of_new(_admitted(work))) as run:
+            return rows_of_step(run, work, doing, (POSITION,))
 
     def results(self, work: TransformWork, many: "Sequence[Inputs]") -> "tuple[pa.Table, ...]":
         """Return what the query of a step gives of selections of rows; see `Again`."""
-        from odfbuild.executors.engine.arrow.keyed import Sides
-        from odfbuild.executors.engine.spark.transform.in_memory import Chosen
+        from odfbuild.executors.engine.spark.transform.in_memory import results
 
-        facts = _admitted(work).query.facts
-        with self._views("run the query again", Size.SMALL, 0) as (session, views):
-            return Chosen(
-                session=session, views=views, work=work, facts=facts, size=Size.SMALL,
-                log=self._sessions.log, sides=Sides(after=(), read=Read()),
-            ).results(many)  # fmt: skip
-
-    def _changes(self, work: TransformWork, facts: QueryFacts) -> Frame:
-        """Run a step of a query that looks at more than one row."""
-        from odfbuild.executors.engine.arrow.joins import weighted
-        from odfbuild.executors.engine.arrow.keyed import sides
-        from odfbuild.executors.engine.spark.frames import cost
-        from odfbuild.executors.engine.spark.transform.in_memory import Quick
-        from odfbuild.executors.engine.spark.transform.keyed import Stateful
-
-        found = weighted(work, most=self._limit) or sides(work, most=self._limit)
-        if found is not None:
-            with self._views("run the query", Size.SMALL, 0) as (session, views):
-                return Quick(
-                    session=session, views=views, work=work, facts=facts, size=Size.SMALL,
-                    log=self._sessions.log, sides=found,
-                ).changes()  # fmt: skip
-        read = (path for source in work.inputs for path in (*source.past, *source.paths))
-        planned = cost(*read, *work.output)
-        size = size_of(planned, self._limit)
-        with self._views("run the query", size, planned) as (session, views):
-            return Stateful(
-                session=session, views=views, work=work, facts=facts, size=size,
-                log=self._sessions.log,
-            ).changes()  # fmt: skip
-
-    def _accumulated(self, work: TransformWork, facts: QueryFacts, kept: "Accumulators") -> Frame:
-        """Run a step that goes on from what was counted by the one before."""
-        from odfbuild.executors.engine.spark.frames import cost
-        from odfbuild.executors.engine.spark.transform.counting import Counting
-        from odfbuild.executors.engine.spark.transform.state import Accumulated, known_groups
-
-        known = known_groups(work, kept)
-        read = [path for source in work.inputs for path in source.paths]
-        if known is None:
-            read += [*(path for source in work.inputs for path in source.past), *work.output]
-        planned = cost(*read)
-        size = size_of(planned, self._limit)
-        with self._views("run the query", size, planned) as (session, views):
-            counting = Counting(
-                session=session, views=views, work=work, facts=facts, size=size,
-                log=self._sessions.log, found=kept,
-            )  # fmt: skip
-            plainly = partial(self._changes, work, facts)
-            return Accumulated(counting=counting, known=known, plainly=plainly).changes()
+        known = _admitted(work)
+        with self._run("run the query again", 0, Size.SMALL) as run:
+            return tuple(results(run, known, many))
 
     def spread(
         self, function: Callable[[Item], Result], items: Sequence[Item], /
@@ -251,18 +179,12 @@ class SparkEngine:
             return spread_out(session, function, items)
 
     def validate(self, work: TransformWork) -> "pa.Schema":
-        from odfbuild.executors.engine.spark.transform.keyed import Stateful
-        from odfbuild.executors.engine.spark.transform.linear import planned_step, result_schema
+        from odfbuild.executors.engine.spark.transform.keyed import result_schema
+        from odfbuild.executors.engine.spark.transform.linear import step_schema
 
-        facts = _admitted(work).query.facts
-        with self._views("read the query", Size.SMALL, 0) as (session, views):
-            log = self._sessions.log
-            if not facts.is_linear:
-                return Stateful(
-                    session=session, views=views, work=work, facts=facts, size=Size.SMALL, log=log
-                ).schema()
-            step = planned_step(session, views, work, facts, Size.SMALL, log, empty=True)
-            return result_schema(step)
+        is_linear = _admitted(work).query.facts.is_linear
+        with self._run("read the query", 0, Size.SMALL) as run:
+            return step_schema(run, work) if is_linear else result_schema(run, work)
 
     def analyse(self, question: Analysis) -> "pa.Schema":
         """Return the columns that a query gives, whether or not a step could compute it."""
@@ -304,6 +226,15 @@ class SparkEngine:
 
     def __exit__(self, *_: object) -> None:
         self.close()
+
+    @contextmanager
+    def _run(self, doing: str, planned_bytes: int, size: Size | None = None) -> "Iterator[StepRun]":
+        """Yield where a step of a transform runs; its size is that of what it reads by default."""
+        from odfbuild.executors.engine.spark.transform.run import StepRun
+
+        size = size_of(planned_bytes, self._limit) if size is None else size
+        with self._views(doing, size, planned_bytes) as (session, views):
+            yield StepRun(session, views, size, self._sessions.log)
 
     @contextmanager
     def _views(

@@ -22,7 +22,7 @@ from odfbuild.executors.engine.spark.transform.versions import in_force, time_of
 from odfbuild.odf.schema.arrow import to_arrow
 from odfbuild.sql.analysis.facts import QueryFacts
 from odfbuild.sql.analysis.windows import closing
-from odfbuild.sql.text.edits import edited
+from odfbuild.sql.text.edits import CarriedText, edited
 from odfbuild.sql.text.temporal import as_of, tables_of, versions_view
 
 if TYPE_CHECKING:
@@ -57,7 +57,8 @@ def _last(
     for number, step in enumerate(question.steps):
         tables = tuple(tables_of(step.statement))
         changes = [partial(closing, until=None), *[partial(as_of, until=None)] * bool(tables)]
-        sent = SentQuery(number, len(question.steps), edited(step.statement, *changes))
+        carried = edited(CarriedText.of(step.statement), *changes)
+        sent = SentQuery(number, len(question.steps), carried)
         for table in tables:
             _add_versions(session, views, question, table)
         try:

@@ -8,8 +8,7 @@ The columns are those of `engine.arrow.groups`, which works out the same of few 
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from functools import partial
-from pathlib import Path
+from functools import cached_property, partial
 from typing import TYPE_CHECKING, Final
 
 import pyarrow as pa
@@ -26,22 +25,21 @@ from odfbuild.executors.engine.protocol import (
     unseen_columns,
 )
 from odfbuild.executors.engine.spark.admission import admitted, built
-from odfbuild.executors.engine.spark.changelog import Replaying, in_vain, standing_text
+from odfbuild.executors.engine.spark.changelog import in_vain, standing_text
 from odfbuild.executors.engine.spark.errors import SentQuery, spark_errors
 from odfbuild.executors.engine.spark.frames import POSITION, from_table, gather, slice_table, told
-from odfbuild.executors.engine.spark.session import Views
 from odfbuild.executors.engine.spark.settings import Size
 from odfbuild.executors.engine.spark.sql_text import quoted
 from odfbuild.executors.engine.spark.transform.columns import OPERATION, hidden
 from odfbuild.executors.engine.spark.transform.inputs import NewRows, visible
 from odfbuild.executors.engine.spark.transform.linear import check_stable
+from odfbuild.executors.engine.spark.transform.run import StepRun
 from odfbuild.odf.schema.arrow import to_arrow
 from odfbuild.sql.analysis.aggregates.accumulators import Accumulators
-from odfbuild.sql.analysis.facts import QueryFacts
 from odfbuild.sql.text.edits import CarriedText, TwiceCarried, carry
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql import DataFrame
 
 
 _IS_ADDED = f"{OPERATION} IN (0, 3)"
@@ -158,16 +156,12 @@ _FLAGGED: Final = "__odf_flagged"
 _FOUND: Final = 256 << 20  # bytes of older rows of some groups that are held in memory
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True)
 class Counting:
     """Where a step runs, what it works on, and what of its groups is to be counted."""
 
-    session: "SparkSession"
-    views: Views
+    run: StepRun
     work: TransformWork
-    facts: QueryFacts
-    size: Size
-    log: Path | None
     found: Accumulators
 
     @property
@@ -191,28 +185,27 @@ class Counting:
         """
         match = " AND ".join(f"r.{name} <=> f.{name}" for name in key_names(self.found))
         touching = f"LEFT SEMI JOIN {_FLAGGED} AS f ON {match}"
-        self.views.add(_FLAGGED, from_table(self.session, groups))
-        self.views.add(_ROWS, rows)
-        places = built(self.session, f"SELECT {POSITION} FROM {_ROWS} AS r {touching}")
+        self.run.views.add(_FLAGGED, from_table(self.run.session, groups))
+        self.run.views.add(_ROWS, rows)
+        places = built(self.run.session, f"SELECT {POSITION} FROM {_ROWS} AS r {touching}")
         keys = self._touched(self.table(places.distinct()))
         every = self._read(
             {each.alias: self._all(each, keys.get(each.alias)) for _, each in self._sources()}
         )
-        self.views.add(_ROWS, every)
-        chosen = built(self.session, f"SELECT * FROM {_ROWS} AS r {touching}")
+        self.run.views.add(_ROWS, every)
+        chosen = built(self.run.session, f"SELECT * FROM {_ROWS} AS r {touching}")
         return self.counted(chosen, taken=False)
 
     def _new(self, number: int, source: TransformInputFrame) -> "DataFrame":
         """Return the new rows of an input, with their operations and positions."""
-        if self.size is Size.SMALL:
+        if self.run.size is Size.SMALL:
             rows = NewRows(source=source, number=number, one_zero=True)
-            return rows.frame(self.session, self.views.lent, self.size)
+            return rows.frame(self.run.session, self.run.views.lent, self.run.size)
         schema, vocab = to_arrow(source.schema), source.vocab
         names = visible(schema, vocab, raw=False)
         op, offset = vocab.operation_type_column, vocab.offset_column
         needed = pa.schema([schema.field(name) for name in (offset, op, *names)])
-        replaying = Replaying(session=self.session, views=self.views, size=self.size)
-        rows = replaying.rows(source.paths, needed)
+        rows = self.run.replaying.rows(source.paths, needed)
         if source.interval is not None:
             first, last = source.interval.start, source.interval.end
             rows = rows.where(f"{quoted(offset)} BETWEEN {first} AND {last}")
@@ -226,9 +219,8 @@ class Counting:
         names, view = visible(schema, vocab, raw=False), f"__odf_log_{source.alias}"
         rows = None if key is None else self._looked_up(source, key, view)
         if rows is None:
-            replaying = Replaying(session=self.session, views=self.views, size=self.size)
             paths = (*source.past, *source.paths)
-            rows = replaying.standing(paths, schema, names, vocab, view)
+            rows = self.run.replaying.standing(paths, schema, names, vocab, view)
         return rows.selectExpr(f"0 AS {OPERATION}", f"0L AS {POSITION}", *map(quoted, names))
 
     def _looked_up(
@@ -246,8 +238,8 @@ class Counting:
         found = None if condition is None else look_up(paths, wanted, condition, most=_FOUND)
         if found is None:
             return None
-        self.views.add(view, from_table(self.session, found.rows))
-        return built(self.session, standing_text(quoted(view), names, op=op, offset=offset))
+        self.run.views.add(view, from_table(self.run.session, found.rows))
+        return built(self.run.session, standing_text(quoted(view), names, op=op, offset=offset))
 
     @staticmethod
     def _appends(source: TransformInputFrame) -> bool:
@@ -256,20 +248,21 @@ class Counting:
     def _read(self, sources: Mapping[str, "DataFrame"]) -> "DataFrame":
         """Return the key of each row and what it counts, beside its operation and position."""
         for alias, rows in sources.items():
-            self.views.add(alias, rows)
+            self.run.views.add(alias, rows)
         frame = None
-        for step, sent in zip(self.facts.steps, self._carried(), strict=False):
-            with spark_errors("read the query", (sent,), self.log):
-                frame = admitted(self.session, sent.carried.text, sent)
+        for step, sent in zip(self.work.query.steps, self._carried, strict=False):
+            with spark_errors("read the query", (sent,), self.run.log):
+                frame = admitted(self.run.session, sent.carried.text, sent)
             if step.alias is not None and sent.step < self.found.step:
-                self.views.add(step.alias, frame)
+                self.run.views.add(step.alias, frame)
         assert frame is not None  # noqa: S101 - a query has a step
         check_stable(frame)
         return frame
 
+    @cached_property
     def _carried(self) -> tuple[SentQuery, ...]:
         """Return the steps up to the one that groups, as they are run row by row."""
-        steps, last = self.facts.steps, self.found.step
+        steps, last = self.work.query.steps, self.found.step
         absent = unseen_columns(each.vocab for each in self.work.inputs)
         change = partial(carry, columns=hidden(raw=False), absent=absent)
         rows = self.found.rows
@@ -281,7 +274,7 @@ class Counting:
 
     def counted_new(self, rows: "DataFrame", *, taken: bool) -> pa.Table:
         """Return what the groups of the new rows count, without a job where that can be."""
-        with spark_errors("run the query", self._carried(), self.log):
+        with spark_errors("run the query", self._carried, self.run.log):
             few = told(rows) if _are_plain(rows) else None
         if few is not None:
             takes = pc.invert(pc.is_in(few.column(OPERATION), value_set=_ADDS))
@@ -292,10 +285,10 @@ class Counting:
 
     def counted(self, rows: "DataFrame", *, taken: bool) -> pa.Table:
         """Return what the groups of some rows count; one group too many tells that it is so."""
-        self.views.add(_ROWS, rows)
+        self.run.views.add(_ROWS, rows)
         text = counted_text(self.found, _ROWS, taken=taken)
-        with in_vain(), spark_errors("run the query", self._carried(), self.log):
-            return self.table(built(self.session, f"{text} LIMIT {MOST + 1}"))
+        with in_vain(), spark_errors("run the query", self._carried, self.run.log):
+            return self.table(built(self.run.session, f"{text} LIMIT {MOST + 1}"))
 
     def table(self, frame: "DataFrame") -> pa.Table:
         found = gather(frame, Size.SMALL, self.work.staging, frame.columns, lambda rows: rows).table
@@ -304,7 +297,7 @@ class Counting:
 
     def _sources(self) -> list[tuple[int, TransformInputFrame]]:
         """Return the inputs that the query reads, each with its number."""
-        used = self.facts.inputs
+        used = self.work.query.facts.inputs
         return [(n, each) for n, each in enumerate(self.work.inputs) if each.alias in used]
 
     def _touched(self, places: pa.Table) -> Mapping[str, pa.Table]:

@@ -1,14 +1,12 @@
 """Steps whose rows fit into memory, of queries that look at more than one row.
 
 What stands is read and replayed in Arrow, so that Spark gets rows and the user's query alone; and
-few rows that come of it are compared in Arrow.  The changes are those that `Stateful` gives.
+few rows that come of it are compared in Arrow.  The changes are those that `Keyed` gives.
 """
 
-# ruff: noqa: S608 - the texts are made of quoted names only
-
-from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
-from types import MappingProxyType
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, replace
+from functools import partial
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
@@ -19,80 +17,76 @@ from odfbuild.executors.data.lookup import in_millis
 from odfbuild.executors.data.rows import difference, is_orderly
 from odfbuild.executors.engine.arrow.keyed import Sides
 from odfbuild.executors.engine.inputs import Inputs
-from odfbuild.executors.engine.protocol import TransformInputFrame
-from odfbuild.executors.engine.spark.admission import built
-from odfbuild.executors.engine.spark.changelog import changelog_text
+from odfbuild.executors.engine.protocol import TransformInputFrame, TransformWork
 from odfbuild.executors.engine.spark.frames import from_table, gather
-from odfbuild.executors.engine.spark.ingest.merge_parts import kinds_of
-from odfbuild.executors.engine.spark.sql_text import quoted
 from odfbuild.executors.engine.spark.transform.fine_times import collecting
-from odfbuild.executors.engine.spark.transform.keyed import Stateful, paired
+from odfbuild.executors.engine.spark.transform.keyed import versions_of
+from odfbuild.executors.engine.spark.transform.result import (
+    corrections,
+    paired,
+    planned_result,
+    result_errors,
+    sent_steps,
+    stored_result,
+    timed,
+)
+from odfbuild.executors.engine.spark.transform.run import Runs, StepRun
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
 
-_BEFORE = "__odf_before"
-_AFTER = "__odf_after"
+@dataclass(frozen=True, slots=True)
+class InMemory:
+    """A step whose rows are there already."""
 
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Quick(Stateful):
-    """A step whose rows are there already; `given` are those that the query runs over now."""
-
+    work: TransformWork
     sides: Sides
-    given: Inputs = field(default_factory=lambda: MappingProxyType({}))
 
-    def changes(self) -> Frame:
-        after = [self._run(inputs) for inputs in self.sides.after]
-        then = replace(self, work=replace(self.work, watermark=self.work.watermark_before))
-        with collecting(wanted=False):
-            before = [then._run(inputs) for inputs in self.sides.before]
-        schema = (after or before)[0].schema
-        if self.sides.held is not None:
-            before.append(_as(self.sides.held, schema))
-        came, gone = (
-            pa.concat_tables([each.cast(schema) for each in tables] or [schema.empty_table()])
-            for tables in (after, before)
-        )
-        op = self.work.vocab.operation_type_column
-        key = paired(self.work.query.key, dict.fromkeys(schema.names))
-        if not is_orderly(schema):
-            return replace(self._compared(gone, came, key), read=self.sides.read)
-        changes = difference(gone, came, op=op, key=key)
-        checked = self._checked(iter(changes.to_batches()))
-        table = pa.Table.from_batches(checked, changes.schema)
-        return Frame(schema=table.schema, table=table, read=self.sides.read)
+    def changes(self, runs: Runs) -> Frame:
+        work, sides = self.work, self.sides
+        with runs(0) as run:
+            after = list(results(run, work, sides.after))
+            then = replace(work, watermark=work.watermark_before)
+            with collecting(wanted=False):
+                before = list(results(run, then, sides.before))
+            schema = (after or before)[0].schema
+            if sides.held is not None:
+                before.append(_as(sides.held, schema))
+            gone, came = (
+                pa.concat_tables([each.cast(schema) for each in tables] or [schema.empty_table()])
+                for tables in (before, after)
+            )
+            return replace(_changes(run, work, gone, came), read=sides.read)
 
-    def _run(self, inputs: Inputs) -> pa.Table:
-        """Return what the query gives of some rows."""
-        step = replace(self, given=inputs)
-        result = step.result(None)
-        with self._errors("run the query"):
-            found = gather(result, self.size, self.work.staging, result.columns, lambda each: each)
-        assert found.table is not None  # noqa: S101 - it is small
-        return found.table
 
-    def _standing(
-        self,
-        source: TransformInputFrame,
-        key: Sequence[str],  # noqa: ARG002 - the rows are those of the keys
-        *,
-        empty: bool,  # noqa: ARG002
-    ) -> "DataFrame":
-        return from_table(self.session, self.given[source.alias])
+def results(run: StepRun, work: TransformWork, many: Iterable[Inputs]) -> Iterator[pa.Table]:
+    """Yield what the query gives of each of some selections of rows, which fit into memory."""
+    selections = tuple(many)
+    sent = sent_steps(work) if selections else ()
+    for inputs in selections:
 
-    def _compared(self, gone: pa.Table, came: pa.Table, key: Sequence[str]) -> Frame:
-        """Let Spark compare rows that Arrow cannot sort."""
-        op = self.work.vocab.operation_type_column
-        after = from_table(self.session, came)
-        kinds = kinds_of(after.schema)
-        self.views.add(_AFTER, after)
-        self.views.add(_BEFORE, from_table(self.session, gone))
-        changes = changelog_text(_BEFORE, _AFTER, kinds, op=op, key=key)
-        with self._errors("run the query"):
-            rows = built(self.session, f"SELECT * FROM ({changes}) ORDER BY __odf_o, {quoted(op)}")
-            return gather(rows, self.size, self.work.staging, [op, *kinds], self._checked)
+        def rows(source: TransformInputFrame, inputs: Inputs = inputs) -> "DataFrame":
+            return from_table(run.session, inputs[source.alias])
+
+        planned = planned_result(run, work, sent, rows, partial(versions_of, run, work))
+        found = stored_result(run, work, sent, planned)
+        with result_errors(run, sent):
+            table = gather(found, run.size, work.staging, found.columns, lambda each: each).table
+        assert table is not None  # noqa: S101 - it is small
+        yield table
+
+
+def _changes(run: StepRun, work: TransformWork, gone: pa.Table, came: pa.Table) -> Frame:
+    """Return the changes that lead from some rows to others."""
+    if not is_orderly(came.schema):
+        before, after = (from_table(run.session, each) for each in (gone, came))
+        with result_errors(run, sent_steps(work)):
+            return corrections(run, work, before, after, work.query.key)
+    key = paired(work.query.key, dict.fromkeys(came.schema.names))
+    changes = difference(gone, came, op=work.vocab.operation_type_column, key=key)
+    checked = timed(work, iter(changes.to_batches()))
+    return Frame.of(pa.Table.from_batches(checked, changes.schema))
 
 
 def _as(rows: pa.Table, schema: pa.Schema) -> pa.Table:
@@ -105,13 +99,3 @@ def _as(rows: pa.Table, schema: pa.Schema) -> pa.Table:
         for each in schema
     ]
     return pa.Table.from_arrays(columns, schema=schema)
-
-
-class Chosen(Quick):
-    """A query, and the rows that it runs over: never more than fit into memory."""
-
-    __slots__ = ()
-
-    def results(self, many: Sequence[Inputs]) -> tuple[pa.Table, ...]:
-        """Return what the query gives of each selection of rows."""
-        return tuple(replace(self, given=each)._run(each) for each in many)

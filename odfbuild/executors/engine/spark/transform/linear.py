@@ -17,28 +17,28 @@ import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import chain, groupby
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from odfbuild.errors import InvalidQueryError
+from odfbuild.executors.data.frames import Frame
 from odfbuild.executors.engine.protocol import TransformWork, unseen_columns
 from odfbuild.executors.engine.spark.admission import admitted
 from odfbuild.executors.engine.spark.errors import SentQuery, SparkQueryError, spark_errors
-from odfbuild.executors.engine.spark.frames import POSITION
-from odfbuild.executors.engine.spark.session import Views
+from odfbuild.executors.engine.spark.frames import POSITION, cost, gather
 from odfbuild.executors.engine.spark.settings import Size
 from odfbuild.executors.engine.spark.sql_text import comparable, quoted, spark_schema
 from odfbuild.executors.engine.spark.transform.columns import OPERATION, check_columns, hidden
 from odfbuild.executors.engine.spark.transform.inputs import NewRows
+from odfbuild.executors.engine.spark.transform.run import Runs, StepRun
 from odfbuild.odf.events import DatasetVocabulary
 from odfbuild.sql.analysis.facts import QueryFacts
 from odfbuild.sql.text.edits import carry
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql import DataFrame
 
 
 _APPEND, _RETRACT, _CORRECT_FROM, _CORRECT_TO = range(4)
@@ -195,32 +195,48 @@ def _by_position(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
     yield table.combine_chunks().to_batches()[0] if table.num_rows else first
 
 
-def planned_step(
-    session: "SparkSession",
-    views: Views,
-    work: TransformWork,
-    facts: QueryFacts,
-    size: Size,
-    log: Path | None,
-    *,
-    empty: bool = False,
-) -> Step:
+@dataclass(frozen=True, slots=True)
+class Linear:
+    """A step that runs its query over the new rows alone."""
+
+    work: TransformWork
+
+    def changes(self, runs: Runs) -> Frame:
+        with runs(cost_of_new(self.work)) as run:
+            return rows_of_step(run, self.work, "run the query")
+
+
+def cost_of_new(work: TransformWork) -> int:
+    """Return how many bytes the new rows of the inputs are, roughly."""
+    return cost(*(path for source in work.inputs for path in source.paths))
+
+
+def rows_of_step(run: StepRun, work: TransformWork, doing: str, also: Sequence[str] = ()) -> Frame:
+    """Run a step that Spark has to analyse yet; `also` are carried columns to be given as well."""
+    step = planned_step(run, work)
+    with spark_errors(doing, step.sent, run.log):
+        return gather(step.frame, run.size, work.staging, (*step.columns, *also), step.finish)
+
+
+def planned_step(run: StepRun, work: TransformWork, *, empty: bool = False) -> Step:
     """Let Spark analyse a step.  `empty` leaves the rows of the inputs out.
 
     Raises InvalidQueryError with the place in the user's text.
     """
+    facts = work.query.facts
     raw = facts.names_op
     for number, source in enumerate(work.inputs):
         if source.alias in facts.inputs:
             new = NewRows(source=source, number=number, raw=raw)
-            views.add(source.alias, new.frame(session, views.lent, size, empty=empty))
-    sent = _sent(work, facts)
-    result = _last(session, views, work, sent, facts, log)
+            rows = new.frame(run.session, run.views.lent, run.size, empty=empty)
+            run.views.add(source.alias, rows)
+    sent = _sent(work)
+    result = _last(run, work, sent)
     _check_plan(result)
     check_columns(result, work.vocab, raw=raw)
     op, time = work.vocab.operation_type_column, work.vocab.event_time_column
     others = [name for name in result.columns if name not in {*hidden(raw=raw), op, time}]
-    rows, ordered = _sorted(result, time, facts, size)
+    rows, ordered = _sorted(result, time, facts, run.size)
     return Step(
         frame=rows,
         columns=(op, time, *others),
@@ -231,35 +247,28 @@ def planned_step(
     )
 
 
-def _sent(work: TransformWork, facts: QueryFacts) -> tuple[SentQuery, ...]:
+def _sent(work: TransformWork) -> tuple[SentQuery, ...]:
     """Return the steps of the query as Spark gets them."""
-    raw = facts.names_op
+    steps, raw = work.query.steps, work.query.facts.names_op
     absent = () if raw else unseen_columns(each.vocab for each in work.inputs)
     return tuple(
-        SentQuery(number, len(facts.steps), carry(step.statement, hidden(raw=raw), absent))
-        for number, step in enumerate(facts.steps)
+        SentQuery(number, len(steps), carry(step.statement, hidden(raw=raw), absent))
+        for number, step in enumerate(steps)
     )
 
 
-def _last(
-    session: "SparkSession",
-    views: Views,
-    work: TransformWork,
-    sent: Sequence[SentQuery],
-    facts: QueryFacts,
-    log: Path | None,
-) -> "DataFrame":
+def _last(run: StepRun, work: TransformWork, sent: Sequence[SentQuery]) -> "DataFrame":
     """Analyse the steps of the query in turn and return the last."""
-    unseen = () if facts.names_op else unseen_columns(each.vocab for each in work.inputs)
+    unseen = () if work.query.facts.names_op else unseen_columns(each.vocab for each in work.inputs)
     frame = None
-    for step, query in zip(facts.steps, sent, strict=True):
+    for step, query in zip(work.query.steps, sent, strict=True):
         try:
-            with spark_errors("read the query", (query,), log):
-                frame = admitted(session, query.carried.text, query)
+            with spark_errors("read the query", (query,), run.log):
+                frame = admitted(run.session, query.carried.text, query)
         except SparkQueryError as error:
             raise with_hint(error, unseen) from None
         if step.alias is not None:
-            views.add(step.alias, frame)
+            run.views.add(step.alias, frame)
     assert frame is not None  # noqa: S101 - a query has a step
     return frame
 
@@ -327,10 +336,11 @@ def _sorted(
     return frame.orderBy(*by), True
 
 
-def result_schema(step: Step) -> pa.Schema:
-    """Return the Arrow schema of a step's result, all columns nullable."""
+def step_schema(run: StepRun, work: TransformWork) -> pa.Schema:
+    """Return the columns that a step gives, all nullable, without reading rows."""
     from pyspark.sql.pandas.types import to_arrow_schema
 
+    step = planned_step(run, work, empty=True)
     schema = spark_schema(to_arrow_schema(step.frame.schema, timezone="UTC"))
     op = pa.field(step.columns[0], pa.int32())
     return pa.schema([op, *(schema.field(name) for name in step.columns[1:])])

@@ -4,26 +4,30 @@ Such a query gives operations itself, so its result is a changelog.  A step carr
 it on; to correct what another query wrote, all of it is made anew and replayed.
 """
 
-from dataclasses import replace
-from pathlib import Path
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final
 
+from odfbuild.executors.data.frames import Frame
 from odfbuild.executors.engine.protocol import TransformWork
 from odfbuild.executors.engine.spark.admission import built
 from odfbuild.executors.engine.spark.changelog import standing_text
-from odfbuild.executors.engine.spark.errors import spark_errors
-from odfbuild.executors.engine.spark.frames import POSITION
+from odfbuild.executors.engine.spark.frames import POSITION, cost
 from odfbuild.executors.engine.spark.ingest.merge import normal
-from odfbuild.executors.engine.spark.session import Views
-from odfbuild.executors.engine.spark.settings import Size
+from odfbuild.executors.engine.spark.ingest.merge_parts import kinds_of
 from odfbuild.executors.engine.spark.sql_text import quoted
 from odfbuild.executors.engine.spark.transform.fine_times import note_fine
-from odfbuild.executors.engine.spark.transform.linear import planned_step
+from odfbuild.executors.engine.spark.transform.linear import Step, planned_step
+from odfbuild.executors.engine.spark.transform.result import (
+    complete,
+    corrections,
+    held,
+    result_errors,
+)
+from odfbuild.executors.engine.spark.transform.run import Runs, StepRun
 from odfbuild.odf.events import OffsetInterval
-from odfbuild.sql.analysis.facts import QueryFacts
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql import DataFrame
 
 
 _LOG: Final = "__odf_events"
@@ -31,25 +35,37 @@ _OPERATION: Final = "__odf_operation"
 _EVERYTHING: Final = OffsetInterval(0, (1 << 62) - 1)
 
 
-def standing_result(
-    session: "SparkSession",
-    views: Views,
-    work: TransformWork,
-    facts: QueryFacts,
-    size: Size,
-    log: Path | None,
-) -> "DataFrame":
-    """Return the rows of the result that nothing takes back, the event time first."""
+@dataclass(frozen=True, slots=True)
+class RawLog:
+    """A step that corrects all that another query wrote."""
+
+    work: TransformWork
+
+    def changes(self, runs: Runs) -> Frame:
+        work = self.work
+        read = (path for source in work.inputs for path in (*source.past, *source.paths))
+        with runs(cost(*read, *work.output)) as run:
+            step = _whole_step(run, work)
+            with result_errors(run, step.sent):
+                after = complete(_standing(run, work, step), work)
+                return corrections(run, work, held(run, work, kinds_of(after.schema)), after, None)
+
+
+def _whole_step(run: StepRun, work: TransformWork) -> Step:
+    """Return the step that runs the query over the whole histories of the inputs."""
     inputs = tuple(
         replace(each, past=(), paths=(*each.past, *each.paths), interval=_EVERYTHING)
         for each in work.inputs
     )
-    step = planned_step(session, views, replace(work, inputs=inputs), facts, size, log)
+    return planned_step(run, replace(work, inputs=inputs))
+
+
+def _standing(run: StepRun, work: TransformWork, step: Step) -> "DataFrame":
+    """Return the rows of the result that nothing takes back, the event time first."""
     op, *names = step.columns
     operation = quoted(op) if op in step.frame.columns else "0"
     columns = [f"CAST({operation} AS INT) AS {_OPERATION}", POSITION, *map(quoted, names)]
     rows = step.frame.selectExpr(*columns)
-    with spark_errors("run the query", step.sent, log):
-        note_fine(rows, [each.text for each in facts.steps])
-    views.add(_LOG, normal(rows))
-    return built(session, standing_text(_LOG, names, op=_OPERATION, offset=POSITION))
+    note_fine(rows, [each.text for each in work.query.steps])
+    run.views.add(_LOG, normal(rows))
+    return built(run.session, standing_text(_LOG, names, op=_OPERATION, offset=POSITION))

@@ -6,11 +6,9 @@ those after, is the step's changelog.  Of older rows only those are read whose g
 least or greatest value.
 """
 
-# ruff: noqa: S608 - the texts are made of names of ours only
-
 import hashlib
 import json
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import reduce
 from typing import TYPE_CHECKING, Final
@@ -32,16 +30,20 @@ from odfbuild.executors.data.rows import difference, is_orderly
 from odfbuild.executors.engine.arrow.groups import GONE_AT, REDO, key_names, merged, number_names
 from odfbuild.executors.engine.protocol import TransformWork, engine_version
 from odfbuild.executors.engine.spark.admission import admitted, built
-from odfbuild.executors.engine.spark.changelog import Replaying, changelog_text, in_vain
 from odfbuild.executors.engine.spark.errors import SentQuery, spark_errors
-from odfbuild.executors.engine.spark.frames import from_table, gather
+from odfbuild.executors.engine.spark.frames import cost, from_table
 from odfbuild.executors.engine.spark.ingest.merge_parts import Kinds, kinds_of
-from odfbuild.executors.engine.spark.sql_text import quoted
 from odfbuild.executors.engine.spark.transform.columns import check_columns
 from odfbuild.executors.engine.spark.transform.counting import OFFSETS, Counting, merged_text
-from odfbuild.executors.engine.spark.transform.fine_times import note_fine
-from odfbuild.executors.engine.spark.transform.keyed import as_stored, paired
 from odfbuild.executors.engine.spark.transform.linear import check_event_time, check_stable
+from odfbuild.executors.engine.spark.transform.result import (
+    corrections,
+    held,
+    paired,
+    result_errors,
+    stored_result,
+)
+from odfbuild.executors.engine.spark.transform.run import Operator, Runs
 from odfbuild.odf.hashing import LogicalHasher
 from odfbuild.odf.identity import Multihash
 from odfbuild.odf.schema.arrow import to_arrow
@@ -53,15 +55,38 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
 
-_BEFORE: Final = "__odf_before"
-_AFTER: Final = "__odf_after"
-_HELD: Final = "__odf_held"
 _PAIRS: Final = "__odf_pairs"
 _SIDE: Final = "__odf_side"
 _FEW: Final = 1 << 14  # rows up to which changes are worked out in Arrow
 
 
-def known_groups(work: TransformWork, found: Accumulators) -> KnownGroups | None:
+@dataclass(frozen=True, slots=True)
+class State:
+    """A step that goes on from what was counted by the one before it.
+
+    `otherwise` is how the step is computed where nothing is kept.
+    """
+
+    work: TransformWork
+    found: Accumulators
+    otherwise: Callable[[], Operator]
+
+    def changes(self, runs: Runs) -> Frame:
+        """Return the changes of the step, and write the next checkpoint.
+
+        Raises InvalidChangelogError only for a group of which more is taken back than there is.
+        """
+        work, found = self.work, self.found
+        known = _known_groups(work, found)
+        read = [path for source in work.inputs for path in source.paths]
+        if known is None:
+            read += [*(path for source in work.inputs for path in source.past), *work.output]
+        with runs(cost(*read)) as run:
+            counting = Counting(run, work, found)
+            return _Step(counting, known, lambda: self.otherwise().changes(runs)).changes()
+
+
+def _known_groups(work: TransformWork, found: Accumulators) -> KnownGroups | None:
     """Return what the checkpoint of the step before says, None if it says nothing of this query."""
     if work.checkpoint is None or work.in_full:
         return None
@@ -78,9 +103,9 @@ def _made_for(work: TransformWork, found: Accumulators) -> str:
     return hashlib.sha3_256(said.encode()).hexdigest()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Accumulated:
-    """One step: how its groups are counted, and those that are known, if any are.
+@dataclass(frozen=True, slots=True)
+class _Step:
+    """How the groups of a step are counted, and those that are known, if any are.
 
     `plainly` takes the step as one of a query for which nothing is kept.
     """
@@ -90,11 +115,6 @@ class Accumulated:
     plainly: Callable[[], Frame]
 
     def changes(self) -> Frame:
-        """Return the changes of the step as `Stateful` would, and write the next checkpoint.
-
-        Raises what that raises; InvalidChangelogError only for a group of which more is taken back
-        than there is.
-        """
         if self.known is None:
             return self._anew()
         if self.known.table is None:
@@ -165,11 +185,13 @@ class Accumulated:
         pairs = counted
         for name in number_names(self.counting.found):
             pairs = pairs.append_column(f"{name}_was", was.column(name))
-        rows = from_table(self.counting.session, pairs, whole=False)
-        self.counting.views.add(_PAIRS, rows)
-        with spark_errors("run the query", log=self.counting.log):
+        rows = from_table(self.counting.run.session, pairs, whole=False)
+        self.counting.run.views.add(_PAIRS, rows)
+        with spark_errors("run the query", log=self.counting.run.log):
             return self.counting.table(
-                built(self.counting.session, merged_text(self.counting.found, _PAIRS, taken=taken))
+                built(
+                    self.counting.run.session, merged_text(self.counting.found, _PAIRS, taken=taken)
+                )
             )
 
     def _check(self, now: pa.Table) -> None:
@@ -212,7 +234,7 @@ class Accumulated:
         sides = (
             each.append_column(_SIDE, _side(n, each)) for n, each in enumerate((before, after))
         )
-        with spark_errors("run the query", carried, self.counting.log):
+        with spark_errors("run the query", carried, self.counting.run.log):
             made = self._made(pa.concat_tables(sides), carried)
             rows = self.counting.table(made)
         if not is_orderly(rows.schema):
@@ -220,81 +242,51 @@ class Accumulated:
         was, now = (
             rows.filter(pc.equal(rows.column(_SIDE), n)).drop_columns([_SIDE]) for n in (0, 1)
         )
-        op = self.counting.work.vocab.operation_type_column
-        key = paired(self.counting.work.query.key, dict.fromkeys(was.column_names))
-        found = difference(was, now, op=op, key=key)
+        work = self.counting.work
+        key = paired(work.query.key, dict.fromkeys(was.column_names))
+        found = difference(was, now, op=work.vocab.operation_type_column, key=key)
         for batch in found.to_batches():
-            check_event_time(batch, self.counting.work.vocab)
+            check_event_time(batch, work.vocab)
         return Frame.of(found)
 
     def _compared(self, after: pa.Table, before: "Callable[[Kinds], DataFrame]") -> Frame:
         """Return the changes from some rows, whose columns it gets, to what is made of groups."""
+        run, work = self.counting.run, self.counting.work
         now = self._made(after)
-        kinds = kinds_of(now.schema)
-        was = before(kinds)
-        key = paired(self.counting.work.query.key, kinds)
-        with in_vain(), spark_errors("run the query", self._sent(), self.counting.log):
-            return self._in_spark(was, now, kinds, key)
+        was = before(kinds_of(now.schema))
+        with result_errors(run, self._sent()):
+            return corrections(run, work, was, now, work.query.key)
 
     def _made(self, groups: pa.Table, sent: "Sequence[SentQuery] | None" = None) -> "DataFrame":
         """Return what the query makes of some groups, as the dataset stores it."""
-        work = self.counting.work
+        run, work = self.counting.run, self.counting.work
         sent = self._sent() if sent is None else sent
         result = self._result(groups, sent)
         check_stable(result)
         check_columns(result, work.vocab, raw=False)
-        with spark_errors("run the query", sent, self.counting.log):
-            note_fine(result, [step.text for step in self.counting.facts.steps])
-        return as_stored(result, work)
+        return stored_result(run, work, sent, result)
 
     def _held(self, kinds: Kinds) -> "DataFrame":
         """Return the rows that the dataset holds, with the columns that the query gives."""
-        from pyspark.sql.pandas.types import to_arrow_type
-
-        counting, vocab = self.counting, self.counting.work.vocab
-        columns = [(name, to_arrow_type(kind, timezone="UTC")) for name, kind in kinds.items()]
-        system = [(vocab.offset_column, pa.int64()), (vocab.operation_type_column, pa.int32())]
-        replaying = Replaying(session=counting.session, views=counting.views, size=counting.size)
-        return replaying.standing(
-            counting.work.output, pa.schema([*system, *columns]), list(kinds), vocab, _HELD
-        )
-
-    def _in_spark(
-        self, was: "DataFrame", now: "DataFrame", kinds: Kinds, key: Sequence[str]
-    ) -> Frame:
-        op = self.counting.work.vocab.operation_type_column
-        self.counting.views.add(_BEFORE, was)
-        self.counting.views.add(_AFTER, now)
-        changes = changelog_text(_BEFORE, _AFTER, kinds, op=op, key=key)
-        rows = built(
-            self.counting.session, f"SELECT * FROM ({changes}) ORDER BY __odf_o, {quoted(op)}"
-        )
-        return gather(
-            rows, self.counting.size, self.counting.work.staging, [op, *kinds], self._checked
-        )
-
-    def _checked(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        for batch in batches:
-            check_event_time(batch, self.counting.work.vocab)
-            yield batch
+        return held(self.counting.run, self.counting.work, kinds)
 
     def _result(self, groups: pa.Table, texts: Sequence[SentQuery]) -> "DataFrame":
         """Return what the query makes of some groups."""
-        rows = from_table(self.counting.session, groups, whole=False)
-        self.counting.views.add(GROUPS, rows)
+        rows = from_table(self.counting.run.session, groups, whole=False)
+        self.counting.run.views.add(GROUPS, rows)
         frame = None
-        for step, sent in zip(self.counting.facts.steps, texts, strict=True):
+        for step, sent in zip(self.counting.work.query.steps, texts, strict=True):
             if sent.step < self.counting.found.step:
                 continue
-            with spark_errors("read the query", (sent,), self.counting.log):
-                frame = admitted(self.counting.session, sent.carried.text, sent)
+            with spark_errors("read the query", (sent,), self.counting.run.log):
+                frame = admitted(self.counting.run.session, sent.carried.text, sent)
             if step.alias is not None:
-                self.counting.views.add(step.alias, frame)
+                self.counting.run.views.add(step.alias, frame)
         assert frame is not None  # noqa: S101 - a query has a step
         return frame
 
     def _sent(self) -> tuple[SentQuery, ...]:
-        steps = self.counting.facts.steps
+        steps = self.counting.work.query.steps
         made = [
             self.counting.found.result
             if number == self.counting.found.step
