@@ -131,7 +131,7 @@ def refusal_of(path: Path, what: str, why: str, fix: str) -> ProjectErrors:
 
 
 def write_new(path: Path, data: bytes, mode: int = 0o666) -> None:
-    """Write a file that must not be there yet, whole or not at all, and have it on disk.
+    """Write a new file, all of it or nothing, and have it on disk.
 
     Raises AlreadyThereError, CheckoutLinkError.
     """

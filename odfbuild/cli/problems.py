@@ -52,7 +52,7 @@ def all_problems(
 
 
 def _granted(given: Given, against: str) -> Config:
-    """Return what a revision switches on; nothing, where that cannot be told."""
+    """Return what a revision switches on; nothing, where that is unknown."""
     from odfbuild.app.load_project import granted_at
     from odfbuild.project.config.project_file import Config
 

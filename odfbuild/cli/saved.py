@@ -1,4 +1,4 @@
-"""Saved plans of every kind: written whole, read strictly, printed in any format, stale or not."""
+"""Saved plans of every kind: written at once, read strictly, printed in any format."""
 
 from __future__ import annotations
 

@@ -67,7 +67,7 @@ def refuse_wrong(loaded: Project, alias: DatasetAlias) -> None:
 
 
 def watch_damage(workspace: Workspace) -> None:
-    """Have what is found to be damaged in a workspace told at the end, if nobody tells before."""
+    """Report damage that is found in a workspace at the end, if nothing did before."""
     _WATCHED[:] = _OPENED[:] = [workspace]
 
 

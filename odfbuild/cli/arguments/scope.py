@@ -117,7 +117,7 @@ class Scope:
 
     @property
     def is_plain(self) -> bool:
-        """Say whether the whole project is planned, by its own policy and with all its data."""
+        """Say whether all of the project is planned, by its own policy and with all its data."""
         return self == Scope()
 
 

@@ -143,7 +143,7 @@ def json_text(document: Mapping[str, Any]) -> str:
 
 
 def junit_findings(name: DatasetAlias | None, checked: Checked) -> Iterator[Finding]:
-    """Yield what does not hold of a dataset as CI systems are told."""
+    """Yield what does not hold of a dataset, as findings for CI systems."""
     for finding in checked.found.findings:
         place = "" if finding.block is None else f"block {finding.block}: "
         yield _finding(name, "integrity", f"{place}{finding.what}", "")

@@ -114,7 +114,7 @@ def shown_uuids(
 
 
 def write_out(to: Destination, schema: pa.Schema, batches: Iterable[pa.RecordBatch]) -> None:
-    """Write rows of a schema; a file is there as a whole or, if anything fails, as it was."""
+    """Write rows of a schema; a file has all of them or, if anything fails, stays as it was."""
     if to.path is not None:
         with _file(to.path) as file:
             _write(to, schema, batches, file)

@@ -55,7 +55,7 @@ class Edge:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Graph:
-    """A whole page; the dataset that was asked for is among the boxes, and marked there."""
+    """A page; the dataset that was asked for is among the boxes, and marked there."""
 
     title: str
     about: str

@@ -255,7 +255,7 @@ def plan_text(
 
 
 def dataset_texts(plan: Plan, shown: Sequence[DatasetAlias]) -> Iterator[str]:
-    """Yield what there is to say of some datasets, the whole blocks to append at the end."""
+    """Yield the lines of some datasets, with all blocks to append at the end."""
     steps = steps_by_target(plan)
     page = _Page(plan, marks_of(plan), steps, (0, 0), Paint(False), False)
     for alias in shown:
@@ -265,7 +265,7 @@ def dataset_texts(plan: Plan, shown: Sequence[DatasetAlias]) -> Iterator[str]:
 
 
 def blocks_text(plan: Plan) -> str:
-    """Return the whole events that the plan would append, as YAML."""
+    """Return the events that the plan would append, as YAML."""
     return _blocks(plan.steps)
 
 

@@ -26,7 +26,7 @@ _SHOWN = 5  # columns of each kind
 _T = TypeVar("_T")
 
 Input = tuple[str, Told]
-"""The name of an input, and what is told of it."""
+"""The name of an input, and its notes."""
 
 
 def told_words(told: Sequence[Told]) -> str:
@@ -36,7 +36,7 @@ def told_words(told: Sequence[Told]) -> str:
 
 
 def told_json(told: Told) -> dict[str, Any]:
-    """Return what is told of one input."""
+    """Return the notes of one input."""
     drift = told.drifted
     return {
         "bad_rows": told.bad_rows,
@@ -249,7 +249,7 @@ def report_json(
 
 
 def told_of(project: app.Opened, plan: Plan, report: Report) -> Iterator[Diagnostic]:
-    """Yield what is to be told of the run, then what inputs had besides their rows, by dataset."""
+    """Yield the notes of the run, then those of inputs by dataset."""
     yield from report.notes
     found: dict[DatasetAlias, list[Input]] = {}
     for step, outcome in report.outcomes:

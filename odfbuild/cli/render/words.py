@@ -1,4 +1,4 @@
-"""The words in which plans are told: marks, reasons, numbers.  Pure."""
+"""The words of plans: marks, reasons, numbers.  Pure."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ def marks_of(plan: Plan) -> dict[DatasetAlias, Mark]:
 
 
 def is_told(planned: Planned) -> bool:
-    """Say whether a dataset without steps is told of, too."""
+    """Say whether a dataset without steps is listed, too."""
     found = planned.assessment
     changes = found is not None and (bool(found.hits) or found.change is not ChangeClass.NONE)
     return changes or planned.place is None or planned.moved_from is not None

@@ -32,7 +32,7 @@ def say(text: str) -> None:
 
 
 def say_event(event: Mapping[str, Any]) -> None:
-    """Write an event; what cannot be written is told when the command ends, and fails no step."""
+    """Write an event; what cannot be written is reported at the end, and fails no step."""
     line = json.dumps(event, ensure_ascii=False, separators=(",", ":"))
     with suppress(OSError):
         say(f"{printable_json(line)}\n")

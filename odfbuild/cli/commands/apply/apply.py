@@ -31,7 +31,7 @@ from odfbuild.cli.arguments.options import (
 )
 from odfbuild.cli.arguments.project import again_if_changed, open_given
 from odfbuild.cli.arguments.scope import Scope, scoped
-from odfbuild.cli.commands.plan.plan import no_changes
+from odfbuild.cli.commands.plan.plan import idle_text
 from odfbuild.cli.consent import confirm, refuse_unfit, refuse_unnamed, refuse_unplanned
 from odfbuild.cli.exits import UsageRefusedError
 from odfbuild.cli.files import Reports, parse_reports
@@ -288,7 +288,7 @@ def _apply_now(given: Given, options: ApplyOptions) -> int:
         refuse_unplanned(project, given)
         quick = app.known(project) if options.scope.is_plain else None
         if quick is not None and quick.idle:
-            answer_idle(project, options, no_changes(quick.datasets))
+            answer_idle(project, options, idle_text(quick.datasets))
             return exits.DONE
         return _apply_planned(project, options)
     except ProjectErrors as error:

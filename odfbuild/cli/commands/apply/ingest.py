@@ -236,7 +236,7 @@ def _event_time(text: str | None) -> Timestamp | None:
 
 
 def _spelled(project: app.Opened, name: str) -> DatasetAlias:
-    """Return the name as the workspace spells it; a name that it lacks is told later."""
+    """Return the name as the workspace spells it; a name that it lacks is reported later."""
     wanted = DatasetAlias.parse(name)
     return next((each for each in project.workspace.names() if each == wanted), wanted)
 

@@ -1,4 +1,4 @@
-"""odfbuild rebuild --restore: say which files are lost, make them again, and say what became."""
+"""odfbuild rebuild --restore: the files that are lost, made again, and a report of them."""
 
 from __future__ import annotations
 

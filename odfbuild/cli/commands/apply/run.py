@@ -1,4 +1,4 @@
-"""odfbuild run: take in what sources have, and derive what follows: once, or again and again."""
+"""odfbuild run: take in what sources have and derive what follows, once or in passes."""
 
 from __future__ import annotations
 
@@ -71,7 +71,7 @@ class RunOptions:
 
 @dataclass(slots=True)
 class _Seen:
-    """What the passes before have told: whether there was one, the waiting, the last error."""
+    """What earlier passes reported: datasets that wait or are left out, the last error."""
 
     passes: int = 0
     waiting: tuple[DatasetAlias, ...] = ()

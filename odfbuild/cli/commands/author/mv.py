@@ -44,7 +44,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class _Step:
-    """One edit of a file, and how it is told."""
+    """One edit of a file, and the line that reports it."""
 
     file: str
     change: Change

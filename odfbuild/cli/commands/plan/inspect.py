@@ -1,4 +1,4 @@
-"""odfbuild inspect block, schema and query: one thing of a chain, whole."""
+"""odfbuild inspect: one block, schema or query of a chain, or a saved plan."""
 
 from __future__ import annotations
 

@@ -289,11 +289,11 @@ def _try(project: app.Opened, plan: Plan, rows: int) -> None:
     sys.stdout.write(tried_text(try_queries(project, plan, rows), rows))
 
 
-def no_changes(datasets: int) -> str:
+def idle_text(datasets: int) -> str:
     """Return the line for a project that has nothing to do."""
-    from odfbuild.cli.render import plan as text
+    from odfbuild.cli.render.plan import no_changes
 
-    return f"{text.no_changes(datasets)}\n"
+    return f"{no_changes(datasets)}\n"
 
 
 def _repeated(known: app.Known, options: PlanOptions, manner: Manner) -> Answer | None:
@@ -301,7 +301,7 @@ def _repeated(known: app.Known, options: PlanOptions, manner: Manner) -> Answer 
     if known.idle and options.is_brief:
         from odfbuild.state.memory.plans import Answer
 
-        return Answer(exits.DONE, no_changes(known.datasets))
+        return Answer(exits.DONE, idle_text(known.datasets))
     return known.answer(_question(options, manner))
 
 

@@ -44,7 +44,7 @@ class UnknownSubjectError(PlanError):
 
 @dataclass(frozen=True, slots=True)
 class _Columns:
-    """A dataset, its columns and what decides on its rows; None where that cannot be told."""
+    """A dataset, its columns and what decides on its rows; None where that is unknown."""
 
     alias: DatasetAlias
     made: tuple[MadeOf, ...] | None

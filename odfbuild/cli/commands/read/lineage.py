@@ -385,7 +385,7 @@ def _behind(
 def _in_memory(
     project: app.Opened, root: UUID, as_at: str, name: str
 ) -> Iterator[SqliteLineageResource]:
-    """Give what chains told by a time, or by a block of the dataset."""
+    """Give the relations in chains up to a time, or up to a block of the dataset."""
     now = Timestamp.from_millis(time_ns() // 1_000_000)
     exactly: dict[DatasetId, Multihash] = {}
     if is_time(as_at):
