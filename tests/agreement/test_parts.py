@@ -268,3 +268,16 @@ def test_rows_of_another_plan_are_not_taken(built: Path, tmp_path: Path) -> None
         _edit("v + 1 as v", "v + 2 as v")(folder)
 
     assert not _change(built, tmp_path / "project", change).made
+
+
+def test_of_files_that_nobody_read_names_count_alone(built: Path, tmp_path: Path) -> None:
+    folder, counted = tmp_path / "project", _Counted()
+    shutil.copytree(built, folder)
+    name = "data/calm1/2.csv"
+    lay_out(folder, {name: "t,k,v\n2024-01-02,b,1\n"})
+    said = run_inside(folder, "plan")
+    assert "1 new file: 2.csv" in said.out
+    lay_out(folder, {name: "t,k,v\n2024-01-02,b,1\n2024-01-03,c,1\n"})
+    with patch.object(app, "made_in_part", counted, create=True):
+        assert run_inside(folder, "plan") == said
+    assert not counted.asked

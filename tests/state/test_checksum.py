@@ -24,7 +24,7 @@ from tests.state.test_runs import begun
 SETTLED = settled.Settled(
     versions="1", context="c", idle=True, folders=("data1", "data2"), stats="s", young=(),
     names="n", heads=HeadTable("a h", "a 1 2 3 4", ("a",)), datasets=3,
-    sources=settled.source_line("m", "url", "x"),
+    sources=(settled.LocalSource("m", "url", "x", ""),),
 )  # fmt: skip
 SAID = settled.Answer(2, "3 to create\n")
 ALIAS = DatasetAlias.parse("src")

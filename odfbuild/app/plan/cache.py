@@ -6,22 +6,21 @@ are unchanged nothing is read but stat facts and heads.  A lost record costs tim
 
 import json
 import os
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 from time import time_ns
-from typing import Final
 
 from odfbuild.executors.engine.protocol import engine_version
 from odfbuild.executors.ingest.fetch.late_files import file_mark, files_mark
-from odfbuild.executors.ingest.fetch.local import Listings, is_local
+from odfbuild.executors.ingest.fetch.local import ETAG, SOURCE_NAME, Listings
 from odfbuild.host.files import MOST, read_regular
 from odfbuild.odf.chain.state import ChainState
-from odfbuild.odf.events import FetchStepFilesGlob, FetchStepUrl
+from odfbuild.odf.events import FetchStep, FetchStepFilesGlob, FetchStepUrl, SourceOrdering
 from odfbuild.odf.identity import DatasetId, Multihash, sha3_256
 from odfbuild.odf.refs import DatasetAlias
-from odfbuild.planner.declared import Declared, polling_of
+from odfbuild.planner.declared import Declared
 from odfbuild.planner.plan.policy import watermark_at
 from odfbuild.project.config.permissions import policy_mark
 from odfbuild.project.fingerprint import Fingerprint, changed_files, fingerprint
@@ -33,18 +32,17 @@ from odfbuild.state.memory.empty_steps import EMPTY_STEPS, recall_empty_steps
 from odfbuild.state.memory.plan_rows import PlanRows, keep_rows
 from odfbuild.state.memory.plans import (
     Answer,
+    LocalSource,
     Settled,
     answer,
     keep_answer,
     recall,
     record,
-    source_line,
-    source_of,
 )
 from odfbuild.state.memory.read_files import FOLDER
 from odfbuild.version import __version__
 
-_GLOB: Final = "glob"
+_UNREAD, _NAMED, _TIMED, _URL = "unread", "named", "timed", "url"
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,8 +74,8 @@ class Known:
 class Part:
     """What changed since a plan was made of which rows are kept: files, heads by id, sources.
 
-    Sources are named by their numbers among the lines of the record.  `files_now`, `stats` and
-    `lines` are the files, the facts of heads and the sources as they were looked at, at `now` (ns).
+    Sources are named by their numbers in the record.  `files_now`, `stats` and `looked` are the
+    files, the facts of heads and the sources as they are, `taken` is the time before that (ns).
     """
 
     settled: Settled
@@ -87,8 +85,8 @@ class Part:
     sources: frozenset[int]
     files_now: Fingerprint
     stats: str
-    lines: tuple[str, ...]
-    now: int
+    looked: tuple[LocalSource, ...]
+    taken: int
 
 
 def known(project: Opened) -> Known | None:
@@ -108,9 +106,9 @@ def looked_again(project: Opened) -> Known | Part | None:
         return None
     if before.context != context(project):
         return None
-    then, now = Fingerprint(before.folders, before.stats, before.young), time_ns()
-    files_now = fingerprint(project.root, before.folders, now=now)
-    files = changed_files(project.root, then, files_now)
+    known_files, taken = Fingerprint(before.folders, before.stats, before.young), time_ns()
+    files_now = fingerprint(project.root, before.folders, now=taken)
+    files = changed_files(project.root, known_files, files_now)
     if files is None or (files and not before.rows):
         return None
     if before.names != names_digest(project, project.workspace.names_mark()):
@@ -120,26 +118,48 @@ def looked_again(project: Opened) -> Known | Part | None:
     heads = before.heads.changed(datasets, stats)
     if heads is None or (heads and not before.rows) or lacks_a_block(datasets, before.heads, heads):
         return None
-    lines = tuple(_lines_now(project, before.sources))
-    known_lines = before.sources.split("\n") if before.sources else []
-    pairs = enumerate(zip(known_lines, lines, strict=True))
-    sources = frozenset(number for number, (line, found) in pairs if line != found)
+    looked = _looked_at(project, before.sources)
+    pairs = enumerate(zip(before.sources, looked, strict=True))
+    sources = frozenset(number for number, (then, now) in pairs if then != now)
     if not files and not heads and not sources:
         return Known(before, folder)
     if not before.rows:
         return None
-    return Part(before, folder, files, heads, sources, files_now, stats, lines, now)
+    return Part(before, folder, files, heads, sources, files_now, stats, looked, taken)
 
 
-def _lines_now(project: Opened, before: str) -> Iterator[str]:
-    """Yield the lines of the sources as they are now."""
+def _looked_at(project: Opened, sources: Sequence[LocalSource]) -> tuple[LocalSource, ...]:
+    """Return sources with the marks that they have now."""
     listings: Listings = {}
     root = str(project.root)
-    for line in before.split("\n") if before else ():
-        _, kind, where = source_of(line)
-        is_glob = kind == _GLOB
-        mark = files_mark(where, root, listings) if is_glob else file_mark(where, project.root)
-        yield source_line(mark, kind, where)
+    return tuple(
+        LocalSource(_mark(project.root, root, kind, where, last, listings), kind, where, last)
+        for _, kind, where, last in sources
+    )
+
+
+def _mark(path: Path, root: str, kind: str, where: str, last: str, listings: Listings) -> str:
+    if kind == _URL:
+        return file_mark(where, path)
+    known = None if kind == _UNREAD else os.fsencode(last)
+    return files_mark(where, known, root, listings, timed=kind == _TIMED)
+
+
+def source_of(
+    fetch: FetchStep, state: ChainState | None, root: Path, listings: Listings
+) -> LocalSource:
+    """Return a local source as it is now, and up to where a chain has read it."""
+    if isinstance(fetch, FetchStepUrl):
+        return LocalSource(file_mark(fetch.url, root), _URL, fetch.url, "")
+    assert isinstance(fetch, FetchStepFilesGlob)  # noqa: S101 - no other kind is local
+    read = None if state is None else state.source_state.get(SOURCE_NAME)
+    if read is None or read.kind != ETAG:
+        kind, last = _UNREAD, ""
+    else:
+        kind, last = _TIMED if fetch.order is SourceOrdering.BY_EVENT_TIME else _NAMED, read.value
+    return LocalSource(
+        _mark(root, str(root), kind, fetch.path, last, listings), kind, fetch.path, last
+    )
 
 
 def at_rest(project: Opened, current: Mapping[DatasetAlias, ChainState]) -> Collection[DatasetId]:
@@ -223,7 +243,7 @@ class Seen:
     """What a plan is made of, as it was looked at before; `names` is the mark of the names.
 
     `context` is a digest of what the user gave, from before the definitions were read; `table` has
-    the heads with stat facts from before they were read, `marks` those of local sources.
+    the heads with stat facts from before they were read, `sources` are the local ones.
     """
 
     context: str
@@ -233,7 +253,7 @@ class Seen:
     table: HeadTable
     declared: Sequence[Declared]
     current: Mapping[DatasetAlias, ChainState]
-    marks: Mapping[DatasetAlias, str]
+    sources: Mapping[DatasetAlias, LocalSource]
 
 
 def remember(project: Opened, seen: Seen, rows: PlanRows | None, *, idle: bool) -> Known | None:
@@ -256,7 +276,9 @@ def remember(project: Opened, seen: Seen, rows: PlanRows | None, *, idle: bool) 
         ),
         heads=seen.table,
         datasets=len(seen.declared),
-        sources="\n".join(_source_lines(seen)),
+        sources=tuple(
+            seen.sources[each.alias] for each in seen.declared if each.alias in seen.sources
+        ),
         rows=rows is not None,
     )
     return keep(cache(project), settled, rows)
@@ -270,20 +292,3 @@ def keep(folder: Path, settled: Settled, rows: PlanRows | None) -> Known | None:
         keep_rows(folder, kept.key, rows)
         return Known(kept, folder)
     return None
-
-
-def _source_lines(seen: Seen) -> Iterator[str]:
-    found = (line_of(each, seen.marks) for each in seen.declared)
-    return (line for line in found if line is not None)
-
-
-def line_of(each: Declared, marks: Mapping[DatasetAlias, str]) -> str | None:
-    """Return the line of the source of a dataset, None if it has no local one."""
-    source = polling_of(each)
-    if source is None or not is_local(source.fetch):
-        return None
-    fetch = source.fetch
-    if isinstance(fetch, FetchStepFilesGlob):
-        return source_line(marks[each.alias], _GLOB, fetch.path)
-    assert isinstance(fetch, FetchStepUrl)  # noqa: S101 - no other kind is local
-    return source_line(marks[each.alias], "url", fetch.url)

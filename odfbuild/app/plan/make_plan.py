@@ -127,7 +127,7 @@ def _made(project: Opened, asked: Asked, files: ProjectFiles) -> tuple[Made, See
             table,
             rest.declared,
             rest.current,
-            found.looked.marks,
+            found.looked.sources,
         )
     return Made(found.plan, whole, None, rest.left_out, files), seen
 

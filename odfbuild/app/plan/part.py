@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from typing import Final
 
 from odfbuild.app.load_project import load
-from odfbuild.app.plan.cache import Known, Part, keep, line_of
+from odfbuild.app.plan.cache import Known, Part, keep
 from odfbuild.app.plan.file_snapshot import ProjectFiles
 from odfbuild.app.plan.make_plan import Asked, Made, WorkedOut, is_idle, work_out
 from odfbuild.app.plan.rows import Links, has_local_source, in_parts, is_alone, is_loud, place_of
@@ -37,7 +37,7 @@ def made_in_part(project: Opened, part: Part) -> Made | None:
     Of what it was made of, `loaded` has the part only.  Raises ProjectChangedError.
     """
     rows = recall_rows(part.cache, part.settled.key)
-    if rows is None or not part.files <= set(rows.files) or len(part.lines) != len(rows.sources):
+    if rows is None or not part.files <= set(rows.files) or len(part.looked) != len(rows.sources):
         return None
     chosen = _chosen(part, rows)
     if chosen is None:
@@ -184,18 +184,17 @@ def _kept(project: Opened, part: Part, found: _LookedAt, rows: PlanRows) -> Know
     if project.workspace.is_read_only or not in_parts(worked.plan):
         return None
     heads = {state.dataset.multibase: str(state.head) for state in found.current.values()}
-    at = {number: line for line, number in enumerate(rows.sources)}
-    lines = list(part.lines)
+    at = {number: place for place, number in enumerate(rows.sources)}
+    sources = list(part.looked)
     for number, each in zip(found.numbers, found.loaded.declared, strict=True):
-        line = line_of(each, worked.looked.marks)
-        if line is not None:
-            lines[at[number]] = line
+        if each.alias in worked.looked.sources:
+            sources[at[number]] = worked.looked.sources[each.alias]
     settled = replace(
         before,
         idle=is_idle(worked.plan),
         stats=part.files_now.stats,
         young=part.files_now.young,
-        heads=before.heads.with_heads(heads, part.stats, now=part.now),
-        sources="\n".join(lines),
+        heads=before.heads.with_heads(heads, part.stats, now=part.taken),
+        sources=tuple(sources),
     )
     return keep(part.cache, settled, rows)

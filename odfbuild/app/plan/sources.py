@@ -4,15 +4,13 @@ import os
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
-from pathlib import Path
 from typing import TypeAlias
 
 from odfbuild.app.outside_use import refused
+from odfbuild.app.plan.cache import source_of
 from odfbuild.errors import Diagnostic, OdfBuildError, ProjectErrors
 from odfbuild.executors.ingest.fetch.late_files import (
     PassedOver,
-    file_mark,
-    files_mark,
     passed_over,
 )
 from odfbuild.executors.ingest.fetch.local import (
@@ -50,6 +48,7 @@ from odfbuild.planner.steps import SourceLook, ToAsk
 from odfbuild.project.opened import Opened
 from odfbuild.state.chain.dataset import Dataset
 from odfbuild.state.chain.refs import back
+from odfbuild.state.memory.plans import LocalSource
 from odfbuild.state.memory.read_files import keep_clear, recall_clear
 from odfbuild.state.workspace import Workspace
 
@@ -104,13 +103,13 @@ def _foreseen(dataset: Dataset) -> Foreseen | None:
 
 @dataclass(frozen=True, slots=True)
 class Files:
-    """What a look found of files that are passed over, by dataset, and a mark of all files of each.
+    """What a look found of files that are passed over, by dataset, and all local sources.
 
     `clear` has head and mark of the datasets where nothing was found, by id.
     """
 
     passed: dict[DatasetAlias, PassedOver] = field(default_factory=dict)
-    marks: dict[DatasetAlias, str] = field(default_factory=dict)
+    sources: dict[DatasetAlias, LocalSource] = field(default_factory=dict)
     clear: dict[str, tuple[str, str]] = field(default_factory=dict)
 
 
@@ -147,7 +146,7 @@ def look(
         reach = _noting(project, fetch, each.alias, links)
         local = is_local(fetch)
         if local and files is not None:
-            files.marks[each.alias] = source_mark(fetch, project.root, listings)
+            files.sources[each.alias] = source_of(fetch, state, project.root, listings)
         try:
             names = pending(fetch, known, project.root, listings, reach) if local else ()
             refuse_names(fetch, known, names, project.root, listings, reach)
@@ -202,14 +201,6 @@ def _misnamed(error: FetchError, each: Declared, source: SetPollingSource) -> Di
     return replace(error.diagnostics()[0], span=each.span(("metadata", at, "fetch", *key)))
 
 
-def source_mark(fetch: FetchStep, root: Path, listings: Listings) -> str:
-    """Return what becomes another text when a file of a local source comes, changes or goes."""
-    if isinstance(fetch, FetchStepFilesGlob):
-        return files_mark(fetch.path, str(root), listings)
-    assert isinstance(fetch, FetchStepUrl)  # noqa: S101 - no other kind is local
-    return file_mark(fetch.url, root)
-
-
 def _note_files(
     project: Opened,
     each: Declared,
@@ -221,7 +212,7 @@ def _note_files(
     known = state.source_state.get(SOURCE_NAME)
     if not isinstance(source.fetch, FetchStepFilesGlob) or known is None:
         return
-    id, clear = state.dataset.multibase, (str(state.head), files.marks[each.alias])
+    id, clear = state.dataset.multibase, (str(state.head), files.sources[each.alias].mark)
     if files.clear.get(id) == clear:
         return
     rule = each.traits.ingest.reread

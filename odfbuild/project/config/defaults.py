@@ -46,7 +46,7 @@ from odfbuild.planner.select.tree import (
 )
 from odfbuild.project.config.quantities import Most, read_age, read_lag, read_most
 from odfbuild.project.config.selectors import ORIGIN, check_default, moved_into
-from odfbuild.project.config.settings import Section, SettingsReader
+from odfbuild.project.config.settings import SettingsReader
 from odfbuild.project.yaml import Value
 
 if TYPE_CHECKING:
@@ -125,7 +125,6 @@ _KEYS = (
     "on_query_change",
     "bad_rows",
     "max_bad_rows",
-    "late",
     "watermark",
     "watermark_lag",
     "repeated_keys",
@@ -191,7 +190,6 @@ def read_defaults(
         repeated = entry.choice("repeated_keys", [each.value for each in RepeatedKeys])
         reread = entry.choice("reread", [each.value for each in Reread])
         columns = entry.choice("columns", [each.value for each in Columns])
-        _check_late(entry)
         default = Default(
             selector=selector,
             tags=tuple(reading.texts(entry.entries.get("tags"), entry.at("tags"))),
@@ -209,22 +207,6 @@ def read_defaults(
         if not wrong:  # else it would be told again when datasets are looked for
             found.append(default)
     return tuple(found)
-
-
-def _check_late(entry: Section) -> None:
-    """Refuse rules for rows behind the watermark by which a result depends on when rows came."""
-    rule = entry.entries.get("late")
-    if rule in ("ignore", "divert"):
-        entry.wrong(
-            "late",
-            f"'late: {rule}' cannot be carried out",
-            "whether a row is late depends on the portions in which rows came, so another apply of "
-            "the same rows, or a rebuild, would give other results, and no verification could tell",
-            "leave it out, or write late: correct; to leave rows out of windows, say so in the "
-            "query: a condition on columns holds whenever rows come",
-        )
-    else:
-        entry.choice("late", ["correct"])
 
 
 def apply_defaults(

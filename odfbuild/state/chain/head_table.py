@@ -5,7 +5,8 @@ they were looked at, what they hold is compared.
 """
 
 import os
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Final
 
@@ -68,12 +69,13 @@ class HeadTable:
 
 def lacks_a_block(datasets: str, table: HeadTable, changed: Collection[str]) -> bool:
     """Tell whether the block at a head is not there; those that `changed` are read as they are."""
-    folder, part, exists = f"{datasets}{os.sep}", f"{os.sep}blocks{os.sep}", os.path.exists
-    for id, head in table.by_id().items():
-        at = (_read(f"{folder}{id}{_END}") or "") if id in changed else head
-        if not at or not exists(f"{folder}{id}{part}{at}"):
-            return True
-    return False
+    heads = table.by_id()
+    heads |= {id: _read(f"{datasets}{os.sep}{id}{_END}") or "" for id in changed}
+    part, access, there = f"{os.sep}blocks{os.sep}", os.access, os.F_OK
+    with _folder(datasets) as at:
+        return not all(
+            head and access(f"{id}{part}{head}", there, dir_fd=at) for id, head in heads.items()
+        )
 
 
 def head_stats(datasets: str) -> str:
@@ -82,14 +84,29 @@ def head_stats(datasets: str) -> str:
         names = sorted(os.listdir(datasets))  # noqa: PTH208
     except OSError:
         return ""
-    stat, lines, folder = os.stat, [], f"{datasets}{os.sep}"
-    for name in names:
-        try:
-            at = stat(f"{folder}{name}{_END}", follow_symlinks=False)
-        except OSError:
-            continue
-        lines.append(f"{name} {at.st_size} {at.st_mtime_ns} {at.st_ctime_ns} {at.st_ino}")
+    stat, lines = os.stat, []
+    with _folder(datasets) as folder:
+        for name in names:
+            try:
+                at = stat(f"{name}{_END}", dir_fd=folder, follow_symlinks=False)
+            except OSError:
+                continue
+            lines.append(f"{name} {at.st_size} {at.st_mtime_ns} {at.st_ctime_ns} {at.st_ino}")
     return "\n".join(lines)
+
+
+@contextmanager
+def _folder(path: str) -> Iterator[int | None]:
+    """Open a folder, so that what is in it is found without the way to it; None if it is none."""
+    try:
+        opened = os.open(path, os.O_RDONLY | os.O_DIRECTORY)
+    except OSError:
+        yield None
+        return
+    try:
+        yield opened
+    finally:
+        os.close(opened)
 
 
 def _id(line: str) -> str:

@@ -11,7 +11,9 @@ import secrets
 import shutil
 from dataclasses import dataclass, replace
 from hashlib import blake2b
+from itertools import chain
 from pathlib import Path
+from typing import NamedTuple
 
 from odfbuild.host.files import read_regular
 from odfbuild.host.json_text import parse_json
@@ -22,15 +24,27 @@ _FILE = "settled.json"
 _ANSWERS = "answers"
 
 
+class LocalSource(NamedTuple):
+    """A local source with a mark: its kind, its path or url, and the last name that was read.
+
+    The mark becomes another one when the source may have news.
+    """
+
+    mark: str
+    kind: str
+    where: str
+    last: str
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Settled:
     """What held: versions, the fingerprint's parts, the table of heads, the sources.
 
     `context` is a digest of what else a plan depends on: the target, values of variables.  `idle`
     tells that the plan had nothing to do, to ask or to warn of.  `names` is a digest of the marks
-    of names and of what is remembered, `sources` has a line of each local source: its mark, its
-    kind and its path or url; `rows` tells that the rows of the plan were kept.  `key` is a digest
-    of all of it, set when it is recorded.
+    of names and of what is remembered, `sources` are the local ones, in order; `rows` tells that
+    the rows of the plan were kept.  `key` is drawn when it is recorded: answers and rows are named
+    by it.
     """
 
     versions: str
@@ -42,20 +56,9 @@ class Settled:
     names: str
     heads: HeadTable
     datasets: int
-    sources: str
+    sources: tuple[LocalSource, ...]
     rows: bool = False
     key: str = ""
-
-
-def source_line(mark: str, kind: str, where: str) -> str:
-    """Return the line of a source; a path has no zero, which stands for its line ends."""
-    return f"{mark}\t{kind}\t{where}".replace("\n", "\0")
-
-
-def source_of(line: str) -> tuple[str, str, str]:
-    """Return mark, kind and place of a source from its line."""
-    mark, kind, where = line.split("\t", 2)
-    return mark, kind, where.replace("\0", "\n")
 
 
 def recall(cache: Path) -> Settled | None:
@@ -73,7 +76,7 @@ def recall(cache: Path) -> Settled | None:
             names=raw["names"],
             heads=HeadTable(raw["heads"], raw["head_stats"], tuple(raw["young_heads"])),
             datasets=raw["datasets"],
-            sources=raw["sources"],
+            sources=tuple(LocalSource(*each) for each in raw["sources"]),
             rows=raw["rows"],
             key=whole["key"],
         )
@@ -85,13 +88,16 @@ def recall(cache: Path) -> Settled | None:
 def _is_typed(found: Settled) -> bool:
     """Tell whether fields that were read have values of their types."""
     heads = found.heads
-    texts = (found.versions, found.context, found.stats, found.names, found.sources, found.key)
+    texts = (found.versions, found.context, found.stats, found.names, found.key)
     young = (text for pair in found.young for text in pair)
     return (
         isinstance(found.idle, bool)
         and isinstance(found.rows, bool)
         and isinstance(found.datasets, int)
-        and all(isinstance(each, str) for each in (*texts, *found.folders, *young))
+        and all(
+            isinstance(each, str)
+            for each in (*texts, *found.folders, *young, *chain(*found.sources))
+        )
         and all(isinstance(each, str) for each in (heads.heads, heads.stats, *heads.young))
     )
 
@@ -102,11 +108,9 @@ def record(cache: Path, settled: Settled) -> Settled:
     What was said of a plan that was made under other conditions is forgotten.
     """
     shutil.rmtree(cache / _ANSWERS, ignore_errors=True)
-    body = _body(settled)
-    text = json.dumps(body)
-    key = blake2b(text.encode("utf-8", "surrogateescape"), digest_size=16).hexdigest()
-    whole = f'{{"key": "{key}", "held": {text}}}'
-    put_text(cache / _FILE, with_check_sum(whole, _FILE))
+    key = secrets.token_hex(16)
+    text = json.dumps({"key": key, "held": _body(settled)})
+    put_text(cache / _FILE, with_check_sum(text, _FILE))
     return replace(settled, key=key)
 
 

@@ -79,16 +79,19 @@ class PassedOver:
         return bool(self.late or self.changed)
 
 
-def files_mark(pattern: str, project_dir: str, listings: Listings) -> str:
-    """Return what becomes another text when a file that matches a pattern comes, changes or goes.
+def files_mark(
+    pattern: str, last: bytes | None, project_dir: str, listings: Listings, *, timed: bool = False
+) -> str:
+    """Return what becomes another text when a file that matches a pattern comes or goes.
 
-    The files are those of a FilesGlob, read or not; of a file that may change once more and keep
-    its time it is another one each time.
+    Those up to the `last` name count as they are, all if names are `timed`: where one may change
+    once more and keep its time, the text is another one each time.  With None, names count alone.
     """
     found = []
     try:
-        for path in sorted(matching_paths(pattern, project_dir, listings)):
-            found.append(f"{path}\0{_facts(path)}")
+        for name, path in sorted(matching_paths(pattern, project_dir, listings)):
+            facts = "" if last is None or (name > last and not timed) else _facts(path)
+            found.append(f"{path}\0{facts}")
     except FetchError as error:
         return f"{error.code} {time_ns()}"  # the fetch tells of it
     whole = "\0".join(found).encode(errors="surrogateescape")

@@ -340,18 +340,21 @@ def passed(
     return [path for _, path in sorted(each for each in found if each[0] <= end)]
 
 
-def matching_paths(pattern: str, project_dir: str, listings: Listings) -> Iterator[str]:
-    """Yield the paths of the files and links that match, in no order; links may lead anywhere.
+def matching_paths(
+    pattern: str, project_dir: str, listings: Listings
+) -> Iterator[tuple[bytes, str]]:
+    """Yield name and path of the files and links that match, in no order; links may lead anywhere.
 
     Raises FetchError where a folder cannot be listed, or too much would have to be looked at.
     """
     folder, slash, name = pattern.rpartition("/")
     if glob.has_magic(folder) or name == "**":
-        yield from matches(pattern, "/" if pattern.startswith("/") else project_dir)
+        for path in matches(pattern, "/" if pattern.startswith("/") else project_dir):
+            yield os.fsencode(os.path.basename(path)), path  # noqa: PTH119
         return
     place = os.path.join(project_dir, folder + slash)  # noqa: PTH118
     for key in _matching(_listing(place, listings), name):
-        yield place + ("" if place.endswith("/") else "/") + os.fsdecode(key)
+        yield key, place + ("" if place.endswith("/") else "/") + os.fsdecode(key)
 
 
 def position(step: FetchStepFilesGlob, name: str) -> tuple[Timestamp | None, bytes]:
