@@ -7,6 +7,7 @@ unless it says otherwise; keys that no field asks for are not looked at.
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, fields, is_dataclass
 from enum import Enum
+from functools import partial
 from types import UnionType
 from typing import Any, Union, get_args, get_origin, get_type_hints
 
@@ -251,6 +252,7 @@ class _Member:
 
 def _record(of: type, members: Mapping[str, _Member]) -> Form:
     required = [m.path[0] for m in members.values() if m.path and m.omitted is None]
+    needed = frozenset(required)
 
     def write(value: Any) -> dict[str, Any]:
         document: dict[str, Any] = {}
@@ -266,13 +268,24 @@ def _record(of: type, members: Mapping[str, _Member]) -> Form:
             at[member.path[-1]] = written
         return document
 
+    readers = [
+        (name, member.path[0] if member.path else None, _reader(member), member.omitted is None)
+        for name, member in members.items()
+    ]
+
     def read(value: Any) -> Any:
-        document = require(value, *required)
-        found = {
-            name: _at(document, member.path, member.form)
-            for name, member in members.items()
-            if member.omitted is None or member.path[0] in document
-        }
+        document = _object(value)
+        if not needed <= document.keys():
+            require(document, *required)
+        found, key = {}, None
+        try:
+            for name, key, read_member, is_required in readers:
+                if key is None:
+                    found[name] = read_member(document)
+                elif is_required or key in document:
+                    found[name] = read_member(document[key])
+        except UnfitValueError as error:
+            raise (error if key is None else error.below(key)) from error
         return of(**found)
 
     return Form(write, read)
@@ -287,14 +300,12 @@ def require(value: Any, *keys: str) -> Mapping[str, Any]:
     return document
 
 
-def _at(document: Any, path: tuple[str, ...], form: Form) -> Any:
-    if not path:
-        return form.read(document)
-    first, *more = path
-    if not more:
-        return read_at(document, first, form)
-    inner = Form(form.write, lambda value: _at(value, tuple(more), form))
-    return read_at(document, first, inner)
+def _reader(member: _Member) -> Callable[[Any], Any]:
+    """Return what reads the value of the first key of a member, or the object without one."""
+    form = member.form
+    for key in reversed(member.path[1:]):
+        form = Form(form.write, partial(read_at, key=key, form=form))
+    return form.read
 
 
 def read_at(document: Any, key: str, form: Form) -> Any:
