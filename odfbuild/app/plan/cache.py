@@ -47,10 +47,14 @@ _UNREAD, _NAMED, _TIMED, _URL = "unread", "named", "timed", "url"
 
 @dataclass(frozen=True, slots=True)
 class Known:
-    """The plan is what it was; `idle` says that it had nothing to do, to ask or to warn of."""
+    """The plan is what it was; `idle` says that it had nothing to do, to ask or to warn of.
+
+    `part` is that nothing changed, for who has to make the plan again; None where that takes all.
+    """
 
     settled: Settled
     cache: Path
+    part: "Part | None" = None
 
     @property
     def datasets(self) -> int:
@@ -121,11 +125,10 @@ def looked_again(project: Opened) -> Known | Part | None:
     looked = _looked_at(project, before.sources)
     pairs = enumerate(zip(before.sources, looked, strict=True))
     sources = frozenset(number for number, (then, now) in pairs if then != now)
+    part = Part(before, folder, files, heads, sources, files_now, stats, looked, taken)
     if not files and not heads and not sources:
-        return Known(before, folder)
-    if not before.rows:
-        return None
-    return Part(before, folder, files, heads, sources, files_now, stats, looked, taken)
+        return Known(before, folder, part if before.rows else None)
+    return part if before.rows else None
 
 
 def _looked_at(project: Opened, sources: Sequence[LocalSource]) -> tuple[LocalSource, ...]:

@@ -234,11 +234,10 @@ def show_plan(given: Given, options: PlanOptions) -> int:
         project = open_given(given)
         manner = replace(manner, root=project.root)
         found = app.looked_again(project) if options.is_repeatable else None
-        if isinstance(found, app.Part):
-            made = app.made_in_part(project, found)
-            return project, scoped(project, options.scope) if made is None else made
-        said = None if found is None else _repeated(found, options, manner)
-        return project, scoped(project, options.scope) if said is None else said
+        part = found.part if isinstance(found, app.Known) else found
+        said = _repeated(found, options, manner) if isinstance(found, app.Known) else None
+        made = app.made_in_part(project, part) if said is None and part is not None else said
+        return project, scoped(project, options.scope) if made is None else made
 
     try:
         project, made = again_if_changed(looked)
