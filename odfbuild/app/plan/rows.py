@@ -43,11 +43,14 @@ def rows_of(
     if any(state.vocab.operation_type_column != "op" for state in current.values()):
         return None
     numbers = {each.alias: number for number, each in enumerate(declared)}
+    targets = {step.target for step in plan.steps}
+    loud = [number for alias, number in numbers.items() if is_loud(plan, alias, targets)]
+    if len(loud) == len(declared):  # as in a project that is not built: there is no rest
+        return None
     ids = {state.dataset: alias for alias, state in current.items()}
     links = [Links(each, current.get(each.alias), numbers, ids) for each in declared]
     if not all(each.is_whole for each in links):
         return None
-    targets = {step.target for step in plan.steps}
     states = [current.get(each.alias) for each in declared]
     return PlanRows(
         aliases=[str(each.alias) for each in declared],
@@ -56,7 +59,7 @@ def rows_of(
         reads=[each.reads for each in links],
         holds=[each.holds for each in links],
         sources=[number for number, each in enumerate(declared) if has_local_source(each)],
-        loud=[number for alias, number in numbers.items() if is_loud(plan, alias, targets)],
+        loud=loud,
         forms=[definition_text(each) for each in declared],
         places=[place_of(plan, each.alias) for each in declared],
     )
